@@ -1,20 +1,20 @@
-//! Packets on their way between engine and socket: [`SendBatch`] out, [`RecvBatch`] in.
+//! The packet buffers that pass between engine and socket: [`SendBatch`] for output, [`RecvBatch`] for input.
 //!
-//! Owns the buffers that packets lie in, back to back. A world that takes one packet at a time adds its headers in
-//! front and takes the buffer itself; an engine that receives one packet at a time may keep the buffer it came in
-//! ([`PacketBytes`]). Neither copies a payload.
+//! A batch owns one buffer, in which its packets lie back to back. A world that sends one packet at a time writes its
+//! headers in front of the packet and takes the whole buffer. An engine that receives one packet at a time may keep the
+//! packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
 use crate::engine::{Ecn, Icmp, Packet};
 use std::net::SocketAddr;
 
-/// Room in front of the first segment for the headers a world adds: the
-/// largest IP header without options (40) and UDP (8).
+/// The number of bytes left free in front of the first packet for headers that a world adds: the largest IP header
+/// without options (40) and UDP (8).
 pub const HEADROOM: usize = 48;
 
-/// Packets to be sent, of one source, target and ECN mark, back to back in one buffer.
+/// Outgoing packets with one source, one target and one ECN mark, back to back in one buffer.
 ///
-/// All segments have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in
-/// front so that a world which takes one packet at a time can add its headers in place and take the buffer itself.
+/// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front.
+/// A world that sends one packet at a time can therefore add its headers in place and take the buffer.
 #[derive(Debug)]
 pub struct SendBatch {
     /// Source of every packet.
@@ -23,21 +23,20 @@ pub struct SendBatch {
     pub target: SocketAddr,
     /// ECN mark of every packet.
     pub ecn: Ecn,
-    /// The network may cut the packets into IP fragments where they are too large (RFC 9260 §6.9). False, as at
-    /// first, has them sent whole or not at all, with Don't Fragment set.
+    /// Whether the network may fragment packets that are too large (RFC 9260 §6.9). If false, the default, packets are
+    /// sent with Don't Fragment set.
     pub may_fragment: bool,
-    /// The sending engine's number of the first packet; the following packets
-    /// count up from it. Engines number their packets 1, 2, 3, ….
+    /// The number that the sending engine gave to the first packet; the following packets count up from it. Engines
+    /// number their packets 1, 2, 3, ….
     pub first_tag: u64,
-    /// A world may send batches of different lanes in another order than it was given them. 0, as at first, is a
-    /// lane like any other.
+    /// The lane of this batch, by default 0. A world may reorder batches of different lanes, but not those of one lane.
     pub lane: u32,
     segments: Segments,
 }
 
-/// Packets that were received, of one source, target and ECN mark, back to back in one buffer; or one ICMP report.
+/// Received packets with one source, one target and one ECN mark, back to back in one buffer; or one ICMP report.
 ///
-/// All segments have the size of the first; the last may be shorter.
+/// All packets have the size of the first; the last may be shorter.
 #[derive(Debug)]
 pub struct RecvBatch {
     /// Source of every packet.
@@ -46,34 +45,34 @@ pub struct RecvBatch {
     pub target: SocketAddr,
     /// ECN mark of every packet.
     pub ecn: Ecn,
-    /// The sending engine's number of the first packet ([`SendBatch::first_tag`]), 0 where the world cannot tell.
+    /// The number that the sending engine gave to the first packet ([`SendBatch::first_tag`]), or 0 if unknown.
     pub first_tag: u64,
-    /// This is not data but an ICMP report, the segment its quote (transport header onward).
+    /// The ICMP report, if the batch holds one. Its packet is then the quoted part, from the transport header on.
     pub icmp: Option<Icmp>,
-    /// Nothing else waits in the socket, and the task that received this will be woken by the next packet as if it
-    /// had found nothing. A world that cannot tell leaves it false.
+    /// Whether the socket's queue is empty and the next packet will wake the receiving task, so that the task need not
+    /// read again before it waits. A world that does not know leaves it false.
     pub drained: bool,
     segments: Segments,
 }
 
-/// A received packet on its way through an engine: its bytes, and their buffer where that can be kept.
+/// A received packet on its way through an engine: its bytes, and the buffer that holds them if it can be kept.
 #[derive(Debug)]
 pub enum PacketBytes<'a> {
-    /// A part of somebody else's buffer: what is to stay must be copied.
+    /// Part of a buffer that belongs to the caller: bytes to be kept must be copied.
     Borrowed(&'a [u8]),
-    /// The packet is alone in its batch.
+    /// The only packet of its batch.
     Owned(&'a mut Segments),
 }
 
-/// The packets of a batch: all of one size, the last perhaps shorter, back to back in one buffer.
+/// The packets of a batch: all of one size except that the last may be shorter, back to back in one buffer.
 #[derive(Debug)]
 pub struct Segments {
-    /// While no packet is in it, what lies behind `start` means nothing.
+    /// The packets, from `start` on. While the batch is empty, the bytes from `start` on are meaningless.
     buffer: Vec<u8>,
     start: usize,
     stride: usize,
     count: usize,
-    /// How many packets fit in all.
+    /// The number of packets that fit.
     max: usize,
 }
 
@@ -92,7 +91,7 @@ impl Segments {
         self.count = 0;
     }
 
-    /// Makes a buffer that was put in have its headroom.
+    /// Restores the headroom of a buffer that was exchanged in.
     #[cold]
     fn lengthen(&mut self) {
         self.buffer.resize(HEADROOM, 0);
@@ -131,7 +130,7 @@ impl Segments {
         self.count = bytes.len().div_ceil(self.stride);
     }
 
-    /// Holds one packet, `buffer[start..]`, from here on, and leaves its own buffer in the place of that one.
+    /// Makes `buffer[start..]` the only packet, and leaves the previous buffer in `buffer`.
     #[inline]
     fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
         assert!(start < buffer.len(), "an empty packet");
@@ -141,7 +140,7 @@ impl Segments {
         std::mem::swap(&mut self.buffer, buffer);
     }
 
-    /// As [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each, the last perhaps shorter.
+    /// Like [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each; the last may be shorter.
     fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         assert!(stride > 0, "an empty packet");
         self.put_buffer(buffer, start);
@@ -150,7 +149,7 @@ impl Segments {
         self.count = bytes.div_ceil(self.stride);
     }
 
-    /// Moves packets that begin too early to where there is room for headers in front of them.
+    /// Moves packets that lie too close to the start of the buffer, to make room for headers in front of them.
     #[cold]
     fn make_headroom(&mut self) {
         self.buffer.splice(..self.start, [0; HEADROOM]);
@@ -159,7 +158,7 @@ impl Segments {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        // `chunks` refuses a stride of zero; an empty batch has none.
+        // `chunks` panics on 0, which is the stride of an empty batch.
         self.buffer[self.start..].chunks(self.stride.max(1)).take(self.count)
     }
 
@@ -179,7 +178,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Exchanges the buffer for `buffer`, whose content is discarded, and is empty. Returns where the packets began.
+    /// Exchanges the buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset of the
+    /// first packet in the buffer that was taken.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -204,7 +204,7 @@ impl SendBatch {
         }
     }
 
-    /// Empties the batch; its memory is kept.
+    /// Empties the batch and keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         self.segments.clear();
@@ -214,9 +214,9 @@ impl SendBatch {
         self.lane = 0;
     }
 
-    /// Has the first packet begin where one of `size` bytes ends on a multiple of `line` in memory,
-    /// with at least `room` bytes in front of it: some checksums are made sooner so. The batch must
-    /// be empty.
+    /// Aligns the first packet so that its end, if it has `size` bytes, is at an address that is a multiple of `line`.
+    /// At least `room` bytes stay free in front of it. Some checksums are faster on packets aligned in this way. The
+    /// batch must be empty.
     #[inline]
     pub fn end_on(&mut self, line: usize, size: usize, room: usize) {
         let Segments { buffer, start, count, .. } = &mut self.segments;
@@ -229,42 +229,41 @@ impl SendBatch {
         }
     }
 
-    /// Packets in the batch.
+    /// Returns the number of packets in the batch.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.segments.count
     }
 
-    /// Whether no packet is in the batch.
+    /// Returns whether the batch is empty.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.segments.count == 0
     }
 
-    /// Size of every packet but perhaps the last, in bytes.
+    /// Returns the size in bytes of every packet except the last, which may be shorter.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.segments.stride
     }
 
-    /// Whether another packet can be appended: there is a place, and the packets so far all have the full size.
+    /// Returns whether another packet can be appended: the batch is not full, and all its packets have the full size.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
         self.segments.has_room()
     }
 
-    /// How many packets fit in all.
+    /// Returns the number of packets that fit.
     #[must_use]
     pub fn max_segments(&self) -> usize {
         self.segments.max
     }
 
-    /// Appends one packet that `write` puts at the end of the buffer it is
-    /// given (earlier bytes must be left alone). A packet larger than the
-    /// first, or any packet without [`has_room`](Self::has_room), is a bug.
+    /// Appends one packet, which `write` adds at the end of the buffer; `write` must not change earlier bytes. It is a
+    /// bug to append a packet larger than the first, or any packet without [`has_room`](Self::has_room).
     #[inline]
     pub fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         self.segments.push_with(write)
@@ -275,14 +274,14 @@ impl SendBatch {
         self.push_with(|buffer| buffer.extend_from_slice(packet));
     }
 
-    /// Makes the batch hold the packets in `bytes`, each of `stride` bytes, the last perhaps shorter, by copying
-    /// them: what a socket had taken and gives back unsent.
+    /// Replaces the content with a copy of the packets in `bytes`, each of `stride` bytes; the last may be shorter.
+    /// Used for packets that a socket took and could not send.
     pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
         self.segments.put(bytes, stride);
     }
 
-    /// Makes the batch hold the packets in `buffer`, each of `stride` bytes, the last perhaps shorter, in exchange for
-    /// the buffer it had: what somebody has made in one piece that asks for no room in front.
+    /// Replaces the content with the packets in `buffer`, each of `stride` bytes; the last may be shorter. Leaves the
+    /// previous buffer in `buffer`. Used for packets that were built in one buffer without headroom.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, stride: usize) {
         self.segments.put_train(buffer, 0, stride);
     }
@@ -293,20 +292,20 @@ impl SendBatch {
         self.segments.iter()
     }
 
-    /// The packets as an engine receives them, in order.
+    /// Returns the packets in order, in the form in which an engine receives them.
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
         self.segments.packets((self.source, self.target), self.ecn, self.first_tag)
     }
 
-    /// All bytes of the packets, back to back.
+    /// Returns the bytes of all packets, back to back.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         self.segments.bytes()
     }
 
-    /// Exchanges the buffer for `buffer`, whose content is discarded, and leaves the batch empty. Returns where the
-    /// packets begin, at least [`HEADROOM`].
+    /// Exchanges the buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset of the
+    /// first packet in the buffer that was taken, at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {
@@ -333,7 +332,7 @@ impl RecvBatch {
         }
     }
 
-    /// Empties the batch; its memory is kept.
+    /// Empties the batch and keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         self.segments.clear();
@@ -343,57 +342,58 @@ impl RecvBatch {
         self.first_tag = 0;
     }
 
-    /// Packets in the batch.
+    /// Returns the number of packets in the batch.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         self.segments.count
     }
 
-    /// Whether no packet is in the batch.
+    /// Returns whether the batch is empty.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.segments.count == 0
     }
 
-    /// Size of every packet but perhaps the last, in bytes.
+    /// Returns the size in bytes of every packet except the last, which may be shorter.
     #[must_use]
     pub fn stride(&self) -> usize {
         self.segments.stride
     }
 
-    /// Whether another packet can be appended: there is a place, and the packets so far all have the full size.
+    /// Returns whether another packet can be appended: the batch is not full, and all its packets have the full size.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
         self.segments.has_room()
     }
 
-    /// Appends one packet by copying it. One larger than the first, or any without [`has_room`](Self::has_room),
-    /// is a bug.
+    /// Appends one packet by copying it. It is a bug to append a packet larger than the first, or any packet without
+    /// [`has_room`](Self::has_room).
     pub fn push(&mut self, packet: &[u8]) {
         self.segments.push_with(|buffer| buffer.extend_from_slice(packet));
     }
 
-    /// Makes the batch hold the packets in `bytes`, each of `stride` bytes, the
-    /// last perhaps shorter, by copying them: what a socket has received in one piece.
+    /// Replaces the content with a copy of the packets in `bytes`, each of `stride` bytes; the last may be shorter.
+    /// Used for packets that a socket received in one read.
     pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
         self.segments.put(bytes, stride);
     }
 
-    /// Makes the batch hold one packet, `buffer[start..]`, in exchange for the buffer it had.
+    /// Makes `buffer[start..]` the only packet, and leaves the previous buffer in `buffer`.
     #[inline]
     pub fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
         self.segments.put_buffer(buffer, start);
     }
 
-    /// As [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each, the last perhaps shorter.
+    /// Like [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each; the last may be shorter.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         self.segments.put_train(buffer, start, stride);
     }
 
-    /// Makes the batch hold what was sent, as it comes out of a network that does nothing to it; `sent` is emptied.
+    /// Moves the packets of `sent` into this batch, as a network without loss or delay would deliver them. Empties
+    /// `sent`.
     pub fn receive(&mut self, sent: &mut SendBatch) {
         self.clear();
         (self.source, self.target, self.ecn) = (sent.source, sent.target, sent.ecn);
@@ -410,13 +410,13 @@ impl RecvBatch {
         self.segments.iter()
     }
 
-    /// The packets as an engine receives them, in order.
+    /// Returns the packets in order, in the form in which an engine receives them.
     #[inline]
     pub fn packets(&self) -> impl Iterator<Item = Packet<'_>> {
         self.segments.packets((self.source, self.target), self.ecn, self.first_tag)
     }
 
-    /// The packet, when there is but one.
+    /// Returns the packet, if the batch holds exactly one.
     #[must_use]
     #[inline]
     pub fn only(&self) -> Option<Packet<'_>> {
@@ -424,20 +424,21 @@ impl RecvBatch {
         (self.len() == 1).then(|| Packet { source, target, ecn, tag, payload: self.bytes() })
     }
 
-    /// The buffer, when it holds but one packet, and where in it that begins. What lies in front
-    /// means nothing any more.
+    /// Returns the buffer and the offset of the packet in it, if the batch holds exactly one. The bytes in front of the
+    /// packet are meaningless.
     #[inline]
     pub fn only_mut(&mut self) -> Option<(&mut [u8], usize)> {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))
     }
 
-    /// The packet, when there is but one, to be handed down with its buffer: its source, its target, its bytes.
+    /// Returns source, target and bytes of the packet, if the batch holds exactly one. The receiver may take the
+    /// buffer.
     #[inline]
     pub fn only_owned(&mut self) -> Option<(&SocketAddr, &SocketAddr, PacketBytes<'_>)> {
         (self.len() == 1).then_some((&self.source, &self.target, PacketBytes::Owned(&mut self.segments)))
     }
 
-    /// One of the packets, to be changed in place by a layer; `None` where there are not so many.
+    /// Returns the packet at `index`, so that a layer can change it in place; `None` if there is no such packet.
     #[inline]
     pub fn segment_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let Segments { buffer, start, stride, count, .. } = &mut self.segments;
@@ -446,7 +447,7 @@ impl RecvBatch {
         (index < *count).then(|| &mut buffer[begin..end])
     }
 
-    /// All bytes of the packets, back to back.
+    /// Returns the bytes of all packets, back to back.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &[u8] {
@@ -455,7 +456,7 @@ impl RecvBatch {
 }
 
 impl PacketBytes<'_> {
-    /// The transport header and what follows.
+    /// Returns the transport header and what follows.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
@@ -465,9 +466,10 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Takes the packet's buffer, in exchange for `buffer`, whose content is discarded: where in it the packet begins.
-    /// The batch is empty then. `None`, and nothing has been done, where the buffer cannot be had: to keep that of a
-    /// batch which takes several packets for one of them would waste the most of it.
+    /// Takes the packet's buffer in exchange for `buffer`, whose content is discarded, and empties the batch. Returns
+    /// the offset of the packet in the buffer that was taken. Returns `None` and changes nothing if the buffer cannot
+    /// be taken. That is so for a batch that can hold several packets: keeping its large buffer for one packet would
+    /// waste most of it.
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {
@@ -477,7 +479,7 @@ impl PacketBytes<'_> {
     }
 }
 
-/// The address of an empty batch.
+/// The address of an empty batch: 0.0.0.0, port 0.
 fn nowhere() -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0], 0))
 }
@@ -527,7 +529,7 @@ mod tests {
         }
     }
 
-    /// As if they had been copied, whatever is done with them then.
+    /// Exchanged packets behave like copied ones in every later operation.
     #[test]
     fn a_train_that_is_exchanged_is_as_one_that_is_copied() {
         for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
@@ -552,7 +554,7 @@ mod tests {
         }
     }
 
-    /// From the engine that fills it, through a world, to the engine that keeps it.
+    /// A buffer keeps its address on the way from the sending engine to the receiving engine.
     #[test]
     fn a_buffer_moves_through_without_a_copy() {
         let mut out = SendBatch::new(1);
@@ -572,7 +574,7 @@ mod tests {
         assert_eq!((kept[start..].as_ptr(), input.len()), (memory, 0));
     }
 
-    /// The buffer of a train, or of a batch that might take one, is not given away for one packet.
+    /// The buffer of a batch that holds, or can hold, several packets is not given away for one packet.
     #[test]
     fn the_buffer_of_several_packets_stays() {
         for (max, packets) in [(1, 2), (2, 1), (2, 2)] {

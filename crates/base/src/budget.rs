@@ -1,9 +1,10 @@
-//! A memory budget that many sessions share, in all threads together.
+//! A memory budget that is shared by many sessions, across all threads.
 //!
-//! Each session has a floor of its own, whatever the others hold; half of the budget is set aside for those. The other half is
-//! a pool, of which a session may hold an eighth of what is left (the dynamic threshold of Choudhury and Hahne, 1998): one
-//! session alone has all that it can use, and while many want more, some is left for the next. What is held is only counted
-//! here; who holds it asks first, and uses less when told so.
+//! Up to half of the budget is reserved: each session may always hold its floor, whatever the others hold. The rest is
+//! a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne,
+//! 1998). A session that is alone can hold all that it can use, and when many compete, some is left for the next. This
+//! module only counts. The owner of the memory asks for its limit before it allocates, and uses less when the limit
+//! falls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -21,7 +22,7 @@ struct Shared {
     left: AtomicI64,
 }
 
-/// The same budget, not one of the same size.
+/// Budgets are equal if they share one count, not if they have the same size.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -31,7 +32,7 @@ impl PartialEq for Budget {
 impl Eq for Budget {}
 
 impl Budget {
-    /// `total` bytes, for at most so many sessions at a time.
+    /// Creates a budget of `total` bytes for at most `sessions` sessions at a time.
     ///
     /// ```
     /// use anabranch_base::Budget;
@@ -48,19 +49,19 @@ impl Budget {
         Self { shared: Arc::new(Shared { total, floor, left }) }
     }
 
-    /// Bytes in all.
+    /// Returns the size of the whole budget in bytes.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.shared.total
     }
 
-    /// Bytes that each session may hold whatever the others do.
+    /// Returns the number of bytes that each session may hold whatever the others hold.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.shared.floor
     }
 
-    /// Bytes of the pool that one account may hold.
+    /// Returns the number of bytes of the pool that one account may hold at present.
     #[must_use]
     pub fn room(&self) -> u64 {
         u64::try_from(self.shared.left.load(Relaxed)).unwrap_or(0) / SHARES
@@ -71,24 +72,24 @@ impl Budget {
     }
 }
 
-/// What one part of a session holds of a [`Budget`]; given back on drop.
+/// The share of a [`Budget`] that one part of a session holds; released on drop.
 #[derive(Debug)]
 pub struct Account {
     budget: Budget,
-    /// Of its session's floor.
+    /// The account's part of its session's floor, in bytes.
     floor: u64,
     /// Bytes taken from the pool.
     charged: u64,
 }
 
 impl Account {
-    /// An account that may hold one `part`-th of its session's floor beside the pool.
+    /// Creates an account that may hold 1/`part` of its session's floor, in addition to its share of the pool.
     #[must_use]
     pub fn new(budget: &Budget, part: u64) -> Self {
         Self { floor: budget.floor() / part.max(1), budget: budget.clone(), charged: 0 }
     }
 
-    /// Bytes that it may hold at most now.
+    /// Returns the number of bytes that the account may hold at present.
     ///
     /// ```
     /// use anabranch_base::{Account, Budget};
@@ -106,19 +107,20 @@ impl Account {
         self.floor + self.budget.room()
     }
 
-    /// Its part of the floor.
+    /// Returns the account's part of the floor, in bytes.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// Something of the pool is held.
+    /// Returns whether the account holds bytes of the pool.
     #[must_use]
     pub fn is_charged(&self) -> bool {
         self.charged > 0
     }
 
-    /// Sets the account to `bytes` that are held now. Small changes are passed over: the count is of all threads.
+    /// Sets the account to `bytes`, the number held now. Changes below 4 KiB are not counted, except a return to the
+    /// floor, because all threads share the counter.
     pub fn holds(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
@@ -134,18 +136,18 @@ impl Drop for Account {
     }
 }
 
-/// More is no use as a floor.
+/// The largest floor in bytes; a session gains nothing from a larger one.
 const MAX_FLOOR: u64 = 256 << 10;
-/// An account may hold one of so many equal parts of what is left.
+/// An account may hold 1/`SHARES` of the bytes left in the pool.
 const SHARES: u64 = 8;
-/// Changes of so many bytes are counted.
+/// The smallest change that is counted, in bytes.
 const GRAIN: u64 = 4 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// However many want however much, and give nothing back: the budget holds, and each has its floor.
+    /// The budget is not exceeded and each session gets its floor, for any number of sessions that release nothing.
     #[test]
     fn what_all_hold_together_is_bounded() {
         for (total, sessions) in [(256_u64 << 20, 1280_u64), (16 << 20, 100), (1 << 30, 3), (1 << 20, 20_000)]

@@ -1,12 +1,12 @@
-//! Asking memory for what is needed soon, so that nobody waits for it then.
+//! Prefetches memory that is needed soon, to hide its latency.
 //!
-//! A hint and nothing else: what a program does is the same with and without it. Where a processor has no such
-//! instruction that stable Rust can name without `unsafe`, nothing is asked for.
+//! Prefetching is only a hint: it never changes what a program computes. On processors without a prefetch instruction
+//! that stable Rust offers without `unsafe`, these functions do nothing.
 
-/// What a processor reads of memory at a time, in bytes, on nearly all there are.
+/// The size of a cache line in bytes on nearly all processors.
 pub const LINE: usize = 64;
 
-/// The caches fetch what `value` begins with.
+/// Prefetches the cache line that `value` begins in.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -15,7 +15,7 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// The caches fetch `bytes`: one request a [`LINE`], so only as many as are worth it.
+/// Prefetches `bytes`, one [`LINE`] at a time. Each line costs an instruction, so pass only bytes that are needed.
 #[inline(always)]
 pub fn prefetch_all(bytes: &[u8]) {
     for line in bytes.chunks(LINE) {

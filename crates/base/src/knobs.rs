@@ -1,66 +1,66 @@
-//! Tables of knobs: the settings of an engine, each declared once.
+//! Tables of knobs: the settings of an engine, each declared in one row.
 //!
-//! A row of [`knobs!`](crate::knobs!) gives a knob its field, type, default with its source, text form and help; the
-//! struct, its defaults, parsing, printing and profiles are derived from the rows. A [`Profile`] says in what it differs
-//! from its parent.
+//! A row of [`knobs!`](crate::knobs!) declares the knob's field, type, default, source of the default, text form and
+//! help. The struct, its defaults, parsing, printing and profiles are derived from the rows. A [`Profile`] lists the
+//! values that differ from its parent.
 
-/// A knob with its present value.
+/// A knob and its current value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Knob {
     /// Its name on the command line.
     pub key: &'static str,
     /// Its value, in the form that `set` reads.
     pub value: String,
-    /// What it means, and in which forms it is written.
+    /// What it means, and the accepted forms.
     pub help: &'static str,
-    /// Where the value comes from.
+    /// The source of the value, such as an RFC section.
     pub source: &'static str,
 }
 
-/// Why a knob was not set: one line that names what would be right.
+/// The reason why a knob could not be set: one line that names the accepted values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct KnobError(pub String);
 
-/// How the value of a knob is written and read.
+/// Converts the value of a knob to and from text.
 pub trait Form<T> {
-    /// The value as text, in the form that [`read`](Self::read) takes.
+    /// Returns the value as text, in the form that [`read`](Self::read) accepts.
     fn show(&self, value: &T) -> String;
 
-    /// The value that `text` stands for.
+    /// Parses `text`.
     ///
     /// # Errors
-    /// Why it stands for none.
+    /// The reason why `text` is not a value.
     fn read(&self, text: &str) -> Result<T, String>;
 }
 
-/// A row of the table of the settings `C`.
+/// A row of the table for the settings `C`.
 #[derive(Debug)]
 pub struct Row<C> {
-    /// The knob's name: that of its field.
+    /// The knob's name, which is also the name of its field.
     pub key: &'static str,
-    /// What it means, and in which forms it is written.
+    /// What it means, and the accepted forms.
     pub help: &'static str,
-    /// Where its default comes from.
+    /// The source of the default, such as an RFC section.
     pub source: &'static str,
-    /// Its value as text.
+    /// Returns the value as text.
     pub show: fn(&C) -> String,
-    /// Sets it from text.
+    /// Sets the value from text.
     pub set: fn(&mut C, &str) -> Result<(), String>,
 }
 
-/// A named set of values: what differs from its parent, or from the rows' defaults.
+/// A named set of values that differ from the parent profile, or from the rows' defaults.
 #[derive(Debug)]
 pub struct Profile {
     /// The profile's name.
     pub name: &'static str,
-    /// The profile that gives what `rows` leave out; `None` for the rows' defaults.
+    /// The profile that provides the values not listed in `rows`; `None` for the rows' defaults.
     pub parent: Option<&'static Profile>,
-    /// Knob, value as text, and where the value comes from.
+    /// Each entry is a knob, its value as text, and the source of the value.
     pub rows: &'static [(&'static str, &'static str, &'static str)],
 }
 
-/// The names of profiles, in their order.
+/// Returns the names of `profiles`, in order.
 #[must_use]
 pub const fn names<const N: usize>(profiles: &[&Profile; N]) -> [&'static str; N] {
     let mut names = [""; N];
@@ -72,43 +72,43 @@ pub const fn names<const N: usize>(profiles: &[&Profile; N]) -> [&'static str; N
     names
 }
 
-/// Settings that [`knobs!`](crate::knobs!) declared.
+/// Settings declared by [`knobs!`](crate::knobs!).
 pub trait Table: Sized + 'static {
-    /// Every knob, once.
+    /// One row for each knob.
     const ROWS: &'static [Row<Self>];
 
-    /// The rows' defaults.
+    /// Returns the defaults of the rows.
     fn defaults() -> Self;
 
-    /// Where each value comes from, in the order of the rows.
+    /// Returns the source of each value, in the order of the rows.
     fn sources(&self) -> &[&'static str];
 
-    /// The same, to be changed.
+    /// Returns the source of each value for modification, in the order of the rows.
     fn sources_mut(&mut self) -> &mut [&'static str];
 
-    /// Where the knob `key` stands among the rows.
+    /// Returns the index of the row of knob `key`.
     #[must_use]
     fn position(key: &str) -> Option<usize> {
         Self::ROWS.iter().position(|row| row.key == key)
     }
 
-    /// The knobs' names, joined by commas.
+    /// Returns the names of the knobs, joined by commas.
     #[must_use]
     fn keys() -> String {
         Self::ROWS.iter().map(|row| row.key).collect::<Vec<_>>().join(", ")
     }
 
-    /// Sets the knob of row `at`, whose value comes from `source`.
+    /// Sets the knob in row `at` to `text`, and records `source` as the source of the value.
     ///
     /// # Errors
-    /// What is wrong with `text`.
+    /// The reason why `text` is not a value.
     fn set_row(&mut self, at: usize, text: &str, source: &'static str) -> Result<(), String> {
         (Self::ROWS[at].set)(self, text)?;
         self.sources_mut()[at] = source;
         Ok(())
     }
 
-    /// Every knob with its value and where that comes from.
+    /// Returns every knob with its value and source.
     #[must_use]
     fn list(&self) -> Vec<Knob> {
         Self::ROWS
@@ -118,7 +118,7 @@ pub trait Table: Sized + 'static {
             .collect()
     }
 
-    /// The settings of a profile.
+    /// Returns the settings of `profile`, including those inherited from its parents.
     #[must_use]
     fn of(profile: &Profile) -> Self {
         let mut settings = profile.parent.map_or_else(Self::defaults, Self::of);
@@ -132,7 +132,7 @@ pub trait Table: Sized + 'static {
 
 /// Declares settings: a struct with a field for each knob, and its [`Table`].
 ///
-/// A row is `field: type = default, source, form, help;`. What stands behind `beside` are fields that are no knobs.
+/// A row is `field: type = default, source, form, help;`. The fields after `beside` are not knobs.
 ///
 /// ```
 /// use anabranch_base::knobs::{Form, Table};

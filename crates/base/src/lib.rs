@@ -1,9 +1,8 @@
-//! The ground every other crate stands on: time, seeded randomness, units,
-//! serial numbers, memory budgets, the [`Engine`] seam and the trace an engine can keep.
+//! Foundation of all other crates: time, seeded randomness, units, serial numbers, memory budgets, the [`Engine`]
+//! interface, and the traces that engines record.
 //!
-//! Nothing here reads a clock, opens a socket, or draws ambient randomness:
-//! time and randomness are values that the caller passes in. (With the feature `os-random`
-//! there is one call by which the caller gets a key from the operating system, `Rng::from_os`.)
+//! Nothing here reads a clock, opens a socket or draws ambient randomness: the caller passes in time and randomness as
+//! values. The one exception is `Rng::from_os` (feature `os-random`), which gets a key from the operating system.
 
 pub mod batch;
 pub mod budget;

@@ -1,22 +1,19 @@
-//! Seeded randomness that can be split by name.
+//! Seeded random numbers, with independent streams derived by name.
 //!
-//! [`Rng::fork`] gives an independent stream that depends only on the parent's
-//! seed and the label, never on how much the parent has drawn, so adding a
-//! link or a host does not reshuffle the luck of the others (the idea of ns-3's
-//! fixed stream numbers). The generator is xoshiro256++ (Blackman and Vigna,
-//! 2019), seeded through SplitMix64, or a keyed function where secrets are drawn.
-//! No floating point takes part.
+//! [`Rng::fork`] returns an independent stream. It depends only on the parent's seed and the label, not on how many
+//! numbers the parent has drawn. Adding a link or a host therefore leaves the random numbers of the others unchanged
+//! (the idea of ns-3's fixed stream numbers). The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded through
+//! SplitMix64. For secrets it is a keyed function instead. Floating point is not used.
 
 use crate::units::Ratio;
 use std::time::Duration;
 
-/// A function of a secret key and an input that nobody can tell from chance
-/// who does not know the key, such as an HMAC. Brought along by those who need
-/// one, so that this crate knows no cryptography.
+/// A keyed function, such as an HMAC, whose output cannot be distinguished from random bits without the key. The caller
+/// provides it, so that this crate needs no cryptography.
 pub type KeyedFunction = fn(key: &[u8; 32], input: &[u8]) -> [u8; 32];
 
-/// A deterministic pseudo-random generator. One from a seed is not for secrets:
-/// who sees its numbers can work out the next. One from a key is.
+/// A deterministic pseudo-random generator. A generator made from a seed must not be used for secrets: its output
+/// reveals the numbers that follow. A generator made from a key is safe for secrets.
 #[derive(Clone)]
 pub struct Rng(Source);
 
@@ -36,8 +33,9 @@ impl std::fmt::Debug for Rng {
 }
 
 impl Rng {
-    /// The generator of this seed: for tests and experiments that are to be repeated. Who meets real peers takes
-    /// `Rng::from_os` (feature `os-random`): who knows a seed, or has seen some numbers, knows the next.
+    /// Creates the generator for `seed`, for tests and experiments that must be repeatable. For traffic with real peers
+    /// use `Rng::from_os` (feature `os-random`): numbers from a seed can be predicted from the seed or from earlier
+    /// output.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
@@ -45,16 +43,14 @@ impl Rng {
         Self(Source::Seeded { seed, state })
     }
 
-    /// A generator whose numbers nobody can foresee who does not know `key`,
-    /// however many he has seen: `function` in counter mode. Slower than one
-    /// from a seed by what the function costs.
+    /// Creates a generator whose output cannot be predicted without `key`, even from earlier output. It runs `function`
+    /// in counter mode, and costs one call of `function` for each number drawn.
     #[must_use]
     pub const fn keyed(key: [u8; 32], function: KeyedFunction) -> Self {
         Self(Source::Keyed { function, key, drawn: 0 })
     }
 
-    /// The generator that belongs to `label`: a fixed function of this
-    /// generator's seed or key and the label.
+    /// Returns the generator for `label`, which depends only on this generator's seed or key and the label.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         match &self.0 {
@@ -73,7 +69,7 @@ impl Rng {
         }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         let s = match &mut self.0 {
@@ -91,20 +87,20 @@ impl Rng {
         out
     }
 
-    /// 32 random bits.
+    /// Returns 32 random bits.
     #[inline]
     pub fn next_u32(&mut self) -> u32 {
         (self.next_u64() >> 32) as u32
     }
 
-    /// A number in `0..bound`, evenly; 0 when `bound` is 0.
+    /// Returns a number uniformly distributed in `0..bound`, or 0 if `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         // Multiply-shift: the bias is below bound / 2^64.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// True with probability `p`. Draws nothing when `p` is 0 or 1.
+    /// Returns true with probability `p`. Draws no number if `p` is 0 or 1.
     #[inline]
     pub fn chance(&mut self, p: Ratio) -> bool {
         if p == Ratio::ZERO {
@@ -116,7 +112,7 @@ impl Rng {
         self.below(Ratio::ONE.parts()) < p.parts()
     }
 
-    /// A span in `0..=bound`, evenly.
+    /// Returns a duration uniformly distributed in `0..=bound`.
     pub fn span_up_to(&mut self, bound: Duration) -> Duration {
         Duration::from_nanos(self.below(crate::time::nanos(bound).saturating_add(1)))
     }
@@ -137,12 +133,12 @@ impl Rng {
     }
 }
 
-/// Unpredictable numbers. Only the key comes from the operating system; everything else follows from it.
+/// Unpredictable generators. Only the key comes from the operating system; all output is computed from it.
 #[cfg(feature = "os-random")]
 impl Rng {
-    /// The generator for whoever meets real peers: verification tags, cookies, nonces and first sequence numbers that
-    /// nobody can guess (RFC 9260 §5.3.1, §12.2.4.2). HMAC-SHA-256 in counter mode, with a key from the operating
-    /// system.
+    /// Creates a generator for traffic with real peers: verification tags, cookies, nonces and initial sequence numbers
+    /// that cannot be guessed (RFC 9260 §5.3.1, §12.2.4.2). It is HMAC-SHA-256 in counter mode, with a key from the
+    /// operating system.
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -153,7 +149,7 @@ impl Rng {
     /// ```
     ///
     /// # Errors
-    /// The operating system has no randomness to give.
+    /// The operating system could not provide random bytes.
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     pub fn from_os() -> std::io::Result<Self> {
         let mut key = [0; 32];
@@ -161,8 +157,8 @@ impl Rng {
         Ok(Self::from_key(key))
     }
 
-    /// As `from_os`, with 32 random bytes of the caller's: where there is no operating system to ask, as in a
-    /// page of a browser (`crypto.getRandomValues`).
+    /// Like `from_os`, with 32 random bytes from the caller. For environments without an operating system, such as a
+    /// web page (`crypto.getRandomValues`).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -217,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_keyed_one_draws_from_its_function_and_forks_into_other_keys() {
-        // A stand-in that shows which key and input it was given.
+        // A stand-in whose output shows the key and the input that it received.
         fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
             let mut out = *key;
             for (i, byte) in input.iter().enumerate() {

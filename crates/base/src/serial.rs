@@ -1,4 +1,4 @@
-//! Serial number arithmetic: numbers that wrap, compared by distance.
+//! Serial number arithmetic: numbers that wrap around, compared by their distance.
 //!
 //! Home of RFC 9260 §1.6 (TSN, SSN) and of RFC 1982, which it cites.
 
@@ -11,7 +11,7 @@ macro_rules! serial {
         pub struct $name(pub $int);
 
         impl $name {
-            /// Half of the number space: distances at or past it are "before".
+            /// Half of the number space. A number at this distance ahead, or further, counts as earlier.
             const HALF: $int = 1 << (<$int>::BITS - 1);
 
             /// This number moved forward by `n`, wrapping.

@@ -1,6 +1,6 @@
-//! The accepted name that a wrong one is probably a misspelling of, for the words "did you mean".
+//! Finds the accepted name that a misspelled name is closest to, for "did you mean" hints.
 
-/// The accepted name that `name` is probably a misspelling of.
+/// Returns the accepted name closest to `name`, if one is close enough to be what was meant.
 #[must_use]
 pub fn nearest<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
@@ -12,14 +12,14 @@ pub fn nearest<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// ` (did you mean 'rate'?)` where an accepted name is near, else nothing.
+/// Returns ` (did you mean 'rate'?)` if an accepted name is close, otherwise the empty string.
 #[must_use]
 pub fn hint(name: &str, accepted: &[&str]) -> String {
     nearest(name, accepted).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default()
 }
 
-/// Edits from one to the other: insertions, deletions, substitutions, and neighbours that changed places. Long texts
-/// are not worth comparing.
+/// Returns the number of edits between `a` and `b`: insertions, deletions, substitutions, and swaps of adjacent
+/// characters. Only the first 64 characters are compared.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];

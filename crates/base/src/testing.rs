@@ -1,10 +1,10 @@
-//! For tests: the packets that an engine has sent, and which of the two rings of tests runs.
+//! Test support: collects the packets that an engine sends, and tells whether the slow tests are enabled.
 
 use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;
 
-/// Whether tests of the second ring run: those that take long, or need a kernel's timers, a browser or a network. They do
-/// when `ANABRANCH_FULL=1` is set; otherwise this says that the calling test is skipped.
+/// Returns whether the second ring of tests runs: slow tests, and those that need a kernel's timers, a browser or a
+/// network. `ANABRANCH_FULL=1` enables them. Otherwise this prints a message that the calling test is skipped.
 #[must_use]
 pub fn full_ring() -> bool {
     let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
@@ -17,22 +17,22 @@ pub fn full_ring() -> bool {
 /// A packet that an engine has sent.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    /// Where it comes from.
+    /// The source address of the packet.
     pub source: SocketAddr,
-    /// Where it goes.
+    /// The target address of the packet.
     pub target: SocketAddr,
     /// Its ECN mark.
     pub ecn: Ecn,
-    /// The engine's number for it.
+    /// The number that the engine gave to the packet.
     pub tag: u64,
-    /// Whether the network may cut it into IP fragments ([`SendBatch::may_fragment`]).
+    /// Whether the network may fragment the packet ([`SendBatch::may_fragment`]).
     pub may_fragment: bool,
     /// The transport header and what follows.
     pub bytes: Vec<u8>,
 }
 
 impl Sent {
-    /// The packet as it arrives.
+    /// Returns the packet in the form in which the peer receives it.
     #[must_use]
     pub fn packet(&self) -> Packet<'_> {
         let &Self { source, target, ecn, tag, ref bytes, .. } = self;
@@ -40,10 +40,10 @@ impl Sent {
     }
 }
 
-/// All that `engine` sends at `now`.
+/// Returns all packets that `engine` sends at `now`.
 ///
 /// # Panics
-/// When the engine says that it sends and does not, or the other way round, or when it never stops.
+/// Panics if the result of `poll_transmit` does not match what it did, or if the engine never stops sending.
 pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
     let (mut batch, mut sent) = (SendBatch::new(4), Vec::new());
     loop {
@@ -66,13 +66,13 @@ pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
     }
 }
 
-/// The bytes of all that `engine` sends at `now`.
+/// Returns the bytes of each packet that `engine` sends at `now`.
 ///
 /// # Panics
-/// As [`sent`] does.
+/// Panics as [`sent`] does.
 pub fn packets(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>> {
     sent(engine, now).into_iter().map(|sent| sent.bytes).collect()
 }
 
-/// Packets of one instant: more than any buffer holds.
+/// The number of packets sent at one instant beyond which the engine is considered to loop; no buffer holds as many.
 const MAX_AT_ONCE: usize = 1_000_000;

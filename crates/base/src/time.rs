@@ -1,54 +1,54 @@
-//! A point in time as integer nanoseconds since the world began.
+//! Time in integer nanoseconds since the start of the world, real or simulated.
 //!
-//! Unlike `std::time::Instant` it starts at zero, prints, and is exact, so a
-//! run can be replayed and compared. Spans are `std::time::Duration`.
+//! Unlike `std::time::Instant`, it starts at zero, can be printed and is exact, so a run can be replayed and compared.
+//! Durations are `std::time::Duration`.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 pub use std::time::Duration;
 
-/// Nanoseconds since the world began.
+/// A point in time, in nanoseconds since the start of the world.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The beginning of the world.
+    /// The start of the world.
     pub const ZERO: Self = Self(0);
-    /// The end of representable time, some 584 years after the beginning.
+    /// The last point in time that can be represented, about 584 years after the start.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// The instant `nanos` nanoseconds after the beginning.
+    /// Returns the instant `nanos` nanoseconds after the start.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// The instant `millis` milliseconds after the beginning.
+    /// Returns the instant `millis` milliseconds after the start.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the start.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// The span from `earlier` to here; zero when `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// This instant moved later by `nanos`, stopping at [`Instant::MAX`].
+    /// Returns this instant moved later by `nanos`, at most [`Instant::MAX`].
     #[must_use]
     pub const fn plus_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
 }
 
-/// The length of a span in nanoseconds, stopping at `u64::MAX`.
+/// Returns `span` in nanoseconds, at most `u64::MAX`.
 #[must_use]
 pub const fn nanos(span: Duration) -> u64 {
     span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos() as u64)

@@ -1,8 +1,8 @@
-//! What an engine remembers for the laboratory: which bytes it sent when, in
-//! which packet and why; which arrived; and what held it back.
+//! The trace of an engine: which bytes it sent when, in which packet and why; which bytes arrived; and what limited the
+//! sender.
 //!
-//! The records are what the attribution of response time (`lab`) is made of.
-//! They are kept only while tracing is on, and never steer a protocol.
+//! `lab` attributes response times from these records. They are kept only while tracing is on, and never influence a
+//! protocol.
 
 use crate::time::Instant;
 use std::ops::Range;
@@ -10,28 +10,27 @@ use std::ops::Range;
 /// One record of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceRecord {
-    /// When.
+    /// The time of the event.
     pub at: Instant,
-    /// Which connection or association: the initiator's port, which both ends know.
+    /// The connection or association, identified by the initiator's port, which both ends know.
     pub connection: u64,
-    /// What.
+    /// The event.
     pub event: TraceEvent,
 }
 
-/// What happened. A *unit* is a range in sequence space, counted from 0 at the
-/// first byte (TCP, after the SYN) or the first TSN (SCTP, one per DATA chunk),
-/// never wrapping. Where streams have no sequence in common (QUIC) each has a part
-/// of the space, in which a unit is a byte.
+/// An event of a connection. A *unit* is a position in sequence space. Units count from 0 at the first byte (TCP, after
+/// the SYN) or at the first TSN (SCTP, one for each DATA chunk), and never wrap. Streams that share no sequence space
+/// (QUIC) each get a part of it, in which a unit is a byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
     /// The handshake began (first SYN or INIT sent).
     Opening,
-    /// A layer beneath, whose handshake came first, carries packets from here on.
+    /// A lower layer, whose handshake came first, carries packets from now on.
     Secured,
-    /// The first packet of the peer has come, of a handshake that is of transport and security in one: what follows until
-    /// [`Established`](Self::Established) is the latter's.
+    /// The first packet from the peer arrived, in a handshake that combines transport and security. The time from here
+    /// to [`Established`](Self::Established) counts as the security handshake.
     Answered,
-    /// User data may flow from here on.
+    /// User data may be sent from now on.
     Established,
     /// The connection ended, gracefully or not.
     Closed,
@@ -41,30 +40,30 @@ pub enum TraceEvent {
         units: Range<u64>,
         /// The stream (0 for TCP).
         stream: u64,
-        /// Where these bytes lie in what the application has written to that
-        /// stream, counted from 0. For TCP it equals `units`.
+        /// The position of these bytes in the data that the application wrote to the stream, counted from 0. For TCP it
+        /// equals `units`.
         bytes: Range<u64>,
         /// The packet's number (see `SendBatch::first_tag`).
         packet: u64,
-        /// Why.
+        /// The reason for sending them.
         cause: SendCause,
     },
-    /// User data arrived for the first time and was kept.
+    /// User data arrived for the first time and was kept (not dropped).
     Received {
         /// The units received.
         units: Range<u64>,
-        /// The sender's number of the packet that brought them.
+        /// The number that the sender gave to the packet that carried them.
         packet: u64,
     },
-    /// From here on this is what keeps the sender from sending more.
+    /// From now on, this limits the sender.
     Limited(Limit),
-    /// From here on the congestion window, of the path in use, has so many bytes.
+    /// From now on, the congestion window of the path in use has this many bytes.
     Window(u64),
-    /// A retransmission is known to have been needless.
+    /// A retransmission turned out to be spurious.
     Spurious,
 }
 
-/// Why user data was put into a packet.
+/// The reason why user data was put into a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SendCause {
     /// First transmission.
@@ -72,17 +71,16 @@ pub enum SendCause {
     /// Retransmitted because later data was acknowledged (fast retransmit, or
     /// retransmission within a recovery begun by one).
     Fast,
-    /// Retransmitted because a timer ran out (T3-rtx, RTO), or in the recovery
-    /// that followed it.
+    /// Retransmitted because a timer (T3-rtx, RTO) expired, or in the recovery that followed.
     Timeout,
     /// A probe of a closed window.
     Probe,
 }
 
-/// What keeps a sender from sending more.
+/// What currently limits a sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Limit {
-    /// Nothing is waiting to be sent.
+    /// No data is waiting to be sent.
     Application,
     /// The congestion window is full (no recovery is under way).
     Congestion,
@@ -90,8 +88,8 @@ pub enum Limit {
     Receiver,
     /// A fast recovery is under way.
     Recovery,
-    /// A retransmission timer has run out, and what it found lost is being retransmitted.
+    /// A retransmission timer expired, and the data found lost is being retransmitted.
     Timeout,
-    /// Something else of the sender's: Nagle, bundling delay, burst limit, pacing.
+    /// Another limit of the sender: Nagle, bundling delay, burst limit or pacing.
     Pacing,
 }

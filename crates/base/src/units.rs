@@ -1,8 +1,7 @@
-//! Quantities with their units: bytes, bit rates, ratios, and their text forms.
+//! Quantities with units (bytes, bit rates, ratios) and their text forms.
 //!
-//! Units live in the value: `10mbit`, `40ms`, `1%`, `100kB`. A bare number
-//! where a unit is needed is an error that shows the accepted forms. The
-//! parsers here are the only ones: command line and plan files share them.
+//! The unit is part of the value: `10mbit`, `40ms`, `1%`, `100kB`. A bare number where a unit is needed is an error
+//! that lists the accepted forms. The command line and plan files both use the parsers in this module.
 
 mod foreign;
 
@@ -10,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// Why a text is not a quantity: one line, with the accepted forms.
+/// The reason why a text is not a quantity: one line that lists the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{line}")]
 pub struct UnitError {
@@ -19,20 +18,20 @@ pub struct UnitError {
 }
 
 impl UnitError {
-    /// `text` is no quantity, for this reason; perhaps `meant` is what it should be.
+    /// Creates the error for `text`. `why` is the reason, and `meant` is what the user probably meant.
     fn new(text: &str, why: &str, meant: Option<String>, forms: &str) -> Self {
         let hint = did_you_mean(meant.as_deref());
         Self { line: format!("'{text}': {why}{hint}; write {forms}"), meant }
     }
 
-    /// What the text was probably meant to be, in our units.
+    /// Returns the quantity that the text was probably meant to be, in accepted units.
     #[must_use]
     pub fn meant(&self) -> Option<&str> {
         self.meant.as_deref()
     }
 }
 
-/// ` (did you mean 10mbit?)`, or nothing.
+/// Returns ` (did you mean 10mbit?)`, or the empty string.
 #[must_use]
 pub fn did_you_mean(meant: Option<&str>) -> String {
     meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default()
@@ -46,24 +45,24 @@ pub struct Bytes(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct BitRate(u64);
 
-/// A probability or share from 0 to 1, exact to one part in a million million.
+/// A probability or share from 0 to 1, with a resolution of 10⁻¹².
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Hash)]
 pub struct Ratio(u64);
 
 impl BitRate {
-    /// The rate of `bits` per second; `None` for 0, at which nothing ever moves.
+    /// Returns the rate of `bits` per second, or `None` for 0, at which no data would ever be sent.
     #[must_use]
     pub const fn from_bits_per_second(bits: u64) -> Option<Self> {
         if bits == 0 { None } else { Some(Self(bits)) }
     }
 
-    /// Bits per second, never 0.
+    /// Returns the rate in bits per second, which is never 0.
     #[must_use]
     pub const fn bits_per_second(self) -> u64 {
         self.0
     }
 
-    /// How long `bytes` take at this rate, in nanoseconds, rounded up.
+    /// Returns the time that `bytes` take at this rate, in nanoseconds, rounded up.
     #[must_use]
     #[inline]
     pub const fn nanos_for(self, bytes: u64) -> u64 {
@@ -77,7 +76,7 @@ impl BitRate {
         }
     }
 
-    /// How many whole bytes pass in `span`.
+    /// Returns the number of whole bytes that are sent in `span`.
     #[must_use]
     pub const fn bytes_in(self, span: Duration) -> u64 {
         let bytes = self.0 as u128 * span.as_nanos() / 8_000_000_000;
@@ -91,7 +90,7 @@ impl Ratio {
     /// 1.
     pub const ONE: Self = Self(1_000_000_000_000);
 
-    /// `numerator / denominator`, rounded down; `None` above 1 or over 0.
+    /// Returns `numerator / denominator`, rounded down; `None` if it is above 1 or the denominator is 0.
     #[must_use]
     pub const fn new(numerator: u64, denominator: u64) -> Option<Self> {
         if denominator == 0 || numerator > denominator {
@@ -100,13 +99,13 @@ impl Ratio {
         Some(Self((numerator as u128 * Self::ONE.0 as u128 / denominator as u128) as u64))
     }
 
-    /// Parts in a million million.
+    /// Returns the ratio in units of 10⁻¹².
     #[must_use]
     pub const fn parts(self) -> u64 {
         self.0
     }
 
-    /// As a floating-point number, for people and statistics.
+    /// Returns the ratio as a floating-point number, for display and statistics.
     #[must_use]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / Self::ONE.0 as f64
@@ -114,7 +113,7 @@ impl Ratio {
 }
 
 impl fmt::Display for Bytes {
-    /// `100kB`, `1500B`: the largest decimal unit that divides it.
+    /// Writes `100kB` or `1500B`: the largest decimal unit that divides the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, unit) = largest(self.0, &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"), (1, "B")]);
         write!(f, "{n}{unit}")
@@ -122,7 +121,7 @@ impl fmt::Display for Bytes {
 }
 
 impl fmt::Display for BitRate {
-    /// `10mbit`, `56kbit`: the largest unit that divides it.
+    /// Writes `10mbit` or `56kbit`: the largest unit that divides the value.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, unit) =
             largest(self.0, &[(1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit"), (1, "bit")]);
@@ -131,7 +130,7 @@ impl fmt::Display for BitRate {
 }
 
 impl fmt::Display for Ratio {
-    /// As a percentage: `1%`, `0.05%`.
+    /// Writes a percentage: `1%`, `0.05%`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.0 / 10_000_000_000;
         let rest = self.0 % 10_000_000_000;
@@ -155,7 +154,7 @@ fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
 
 const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 
-/// One kind of quantity: its units, those that others use for it, and the accepted forms.
+/// One kind of quantity: its units, units that other tools use for it, and the accepted forms.
 struct Kind {
     units: &'static [(&'static str, u64)],
     foreign: &'static [(&'static str, u64, &'static str)],
@@ -233,7 +232,7 @@ impl FromStr for Ratio {
             return Ok(Self::ZERO);
         }
         let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
-            // Of one, or of a hundred? Nobody knows.
+            // Below 1, the number may be a share of one or a percentage, so no correction is offered.
             Ok(bare) if !(1.0..=100.0).contains(&bare) => {
                 UnitError::new(text, "the unit is missing", None, RATIO.forms)
             }
@@ -247,7 +246,7 @@ impl FromStr for Ratio {
     }
 }
 
-/// The span that `text` names, such as `40ms` or `1.08s`; a bare `0` is zero.
+/// Parses a duration such as `40ms` or `1.08s`; a bare `0` is zero.
 ///
 /// # Errors
 /// [`UnitError`] with the accepted forms.
@@ -258,7 +257,7 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     quantity(text, &SPAN).map(Duration::from_nanos)
 }
 
-/// The length that `text` names, such as `12.5m`, in micrometres; a bare `0` is none.
+/// Parses a length such as `12.5m`, in micrometres; a bare `0` is zero.
 ///
 /// # Errors
 /// [`UnitError`] with the accepted forms.
@@ -266,7 +265,7 @@ pub fn parse_length(text: &str) -> Result<u64, UnitError> {
     if text == "0" { Ok(0) } else { quantity(text, &LENGTH) }
 }
 
-/// The speed that `text` names, such as `12.5m/s`, in micrometres a second, never 0.
+/// Parses a speed such as `12.5m/s`, in micrometres per second; never 0.
 ///
 /// # Errors
 /// [`UnitError`] with the accepted forms.
@@ -277,7 +276,7 @@ pub fn parse_speed(text: &str) -> Result<u64, UnitError> {
     }
 }
 
-/// The time between two of what comes so often: `25/s`, `0.5/s` or `90/min`.
+/// Parses a frequency such as `25/s`, `0.5/s` or `90/min`, and returns the time between two occurrences.
 ///
 /// # Errors
 /// [`UnitError`] with the accepted forms.
@@ -310,7 +309,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
 }
 
-/// The shortest exact text form of a span that [`parse_span`] reads back.
+/// Returns the shortest exact text form of a duration, which [`parse_span`] reads back.
 #[must_use]
 pub fn format_span(span: Duration) -> String {
     let nanos = crate::time::nanos(span);
@@ -327,7 +326,7 @@ pub fn format_span(span: Duration) -> String {
     format!("{n}{unit}")
 }
 
-/// A decimal number times the unit that follows it, exactly, without floating point.
+/// Parses a decimal number followed by a unit, and returns their exact product without floating point.
 fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -339,7 +338,7 @@ fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
         let why =
             if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
         let meant = foreign::meant(number, unit, kind);
-        // Of what is offered, each is accepted.
+        // Offer only a correction that would be accepted.
         let meant = meant.filter(|meant| meant != text && quantity(meant, kind).is_ok());
         return Err(UnitError::new(text, &why, meant, kind.forms));
     };
@@ -407,7 +406,7 @@ mod tests {
         }
     }
 
-    /// What an error offers in place of `text`.
+    /// Returns the correction that the error offers, or "nothing".
     fn meant<T>(read: Result<T, UnitError>) -> String {
         let error = read.err().expect("refused");
         let meant = error.meant().unwrap_or("nothing").to_owned();

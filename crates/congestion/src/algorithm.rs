@@ -1,5 +1,5 @@
-//! The controllers as one set, so that a transport can hold any of them
-//! without a type parameter; one that is not of the set comes in a box.
+//! The controllers as one enum, so that a transport can hold any of them without a type parameter. A controller from
+//! outside this crate is boxed.
 
 use crate::{
     Acked, Bbr, Controller, Cubic, InitialWindow, Linux, Reno, Report, Sctp, cubic, linux, reno, sctp,
@@ -7,68 +7,68 @@ use crate::{
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
-/// What every controller wants to know at the start.
+/// The initial parameters of every controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The largest payload of a packet, in bytes: TCP's SMSS, SCTP's PMDCS
-    /// (RFC 9260) or path MTU (RFC 2960 and 4960).
+    /// The largest payload of a packet in bytes: TCP's SMSS, SCTP's PMDCS (RFC 9260) or path MTU (RFC 2960 and 4960).
     pub mss: u64,
-    /// The first window in bytes.
+    /// The initial window in bytes.
     pub initial_window: u64,
-    /// The first slow-start threshold in bytes: "arbitrarily high" unless the transport knows better.
+    /// The initial slow-start threshold in bytes: "arbitrarily high" unless the transport knows better.
     pub initial_ssthresh: u64,
-    /// What a controller draws its chances from, if it takes any (BBR: when it probes).
+    /// The seed of the controller's random choices, if it makes any (BBR: when to probe).
     pub seed: u64,
 }
 
 impl Params {
-    /// Packets of `mss` bytes, the window by a rule, the threshold out of sight, seed 0.
+    /// Creates parameters for packets of `mss` bytes: the initial window that `initial` defines, an unlimited threshold
+    /// and seed 0.
     #[must_use]
     pub fn new(mss: u64, initial: InitialWindow) -> Self {
         Self { mss, initial_window: initial.bytes(mss), initial_ssthresh: u64::MAX, seed: 0 }
     }
 
-    /// The same with this seed.
+    /// Returns the same parameters with this seed.
     #[must_use]
     pub fn seeded(self, seed: u64) -> Self {
         Self { seed, ..self }
     }
 }
 
-/// Which controller, with its own settings.
+/// The type of a controller, with its own settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// TCP's slow start and congestion avoidance (RFC 5681).
     Reno(reno::Config),
-    /// SCTP's (RFC 9260 §7.2 and its forerunners).
+    /// SCTP's slow start and congestion avoidance (RFC 9260 §7.2 and its predecessors).
     Sctp(sctp::Config),
     /// CUBIC (RFC 9438).
     Cubic(cubic::Config),
-    /// Reno or CUBIC in whole segments, as Linux counts.
+    /// Reno or CUBIC in whole segments, as in Linux.
     Linux(linux::Config),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
 }
 
-/// Any controller, each in a box: what has none yet needs no room for it.
+/// Any controller, boxed so that a path without a controller needs little memory.
 #[derive(Debug)]
 pub enum Algorithm {
     /// TCP's slow start and congestion avoidance (RFC 5681).
     Reno(Box<Reno>),
-    /// SCTP's (RFC 9260 §7.2 and its forerunners).
+    /// SCTP's slow start and congestion avoidance (RFC 9260 §7.2 and its predecessors).
     Sctp(Box<Sctp>),
     /// CUBIC (RFC 9438).
     Cubic(Box<Cubic>),
-    /// Reno or CUBIC in whole segments, as Linux counts.
+    /// Reno or CUBIC in whole segments, as in Linux.
     Linux(Box<Linux>),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr(Box<Bbr>),
-    /// One from outside this crate.
+    /// A controller from outside this crate.
     Other(Box<dyn Controller + Send + Sync>),
 }
 
 impl Algorithm {
-    /// A controller of this kind, nothing sent yet.
+    /// Creates a controller of this type, before anything is sent.
     #[must_use]
     pub fn new(kind: Kind, params: Params) -> Self {
         match kind {

@@ -1,37 +1,36 @@
 //! The congestion window as a state machine, shared by SCTP and TCP.
 //!
-//! A transport tells its controller what was sent, acknowledged and lost; the
-//! controller answers with a window in bytes. Which packets to retransmit, and
-//! when a recovery begins and ends, is the transport's affair: it calls
-//! [`Controller::on_loss`] once for each window of lost data.
+//! A transport tells its controller what was sent, acknowledged and lost. The controller returns a window in bytes. The
+//! transport decides which packets to retransmit, and when a recovery begins and ends. It calls [`Controller::on_loss`]
+//! once for each window with lost data.
 
 use crate::Report;
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
-/// What one acknowledgement brought.
+/// The effect of one acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acked {
-    /// Bytes newly acknowledged (SCTP: on this path, by gap blocks too).
+    /// The number of bytes newly acknowledged. SCTP: on this path, including gap ack blocks.
     pub bytes: u64,
-    /// Bytes in flight before this acknowledgement was taken in.
+    /// The number of bytes in flight before this acknowledgement.
     pub flight_before: u64,
-    /// The cumulative acknowledgement moved (RFC 9260 §7.2.1 asks for it; for TCP it always has).
+    /// The cumulative acknowledgement advanced (RFC 9260 §7.2.1 requires it; for TCP it is always true).
     pub cumulative: bool,
-    /// The sender is repairing a loss: the window must not grow by the usual rules.
+    /// The sender is repairing a loss, so the window must not grow by the usual rules.
     pub in_recovery: bool,
     /// The sender used its whole window before this acknowledgement (RFC 9260 §7.2.1, RFC 7661).
     pub window_limited: bool,
-    /// Slow start goes on at a quarter of its pace (RFC 9406 §4.2).
+    /// Slow start continues at a quarter of its rate (RFC 9406 §4.2).
     pub conservative: bool,
-    /// Smoothed round-trip time, once measured.
+    /// The smoothed round-trip time, once measured.
     pub rtt: Option<Duration>,
 }
 
 /// A congestion controller of one path, in bytes.
 pub trait Controller: std::fmt::Debug {
-    /// `bytes` of data leave in one packet, for the first time or retransmitted. A controller that models the path (BBR)
-    /// counts what it has in flight by them; one that only answers acknowledgements has no need to know.
+    /// `bytes` of data are sent in one packet, for the first time or retransmitted. A controller that models the path
+    /// (BBR) tracks the bytes in flight with it; others need not implement it.
     #[inline]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         let _ = (now, bytes);
@@ -40,67 +39,67 @@ pub trait Controller: std::fmt::Debug {
     /// An acknowledgement arrived.
     fn on_acked(&mut self, now: Instant, acked: Acked);
 
-    /// What an acknowledgement, or the timer of RFC 8985, has shown of the path: after
-    /// [`on_acked`](Self::on_acked) and [`on_loss`](Self::on_loss) of the same event, if it
+    /// Reports what an acknowledgement, or the timer of RFC 8985, has shown of the path. It is called after
+    /// [`on_acked`](Self::on_acked) and [`on_loss`](Self::on_loss) for the same event, if the controller
     /// [`wants_reports`](Self::wants_reports).
     fn on_report(&mut self, now: Instant, report: &Report) {
         let _ = (now, report);
     }
 
-    /// The controller models the path and has to be told what each acknowledgement showed.
+    /// Returns whether the controller models the path and needs a report for each acknowledgement.
     #[inline]
     fn wants_reports(&self) -> bool {
         false
     }
 
-    /// The transport had a chance to send, nothing to repair, and the application nothing new. Told to those that
-    /// [want reports](Self::wants_reports).
+    /// The transport could have sent, but had no data to retransmit and the application no new data. Called only for
+    /// controllers that [want reports](Self::wants_reports).
     fn on_application_limited(&mut self) {}
 
-    /// A loss was noticed by acknowledgements (or by ECN, with `ecn`): once per
-    /// window of data. `flight` is what was outstanding.
+    /// A loss was detected by acknowledgements, or by ECN if `ecn` is set. Called once per window of data. `flight` is
+    /// the number of bytes that were outstanding.
     fn on_loss(&mut self, now: Instant, flight: u64, ecn: bool);
 
-    /// The retransmission timer ran out with `flight` bytes outstanding.
+    /// The retransmission timer expired with `flight` bytes outstanding.
     fn on_timeout(&mut self, now: Instant, flight: u64);
 
-    /// The retransmission timer ran out during the recovery of the same window.
+    /// The retransmission timer expired during the recovery of the same window.
     fn on_failed_recovery(&mut self, now: Instant, flight: u64) {
         self.on_timeout(now, flight);
     }
 
-    /// After a timeout: `pipe` bytes are not taken for lost and may still arrive.
+    /// Called after a timeout: `pipe` bytes are not considered lost and may still arrive.
     fn on_remaining(&mut self, pipe: u64) {
         let _ = pipe;
     }
 
-    /// Nothing was sent for `idle`, while the RTO is `rto`.
+    /// Nothing was sent for `idle`; the RTO is `rto`.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 
-    /// The loss that [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss) reported last turned out spurious: undo.
+    /// The last loss reported by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss) was spurious: undo it.
     fn on_spurious(&mut self, now: Instant) {
         let _ = now;
     }
 
-    /// Slow start is over although nothing was lost (RFC 9406 §4.2): the threshold is here.
+    /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
-    /// The largest payload of a packet changed.
+    /// The largest payload of a packet has changed.
     fn set_mss(&mut self, mss: u64);
 
-    /// The congestion window, in bytes.
+    /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// The rate at which packets are to leave. A controller gives one from its beginning on, or never: `None` leaves the
-    /// pace to the transport, which has it by the window and the round trip, or lets packets go as the window does.
+    /// Returns the rate at which to send packets. A controller returns a rate from its start on, or never. With `None`,
+    /// the transport either paces by window and round-trip time, or sends as soon as the window allows.
     #[inline]
     fn pacing_rate(&self) -> Option<BitRate> {
         None
     }
 
-    /// The slow-start threshold, in bytes.
+    /// Returns the slow-start threshold in bytes.
     fn ssthresh(&self) -> u64;
 
-    /// The controller's name as the command line spells it.
+    /// Returns the controller's name as spelled on the command line.
     fn name(&self) -> &'static str;
 }

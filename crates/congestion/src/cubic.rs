@@ -1,12 +1,11 @@
-//! CUBIC: after a loss the window grows as a cubic function of time, flat
-//! around the size at which the loss happened.
+//! CUBIC: after a loss the window grows as a cubic function of time, with a plateau around the size at which the loss
+//! happened.
 //!
-//! All in integers: windows are bytes in 1/65536 ([`Fixed`]), times are
-//! 2^-20 s. The curve is followed by bytes acknowledged, as the RFC allows, so
-//! an acknowledgement of two segments counts twice and delayed
-//! acknowledgements do not slow it down.
+//! All arithmetic is in integers: windows are in 1/65536 bytes ([`Fixed`]), times in 2^-20 s. The curve is followed by
+//! bytes acknowledged, as the RFC allows. An acknowledgement of two segments therefore counts twice, and delayed
+//! acknowledgements do not slow the growth.
 //!
-//! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not here: slow start is RFC 5681's.
+//! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
 
 use crate::reno::{AfterIdle, Counting};
 use crate::{Acked, Controller, Params};
@@ -16,19 +15,21 @@ use anabranch_base::time::{Duration, nanos};
 /// The settings of a [`Cubic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// RFC 9438 §4.7: give way faster when the window at which losses happen shrinks.
+    /// RFC 9438 §4.7: release bandwidth faster if the window at which losses happen has shrunk.
     pub fast_convergence: bool,
-    /// How slow start counts.
+    /// How acknowledgements count in slow start.
     pub counting: Counting,
-    /// The least window after a loss, in packets: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
+    /// The minimum window after a loss in packets: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
     pub least_packets: u64,
-    /// What idleness does.
+    /// The effect of an idle period on the window.
     pub after_idle: AfterIdle,
-    /// The window grows also while the sender does not fill it.
+    /// Whether the window also grows while the sender does not fill it.
     pub grow_unused: bool,
-    /// RFC 9438 §4.3: Reno's share rises to a segment a round trip once it has made good the last loss. Linux keeps it.
+    /// RFC 9438 §4.3: whether α rises to 1 once W_est has reached the window before the last loss. Linux keeps α at
+    /// 9/17.
     pub alpha_rises: bool,
-    /// The threshold is a share of the window, as Linux has it (and RFC 9260 §7.2.3), not of what was in flight.
+    /// If true, the threshold is a share of the window, as in Linux (and RFC 9260 §7.2.3). If false, it is a share of
+    /// the bytes in flight.
     pub threshold_of_window: bool,
 }
 
@@ -46,30 +47,30 @@ impl Default for Config {
     }
 }
 
-/// Bytes in 1/65536.
+/// Bytes in units of 1/65536.
 type Fixed = u64;
 const FIXED_BITS: u32 = 16;
-/// 2^-20 seconds.
+/// Times are in units of 2^-20 seconds.
 const TICK_BITS: u32 = 20;
-/// Far more than any window: keeps all products in range.
+/// Far larger than any real window in bytes; keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
 /// β of RFC 9438 §4.6 as a fraction: 0.7.
 const BETA: (u64, u64) = (7, 10);
 /// α of RFC 9438 §4.3 for that β: 3·(1 - 0.7)/(1 + 0.7) = 9/17.
 const ALPHA: (u64, u64) = (9, 17);
 
-/// One stage of congestion avoidance.
+/// One epoch (stage) of congestion avoidance.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// When it began, moved on by the time that the application kept the sender waiting.
+    /// The start time, moved later by the time in which the application kept the sender waiting.
     start: Instant,
-    /// When the curve reaches its plateau, in ticks after `start`.
+    /// The time at which the curve reaches its plateau, in ticks after `start`.
     k: u64,
     /// The height of the plateau.
     plateau: Fixed,
-    /// W_est: what Reno's window would be.
+    /// W_est: the window that Reno would have.
     friendly: Fixed,
-    /// The sender has not filled its window since then.
+    /// The time since which the sender has not filled its window.
     unused_since: Option<Instant>,
 }
 
@@ -82,7 +83,7 @@ struct CurveState {
     /// cwnd_prior.
     prior: Fixed,
     epoch: Option<Epoch>,
-    /// Recovering after a timeout, until the next stage of congestion avoidance.
+    /// Recovering after a timeout, until the next congestion avoidance stage.
     after_timeout: bool,
 }
 
@@ -93,13 +94,13 @@ pub struct Cubic {
     mss: u64,
     initial_window: u64,
     state: CurveState,
-    /// Timed out, and nothing new has been acknowledged since.
+    /// The timer has expired, and nothing new has been acknowledged since.
     timed_out: bool,
     before: Option<Box<CurveState>>,
 }
 
 impl Cubic {
-    /// A controller that has seen nothing yet.
+    /// Creates a controller in its initial state.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let window = params.initial_window.clamp(1, LARGEST_WINDOW);
@@ -120,11 +121,11 @@ impl Cubic {
         }
     }
 
-    /// RFC 9438 §4.2: a new stage of congestion avoidance begins with the window as it is.
+    /// RFC 9438 §4.2: a new congestion avoidance stage begins with the current window.
     fn begin_epoch(&mut self, now: Instant) -> Epoch {
         let state = &mut self.state;
-        // RFC 9438 §4.8, §4.10: after a timeout, and after a slow start that ended without a
-        // loss, the plateau is here and now. The same when the window is above it already.
+        // RFC 9438 §4.8, §4.10: after a timeout, and after a slow start that ended without a loss, the plateau is at
+        // the current window. The same holds if the window is already above the plateau.
         let known = state.max > state.window && !state.after_timeout;
         if !known {
             state.max = state.window;
@@ -133,49 +134,49 @@ impl Cubic {
             state.prior = state.window;
         }
         state.after_timeout = false;
-        // K = cbrt((W_max - cwnd) / C), with W in segments: C = 2/5, and 2^60 inside the root is
-        // 2^20 outside. The operand stays below 2^(56 - 16 + 2 + 60).
+        // K = cbrt((W_max - cwnd) / C), with W in segments and C = 2/5. A factor of 2^60 under the root is 2^20
+        // outside. The operand stays below 2^(56 - 16 + 2 + 60).
         let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
         let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
         Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
     }
 
-    /// RFC 9438 §4.2 eq. 1: W_cubic, `t` ticks after the stage began.
+    /// RFC 9438 §4.2 eq. 1: returns W_cubic, `t` ticks after the stage began.
     fn curve(&self, epoch: &Epoch, t: u64) -> Fixed {
         let away = t.abs_diff(epoch.k).min(1 << 31);
         let cube = u128::from(away).pow(3); // below 2^93
-        // C·mss = 2/5·mss, in 1/65536; mss is below 2^16 in any packet, the product below 2^127.
+        // C·mss = 2/5·mss, in 1/65536 bytes. mss is below 2^16 in any packet, so the product is below 2^127.
         let slope = u128::from((self.mss.min(1 << 17) << (FIXED_BITS + 1)) / 5);
         let rise = u64::try_from((cube * slope) >> (3 * TICK_BITS)).unwrap_or(u64::MAX);
         if t >= epoch.k { epoch.plateau.saturating_add(rise) } else { epoch.plateau.saturating_sub(rise) }
     }
 
-    /// RFC 9438 §4.2 to §4.5: the window after `bytes` more were acknowledged.
+    /// RFC 9438 §4.2 to §4.5: computes the window after `bytes` more were acknowledged.
     fn avoid(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>) {
         let mut epoch = match self.state.epoch.take() {
             Some(epoch) => epoch,
             None => self.begin_epoch(now),
         };
         if let Some(since) = epoch.unused_since.take() {
-            // RFC 9438 §4.2: t leaves out the time in which the window was not used.
+            // RFC 9438 §4.2: t excludes the time in which the window was not used.
             epoch.start += now.since(since);
         }
         let t = ticks(now.since(epoch.start));
         let window = self.state.window;
         let bytes = bytes.min(window >> FIXED_BITS);
 
-        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each window acknowledged, by one
-        // segment once it has made good the last loss.
+        // RFC 9438 §4.3 eq. 4: W_est grows by α segments per window acknowledged. It grows by one segment once it has
+        // reached the window before the last loss.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
         let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
         let (times, over) = if risen { (1, 1) } else { ALPHA };
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: no slower than Reno. The window never shrinks on the way.
+            // RFC 9438 §4.3: no slower than Reno. The window never shrinks here.
             epoch.friendly.max(window)
         } else {
-            // RFC 9438 §4.2: the target lies one RTT ahead, and at most half a window above.
+            // RFC 9438 §4.2: the target is the curve one RTT ahead, at most 1.5 times the window.
             let ahead = t.saturating_add(ticks(rtt.unwrap_or(Duration::ZERO)));
             let target = self.curve(&epoch, ahead).clamp(window, window + window / 2);
             // RFC 9438 §4.4, §4.5: (target - cwnd) / cwnd for each segment acknowledged.
@@ -186,12 +187,12 @@ impl Cubic {
         self.state.epoch = Some(epoch);
     }
 
-    /// What the threshold is a share of.
+    /// Returns the quantity of which the threshold is a share.
     fn used(&self, flight: u64) -> u64 {
         if self.config.threshold_of_window { self.window() } else { flight }
     }
 
-    /// RFC 9438 §4.6, §4.7: what a loss and a timeout have in common.
+    /// RFC 9438 §4.6, §4.7: the common part of a loss and a timeout.
     fn reduce(&mut self, used: u64) {
         self.before = Some(Box::new(self.state));
         let state = &mut self.state;
@@ -235,14 +236,14 @@ impl Controller for Cubic {
         let used = self.used(flight);
         let reduced = used.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
         self.reduce(used);
-        // RFC 9438 §4.6: by ECN the window itself may fall to one segment.
+        // RFC 9438 §4.6: on ECN the window itself may fall to one segment.
         let window = if ecn { reduced.max(self.mss) } else { self.state.ssthresh };
         self.state.window = window << FIXED_BITS;
         self.state.after_timeout = false;
     }
 
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
-        // RFC 5681 §3.1: when the same segment times out again, ssthresh stays.
+        // RFC 5681 §3.1: if the same segment times out again, ssthresh stays.
         if !self.timed_out {
             self.reduce(self.used(flight));
         }
@@ -267,18 +268,18 @@ impl Controller for Cubic {
             }
         }
         if self.state.window < window {
-            // RFC 5681 §4.1, to which RFC 9438 §5.8 points for idle periods.
+            // RFC 5681 §4.1, to which RFC 9438 §5.8 refers for idle periods.
             self.state.epoch = None;
         } else if let Some(epoch) = &mut self.state.epoch
             && epoch.unused_since.is_none()
         {
-            // RFC 9438 §4.2: the idle time is not part of t, however short it was.
+            // RFC 9438 §4.2: idle time is not part of t, however short it was.
             epoch.start += idle;
         }
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        // RFC 9438 §4.9.2: unless the window has already passed what it was.
+        // RFC 9438 §4.9.2: restore the state, unless the window has already passed its value before the loss.
         if let Some(before) = self.before.take()
             && self.state.window < self.state.prior
         {
@@ -310,16 +311,16 @@ impl Controller for Cubic {
 }
 
 fn ticks(span: Duration) -> u64 {
-    // ns·2^20/10^9; a span beyond 2.4 hours is as good as 2.4 hours.
+    // ns·2^20/10^9; a span above 2.4 hours counts as 2.4 hours.
     (nanos(span).min(1 << 43) << TICK_BITS) / 1_000_000_000
 }
 
-/// The largest integer whose cube is at most `n`.
+/// Returns the largest integer whose cube is at most `n`.
 pub(crate) fn cube_root(n: u128) -> u64 {
     if n == 0 {
         return 0;
     }
-    // Newton from above: the first guess is a power of two not below the root.
+    // Newton's method from above: the first guess is a power of two that is not below the root.
     let mut x = 1_u128 << (128 - n.leading_zeros()).div_ceil(3);
     loop {
         let next = (2 * x + n / (x * x)) / 3;
@@ -346,7 +347,7 @@ mod tests {
         }
     }
 
-    /// A window of which little was in use: RFC 9438 takes what was in flight, Linux the window.
+    /// Little of the window was in use: RFC 9438 computes the threshold from the flight, Linux from the window.
     #[test]
     fn the_threshold_is_of_what_the_setting_says() {
         let after = |threshold_of_window| {
@@ -358,8 +359,8 @@ mod tests {
         assert_eq!((after(false), after(true)), (14_000, 70_000));
     }
 
-    /// RFC 9438 §4.3: once Reno's share has made good the last loss it grows by a segment a round trip; Linux keeps
-    /// 9/17 of one. No time passes here, so the curve stays below.
+    /// RFC 9438 §4.3: once W_est has reached the window before the last loss, it grows by a segment per round trip.
+    /// Linux keeps 9/17 of a segment. No time passes in this test, so the curve stays below.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {
@@ -387,7 +388,7 @@ mod tests {
         assert_eq!((growth(true), growth(false)), (1000, 529));
     }
 
-    /// RFC 5681 §4.1, RFC 2861 §3: what idleness leaves of the window is the sender's choice.
+    /// RFC 5681 §4.1, RFC 2861 §3: the setting decides how much of the window remains after an idle period.
     #[test]
     fn idleness_does_what_the_setting_says() {
         let after = |after_idle| {
@@ -402,7 +403,7 @@ mod tests {
         assert_eq!(after(AfterIdle::Decay), (20_000, 80_000));
     }
 
-    /// RFC 9438 §5.8: a window that is not used does not grow, unless so set.
+    /// RFC 9438 §5.8: a window that is not used does not grow, unless so configured.
     #[test]
     fn an_unused_window_grows_only_where_that_is_set() {
         let after = |grow_unused| {

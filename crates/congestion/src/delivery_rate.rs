@@ -1,12 +1,12 @@
-//! How fast a path delivers: a rate sample with each acknowledgement.
+//! Measures how fast a path delivers: one rate sample per acknowledgement.
 //!
-//! Owns a record of every moment at which data left (what had been delivered, lost and was on its way then) and makes of
-//! each [`Report`] a [`RateSample`]: the slower of the pace at which the newest packet's flight was sent and the pace at
-//! which it was acknowledged, and what was lost meanwhile. Records are found by the time of sending, so that a transport
-//! keeps nothing of it with its packets; what left at one instant shares one record.
+//! Owns a record of every time at which data was sent: the totals of delivered, lost and outstanding bytes at that
+//! time. From each [`Report`] it computes a [`RateSample`]. Its rate is the lower of the rate at which the newest
+//! packet's flight was sent and the rate at which it was acknowledged. Records are found by their send time, so that a
+//! transport stores nothing with its packets. Packets sent at one instant share one record.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". Different from there: the losses that one acknowledgement betrays
-//! are taken together, at the newest of the packets lost.
+//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". The difference: the losses that one acknowledgement reveals
+//! are handled together, with the send time of the newest lost packet.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
@@ -15,33 +15,33 @@ use std::collections::VecDeque;
 /// What an acknowledgement, or the timer of RFC 8985, tells a controller that models the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Bytes newly delivered, by any part of the acknowledgement.
+    /// The number of bytes newly delivered, by any part of the acknowledgement.
     pub delivered: u64,
-    /// When that transmission left that left last of those newly delivered.
+    /// The time of the latest transmission among those newly delivered.
     pub newest: Option<Instant>,
-    /// Its round trip, if it was sent only once.
+    /// The round-trip time of that transmission, if the data was sent only once.
     pub rtt: Option<Duration>,
-    /// Bytes newly taken for lost.
+    /// The number of bytes newly considered lost.
     pub lost: u64,
-    /// When the transmission left that left last of those newly taken for lost.
+    /// The time of the latest transmission among those newly considered lost.
     pub newest_lost: Option<Instant>,
-    /// Bytes in the network now, as far as known: neither delivered nor lost.
+    /// The number of bytes in the network now, as far as known: neither delivered nor lost.
     pub in_flight: u64,
     /// A loss is being repaired.
     pub recovering: bool,
 }
 
-/// What was newly taken for lost, for the next [`Report`].
+/// The data newly considered lost, for the next [`Report`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lost {
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
-    /// When the transmission left that left last of them.
+    /// The time of the latest transmission among them.
     pub newest: Option<Instant>,
 }
 
 impl Lost {
-    /// So many bytes that left at `at`.
+    /// Adds `bytes` that were sent at `at`.
     #[inline]
     pub fn add(&mut self, at: Instant, bytes: u64) {
         self.bytes += bytes;
@@ -49,7 +49,7 @@ impl Lost {
     }
 }
 
-/// What a record says of a packet's sending.
+/// The record of a packet's transmission.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant,
@@ -61,35 +61,35 @@ struct Sent {
     limited: bool,
 }
 
-/// What came of the packets of one report.
+/// The rate sample of one report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateSample {
-    /// RS.delivery_rate, bytes a second; 0: no reliable sample.
+    /// RS.delivery_rate in bytes per second; 0 if there is no reliable sample.
     pub rate: u64,
-    /// RS.delivered: bytes delivered since the newest packet left.
+    /// RS.delivered: the bytes delivered since the newest packet was sent.
     pub delivered: u64,
-    /// RS.prior_delivered: what had been delivered when it left; `None`: nothing was delivered.
+    /// RS.prior_delivered: the bytes that had been delivered when it was sent; `None` if the report delivered nothing.
     pub prior_delivered: Option<u64>,
-    /// RS.tx_in_flight: bytes in flight when it had left.
+    /// RS.tx_in_flight: the bytes in flight just after it was sent.
     pub in_flight_then: u64,
-    /// RS.lost: bytes lost since it left.
+    /// RS.lost: the bytes lost since it was sent.
     pub lost: u64,
-    /// RS.is_app_limited: the sender had nothing more to send when it left.
+    /// RS.is_app_limited: the sender had nothing more to send when it was sent.
     pub limited: bool,
 }
 
-/// The newest packet of those just found lost.
+/// The newest packet among those just detected as lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
-    /// RS.tx_in_flight: bytes in flight when it had left.
+    /// RS.tx_in_flight: the bytes in flight just after it was sent.
     pub in_flight_then: u64,
-    /// RS.lost: bytes lost since it left.
+    /// RS.lost: the bytes lost since it was sent.
     pub lost: u64,
     /// RS.is_app_limited.
     pub limited: bool,
 }
 
-/// The state of one path.
+/// The delivery rate state of one path.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
     sent: VecDeque<Sent>,
@@ -98,35 +98,36 @@ pub struct RateSampler {
     in_flight: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// C.app_limited: while no more than this has been delivered, samples tell of the application; 0: of the path.
+    /// C.app_limited: until more than this has been delivered, samples are limited by the application; 0 if they are
+    /// not.
     limited_until: u64,
     least_rtt: Option<u64>,
     last_rtt: u64,
 }
 
-/// Most moments of sending remembered: the oldest is forgotten first.
+/// The largest number of records kept; the oldest are discarded first.
 const MOST_RECORDS: usize = 1 << 15;
 
 impl RateSampler {
-    /// C.delivered: bytes delivered so far.
+    /// Returns C.delivered: the bytes delivered so far.
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// C.inflight: bytes in the network.
+    /// Returns C.inflight: the bytes in the network.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.in_flight
     }
 
-    /// Nothing is on its way, and the application had nothing to send.
+    /// Returns whether nothing is in flight and the application had nothing to send.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.in_flight == 0 && self.limited_until > 0
     }
 
-    /// OnPacketSent: `bytes` leave at `now`.
+    /// OnPacketSent: `bytes` are sent at `now`.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.in_flight == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -150,24 +151,24 @@ impl RateSampler {
         });
     }
 
-    /// MarkConnectionAppLimited: until what is in flight has been delivered, samples tell of the application.
+    /// MarkConnectionAppLimited: until the data in flight has been delivered, samples are limited by the application.
     pub fn mark_limited(&mut self) {
         self.limited_until = (self.delivered + self.in_flight).max(1);
     }
 
-    /// All that was in flight is lost: the retransmission timer ran out.
+    /// All data in flight is lost: the retransmission timer expired.
     pub fn lose_all(&mut self) {
         self.lost += self.in_flight;
         self.in_flight = 0;
     }
 
-    /// Of all that [`lose_all`](Self::lose_all) took for lost, so many bytes are still taken for on their way.
+    /// `in_flight` bytes of those that [`lose_all`](Self::lose_all) counted as lost are still considered in flight.
     pub fn keep(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;
     }
 
-    /// UpdateRateSample and GenerateRateSample, with what the losses of the same report say.
+    /// UpdateRateSample and GenerateRateSample. Also returns a sample for the losses of the same report.
     pub fn on_report(&mut self, now: Instant, report: &Report) -> (RateSample, Option<LossSample>) {
         self.delivered += report.delivered;
         self.lost += report.lost;
@@ -197,11 +198,11 @@ impl RateSampler {
             self.first_sent = record.at;
             let sending = nanos(record.at.since(record.first_sent));
             let interval = sending.max(nanos(now.since(record.delivered_at)));
-            // Faster than the round trip ever was: a needless retransmission's answer.
+            // An interval shorter than any round-trip time comes from the acknowledgement of a spurious retransmission.
             if interval > 0 && self.least_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // What is found lost later left at most about two round trips before what has arrived.
+            // Packets found lost later were sent at most about two round trips before the delivered one.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
                 self.sent.pop_front();
@@ -213,14 +214,14 @@ impl RateSampler {
         (sample, loss)
     }
 
-    /// The record of what left at `at`, or last before it.
+    /// Returns the record of the data sent at `at`, or of the last data sent before.
     fn record(&self, at: Instant) -> Option<Sent> {
         let after = self.sent.partition_point(|sent| sent.at <= at);
         self.sent.get(after.checked_sub(1)?).copied()
     }
 }
 
-/// `bytes` in `interval` nanoseconds, bytes a second.
+/// Returns the rate of `bytes` in `interval` nanoseconds, in bytes per second.
 fn per_second(bytes: u64, interval: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(interval.max(1))).unwrap_or(u64::MAX)
 }
@@ -246,16 +247,16 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_bottleneck_however_fast_the_flight_left() {
         let mut sampler = RateSampler::default();
-        // Ten packets at once; a packet every 10 ms comes through.
+        // Ten packets are sent at once; the bottleneck passes one every 10 ms.
         sampler.on_sent(at(1_000), 10_000);
         let mut rates = Vec::new();
         for n in 1..=10 {
             let now = 1_090 + 10 * n;
             rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
         }
-        // The first interval holds the way there and back; all ten took 190 ms.
+        // The first interval includes the round trip; all ten packets took 190 ms.
         assert_eq!((rates[0], rates[9]), (10_000, 52_631));
-        // The next flight is sent as the answers come: 1,000 bytes in 10 ms.
+        // The next flight is sent as acknowledgements arrive: 1,000 bytes per 10 ms.
         let mut sampler = RateSampler::default();
         for n in 0..20 {
             sampler.on_sent(at(1_000 + 10 * n), 1_000);
@@ -278,7 +279,7 @@ mod tests {
         assert!(!sampler.is_idle());
         sampler.on_sent(at(1_101), 1_000);
         assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.limited);
-        // Beyond what was out when the application had nothing, samples are the path's again.
+        // After the data that was outstanding when the application had none, samples show the path again.
         sampler.on_sent(at(1_111), 1_000);
         sampler.on_report(at(1_201), &delivered(1_000, 1_101, 1_201, 1_000));
         assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.limited);

@@ -1,43 +1,41 @@
-//! Leaving slow start before the queue overflows: round trips that grow say
-//! that it fills.
+//! Ends slow start before the queue overflows: growing round-trip times show that the queue fills.
 //!
-//! Owns the rounds and their least round trips; the window is the
-//! controller's: [`HyStart`] only says at which pace slow start goes on
-//! ([`Acked::conservative`](crate::Acked)) and when it is over
+//! Owns the rounds and their minimum round-trip times. The window belongs to the controller: [`HyStart`] only says at
+//! which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
 //! ([`Controller::leave_slow_start`](crate::Controller)).
 //!
 //! Home of RFC 9406 §4.2 and §4.3.
 
 use anabranch_base::time::{Duration, nanos};
 
-/// What slow start does with an acknowledgement.
+/// How slow start continues after an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlowStart {
-    /// Slow start goes on.
+    /// Slow start continues.
     Full,
-    /// At a quarter of the pace (RFC 9406 §4.2: Conservative Slow Start).
+    /// Slow start continues at a quarter of its rate (RFC 9406 §4.2: Conservative Slow Start).
     Conservative,
-    /// Slow start is over.
+    /// Slow start ends.
     Leave,
 }
 
 /// The state of HyStart++ for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStart {
-    /// Only the first slow start is watched (RFC 9406 §4.3).
+    /// Only the first slow start is observed (RFC 9406 §4.3).
     done: bool,
     /// windowEnd.
     round_end: u64,
-    /// lastRoundMinRTT and currentRoundMinRTT, nanoseconds; 0 while unknown.
+    /// lastRoundMinRTT and currentRoundMinRTT in nanoseconds; 0 while unknown.
     last: u64,
     current: u64,
     /// rttSampleCount.
     samples: u32,
-    /// cssBaselineMinRtt and rounds of conservative slow start, while in it.
+    /// cssBaselineMinRtt and the number of rounds, during conservative slow start.
     conservative: Option<(u64, u32)>,
 }
 
-/// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, nanoseconds.
+/// RFC 9406 §4.3: MIN_RTT_THRESH and MAX_RTT_THRESH, in nanoseconds.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
 /// MIN_RTT_DIVISOR.
@@ -48,23 +46,23 @@ const SAMPLES: u32 = 8;
 const ROUNDS: u32 = 5;
 
 impl HyStart {
-    /// CSS_GROWTH_DIVISOR of RFC 9406 §4.3: conservative slow start grows by this part.
+    /// CSS_GROWTH_DIVISOR of RFC 9406 §4.3: conservative slow start grows at 1/`GROWTH` of the usual rate.
     pub(crate) const GROWTH: u64 = 4;
 
-    /// Whether it still watches.
+    /// Returns whether it has ended.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.done
     }
 
-    /// Slow start has ended, by a loss or a mark.
+    /// Slow start has ended because of a loss or an ECN mark.
     pub fn end(&mut self) {
         self.done = true;
     }
 
-    /// An acknowledgement up to `acked`, while everything up to `next` has been sent, with its
-    /// round trip if it can be told. Call while the window is below the threshold.
+    /// Processes an acknowledgement up to `acked` while everything up to `next` has been sent. `rtt` is its round-trip
+    /// time, if known. Call it while the window is below the threshold.
     pub fn on_ack(&mut self, acked: u64, next: u64, rtt: Option<Duration>) -> SlowStart {
         if self.done {
             return SlowStart::Full;
@@ -82,7 +80,7 @@ impl HyStart {
                     self.conservative = Some((self.current, 0));
                 }
             }
-            // It was a passing cloud: slow start as before.
+            // The rise was temporary: return to normal slow start.
             Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
             _ => {}
         }
@@ -105,7 +103,7 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// One round of `n` acknowledgements with this round trip; what the last one said.
+    /// Runs one round of ten acknowledgements with this round-trip time; returns the last result.
     fn round(hystart: &mut HyStart, end: &mut u64, rtt_ms: u64) -> SlowStart {
         let next = *end + 10;
         let mut said = SlowStart::Full;

@@ -1,48 +1,49 @@
-//! HyStart as Linux's CUBIC has it: slow start ends when acknowledgements have come in a train for half a round
-//! trip, or when round trips grow.
+//! HyStart as in Linux's CUBIC. Slow start ends when a train of acknowledgements has lasted for half a round trip, or
+//! when round-trip times grow.
 //!
-//! Owns the round that runs and the least round trip; the window is the controller's. [`HyStart`](crate::HyStart)
-//! (RFC 9406) came of it, and differs: it knows no trains, and goes on at a quarter of the pace for a while.
+//! Owns the current round and the minimum round-trip time; the window belongs to the controller.
+//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from it. That version has no trains, and continues at a quarter of
+//! the rate for a while.
 //!
 //! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
-//! 10.1016/j.comnet.2011.01.014), with the numbers of net/ipv4/tcp_cubic.c of Linux 6.
+//! 10.1016/j.comnet.2011.01.014), with the constants of net/ipv4/tcp_cubic.c of Linux 6.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
-/// The state of Linux's HyStart for one path. Times are nanoseconds.
+/// The state of Linux's HyStart for one path. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStartLinux {
-    /// Slow start has been ended.
+    /// HyStart has ended slow start.
     found: bool,
     begun: bool,
-    /// When the round began, what will have been sent when it ends, and the last acknowledgement of a train.
+    /// The start of the round, the position at which it ends, and the time of the last acknowledgement of a train.
     round_start: Instant,
     round_end: u64,
     train: Instant,
-    /// The least round trip of this round, 0 while unknown, and of how many.
+    /// The minimum round-trip time of this round, 0 while unknown, and the number of samples.
     current: u64,
     samples: u32,
-    /// The least round trip since the beginning or the last timeout, 0 while unknown.
+    /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
     least: u64,
 }
 
-/// hystart_low_window: with fewer segments nothing is looked for.
+/// hystart_low_window: with fewer segments, HyStart is inactive.
 const LOW_WINDOW: u64 = 16;
-/// hystart_ack_delta_us: acknowledgements closer than this are a train.
+/// hystart_ack_delta_us: acknowledgements at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// HYSTART_MIN_SAMPLES.
 const SAMPLES: u32 = 8;
 /// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// hystart_ack_delay: what segments that leave together take, at most; four times the largest
-/// of them (64 KiB) at the pace of slow start, twice the window a round trip.
+/// hystart_ack_delay: the largest time, in nanoseconds, allowed for segments that are sent together. It is four times
+/// the largest unit (64 KiB) at the rate of slow start, twice the window per round trip.
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
-    /// A round trip was measured by what was sent only once, in slow start or not.
+    /// A round-trip time was measured on data sent only once, in slow start or not.
     #[inline]
     pub fn on_round_trip(&mut self, rtt: Duration) {
         let rtt = nanos(rtt).max(1);
@@ -51,27 +52,28 @@ impl HyStartLinux {
         }
     }
 
-    /// The least round trip, once one was measured.
+    /// Returns the minimum round-trip time, once measured.
     #[inline]
     #[must_use]
     pub fn least_rtt(&self) -> Option<Duration> {
         (self.least > 0).then(|| Duration::from_nanos(self.least))
     }
 
-    /// HyStart has ended slow start.
+    /// Returns whether HyStart has ended slow start.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.found
     }
 
-    /// The retransmission timer has run out: all is measured anew (tcp_cubic.c, TCP_CA_Loss).
+    /// The retransmission timer expired: measurements start anew (tcp_cubic.c, TCP_CA_Loss).
     pub fn on_timeout(&mut self) {
         *self = Self::default();
     }
 
-    /// An acknowledgement up to `acked`, while everything up to `next` has been sent, brought a round trip. Call in
-    /// slow start, after [`on_round_trip`](Self::on_round_trip). True when slow start is over. `window` in bytes.
+    /// Processes an acknowledgement up to `acked` that gave the sample `rtt`, while everything up to `next` has been
+    /// sent. Call it in slow start, after [`on_round_trip`](Self::on_round_trip). `window` and `mss` are in bytes.
+    /// Returns true if slow start must end.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -93,7 +95,7 @@ impl HyStartLinux {
         }
         if now.since(self.train) <= TRAIN_GAP {
             self.train = now;
-            // Of a window sent at once, what the link carries in half a round trip is half of what it holds.
+            // For a window sent at once, a train of half a round trip means that half of the path's capacity is used.
             let apart = u128::from(AGGREGATED) * u128::from(self.least) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.least.saturating_add(aggregation) / 2;
@@ -120,7 +122,8 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
     const MSS: u64 = 1000;
 
-    /// A round of `n` acknowledgements of a segment each, `gap` apart, which begins at `start`: when slow start ended.
+    /// Runs a round from `start` of `n` acknowledgements, `gap` apart, of a segment each. Returns when slow start
+    /// ended.
     fn round(
         hystart: &mut HyStartLinux,
         start: Instant,
@@ -141,7 +144,7 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
         assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
-        // Half of 100 ms and of the millisecond that segments sent together may take.
+        // Half of the sum of 100 ms and the 1 ms allowed for segments sent together.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
     }

@@ -6,11 +6,11 @@
 /// A rule for the initial window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum InitialWindow {
-    /// A number of packets of full size.
+    /// A number of full-sized packets.
     Packets(u32),
     /// A number of bytes.
     Bytes(u64),
-    /// RFC 5681 §3.1: two to four segments, by their size.
+    /// RFC 5681 §3.1: two to four segments, depending on their size.
     Rfc5681,
     /// RFC 6928 §2: ten segments, within limits.
     Rfc6928,
@@ -25,14 +25,14 @@ pub enum InitialWindow {
 }
 
 impl InitialWindow {
-    /// The window in bytes for packets that carry `mss` bytes; at least one packet.
+    /// Returns the window in bytes for packets with a payload of `mss` bytes; at least one packet.
     #[must_use]
     pub fn bytes(self, mss: u64) -> u64 {
         let within = |most: u64, floor: u64| (most * mss).min(floor.max(2 * mss));
         let bytes = match self {
             Self::Packets(n) => u64::from(n) * mss,
             Self::Bytes(n) => n,
-            // RFC 5681 §3.1 eq. 1: the larger the segment, the fewer.
+            // RFC 5681 §3.1 eq. 1: the larger the segments, the fewer.
             Self::Rfc5681 if mss > 2_190 => 2 * mss,
             Self::Rfc5681 if mss > 1_095 => 3 * mss,
             Self::Rfc5681 => 4 * mss,

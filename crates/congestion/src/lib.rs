@@ -1,10 +1,8 @@
-//! What SCTP and TCP share when they decide how fast to send.
+//! Congestion control shared by SCTP and TCP.
 //!
-//! [`rtt`] estimates the round trip and the retransmission timeout;
-//! [`Controller`] is the congestion window as a state machine, in bytes, driven
-//! by the same verbs from both transports, so that a comparison of the two
-//! compares what differs between them and nothing else. [`Algorithm`] is the
-//! closed set of controllers, for a transport that wants one without a box:
+//! [`rtt`] estimates the round-trip time and the retransmission timeout. [`Controller`] is the congestion window as a
+//! state machine, in bytes. Both transports drive it with the same calls, so that comparing them shows only their own
+//! differences. [`Algorithm`] is an enum of the controllers:
 //!
 //! ```
 //! use anabranch_congestion::{Algorithm, Controller, InitialWindow, Kind, Params, cubic};
@@ -17,10 +15,9 @@
 //!
 //! [`delivery_rate`] measures how fast a path delivers, for [`bbr`].
 //!
-//! [`rack`] and [`tlp`] find losses by time, [`prr`] meters what leaves in a
-//! recovery, [`hystart`] and [`hystart_linux`] end slow start before the queue overflows, [`pacer`]
-//! spreads packets over the round trip: each is one path's state, driven by
-//! whichever transport has it.
+//! [`rack`] and [`tlp`] detect losses by time, and [`prr`] limits the sending rate in a recovery. [`hystart`] and
+//! [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the round-trip time.
+//! Each holds the state of one path, and either transport can drive it.
 
 pub mod bbr;
 pub mod controller;

@@ -1,11 +1,13 @@
-//! Reno and CUBIC as Linux counts them: in whole segments.
+//! Reno and CUBIC in whole segments, as in Linux.
 //!
-//! Owns window and threshold as numbers of segments; the transport is told both in bytes, multiples of the
-//! segment size, and reports what was delivered the same way. What differs from [`Reno`](crate::Reno) and
-//! [`Cubic`](crate::Cubic), which follow the RFCs: the window grows by whole segments, what slow start does
-//! not need counts towards congestion avoidance, Reno's share in CUBIC never rises from 9/17 to 1, a CUBIC
-//! that has not met a loss yet grows by at least a twentieth a round trip, and a timeout leaves room for one
-//! segment more than is believed to be on its way.
+//! Owns window and threshold as numbers of segments. The transport receives both in bytes, as multiples of the segment
+//! size, and reports deliveries in the same way. [`Reno`](crate::Reno) and [`Cubic`](crate::Cubic) follow the RFCs;
+//! these are the differences:
+//! - The window grows by whole segments.
+//! - Acknowledged segments that slow start does not need count towards congestion avoidance.
+//! - Reno's share in CUBIC never rises from 9/17 to 1.
+//! - Before its first loss, CUBIC grows by at least a twentieth per round trip.
+//! - A timeout leaves room for one segment more than is believed to be in flight.
 //!
 //! Home of no RFC: net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c (tcp_enter_loss) of Linux 6.
 
@@ -18,73 +20,73 @@ use anabranch_base::time::{Duration, nanos};
 /// The settings of a [`Linux`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// CUBIC, else Reno.
+    /// Whether to use CUBIC; otherwise Reno.
     pub cubic: bool,
-    /// What idleness does.
+    /// The effect of an idle period on the window.
     pub after_idle: AfterIdle,
-    /// The window grows also while the sender does not fill it.
+    /// Whether the window also grows while the sender does not fill it.
     pub grow_unused: bool,
 }
 
-/// One stage of CUBIC's congestion avoidance. Times are in 1/1024 s.
+/// One epoch of CUBIC's congestion avoidance. Times are in 1/1024 s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
     start: Instant,
-    /// When the curve reaches its plateau, after `start`, and how high that is.
+    /// The time after `start` at which the curve reaches its plateau, and the height of the plateau.
     k: u64,
     plateau: u64,
-    /// What Reno's window would be, and the segments counted towards its next one.
+    /// The window that Reno would have, and the segments counted towards its next increase.
     friendly: u64,
     counted: u64,
 }
 
-/// What CUBIC remembers.
+/// The state of CUBIC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
-    /// The window at the last loss; 0 before any.
+    /// The window at the last loss; 0 before the first.
     max: u64,
-    /// Segments that make the window grow by one, and for which window that was computed, and when.
+    /// The number of segments per increase by one, the window for which it was computed, and when.
     pace: u64,
     window: u64,
     computed: Instant,
 }
 
-/// The windows of Linux.
+/// Reno or CUBIC with the arithmetic of Linux.
 #[derive(Clone, Debug)]
 pub struct Linux {
     config: Config,
     mss: u64,
-    /// All in segments.
+    /// In segments, like `window` and `ssthresh`.
     initial: u64,
     window: u64,
     ssthresh: u64,
-    /// Segments counted towards the next one of congestion avoidance.
+    /// The segments counted towards the next increase in congestion avoidance.
     counted: u64,
     curve: Curve,
     /// Window and threshold before the last reduction.
     before: Option<(u64, u64)>,
-    /// Timed out, and nothing new has been acknowledged since.
+    /// The timer has expired, and nothing new has been acknowledged since.
     timed_out: bool,
 }
 
-/// Far more than any window: keeps all products in range.
+/// Far larger than any real window in segments; keeps all products in range.
 const LARGEST: u64 = 1 << 30;
-/// β of CUBIC, as Linux has it: 717/1024.
+/// β of CUBIC, in Linux: 717/1024.
 const BETA: (u64, u64) = (717, 1024);
 /// (1 + β)/(1 - β)/3, the inverse of α, in eighths: 8/3·(1024 + 717)/(1024 - 717), rounded down.
 const INVERSE_ALPHA_EIGHTHS: u64 = 15;
-/// C of CUBIC, 0.4, as Linux has it: 410/1024.
+/// C of CUBIC, 0.4, in Linux: 410/1024.
 const C: u64 = 410;
-/// Before a loss the window grows by one for at most so many segments.
+/// Before the first loss, the window grows by one at least once per 20 segments delivered.
 const LONGEST_UNKNOWN_PACE: u64 = 20;
-/// The window never grows by more than one for so many segments.
+/// The window grows by one at most once per two segments delivered.
 const SHORTEST_PACE: u64 = 2;
-/// How long a pace holds while the window stays as it is: HZ/32.
+/// How long a pace is valid while the window does not change: HZ/32.
 const PACE_HOLDS: Duration = Duration::from_micros(31_250);
 
 impl Linux {
-    /// A controller that has seen nothing yet.
+    /// Creates a controller in its initial state.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let mss = params.mss.max(1);
@@ -104,12 +106,12 @@ impl Linux {
         }
     }
 
-    /// A loss: the threshold, of what the transport says was in use.
+    /// A loss: sets the threshold from the amount in use that the transport reports.
     fn reduce(&mut self, used: u64) {
         self.before = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);
         if self.config.cubic {
-            // Fast convergence: where losses come at a smaller window than last time, make room.
+            // Fast convergence: if losses happen at a smaller window than last time, release bandwidth.
             self.curve.max = if self.window < self.curve.max {
                 self.window * (BETA.1 + BETA.0) / (2 * BETA.1)
             } else {
@@ -124,7 +126,7 @@ impl Linux {
         self.counted = 0;
     }
 
-    /// After a timeout everything is measured anew.
+    /// Resets the state after a timeout.
     fn collapse(&mut self) {
         self.window = 1;
         self.counted = 0;
@@ -132,7 +134,7 @@ impl Linux {
         self.timed_out = true;
     }
 
-    /// How many segments make CUBIC's window grow by one, after `n` more were delivered.
+    /// Returns the number of segments for which CUBIC's window grows by one, after `n` more were delivered.
     fn pace(&mut self, now: Instant, n: u64, rtt: Option<Duration>) -> u64 {
         let window = self.window;
         let curve = &mut self.curve;
@@ -160,7 +162,7 @@ impl Linux {
         if curve.max == 0 {
             pace = pace.min(LONGEST_UNKNOWN_PACE);
         }
-        // No slower than Reno, which gains a segment for so many.
+        // No slower than Reno, which gains a segment for every `each` segments.
         let each = (window * INVERSE_ALPHA_EIGHTHS / 8).max(1);
         let gained = epoch.counted.saturating_sub(1) / each;
         epoch.counted -= gained * each;
@@ -173,9 +175,9 @@ impl Linux {
         curve.pace
     }
 
-    /// One segment more for every `pace` delivered.
+    /// Grows the window by one segment for every `pace` segments delivered.
     fn avoid(&mut self, pace: u64, n: u64) {
-        // What was counted while the pace was slower counts no more than one segment.
+        // Segments counted while the pace was slower count for at most one segment.
         if self.counted >= pace {
             self.counted = 0;
             self.window += 1;
@@ -223,7 +225,7 @@ impl Controller for Linux {
     }
 
     fn on_failed_recovery(&mut self, _now: Instant, _flight: u64) {
-        // tcp_enter_loss: the window has been reduced for this loss already.
+        // tcp_enter_loss: the window has already been reduced for this loss.
         self.collapse();
     }
 
@@ -233,7 +235,7 @@ impl Controller for Linux {
 
     fn on_idle(&mut self, idle: Duration, rto: Duration) {
         if let Some(epoch) = &mut self.curve.epoch {
-            // tcp_cubic.c, CA_EVENT_TX_START: the curve stands still while nothing is sent.
+            // tcp_cubic.c, CA_EVENT_TX_START: the curve does not advance while nothing is sent.
             epoch.start += idle;
         }
         if idle > rto {
@@ -297,7 +299,7 @@ mod tests {
         }
     }
 
-    /// A window delivered in pairs, over one round trip, for so many rounds: the windows in segments.
+    /// Delivers a window in pairs over one round trip, for `count` rounds. Returns the windows in segments.
     fn rounds(controller: &mut Linux, now: &mut Instant, count: u64) -> Vec<u64> {
         let mut windows = Vec::new();
         for _ in 0..count {
@@ -322,12 +324,12 @@ mod tests {
         reno.on_remaining(4 * MSS);
         assert_eq!((reno.window, reno.ssthresh), (5, 21));
         reno.window = 20;
-        // One of the three fills slow start, the other two count towards the next segment.
+        // One of the three segments completes slow start; the other two count towards the next increase.
         reno.on_acked(now, acked(3));
         assert_eq!((reno.window, reno.counted), (21, 2));
     }
 
-    /// tcp_enter_loss: a timer that runs out during recovery, or again, does not reduce once more.
+    /// tcp_enter_loss: a timeout during recovery, or a second one, does not reduce the threshold again.
     #[test]
     fn a_repair_that_fails_does_not_reduce_again() {
         for cubic in [false, true] {
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    /// tcp_cubic.c: as long as no loss has told how much the path holds, a twentieth a round trip at least.
+    /// tcp_cubic.c: before the first loss, the window grows by at least a twentieth per round trip.
     #[test]
     fn before_a_loss_the_window_grows_by_a_twentieth() {
         let (mut cubic, mut now) = (controller(true), Instant::ZERO);
@@ -352,7 +354,8 @@ mod tests {
         assert_eq!(rounds(&mut cubic, &mut now, 4), [105, 110, 115, 121]);
     }
 
-    /// RFC 9438 would let Reno's share grow by a segment a round trip once it has made good the loss: Linux keeps 9/17.
+    /// RFC 9438 would let Reno's share grow by a segment per round trip once it has recovered from the loss: Linux
+    /// keeps 9/17.
     #[test]
     fn reno_s_share_of_cubic_stays_as_it_is() {
         let (mut cubic, mut now) = (controller(true), Instant::ZERO);
@@ -360,7 +363,7 @@ mod tests {
         cubic.ssthresh = 20;
         cubic.on_loss(now, cubic.window(), false);
         assert_eq!(cubic.window, 14);
-        // At 10 ms, far below the curve: it is Reno's share that counts.
+        // At an RTT of 10 ms, far below the curve, Reno's share determines the window.
         for _ in 0..40 {
             for _ in 0..cubic.window / 2 {
                 now += Duration::from_millis(20) / cubic.window as u32;

@@ -1,35 +1,35 @@
-//! Spreading packets over the round trip instead of sending them in bursts.
+//! Spreads packets over the round-trip time instead of sending them in bursts.
 //!
-//! A clock that runs ahead of time with every packet: what may go is what the
-//! clock has not run ahead for. It never falls back by more than a few packets,
-//! which may go together: acknowledgements that come in their time need no timer.
+//! Each packet advances a clock by the time that the packet takes. A packet may be sent once real time has reached the
+//! clock. The clock lags behind real time by at most a few packets, which may be sent together. If acknowledgements
+//! arrive regularly, no timer is needed.
 //!
-//! The rate is the window over the smoothed round trip, times 2 in slow start
-//! and 1.2 beyond, as Linux has it (net.ipv4.tcp_pacing_ss_ratio = 200,
-//! tcp_pacing_ca_ratio = 120); RFC 9002 §7.7 describes the same. A controller may give a rate of its own instead.
+//! The rate is the window over the smoothed round-trip time, times 2 in slow start and 1.2 beyond, as in Linux
+//! (net.ipv4.tcp_pacing_ss_ratio = 200, tcp_pacing_ca_ratio = 120). RFC 9002 §7.7 describes the same. A controller may
+//! provide its own rate instead.
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{BitRate, Instant};
 
-/// When the next packet may go.
+/// Determines when the next packet may be sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// Up to here everything that was sent is paid for.
+    /// The time up to which all sent packets are accounted for.
     clock: Instant,
 }
 
-/// Packets that may go together (RFC 9002 §7.7: a burst no larger than the initial window).
+/// The number of packets that may be sent together (RFC 9002 §7.7: a burst no larger than the initial window).
 const TOGETHER: u64 = 10;
 
 impl Pacer {
-    /// When the next packet may leave: now, or later.
+    /// Returns the time at which the next packet may be sent, which may have passed.
     #[inline]
     #[must_use]
     pub fn ready_at(&self) -> Instant {
         self.clock
     }
 
-    /// `bytes` left at `now`, under this window, in packets of at most `mss`.
+    /// `bytes` were sent at `now` under this window, in packets of at most `mss` bytes.
     pub fn on_sent(
         &mut self,
         now: Instant,
@@ -46,12 +46,12 @@ impl Pacer {
         self.advance(now, span(TOGETHER * mss), span(bytes));
     }
 
-    /// `bytes` left at `now`, at this rate, in packets of at most `mss`.
+    /// `bytes` were sent at `now` at this rate, in packets of at most `mss` bytes.
     pub fn on_sent_at_rate(&mut self, now: Instant, bytes: u64, rate: BitRate, mss: u64) {
         self.advance(now, rate.nanos_for(TOGETHER * mss), rate.nanos_for(bytes));
     }
 
-    /// Moves the clock on by `span` nanoseconds, from `most` before now at the earliest.
+    /// Advances the clock by `span` nanoseconds, starting at most `most` nanoseconds before now.
     #[inline]
     fn advance(&mut self, now: Instant, most: u64, span: u64) {
         let earliest = now.as_nanos().saturating_sub(most);
@@ -63,7 +63,7 @@ impl Pacer {
 mod tests {
     use super::*;
 
-    /// How many packets leave in each of four quarters of a round trip of 100 ms.
+    /// Returns the number of packets sent in each quarter of a round trip of 100 ms.
     fn quarters(window: u64, slow_start: bool) -> [u64; 4] {
         let rtt = Some(Duration::from_millis(100));
         let mut pacer = Pacer::default();

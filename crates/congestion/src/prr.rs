@@ -1,46 +1,45 @@
-//! Proportional rate reduction: what leaves in a recovery follows what arrives.
+//! Proportional rate reduction: the sending rate in a recovery follows the rate of deliveries.
 //!
-//! Without it, a window in which much was lost is retransmitted in bursts as soon
-//! as the losses are known (RFC 6675 sends whatever fits under the window),
-//! and the queue that overflowed does so once more.
+//! Without it, after heavy loss the data is retransmitted in bursts as soon as the losses are known (RFC 6675 sends
+//! whatever fits the window). The queue that overflowed then overflows again.
 //!
-//! Home of RFC 6937 §3, with the slow-start reduction bound; [`Prr::linux`] is what Linux made of it.
+//! Home of RFC 6937 §3, with the slow-start reduction bound; [`Prr::linux`] is the Linux variant.
 
-/// One recovery's account, in bytes.
+/// The state of one recovery, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Prr {
-    /// RecoverFS: what was outstanding when the recovery began.
+    /// RecoverFS: the data outstanding when the recovery began.
     at_entry: u64,
     /// prr_delivered and prr_out.
     delivered: u64,
     out: u64,
-    /// What may leave until the next acknowledgement.
+    /// The number of bytes that may be sent until the next acknowledgement.
     allowance: i64,
-    /// As Linux: what may be on its way.
+    /// The Linux variant: the number of bytes that may be in flight.
     window: Option<u64>,
 }
 
 impl Prr {
-    /// A recovery begins with `flight` bytes outstanding.
+    /// Begins a recovery with `flight` bytes outstanding.
     #[must_use]
     pub fn new(flight: u64) -> Self {
         Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0, window: None }
     }
 
-    /// The same as Linux has it (tcp_cwnd_reduction): in proportion to the window that was, and what may leave is a
-    /// window: what is found to be lost later makes room for as much.
+    /// Creates the Linux variant (tcp_cwnd_reduction). It works in proportion to the previous window and keeps a window
+    /// of its own: data found lost later makes room for as much.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
     }
 
-    /// What may leave until the next acknowledgement; negative when too much has.
+    /// Returns the number of bytes that may be sent until the next acknowledgement; negative if too much was sent.
     #[must_use]
     pub fn allowance(&self) -> i64 {
         self.allowance
     }
 
-    /// The same, while `pipe` bytes are on their way.
+    /// Like `allowance`, while `pipe` bytes are in flight.
     #[must_use]
     pub fn room(&self, pipe: u64) -> i64 {
         match self.window {
@@ -49,30 +48,30 @@ impl Prr {
         }
     }
 
-    /// An acknowledgement brought `bytes` more to the receiver; `safe`: it moved on and told of no new loss.
+    /// An acknowledgement delivered `bytes` more. `safe` says that it advanced and reported no new loss.
     pub fn on_delivered(&mut self, bytes: u64, safe: bool, ssthresh: u64, pipe: u64, mss: u64) {
         if self.window.is_some() && bytes == 0 {
             return;
         }
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
-            // In proportion, until the window is as small as it should be.
+            // In proportion, until the pipe is down to the threshold.
             let share =
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
             i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
         } else {
-            // Below it: one for one, and one more when all goes well.
+            // At or below the threshold: one for one, plus one segment if no new loss was reported.
             let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };
         if let Some(window) = &mut self.window {
-            // The retransmission that began it leaves in any case.
+            // The retransmission that began the recovery is sent in any case.
             let least = if self.out == 0 { mss as i64 } else { 0 };
             *window = pipe.saturating_add_signed(self.allowance.max(least));
         }
     }
 
-    /// `bytes` left.
+    /// `bytes` were sent.
     pub fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
         self.allowance -= bytes as i64;
@@ -83,7 +82,7 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// RFC 6937 §4, the first figure: 20 segments, one lost: 9 or 10 leave for 19 that arrive.
+    /// RFC 6937 §4, the first figure: 20 segments, one lost: 9 or 10 are sent for 19 that arrive.
     #[test]
     fn half_as_many_leave_as_arrive() {
         let (mut prr, mut pipe, mut sent) = (Prr::new(20), 19, 0);
@@ -98,8 +97,8 @@ mod tests {
         assert_eq!((sent, pipe), (10, 10));
     }
 
-    /// As Linux: an acknowledgement that brings nothing changes nothing, what is lost meanwhile makes room, and the
-    /// first retransmission leaves at once.
+    /// The Linux variant: an acknowledgement that delivers nothing changes nothing, further losses make room, and the
+    /// first retransmission is sent at once.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);
@@ -113,7 +112,7 @@ mod tests {
         assert_eq!(prr.room(15), 3, "three more are lost");
     }
 
-    /// The same §4, a burst of losses: never more than arrive, however far the window is above the pipe.
+    /// The same §4, a burst of losses: never more are sent than arrive, however far the window exceeds the pipe.
     #[test]
     fn after_many_losses_one_leaves_for_one_that_arrives() {
         let mut prr = Prr::new(20);

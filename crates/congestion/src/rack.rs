@@ -1,23 +1,21 @@
-//! Loss by time: what was sent a while before something that has arrived is lost.
+//! Loss detection by time: a segment sent some time before a delivered one is lost.
 //!
-//! Owns what is known of the newest delivery and the reordering window; knows
-//! nothing of scoreboards, windows or timers. A transport tells [`Rack`] what
-//! each acknowledgement delivered (summed up as [`Delivered`]) and asks it to
-//! judge what is still out. Ends of data are positions (TCP: bytes, SCTP: one
-//! past a TSN's offset); of two transmissions at the same instant the higher
-//! end left later.
+//! Owns the state of the newest delivery and the reordering window, but no scoreboard, window or timer. A transport
+//! tells [`Rack`] what each acknowledgement delivered (as a [`Delivered`]), and asks it to judge outstanding segments.
+//! The end of a segment is a position (TCP: bytes, SCTP: one past a TSN's offset). Of two transmissions at the same
+//! instant, the one with the higher end was sent later.
 //!
 //! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and §6.3's condition.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
-/// What one acknowledgement newly delivered, in any order.
+/// The segments that one acknowledgement newly delivered, in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// The transmission that left last: when, its end, and whether it was of data sent before.
+    /// The latest transmission: its time, its end, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end of what was sent only once.
+    /// The lowest end among segments sent only once.
     lowest_original: u64,
     /// The highest end.
     highest: u64,
@@ -30,7 +28,7 @@ impl Default for Delivered {
 }
 
 impl Delivered {
-    /// One segment or chunk: its last transmission, its end, and whether it was sent more than once.
+    /// Adds one segment or chunk: its last transmission, its end, and whether it was sent more than once.
     #[inline]
     pub fn add(&mut self, sent_at: Instant, end: u64, retransmitted: bool) {
         if self.newest.is_none_or(|(at, last, _)| (at, last) < (sent_at, end)) {
@@ -42,33 +40,33 @@ impl Delivered {
         self.highest = self.highest.max(end);
     }
 
-    /// The round trip of the newest delivery, if it was of data sent only once.
+    /// Returns the round-trip time of the newest delivery, if that data was sent only once.
     #[inline]
     #[must_use]
     pub fn sample(&self, now: Instant) -> Option<Duration> {
         self.newest.filter(|(_, _, retransmitted)| !retransmitted).map(|(at, _, _)| now.since(at))
     }
 
-    /// When the newest transmission delivered left.
+    /// Returns the send time of the newest transmission delivered.
     #[inline]
     #[must_use]
     pub fn newest_sent(&self) -> Option<Instant> {
         self.newest.map(|(at, _, _)| at)
     }
 
-    /// Nothing was delivered.
+    /// Returns whether nothing was delivered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.newest.is_none()
     }
 }
 
-/// What is thought of a transmission that has not been acknowledged.
+/// The verdict on a transmission that has not been acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing that left after it has arrived.
+    /// Nothing sent after it has been delivered.
     Unknown,
-    /// Something has; it is lost unless it is acknowledged by then.
+    /// Something sent later was delivered; it is lost unless it is acknowledged by this time.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -81,35 +79,35 @@ pub struct Rack {
     newest: Option<(Instant, u64)>,
     /// RACK.rtt, nanoseconds.
     rtt: u64,
-    /// RACK.min_RTT, nanoseconds: the least of this and of the last span of [`MIN_RTT_SPAN`].
+    /// RACK.min_RTT in nanoseconds: the minima of the current and of the last period of [`MIN_RTT_SPAN`].
     min_rtt: [u64; 2],
     min_rtt_since: Instant,
     /// RACK.fack.
     highest: u64,
     reordering_seen: bool,
-    /// RACK.reo_wnd_mult less one.
+    /// RACK.reo_wnd_mult minus one.
     extra: u32,
     /// RACK.reo_wnd_persist.
     recoveries_left: u32,
-    /// RACK.dsack_round: no second widening before this is acknowledged.
+    /// RACK.dsack_round: the window is not widened again before this is acknowledged.
     widened_until: u64,
 }
 
-/// Recoveries after which a reordering window that duplicates widened is forgotten (RFC 8985 §6.2, step 4).
+/// The number of recoveries after which a widened reordering window is reset (RFC 8985 §6.2, step 4).
 const RECOVERIES: u32 = 16;
-/// How long a minimum counts (RFC 8985 §6.2 step 1: a windowed filter; Linux has 5 minutes).
+/// How long a minimum is valid (RFC 8985 §6.2 step 1: a windowed filter; Linux uses 5 minutes).
 const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 
 impl Rack {
-    /// Takes in what an acknowledgement delivered (steps 1 to 3).
+    /// Processes the deliveries of an acknowledgement (steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
         let Some((at, end, retransmitted)) = delivered.newest else { return };
-        // Step 3: never retransmitted, and yet behind what had arrived before: overtaken on the way.
+        // Step 3: a segment that was never retransmitted arrived after later ones: it was reordered.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
         if retransmitted {
-            // Step 2: so soon an answer can only be the original's.
+            // Step 2: an acknowledgement that early can only be for the original.
             if rtt < self.least_rtt() {
                 return;
             }
@@ -136,10 +134,10 @@ impl Rack {
         if last == 0 { this } else { this.min(last) }
     }
 
-    /// Something that was retransmitted had arrived before (a DSACK, a duplicate TSN): the window
-    /// was too small. `acked` is what is acknowledged cumulatively, `next` the end of what was sent.
+    /// A retransmission was unnecessary (a DSACK, a duplicate TSN): the reordering window was too small. `acked` is the
+    /// cumulative acknowledgement, `next` the end of what was sent.
     pub fn on_needless(&mut self, acked: u64, next: u64) {
-        // Step 4: once a round trip.
+        // Step 4: once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
             self.extra = (self.extra + 1).min(WIDEST);
@@ -147,7 +145,7 @@ impl Rack {
         self.recoveries_left = RECOVERIES;
     }
 
-    /// A recovery is over.
+    /// A recovery has ended.
     pub fn on_recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
@@ -155,8 +153,8 @@ impl Rack {
         }
     }
 
-    /// Step 4, RACK_update_reo_wnd: how much later than the newest arrival something may come.
-    /// `sure`: in a recovery, or as many have passed it as mean a loss by counting.
+    /// Step 4, RACK_update_reo_wnd: returns how much later than the newest delivery a segment may arrive. `sure` is set
+    /// in a recovery, or if enough later segments were delivered to mean a loss by counting.
     #[must_use]
     pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         if !self.reordering_seen && sure {
@@ -166,7 +164,7 @@ impl Rack {
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
-    /// Step 5: what to think of a transmission at `at` that ends at `end`, under this window.
+    /// Step 5: judges a transmission at `at` that ends at `end`, with this reordering window.
     #[inline]
     #[must_use]
     pub fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
@@ -179,15 +177,15 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.3: whether a transmission at `at` is old enough to be lost when the
-    /// retransmission timer has run out.
+    /// RFC 8985 §6.3: returns whether a transmission at `at` is old enough to be lost when the retransmission timer
+    /// expires.
     #[must_use]
     pub fn is_overdue(&self, now: Instant, at: Instant, window: Duration) -> bool {
         self.newest.is_none() || at.plus_nanos(self.rtt.saturating_add(nanos(window))) <= now
     }
 }
 
-/// Beyond the smoothed round trip the window cannot grow: no use in counting on.
+/// The window cannot exceed the smoothed round-trip time, so larger factors have no effect.
 const WIDEST: u32 = 1 << 20;
 
 #[cfg(test)]
@@ -218,21 +216,21 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // What left later is not judged; of the same instant the higher end is the later one.
+        // A segment sent later is not judged; at the same instant, the one with the higher end was sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);
-        // In a recovery, and no reordering ever seen: at once.
+        // In a recovery, and without any reordering so far: at once.
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
     }
 
     #[test]
     fn reordering_is_seen_once_something_old_and_sent_once_arrives_late() {
         let mut rack = Rack::default();
-        // Both with one acknowledgement, in whatever order its blocks are.
+        // Both in one acknowledgement, in either order of its blocks.
         arrives(&mut rack, 100, &[(0, 3, false), (0, 1, false)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
-        // Retransmitted: no evidence.
+        // A retransmission is no evidence of reordering.
         arrives(&mut rack, 160, &[(60, 2, true)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
         arrives(&mut rack, 161, &[(1, 5, false)]);

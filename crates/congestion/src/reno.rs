@@ -1,7 +1,7 @@
-//! TCP's slow start and congestion avoidance, with the window cut in half by a loss.
+//! TCP's slow start and congestion avoidance. A loss halves the window.
 //!
-//! Owns window and threshold. The window inflation of fast recovery (RFC 5681
-//! §3.2, RFC 6582) is the transport's: it knows the duplicate acknowledgements.
+//! Owns window and threshold. The window inflation of fast recovery (RFC 5681 §3.2, RFC 6582) belongs to the transport,
+//! which counts the duplicate acknowledgements.
 //!
 //! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3
 //! (decay while idle).
@@ -13,18 +13,17 @@ use anabranch_base::time::{Duration, nanos};
 /// How acknowledgements make the window grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Counting {
-    /// By the acknowledgement: up to one segment each in slow start,
-    /// mss²/window each afterwards. What stacks did before RFC 3465; with
-    /// delayed acknowledgements the window grows half as fast.
+    /// By acknowledgements: up to one segment each in slow start, mss²/window each afterwards. Stacks did this before
+    /// RFC 3465. With delayed acknowledgements the window grows half as fast.
     Acks,
-    /// By the bytes acknowledged (RFC 3465), in slow start at most this many segments' worth each.
+    /// By bytes acknowledged (RFC 3465); in slow start, at most this many segments per acknowledgement.
     Bytes {
         /// L of RFC 3465: 1 or 2.
         limit: u64,
     },
 }
 
-/// What happens to the window when nothing is sent for a while.
+/// The effect of an idle period on the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum AfterIdle {
     /// The window is kept.
@@ -36,7 +35,7 @@ pub enum AfterIdle {
 }
 
 impl AfterIdle {
-    /// Window and threshold after an idle time of more than an RTO.
+    /// Returns window and threshold after an idle period of more than an RTO.
     pub(crate) fn apply(
         self,
         (window, ssthresh): (u64, u64),
@@ -49,7 +48,7 @@ impl AfterIdle {
             Self::Keep => (window, ssthresh),
             Self::Restart => (floor, ssthresh),
             Self::Decay => {
-                // RFC 2861 §3: remember three quarters of it, halve once an RTO.
+                // RFC 2861 §3: keep three quarters of the window as the threshold, and halve the window for every RTO.
                 let times = (nanos(idle) / nanos(rto).max(1)).min(63);
                 ((window >> times).max(floor), ssthresh.max(window / 4 * 3))
             }
@@ -62,29 +61,29 @@ impl AfterIdle {
 pub struct Config {
     /// How acknowledgements make the window grow.
     pub counting: Counting,
-    /// What idleness does.
+    /// The effect of an idle period on the window.
     pub after_idle: AfterIdle,
-    /// The window grows also while the sender does not fill it (stacks before RFC 2861 did that).
+    /// Whether the window also grows while the sender does not fill it, as in stacks before RFC 2861.
     pub grow_unused: bool,
 }
 
 impl Default for Config {
-    /// Bytes with L = 2, restart when idle, growth only when the window is used.
+    /// Bytes with L = 2, restart after an idle period, and growth only while the window is used.
     fn default() -> Self {
         Self { counting: Counting::Bytes { limit: 2 }, after_idle: AfterIdle::Restart, grow_unused: false }
     }
 }
 
 impl Counting {
-    /// How much slow start adds for what was acknowledged.
+    /// Returns the increase of the window in slow start for an acknowledgement.
     #[inline]
     pub(crate) fn slow_start(self, acked: &Acked, mss: u64, after_timeout: bool) -> u64 {
         let bytes = acked.bytes;
         let more = match self {
-            // RFC 5681 §3.1 eq. 2: min(N, SMSS) an acknowledgement.
+            // RFC 5681 §3.1 eq. 2: min(N, SMSS) per acknowledgement.
             Self::Acks => bytes.min(mss),
-            // RFC 3465 §2.3: after a timeout one acknowledgement may cover much that was
-            // received long ago: L is 1 until the recovery is over.
+            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that was received long before. L
+            // is 1 until the recovery has ended.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),
         };
@@ -100,9 +99,9 @@ pub struct Reno {
     initial_window: u64,
     window: u64,
     ssthresh: u64,
-    /// Bytes acknowledged towards the next segment of congestion avoidance.
+    /// Bytes acknowledged towards the next increase in congestion avoidance.
     counted: u64,
-    /// Timed out, and nothing new has been acknowledged since.
+    /// The timer has expired, and nothing new has been acknowledged since.
     timed_out: bool,
     /// In slow start because of a timeout.
     after_timeout: bool,
@@ -111,7 +110,7 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// A controller that has seen nothing yet.
+    /// Creates a controller in its initial state.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {
@@ -127,7 +126,7 @@ impl Reno {
         }
     }
 
-    /// RFC 5681 §3.1 eq. 4: half of what was in flight, at least two segments.
+    /// RFC 5681 §3.1 eq. 4: returns half of the bytes in flight, at least two segments.
     fn half(&self, flight: u64) -> u64 {
         (flight / 2).max(2 * self.mss)
     }
@@ -148,7 +147,7 @@ impl Controller for Reno {
         }
         self.after_timeout = false;
         match self.config.counting {
-            // RFC 5681 §3.1 eq. 3, never less than a byte.
+            // RFC 5681 §3.1 eq. 3, at least one byte.
             Counting::Acks => {
                 if acked.bytes > 0 {
                     self.window = self.window.saturating_add((self.mss * self.mss / self.window).max(1));
@@ -174,7 +173,7 @@ impl Controller for Reno {
     }
 
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
-        // RFC 5681 §3.1: when the same segment times out again, ssthresh stays.
+        // RFC 5681 §3.1: if the same segment times out again, ssthresh stays.
         if !self.timed_out {
             self.before = Some((self.window, self.ssthresh));
             self.ssthresh = self.half(flight);

@@ -12,13 +12,13 @@ pub struct RttConfig {
     pub rto_initial: Duration,
     /// Smallest RTO.
     pub rto_min: Duration,
-    /// Largest RTO, also under back-off.
+    /// Largest RTO, including back-off.
     pub rto_max: Duration,
-    /// Clock granularity G: the least that 4·RTTVAR adds.
+    /// Clock granularity G: the minimum of the term 4·RTTVAR.
     pub granularity: Duration,
 }
 
-/// As [`RttConfig`], in nanoseconds: every path of every association has one.
+/// [`RttConfig`] in nanoseconds, which needs less memory: every path of every association has one.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     initial: u64,
@@ -28,25 +28,25 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7. Where the two contradict each other the maximum counts: whoever
-    /// set them should have been told, and a wait must end.
+    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7. If the bounds contradict each other the maximum applies, because a
+    /// wait must end. The configuration should have been rejected before.
     #[inline]
     fn within(self, rto: u64) -> u64 {
         rto.max(self.min).min(self.max)
     }
 }
 
-/// Smoothed round-trip time and the timeout that follows from it.
+/// The smoothed round-trip time and the timeout computed from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     bounds: Bounds,
-    /// Smoothed RTT and its variation, nanoseconds, once measured.
+    /// The smoothed RTT and its variation in nanoseconds, once measured.
     smoothed: Option<(u64, u64)>,
     rto: u64,
 }
 
 impl RttEstimator {
-    /// An estimator without a measurement.
+    /// Creates an estimator without a measurement.
     #[must_use]
     pub fn new(config: RttConfig) -> Self {
         let bounds = Bounds {
@@ -58,7 +58,7 @@ impl RttEstimator {
         Self { bounds, smoothed: None, rto: bounds.initial }
     }
 
-    /// Takes in one measurement. The caller has obeyed Karn's rule.
+    /// Processes one measurement. The caller must apply Karn's rule.
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = nanos(rtt);
         let (srtt, var) = match self.smoothed {
@@ -77,8 +77,8 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.bounds.max);
     }
 
-    /// The RTO is again what was measured, or the initial one before any measurement: the peer has answered, though
-    /// nothing could be measured by it.
+    /// Resets the RTO to the measured value, or to the initial one before any measurement. For an answer of the peer
+    /// that gives no measurement.
     pub fn forget_back_off(&mut self) {
         self.rto = match self.smoothed {
             Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),
@@ -86,34 +86,33 @@ impl RttEstimator {
         };
     }
 
-    /// The retransmission timeout now.
+    /// Returns the current retransmission timeout.
     #[must_use]
     pub fn rto(&self) -> Duration {
         Duration::from_nanos(self.rto)
     }
 
-    /// The retransmission timeout now, in nanoseconds.
+    /// Returns the current retransmission timeout in nanoseconds.
     #[must_use]
     #[inline]
     pub const fn rto_nanos(&self) -> u64 {
         self.rto
     }
 
-    /// The smoothed round-trip time in nanoseconds, once measured.
+    /// Returns the smoothed round-trip time in nanoseconds, once measured.
     #[must_use]
     #[inline]
     pub fn smoothed_nanos(&self) -> Option<u64> {
         self.smoothed.map(|(srtt, _)| srtt)
     }
 
-    /// The smoothed round-trip time, once measured.
+    /// Returns the smoothed round-trip time, once measured.
     #[must_use]
     pub fn smoothed(&self) -> Option<Duration> {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
 
-    /// Other bounds from now on; the RTO is brought within them. The initial RTO counts as
-    /// long as nothing has been measured.
+    /// Sets other bounds and brings the RTO within them. `initial` applies if nothing has been measured.
     pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
         let untouched = self.smoothed.is_none() && self.rto == self.bounds.initial;
         let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));
@@ -122,7 +121,7 @@ impl RttEstimator {
         self.rto = self.bounds.within(rto);
     }
 
-    /// The constants.
+    /// Returns the constants.
     #[must_use]
     pub fn config(&self) -> RttConfig {
         let Bounds { initial, min, max, granularity } = self.bounds;
@@ -149,7 +148,7 @@ mod tests {
         assert_eq!((rtt.rto(), rtt.smoothed()), (ms(1000), None));
         rtt.on_sample(ms(100));
         assert_eq!((rtt.rto(), rtt.smoothed()), (ms(100 + 4 * 50), Some(ms(100))));
-        // RTTVAR = 3/4 · 50 + 1/4 · |100 - 200|, with the SRTT of before; SRTT = 7/8 · 100 + 1/8 · 200.
+        // RTTVAR = 3/4 · 50 + 1/4 · |100 - 200|, with the previous SRTT; SRTT = 7/8 · 100 + 1/8 · 200.
         rtt.on_sample(ms(200));
         assert_eq!((rtt.rto(), rtt.smoothed()), (us(112_500 + 4 * 62_500), Some(us(112_500))));
         rtt.back_off();
@@ -166,7 +165,7 @@ mod tests {
         assert_eq!(rtt.rto(), ms(10));
     }
 
-    /// The peer has answered, though nothing could be measured by it.
+    /// The peer has answered, but its answer gives no measurement.
     #[test]
     fn a_back_off_is_forgotten() {
         let config = RttConfig {
@@ -185,7 +184,7 @@ mod tests {
         }
     }
 
-    /// Whoever configures it may contradict himself; a measurement must not end the program for it.
+    /// A configuration may contradict itself; a measurement must not panic because of it.
     #[test]
     fn bounds_that_contradict_each_other_end_no_wait_and_no_program() {
         let seconds = Duration::from_secs;

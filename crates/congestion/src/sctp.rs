@@ -1,8 +1,7 @@
 //! SCTP's slow start and congestion avoidance, for one destination address.
 //!
-//! Owns cwnd, ssthresh and partial_bytes_acked. When a loss is noticed, and
-//! when fast recovery ends (§7.2.4), is the transport's affair. The three RFCs
-//! differ in a few constants and one condition: see [`Variant`].
+//! Owns cwnd, ssthresh and partial_bytes_acked. The transport decides when a loss is detected and when fast recovery
+//! ends (§7.2.4). The three RFCs differ in a few constants and one condition: see [`Variant`].
 //!
 //! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of
 //! RFC 2960 and RFC 4960).
@@ -11,24 +10,24 @@ use crate::{Acked, Controller, HyStart, Params};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
-/// Which RFC's rules.
+/// The RFC whose rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Variant {
-    /// RFC 2960: the window never falls below two MTUs by a loss or by idleness.
+    /// RFC 2960: a loss or an idle period never reduces the window below two MTUs.
     Rfc2960,
-    /// RFC 4960: four MTUs.
+    /// RFC 4960: the same with four MTUs.
     Rfc4960,
-    /// RFC 9260: four PMDCS; the cumulative TSN need not move for the window to
-    /// grow; the threshold remembers the window before idleness shrinks it.
+    /// RFC 9260: four PMDCS. The window also grows if the cumulative TSN does not advance. The threshold keeps the
+    /// value of the window before an idle period reduces it.
     Rfc9260,
 }
 
 /// The settings of an [`Sctp`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Which RFC's rules.
+    /// The RFC whose rules apply.
     pub variant: Variant,
-    /// L of RFC 9260 §7.2.1: how many packets' worth one SACK may add in slow start.
+    /// L of RFC 9260 §7.2.1: the largest increase per SACK in slow start, in packets.
     pub limit: u64,
 }
 
@@ -51,7 +50,7 @@ pub struct Sctp {
 }
 
 impl Sctp {
-    /// A controller that has seen nothing yet.
+    /// Creates a controller in its initial state.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {
@@ -64,13 +63,13 @@ impl Sctp {
         }
     }
 
-    /// What counts towards the next increase of congestion avoidance.
+    /// Returns the bytes counted towards the next increase in congestion avoidance.
     #[must_use]
     pub fn partial_bytes_acked(&self) -> u64 {
         self.partial_bytes_acked
     }
 
-    /// What a loss or idleness leaves at least.
+    /// Returns the minimum window after a loss or an idle period.
     fn floor(&self) -> u64 {
         match self.config.variant {
             Variant::Rfc2960 => 2 * self.mss,
@@ -88,7 +87,7 @@ impl Sctp {
 
 impl Controller for Sctp {
     fn on_acked(&mut self, _now: Instant, acked: Acked) {
-        // RFC 2960 and 4960 §7.2.1, §7.2.2: only a SACK that moves the cumulative TSN counts.
+        // RFC 2960 and 4960 §7.2.1, §7.2.2: only a SACK that advances the cumulative TSN counts.
         let counts = acked.cumulative || self.config.variant == Variant::Rfc9260;
         if counts && !acked.in_recovery {
             if self.cwnd <= self.ssthresh {
@@ -115,7 +114,7 @@ impl Controller for Sctp {
                 }
             }
         }
-        // RFC 9260 §7.2.2: nothing outstanding, nothing partial.
+        // RFC 9260 §7.2.2: if nothing is outstanding, partial_bytes_acked is reset.
         if acked.bytes >= acked.flight_before {
             self.partial_bytes_acked = 0;
         }
@@ -135,7 +134,7 @@ impl Controller for Sctp {
         let times = (nanos(idle) / nanos(rto).max(1)).min(63);
         let floor = self.floor();
         if times == 0 || self.cwnd <= floor {
-            // A window that a timeout made small does not grow by idleness.
+            // An idle period does not increase a window that a timeout made small.
             return;
         }
         if self.config.variant == Variant::Rfc9260 {

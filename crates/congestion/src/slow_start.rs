@@ -1,7 +1,6 @@
-//! Which rule ends slow start before a loss does, as one closed set.
+//! The rule that ends slow start before a loss does, as an enum.
 //!
-//! Owns nothing but the choice between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP drive both
-//! by the same calls.
+//! Selects between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP drive both with the same calls.
 
 use crate::{HyStart, HyStartLinux, SlowStart};
 use anabranch_base::Instant;
@@ -12,11 +11,11 @@ use anabranch_base::time::Duration;
 pub enum SlowStartExit {
     /// HyStart++ (RFC 9406).
     PlusPlus,
-    /// HyStart of 2008, as Linux's CUBIC has it.
+    /// HyStart of 2008, as in Linux's CUBIC.
     Linux,
 }
 
-/// The state of that rule for one path.
+/// The state of a [`SlowStartExit`] rule for one path.
 #[derive(Clone, Copy, Debug)]
 pub enum SlowStartEnd {
     /// HyStart++ (RFC 9406).
@@ -25,25 +24,25 @@ pub enum SlowStartEnd {
     Linux(HyStartLinux),
 }
 
-/// What an acknowledgement says of slow start.
+/// What an acknowledgement shows about slow start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Everything up to here is acknowledged.
+    /// The position up to which everything is acknowledged.
     pub acked: u64,
-    /// Everything up to here has been sent.
+    /// The position up to which everything has been sent.
     pub next: u64,
-    /// The round trip of what was delivered last, of data sent only once.
+    /// The round-trip time of the latest delivery, if that data was sent only once.
     pub rtt: Option<Duration>,
-    /// The congestion window and the largest payload of a packet, in bytes.
+    /// The congestion window in bytes.
     pub window: u64,
-    /// See `window`.
+    /// The largest payload of a packet in bytes.
     pub mss: u64,
-    /// The window is below the threshold.
+    /// Whether the window is below the threshold.
     pub slow_start: bool,
 }
 
 impl SlowStartEnd {
-    /// The state of a rule before anything was sent.
+    /// Creates the state before anything is sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
         match exit {
@@ -52,7 +51,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// How slow start goes on after an acknowledgement of new data. Call it for each of them.
+    /// Returns how slow start continues after an acknowledgement of new data. Call it for each of them.
     pub fn on_ack(&mut self, now: Instant, progress: &Progress) -> SlowStart {
         match self {
             Self::PlusPlus(hystart) => {
@@ -73,7 +72,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// The least round trip, where it is kept.
+    /// Returns the minimum round-trip time, if the rule records it.
     #[inline]
     #[must_use]
     pub fn least_rtt(&self) -> Option<Duration> {
@@ -83,16 +82,16 @@ impl SlowStartEnd {
         }
     }
 
-    /// The window was reduced for a loss or a mark.
+    /// The window was reduced because of a loss or an ECN mark.
     pub fn on_reduced(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),
-            // The threshold is there now; slow start below it is watched like the first.
+            // The threshold is set now; slow start below it is observed like the first.
             Self::Linux(_) => {}
         }
     }
 
-    /// The retransmission timer has run out.
+    /// The retransmission timer expired.
     pub fn on_timeout(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),

@@ -1,6 +1,5 @@
-//! A probe for the tail: when acknowledgements stop coming, one segment is sent
-//! that makes the receiver tell what it has, long before the retransmission
-//! timer would assume that everything is lost.
+//! Tail loss probe: when acknowledgements stop arriving, one segment is sent to make the receiver report what it has.
+//! This happens long before the retransmission timer would assume that everything is lost.
 //!
 //! Owns the pending probe and the length of its timer; the transport owns the
 //! timer and picks the segment.
@@ -12,20 +11,20 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of the tail loss probe for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LossProbe {
-    /// TLP.end_seq and TLP.is_retrans, while a probe is not accounted for.
+    /// TLP.end_seq and TLP.is_retrans, while the outcome of a probe is unknown.
     pending: Option<(u64, bool)>,
 }
 
 impl LossProbe {
-    /// RFC 8985 §7.2, TLP_calc_PTO: how long to wait for an acknowledgement. `alone`: a single
-    /// segment is out, and its acknowledgement may be held back for `ack_delay`.
+    /// RFC 8985 §7.2, TLP_calc_PTO: returns how long to wait for an acknowledgement. `alone` says that a single segment
+    /// is outstanding, whose acknowledgement may be delayed by `ack_delay`.
     #[must_use]
     pub fn timeout(smoothed: Option<Duration>, alone: bool, ack_delay: Duration) -> Duration {
         let wait = if alone { nanos(ack_delay) } else { 0 };
         Duration::from_nanos(Self::timeout_nanos(smoothed.map(nanos), wait))
     }
 
-    /// The probe timeout in nanoseconds; `ack_delay` is 0 unless a single segment is out.
+    /// Returns the probe timeout in nanoseconds; `ack_delay` must be 0 unless a single segment is outstanding.
     #[must_use]
     #[inline]
     pub const fn timeout_nanos(smoothed: Option<u64>, ack_delay: u64) -> u64 {
@@ -36,21 +35,22 @@ impl LossProbe {
         }
     }
 
-    /// A probe is on its way or not accounted for: no second one before (RFC 8985 §7.2).
+    /// Returns whether the outcome of a probe is unknown; until then there is no second one (RFC 8985 §7.2).
     #[inline]
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// A probe was sent; `next` is the end of everything sent, with it. `retransmitted`: it carries data that was sent before.
+    /// A probe was sent. `next` is the end of everything sent, including the probe. `retransmitted` says that it
+    /// carries old data.
     pub fn on_sent(&mut self, next: u64, retransmitted: bool) {
         self.pending = Some((next, retransmitted));
     }
 
-    /// RFC 8985 §7.4, TLP_process_ack: an acknowledgement up to `acked`. `duplicate`: it reports
-    /// that the probe's data had come before; `idle`: it moved nothing and reports no holes.
-    /// True when the probe replaced a packet whose loss nothing else has shown: the controller is to know.
+    /// RFC 8985 §7.4, TLP_process_ack: processes an acknowledgement up to `acked`. `duplicate` says that it reports the
+    /// probe's data as a duplicate; `idle` that it did not advance and reports no gaps. Returns true if the probe
+    /// repaired a loss that nothing else has shown, which must be reported to the controller.
     pub fn on_ack(&mut self, acked: u64, duplicate: bool, idle: bool) -> bool {
         let Some((end, retransmitted)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
         if !retransmitted || duplicate || idle {
@@ -64,13 +64,13 @@ impl LossProbe {
         false
     }
 
-    /// A recovery has begun, by whatever evidence: it answers for the loss.
+    /// A recovery has begun, for any reason; it covers the loss.
     pub fn forget(&mut self) {
         self.pending = None;
     }
 }
 
-/// RFC 8985 §7.2: before there is a round trip.
+/// RFC 8985 §7.2: the timeout before a round-trip time is known.
 const UNMEASURED: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

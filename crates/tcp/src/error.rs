@@ -1,50 +1,50 @@
-//! What a command can refuse: one small enum a call.
+//! Errors of the endpoint's operations: one enum for each operation.
 
 use std::net::IpAddr;
 
-/// Why a port does not listen.
+/// The reason why a port cannot be listened on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody listens there already.
+    /// The port is already in use.
     #[error("port {0} is listened on already")]
     InUse(u16),
-    /// Port 0 names nothing.
+    /// Port 0 is not a valid port.
     #[error("port 0 cannot be listened on")]
     NoPort,
 }
 
-/// Why a connection is not opened.
+/// The reason why a connection cannot be opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// The local address is not this host's.
+    /// The local address does not belong to this host.
     #[error("{0} is not an address of this host")]
     NotLocal(IpAddr),
-    /// This host has no address of the family of the remote one.
+    /// This host has no address of the remote address's family.
     #[error("no local address can reach {0}")]
     NoAddress(IpAddr),
     /// The remote port is 0.
     #[error("port 0 cannot be connected to")]
     NoPort,
-    /// All ephemeral ports to that remote address are taken.
+    /// All ephemeral ports towards the remote address are in use.
     #[error("no free local port")]
     NoFreePort,
 }
 
-/// Why data is not taken.
+/// The reason why data was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
-    /// The connection is closed or was never there.
+    /// The connection is closed or never existed.
     #[error("no such connection")]
     Closed,
-    /// The sending side was finished.
+    /// The sending direction was already finished.
     #[error("the sending side is finished")]
     Finished,
 }
 
-/// Why nothing can be read.
+/// The reason why data cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecvError {
-    /// The connection is closed or was never there.
+    /// The connection is closed or never existed.
     #[error("no such connection")]
     Closed,
 }

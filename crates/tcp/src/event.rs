@@ -1,50 +1,50 @@
-//! What the application learns.
+//! The events that the application receives.
 
 use crate::ConnectionId;
 
-/// Something happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// An outgoing connection is open.
     Connected {
-        /// Which.
+        /// The connection.
         id: ConnectionId,
     },
-    /// A connection came in and is open.
+    /// An incoming connection is open.
     Accepted {
-        /// Which.
+        /// The connection.
         id: ConnectionId,
-        /// The port that listened.
+        /// The listening port.
         port: u16,
     },
-    /// Data may be read. Told once until `recv` is called.
+    /// Data can be read. Emitted once until `recv` is called.
     Readable {
-        /// Which.
+        /// The connection.
         id: ConnectionId,
     },
-    /// The send buffer has room again, after `send` took less than it was given.
+    /// The send buffer has room again, after `send` accepted less than it was given.
     Writable {
-        /// Which.
+        /// The connection.
         id: ConnectionId,
     },
-    /// The peer will send no more: its FIN arrived in order. Data before it may be still unread.
+    /// The peer will send no more data: its FIN arrived in order. Earlier data may still be unread.
     Finished {
-        /// Which.
+        /// The connection.
         id: ConnectionId,
     },
-    /// The connection is over; its id means nothing any more.
+    /// The connection has ended and its id is no longer valid.
     Closed {
-        /// Which.
+        /// The connection.
         id: ConnectionId,
-        /// Why.
+        /// The reason.
         reason: CloseReason,
     },
 }
 
-/// Why a connection is over.
+/// The reason why a connection ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, thiserror::Error)]
 pub enum CloseReason {
-    /// Both sides finished, everything was acknowledged and read.
+    /// Both sides finished, and all data was acknowledged and read.
     #[error("closed by both sides")]
     Finished,
     /// The peer refused the connection.
@@ -53,19 +53,19 @@ pub enum CloseReason {
     /// The peer reset the connection.
     #[error("connection reset by the peer")]
     Reset,
-    /// The handshake was not answered.
+    /// The peer did not answer the handshake.
     #[error("the handshake timed out")]
     HandshakeTimedOut,
     /// Data was not acknowledged for too long.
     #[error("the connection timed out")]
     TimedOut,
-    /// The network said that the peer cannot be reached (the code of the ICMP message).
+    /// The network reported that the peer is unreachable (the code of the ICMP message).
     #[error("unreachable (code {0})")]
     Unreachable(u8),
-    /// The application here aborted it.
+    /// The local application aborted it.
     #[error("aborted")]
     Aborted,
-    /// The host no longer has the address that it was opened from.
+    /// The host no longer has the local address of the connection.
     #[error("its address is gone")]
     AddressGone,
 }

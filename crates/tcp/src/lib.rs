@@ -1,21 +1,20 @@
-//! A sans-IO TCP endpoint (RFC 9293) fit for research.
+//! A sans-IO TCP endpoint (RFC 9293) for research.
 //!
-//! [`Endpoint`] is a host's whole TCP: any number of listening ports and
-//! connections over one set of local addresses. It is driven through
-//! [`anabranch_base::Engine`]: packets and time go in; packets, events and one
-//! deadline come out.
+//! [`Endpoint`] is the whole TCP of a host: any number of listening ports and connections over one set of local
+//! addresses. It is driven through [`anabranch_base::Engine`]: packets and time go in; packets, events and one deadline
+//! come out.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`config`] | every knob, the profiles, and where each value comes from |
-//! | `endpoint` | demultiplexing, listeners, ephemeral ports, RST for strangers |
+//! | `endpoint` | demultiplexing, listeners, ephemeral ports, RST for segments without a connection |
 //! | `conn` | states; what an arriving segment does; the one builder of segments |
 //! | `fast_path` | the two segments that a transfer without loss consists of |
 //! | `send` | from the application's bytes to acknowledged bytes |
 //! | `recv` | from segments to the application's bytes |
-//! | `options` | what both sides agreed on; timestamps and PAWS |
+//! | `options` | the negotiated options; timestamps and PAWS |
 //!
-//! Two endpoints and nothing between them:
+//! Two endpoints connected directly:
 //!
 //! ```
 //! use anabranch_base::{Engine, Instant, Rng, SendBatch};

@@ -1,4 +1,4 @@
-//! What both sides agreed on in the handshake, and the timestamps that follow.
+//! The options negotiated in the handshake, and the timestamps of later segments.
 //!
 //! Home of RFC 7323 §2 (window scale), §3 to §5 (timestamps, PAWS), RFC 2018
 //! §2, RFC 3168 §6.1.1 (negotiation).
@@ -8,40 +8,40 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::tcp::{Flags, Header, Options, Timestamps};
 
-/// The outcome of the handshake; before it, what we offer.
+/// The negotiated options; before the handshake is complete, the options that we offer.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(crate) sack: bool,
     pub(crate) ecn: bool,
     pub(crate) timestamps: bool,
-    /// Shift of the peer's window fields.
+    /// The shift of the peer's window fields.
     pub(crate) peer_shift: u8,
-    /// Shift of ours.
+    /// The shift of our window fields.
     pub(crate) own_shift: u8,
     /// Both sides sent the window scale option.
     scales: bool,
     clock: Clock,
-    /// TS.Recent and when it was taken, once known.
+    /// TS.Recent and the time when it was set, once known.
     recent: Option<(u32, Instant)>,
 }
 
-/// The clock behind the timestamps.
+/// The clock that timestamps are read from.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     offset: u32,
     tick: u64,
-    /// The last reading, and when its tick began: a tick lasts for many segments.
+    /// The last reading, and the start of its tick. Cached because many segments fall into one tick.
     reading: u32,
     since: u64,
 }
 
-/// RFC 7323 §2.3: no shift above this.
+/// RFC 7323 §2.3: the largest shift.
 const MAX_SHIFT: u8 = 14;
-/// RFC 7323 §5.5: a timestamp that old says nothing any more.
+/// RFC 7323 §5.5: the age at which TS.Recent becomes invalid.
 const STALE: Duration = Duration::from_secs(24 * 86_400);
 
 impl Agreed {
-    /// What we offer, as the one that begins.
+    /// Returns the options that the initiator offers.
     pub(crate) fn offer(config: &Config, offset: u32) -> Self {
         Self {
             sack: config.sack,
@@ -55,7 +55,7 @@ impl Agreed {
         }
     }
 
-    /// The peer's SYN or SYN-ACK has arrived: what both offer is agreed on.
+    /// Processes the peer's SYN or SYN-ACK: options that both sides offer are in effect.
     pub(crate) fn settle(&mut self, now: Instant, config: &Config, syn: &Header) {
         let theirs = &syn.options;
         self.sack &= theirs.sack_permitted;
@@ -67,7 +67,7 @@ impl Agreed {
             Some(shift) => (self.peer_shift, self.scales) = (shift.min(MAX_SHIFT), true),
             None => (self.peer_shift, self.own_shift) = (0, 0),
         }
-        // RFC 3168 §6.1.1: a SYN sets both bits, its answer ECE alone.
+        // RFC 3168 §6.1.1: a SYN sets both bits, its answer only ECE.
         let asked = if syn.flags.has(Flags::ACK) {
             syn.flags.has(Flags::ECE) && !syn.flags.has(Flags::CWR)
         } else {
@@ -76,7 +76,7 @@ impl Agreed {
         self.ecn &= asked;
     }
 
-    /// The options of our SYN (`answer`: SYN-ACK, which offers only what was asked for).
+    /// Returns the options of our SYN, or of our SYN-ACK (`answer`), which offers only what the peer offered.
     pub(crate) fn syn_options(&mut self, now: Instant, config: &Config, mss: u16, answer: bool) -> Options {
         let scales = if answer { self.scales } else { config.wscale };
         Options {
@@ -88,7 +88,7 @@ impl Agreed {
         }
     }
 
-    /// The timestamp option of a segment sent now.
+    /// Returns the timestamp option of a segment sent now.
     #[inline]
     pub(crate) fn stamps(&mut self, now: Instant) -> Option<Timestamps> {
         self.timestamps.then(|| Timestamps {
@@ -97,13 +97,13 @@ impl Agreed {
         })
     }
 
-    /// Bytes that options take from every data segment.
+    /// Returns the number of bytes that options take in every data segment.
     #[inline]
     pub(crate) fn overhead(&self) -> u64 {
         if self.timestamps { 12 } else { 0 }
     }
 
-    /// RFC 7323 §5.3 R1: the segment is older than one seen before.
+    /// RFC 7323 §5.3 R1: returns whether the segment is older than one received before.
     #[inline]
     pub(crate) fn is_outdated(&self, now: Instant, stamps: Timestamps) -> bool {
         match self.recent {
@@ -112,7 +112,7 @@ impl Agreed {
         }
     }
 
-    /// RFC 7323 §4.3: remembers the stamp of a segment that covers what was acknowledged last.
+    /// RFC 7323 §4.3: updates TS.Recent from a segment that covers the last acknowledgement sent.
     #[inline]
     pub(crate) fn remember(&mut self, now: Instant, stamps: Timestamps) {
         if !self.is_outdated(now, stamps) {
@@ -120,22 +120,22 @@ impl Agreed {
         }
     }
 
-    /// The same for a stamp that is known not to be outdated.
+    /// Updates TS.Recent with a timestamp that is known not to be outdated.
     #[inline]
     pub(crate) fn renew(&mut self, now: Instant, stamps: Timestamps) {
         self.recent = Some((stamps.value, now));
     }
 
-    /// RFC 6191 §2: a new SYN is younger than everything of the old connection.
+    /// RFC 6191 §2: returns whether a new SYN is younger than all segments of the old connection.
     pub(crate) fn is_younger(&self, stamps: Timestamps) -> bool {
         self.recent.is_some_and(|(recent, _)| (stamps.value.wrapping_sub(recent) as i32) > 0)
     }
 
-    /// How long ago we sent the stamp that comes back, in nanoseconds.
+    /// Returns the age of an echoed timestamp in nanoseconds.
     #[inline]
     pub(crate) fn age(&mut self, now: Instant, echo: u32) -> Option<u64> {
         let ticks = self.clock.read(now).wrapping_sub(echo);
-        // Half the space away is no echo of ours.
+        // A difference of half the number space or more means that the echo is not ours.
         (ticks < 1 << 31).then(|| u64::from(ticks) * self.clock.tick)
     }
 }
@@ -147,7 +147,7 @@ impl Clock {
 
     #[inline]
     fn read(&mut self, now: Instant) -> u32 {
-        // An earlier time wraps to something large.
+        // If `now` is before `since`, the difference wraps to a large number.
         if now.as_nanos().wrapping_sub(self.since) >= self.tick {
             let ticks = now.as_nanos() / self.tick;
             self.since = ticks * self.tick;
@@ -157,7 +157,7 @@ impl Clock {
     }
 }
 
-/// The smallest shift with which the field can tell the whole buffer.
+/// Returns the smallest shift with which the window field can express the whole buffer.
 fn shift_for(buffer: u64) -> u8 {
     (0..MAX_SHIFT).find(|&shift| buffer >> shift <= u64::from(u16::MAX)).unwrap_or(MAX_SHIFT)
 }

@@ -1,10 +1,8 @@
-//! Bytes of a stream at their stream positions, in a ring that grows.
+//! A growing ring buffer that stores the bytes of a stream by position.
 //!
-//! Positions are 64-bit offsets that never wrap; a byte lies at its position,
-//! counted from a base, modulo the ring's length, a power of two. Moving the
-//! base while the ring is empty keeps a stream that is read as it comes in the
-//! same few cache lines. Owned by the send buffer and the
-//! receive buffer, which say which positions are alive.
+//! Positions are 64-bit offsets that never wrap. A byte lies at its position, relative to a base, modulo the length of
+//! the ring, which is a power of two. The base moves while the ring is empty, so that a stream that is read promptly
+//! stays in the same few cache lines. The owner, the send or receive buffer, knows which positions are in use.
 
 use std::ops::Range;
 
@@ -15,14 +13,14 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Makes room for all positions of `wanted` at once, keeping the bytes of `alive`.
+    /// Ensures room for `wanted` positions and keeps the bytes of `alive`.
     pub(crate) fn reserve(&mut self, alive: Range<u64>, wanted: u64) {
         if wanted <= self.bytes.len() as u64 {
             return;
         }
         let length = wanted.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
-        // What is alive may already count the positions that room is made for.
+        // `alive` may already include the positions that room is made for.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
             let (first, second) = old.slices(held);
@@ -31,7 +29,7 @@ impl Ring {
         }
     }
 
-    /// Puts `data` at positions from `at` on.
+    /// Writes `data` at positions from `at` on.
     #[inline]
     pub(crate) fn write(&mut self, at: u64, data: &[u8]) {
         if data.is_empty() {
@@ -42,13 +40,14 @@ impl Ring {
         let before_end = (self.bytes.len() - start).min(data.len());
         let (first, second) = data.split_at(before_end);
         self.bytes[start..start + before_end].copy_from_slice(first);
-        // Mostly it does not wrap, and to copy nothing costs as much as to copy a line.
+        // Usually the data does not wrap; skip the second copy, because copying nothing costs as much as copying a
+        // line.
         if !second.is_empty() {
             self.bytes[..second.len()].copy_from_slice(second);
         }
     }
 
-    /// Copies the bytes from `start` on into all of `into`.
+    /// Copies the bytes from `start` on, until `into` is full.
     #[inline]
     pub(crate) fn copy_to(&self, start: u64, into: &mut [u8]) {
         let (first, second) = self.slices(start..start + into.len() as u64);
@@ -68,7 +67,7 @@ impl Ring {
         }
     }
 
-    /// The bytes at these positions, in two pieces where the ring wraps.
+    /// Returns the bytes at these positions, in two slices if the ring wraps.
     #[inline]
     pub(crate) fn slices(&self, range: Range<u64>) -> (&[u8], &[u8]) {
         let length = range.end.saturating_sub(range.start) as usize;
@@ -81,13 +80,13 @@ impl Ring {
         (&self.bytes[start..start + before_end], &self.bytes[..length - before_end])
     }
 
-    /// Nothing is alive, and what comes next begins at `position`.
+    /// Sets the base to `position`, where the next bytes begin. No position may be in use.
     #[inline]
     pub(crate) fn rebase(&mut self, position: u64) {
         self.base = position;
     }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     pub(crate) fn release(&mut self) {
         self.bytes = Vec::new();
     }
@@ -98,7 +97,7 @@ impl Ring {
     }
 }
 
-/// Less is not worth growing through.
+/// The smallest length in bytes; growing through smaller ones is not worthwhile.
 const SMALLEST: u64 = 2048;
 
 #[cfg(test)]

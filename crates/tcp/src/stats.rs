@@ -4,7 +4,7 @@ use crate::conn::State;
 use anabranch_base::time::Duration;
 use std::net::SocketAddr;
 
-/// What a connection has done so far.
+/// The counters of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Segments sent, of any kind.
@@ -21,13 +21,13 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Segments without data or SYN, FIN, RST: acknowledgements and window updates.
     pub acks_sent: u64,
-    /// Segments retransmitted because acknowledgements betrayed a loss.
+    /// Segments retransmitted because acknowledgements revealed a loss.
     pub retransmitted_fast: u64,
     /// Segments retransmitted after a timeout.
     pub retransmitted_timeout: u64,
     /// Payload bytes retransmitted.
     pub bytes_retransmitted: u64,
-    /// Retransmission timeouts, of the SYN too.
+    /// Retransmission timeouts, including those of the SYN.
     pub timeouts: u64,
     /// Fast recoveries begun.
     pub fast_recoveries: u64,
@@ -35,7 +35,7 @@ pub struct Stats {
     pub tail_probes: u64,
     /// Duplicate acknowledgements received.
     pub dup_acks: u64,
-    /// Recoveries that turned out needless.
+    /// Recoveries that turned out to be spurious.
     pub spurious: u64,
     /// Window reductions because of ECN.
     pub ecn_reductions: u64,
@@ -45,7 +45,7 @@ pub struct Stats {
     pub probes: u64,
     /// Segments discarded by PAWS (RFC 7323 §5).
     pub paws_discards: u64,
-    /// Payload bytes that had arrived before, or lay outside the window.
+    /// Payload bytes that had arrived before or lay outside the window.
     pub bytes_discarded: u64,
 }
 
@@ -75,14 +75,14 @@ impl Stats {
     }
 }
 
-/// How a connection stands.
+/// The current state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {
     /// State of RFC 9293 §3.3.2.
     pub state: State,
-    /// Here.
+    /// The local address and port.
     pub local: SocketAddr,
-    /// There.
+    /// The remote address and port.
     pub remote: SocketAddr,
     /// Congestion window, bytes.
     pub cwnd: u64,

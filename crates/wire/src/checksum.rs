@@ -1,33 +1,31 @@
-//! The Internet checksum: the one's complement of the one's complement sum of
-//! 16-bit words, and the pseudo-headers that transports put in front.
+//! The Internet checksum: the one's complement of the one's complement sum of 16-bit words. Also the pseudo-headers of
+//! transport protocols.
 //!
-//! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1.
-//! The sum is taken over native 64-bit words with their carries: neither byte
-//! order nor word size matters to it (RFC 1071 §2 B and C), so one fold and one
-//! swap at the end are enough.
+//! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
+//! words with carries. Neither byte order nor word size affects it (RFC 1071 §2 B and C), so one fold and one byte swap
+//! at the end are enough.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A one's complement sum under way.
+/// A one's complement sum in progress.
 ///
-/// Pieces are added one after the other; every piece but the last must have an
-/// even length (headers do, payloads come last).
+/// Pieces are added one after the other. Every piece except the last must have an even length; headers do, and payloads
+/// come last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checksum {
-    /// Sum of native-endian words modulo 2^32 - 1, below 2^33.
+    /// The sum of native-endian words modulo 2^32 - 1, below 2^33.
     sum: u64,
 }
 
 impl Checksum {
-    /// An empty sum.
+    /// Returns an empty sum.
     #[must_use]
     pub const fn new() -> Self {
         Self { sum: 0 }
     }
 
-    /// The sum over the pseudo-header of a transport packet of `length` bytes
-    /// (header and payload) with this IP protocol number. `None` when the
-    /// addresses are of different families.
+    /// Returns the sum over the pseudo-header of a transport packet of `length` bytes (header and payload) with this IP
+    /// protocol number. `None` if the addresses are of different families.
     #[must_use]
     #[inline]
     pub fn pseudo_header(source: IpAddr, target: IpAddr, protocol: u8, length: u32) -> Option<Self> {
@@ -42,7 +40,7 @@ impl Checksum {
         }
     }
 
-    /// RFC 9293 §3.1, RFC 768: source, target, zero, protocol, length.
+    /// RFC 9293 §3.1, RFC 768: sums source, target, zero, protocol and length.
     #[must_use]
     #[inline]
     pub fn pseudo_header_v4(source: Ipv4Addr, target: Ipv4Addr, protocol: u8, length: u32) -> Self {
@@ -50,7 +48,7 @@ impl Checksum {
         Self { sum: fold_once(words.into_iter().map(|word| u64::from(word.to_be())).sum()) }
     }
 
-    /// RFC 8200 §8.1: source, target, length, zeros, next header.
+    /// RFC 8200 §8.1: sums source, target, length, zeros and next header.
     #[must_use]
     pub fn pseudo_header_v6(source: Ipv6Addr, target: Ipv6Addr, protocol: u8, length: u32) -> Self {
         let mut sum = Self::new();
@@ -61,11 +59,11 @@ impl Checksum {
         sum
     }
 
-    /// Adds the bytes of one piece; an odd last byte counts as if a zero followed.
+    /// Adds the bytes of one piece; an odd last byte counts as if followed by a zero.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<4>();
-        // A header or an acknowledgement is summed sooner than the long addition is set going.
+        // For a header or an acknowledgement, a simple sum is faster than starting the long addition.
         let mut sum = if words.len() < LONG {
             words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
         } else {
@@ -81,7 +79,7 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
-    /// Adds words, as they stand in memory.
+    /// Adds words in their memory representation.
     #[inline(always)]
     pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
         let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
@@ -100,8 +98,8 @@ impl Checksum {
         self.sum = fold_once(self.sum + u64::from(number.to_be()));
     }
 
-    /// The checksum: what a header field must hold so that the sum over
-    /// everything, the field included, is all ones.
+    /// Returns the checksum: the value of the header field that makes the sum over all data, including the field, all
+    /// ones.
     #[must_use]
     #[inline]
     pub fn finish(self) -> u16 {
@@ -113,7 +111,7 @@ impl Checksum {
         !u16::from_be(sum as u16)
     }
 
-    /// The sum was taken over data that holds its own checksum, and is right.
+    /// Returns whether the sum over data that includes its checksum is right.
     #[must_use]
     #[inline]
     pub fn is_valid(self) -> bool {
@@ -121,7 +119,7 @@ impl Checksum {
     }
 }
 
-/// The checksum over one piece of data (an IPv4 header, an ICMPv4 message).
+/// Returns the checksum over one piece of data (an IPv4 header, an ICMPv4 message).
 #[must_use]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::new();
@@ -129,9 +127,8 @@ pub fn internet_checksum(bytes: &[u8]) -> u16 {
     sum.finish()
 }
 
-/// The sum of a long piece, modulo 2^32 - 1. Each block is one long number,
-/// added to another as on paper, in a single chain of carries; none goes from
-/// one block to the next.
+/// Returns the sum of a long piece, modulo 2^32 - 1. Each block is treated as one long number and added with a single
+/// chain of carries. No carry passes from one block to the next.
 fn long_sum(words: &[[u8; 4]]) -> u64 {
     let (mut long, mut carries) = ([0_u64; 8], 0_u64);
     let (blocks, rest) = words.as_flattened().as_chunks::<64>();
@@ -146,11 +143,11 @@ fn long_sum(words: &[[u8; 4]]) -> u64 {
     for word in rest.as_chunks::<4>().0 {
         total += u128::from(u32::from_ne_bytes(*word));
     }
-    // 2^64 is 1 in this arithmetic: carries count where they are.
+    // In arithmetic modulo 2^32 - 1, 2^64 is 1, so carries are simply added.
     fold_once(total as u64) + (total >> 64) as u64 + carries
 }
 
-/// One step of a long addition: the sum of all three, and the carry out.
+/// Performs one step of a long addition: returns the sum of all three, and the carry.
 #[inline]
 const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
     let (sum, first) = a.overflowing_add(b);
@@ -158,13 +155,13 @@ const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum, first | second)
 }
 
-/// Keeps the value modulo 2^32 - 1, below 2^33.
+/// Reduces the value modulo 2^32 - 1 to below 2^33.
 #[inline]
 const fn fold_once(sum: u64) -> u64 {
     (sum & 0xffff_ffff) + (sum >> 32)
 }
 
-/// From so many words on a piece is long.
+/// The number of 32-bit words from which a piece counts as long.
 const LONG: usize = 32;
 
 #[cfg(test)]

@@ -7,9 +7,8 @@
 //! |        as much of the packet as fits, from its IP header      |
 //! ```
 //!
-//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2
-//! and §3.4 (code 1). Messages of other types are recognised as such and left
-//! alone.
+//! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2 and §3.4 (code 1). Messages of other types
+//! are recognised and ignored.
 
 use crate::checksum::{Checksum, internet_checksum};
 use crate::ip::{Packet, protocol, v4, v6};
@@ -22,7 +21,7 @@ pub mod code_v4 {
     pub const NETWORK: u8 = 0;
     /// The host does not know the protocol.
     pub const PROTOCOL: u8 = 2;
-    /// Nothing listens on the port.
+    /// No program listens on the port.
     pub const PORT: u8 = 3;
     /// Fragmentation needed and Don't Fragment set.
     pub const TOO_BIG: u8 = 4;
@@ -32,28 +31,28 @@ pub mod code_v4 {
 pub mod code_v6 {
     /// No route to the destination.
     pub const NO_ROUTE: u8 = 0;
-    /// Nothing listens on the port.
+    /// No program listens on the port.
     pub const PORT: u8 = 4;
 }
 
-/// Bytes in front of the quoted packet.
+/// The number of bytes in front of the quoted packet.
 pub const HEADER_LEN: usize = 8;
 
 const UNREACHABLE_V4: u8 = 3;
 const UNREACHABLE_V6: u8 = 1;
 const TOO_BIG_V6: u8 = 2;
 const PARAMETER_PROBLEM_V6: u8 = 4;
-/// RFC 4443 §3.4: its code for a next header that is not known.
+/// RFC 4443 §3.4: the code for an unrecognized next header.
 const NEXT_HEADER: u8 = 1;
-/// Where an IPv6 header says what follows it.
+/// The offset of the next header field in an IPv6 header.
 const NEXT_HEADER_AT: u32 = 6;
 
-/// RFC 1812 §4.3.2.3: quote as much as fits without passing 576 bytes.
+/// RFC 1812 §4.3.2.3: quote as much as fits in 576 bytes.
 const LARGEST_V4: usize = 576;
-/// RFC 4443 §3.1: as much as fits without passing the minimum IPv6 MTU.
+/// RFC 4443 §3.1: as much as fits in the minimum IPv6 MTU.
 const LARGEST_V6: usize = 1280;
 
-/// Why bytes are not an ICMP error we know.
+/// The reason why bytes are not a supported ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IcmpError {
     /// Too short.
@@ -62,10 +61,10 @@ pub enum IcmpError {
     /// The checksum is wrong.
     #[error("wrong ICMP checksum")]
     Checksum,
-    /// None of those that are known here.
+    /// The message is of another type.
     #[error("an ICMP message of type {0}")]
     Other(u8),
-    /// What it quotes is no IP packet of its own family.
+    /// The quoted packet is not an IP packet of the same family.
     #[error("an ICMP message that quotes no IP packet")]
     Quote,
 }
@@ -73,15 +72,14 @@ pub enum IcmpError {
 /// An ICMP error, read in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// What it reports, about which addresses.
+    /// The report and the addresses that it concerns.
     pub icmp: Icmp,
-    /// The packet it quotes; the payload is usually cut short.
+    /// The quoted packet; the payload is usually cut short.
     pub quoted: Packet<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads and verifies the ICMP message that came from `source` to
-    /// `target` in an IP packet of this payload.
+    /// Reads and verifies the ICMP message in `bytes`, the payload of an IP packet from `source` to `target`.
     ///
     /// # Errors
     /// [`IcmpError`].
@@ -114,7 +112,7 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
     if source.is_ipv4() {
         return internet_checksum(bytes) == 0;
     }
-    // RFC 4443 §2.3: the checksum covers a pseudo-header too.
+    // RFC 4443 §2.3: the checksum includes a pseudo-header.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let sum = Checksum::pseudo_header(source, target, protocol::ICMPV6, length);
     sum.is_some_and(|mut sum| {
@@ -123,9 +121,8 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
     })
 }
 
-/// Whether a packet may be answered by an ICMP error: no fragment but the
-/// first, no ICMP error, no source that names nobody (RFC 1122 §3.2.2, RFC
-/// 4443 §2.4 e).
+/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). It may not for
+/// a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
 #[must_use]
 pub fn may_report(packet: &Packet<'_>) -> bool {
     let error = match (packet.protocol, packet.payload.first()) {
@@ -137,9 +134,8 @@ pub fn may_report(packet: &Packet<'_>) -> bool {
     !error && first && !packet.source.is_unspecified() && !packet.source.is_multicast()
 }
 
-/// Appends a whole IP packet to `out`: an ICMP error of `kind` from `source`
-/// to `target` that quotes the beginning of `packet` (IP header onward).
-/// `source` and `target` must be of one family.
+/// Appends an IP packet to `out`: an ICMP error of type `kind` from `source` to `target`. It quotes the beginning of
+/// `packet`, from the IP header on. `source` and `target` must be of one family.
 pub fn append(out: &mut Vec<u8>, source: IpAddr, target: IpAddr, kind: IcmpKind, packet: &[u8]) {
     let begin = out.len();
     let (ip_len, largest) = match source {
@@ -219,7 +215,7 @@ mod tests {
                     assert_eq!((outer.source, outer.target), (target, source));
                     assert!(outer.len() <= if v6 { 1280 } else { 576 });
                     let message = Message::parse(outer.payload, target, source).expect("a message");
-                    // ICMPv4 has a code of unreachable for what ICMPv6 has a type for.
+                    // ICMPv4 uses a code of destination unreachable where ICMPv6 has a separate type.
                     let kind = match kind {
                         IcmpKind::UnknownNextHeader if !v6 => IcmpKind::Unreachable(code_v4::PROTOCOL),
                         kind => kind,

@@ -1,5 +1,5 @@
-//! The one-line form of a packet, and the ladder of a conversation: what
-//! traces, golden files and `decode` print.
+//! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and `decode` print
+//! them.
 //!
 //! ```text
 //!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost
@@ -7,10 +7,9 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! Random numbers are told by what they mean: TSNs and sequence numbers count
-//! from 1 at the first of their side, tags are `A1` for A's first, so that a
-//! ladder reads well and does not change with the seed. The left side is
-//! whoever was named first.
+//! Random numbers are replaced by relative ones. TSNs and sequence numbers count from 1 at the first of their side, and
+//! tags are named like `A1`, for A's first. A ladder is therefore readable and does not depend on the seed. The left
+//! side is the one named first.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::{Cause, Chunk, PacketView, Tsn};
@@ -19,7 +18,7 @@ use anabranch_base::Instant;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// One side of a conversation, in the order of naming.
+/// One side of a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Drawn on the left.
@@ -29,7 +28,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The other one.
+    /// Returns the other side.
     #[must_use]
     pub const fn other(self) -> Self {
         match self {
@@ -39,24 +38,24 @@ impl Side {
     }
 }
 
-/// What is known of the random numbers of a conversation.
+/// The random numbers of a conversation that have been seen.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    /// Per side: the first TSN or sequence number.
+    /// For each side: the first TSN or sequence number.
     first: [Option<u32>; 2],
-    /// Per side: its tags, in order of appearance, and the name of the side.
+    /// For each side: its tags in order of appearance, and the name of the side.
     tags: [Vec<u32>; 2],
     names: [String; 2],
 }
 
 impl Numbers {
-    /// Knows nothing yet: numbers appear as they are until a handshake is seen.
+    /// Creates an empty set of numbers. Numbers appear unchanged until a handshake is seen.
     #[must_use]
     pub fn new(left: &str, right: &str) -> Self {
         Self { names: [left.into(), right.into()], ..Self::default() }
     }
 
-    /// A TSN or sequence number of `side`, from 1 if its first is known.
+    /// Returns a TSN or sequence number of `side`, counted from 1 if the first is known.
     fn number(&self, side: Side, number: u32) -> i64 {
         match self.first[side as usize] {
             Some(first) => i64::from(number.wrapping_sub(first) as i32) + 1,
@@ -71,13 +70,13 @@ impl Numbers {
         }
     }
 
-    /// The latest tag that packets to `side` have to carry, once seen.
+    /// Returns the latest tag that packets to `side` must carry, once seen.
     #[must_use]
     pub fn latest_tag(&self, side: Side) -> Option<u32> {
         self.tags[side as usize].last().copied()
     }
 
-    /// The first TSN or sequence number of `side`, once seen.
+    /// Returns the first TSN or sequence number of `side`, once seen.
     #[must_use]
     pub fn first(&self, side: Side) -> Option<u32> {
         self.first[side as usize]
@@ -90,7 +89,7 @@ impl Numbers {
         self.first[side as usize] = Some(first);
     }
 
-    /// The chunks of an SCTP packet sent by `side`, on one line. Its checksum is not looked at.
+    /// Returns the chunks of an SCTP packet sent by `side`, on one line. The checksum is not verified.
     #[must_use]
     pub fn sctp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(packet) = PacketView::parse_unverified(bytes) else {
@@ -116,7 +115,7 @@ impl Numbers {
         if line.is_empty() {
             line += "(no chunk)";
         }
-        // The tag is the receiver's own, or it is worth a word.
+        // A tag other than the receiver's current one is shown.
         let expected = self.tags[side.other() as usize].last().copied();
         let tag = packet.header.tag;
         if Some(tag) != expected && !(initial && tag == 0) {
@@ -130,7 +129,7 @@ impl Numbers {
 
     fn chunk(&mut self, side: Side, chunk: &Chunk<'_>, line: &mut String) {
         let peer = side.other();
-        // The first name of a line fills a column.
+        // The first chunk name of a line is padded to a column.
         let wide = if line.is_empty() { 13 } else { 0 };
         // Writing to a string does not fail.
         let _ = match chunk {
@@ -188,7 +187,7 @@ impl Numbers {
             }
             Chunk::Ecne(ecne) => write!(line, "{:<wide$} tsn={}", "ECNE", self.number(peer, ecne.tsn.0)),
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
-            // The sequence numbers of ASCONFs begin where the TSNs do.
+            // The sequence numbers of ASCONF chunks start at the initial TSN.
             Chunk::Asconf(asconf) => {
                 let shown =
                     crate::sctp::Asconf { serial: self.number(side, asconf.serial) as u32, ..*asconf };
@@ -203,7 +202,7 @@ impl Numbers {
                 chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
             }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
-                // Opaque, and of a length that says nothing.
+                // The content is opaque, and its length is of no interest.
                 write!(line, "{}", chunk.name())
             }
             Chunk::Abort(abort) => {
@@ -218,7 +217,7 @@ impl Numbers {
         };
     }
 
-    /// Causes, each after a space; TSNs in them are `peer`'s.
+    /// Writes causes, each after a space; TSNs in them are those of `peer`.
     fn causes(&self, peer: Side, causes: Causes<'_>, line: &mut String) -> std::fmt::Result {
         for cause in causes {
             match cause {
@@ -230,7 +229,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// A TCP segment sent by `side`, on one line. Its checksum is not looked at.
+    /// Returns a TCP segment sent by `side`, on one line. The checksum is not verified.
     #[must_use]
     pub fn tcp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(segment) = Segment::parse(bytes) else {
@@ -238,7 +237,7 @@ impl Numbers {
         };
         let header = &segment.header;
         if header.flags.has(Flags::SYN) {
-            // The SYN itself is number 0, the first byte number 1.
+            // The SYN itself is number 0, the first byte is number 1.
             self.first[side as usize] = Some(header.seq.0.wrapping_add(1));
         }
         let mut line = format!("{:<13} seq={}", header.flags.to_string(), self.number(side, header.seq.0));
@@ -269,7 +268,7 @@ impl Numbers {
     }
 }
 
-/// `64k` when whole kibibytes, else bytes.
+/// Writes `64k` for whole kibibytes, otherwise bytes.
 fn size(bytes: u32) -> String {
     if bytes >= 1_024 && bytes.is_multiple_of(1_024) {
         format!("{}k", bytes / 1_024)
@@ -278,7 +277,7 @@ fn size(bytes: u32) -> String {
     }
 }
 
-/// Which transport a ladder shows.
+/// The transport that a ladder shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// SCTP packets.
@@ -297,24 +296,24 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// An empty ladder between two sides of these names.
+    /// Creates an empty ladder between two sides with these names.
     #[must_use]
     pub fn new(transport: Transport, left: &str, right: &str) -> Self {
         Self { transport, numbers: Numbers::new(left, right), places: Vec::new(), text: String::new() }
     }
 
-    /// Names an address of a side.
+    /// Sets the side and the name of an address.
     pub fn place(&mut self, address: IpAddr, side: Side, name: &str) {
         self.places.push((address, side, name.into()));
     }
 
-    /// Draws a packet, with a remark behind it (or none).
+    /// Draws a packet, followed by a remark unless that is empty.
     pub fn packet(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8], remark: &str) {
         let line = self.line(at, source, target, bytes);
         self.push(&line, remark);
     }
 
-    /// The line of a packet, not drawn yet. What it says of tags and first numbers is learnt.
+    /// Returns the line of a packet without drawing it. Records the tags and first numbers in the packet.
     #[must_use]
     pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
         let find = |address: IpAddr| self.places.iter().find(|(known, _, _)| *known == address);
@@ -332,7 +331,7 @@ impl Ladder {
         head + line.trim_end()
     }
 
-    /// Draws a line as it is, with a remark behind it (or none).
+    /// Draws a line unchanged, followed by a remark unless that is empty.
     pub fn push(&mut self, line: &str, remark: &str) {
         self.text += line;
         if !remark.is_empty() {
@@ -342,31 +341,31 @@ impl Ladder {
         self.text.push('\n');
     }
 
-    /// What is known of the conversation's random numbers.
+    /// Returns the random numbers of the conversation seen so far.
     #[must_use]
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
     }
 
-    /// Draws a line that is not a packet: an event at one side, a timer.
+    /// Draws a line that is not a packet: an event at one side, or a timer.
     pub fn note(&mut self, at: Instant, text: &str) {
         let line = format!("{} {text}", clock(at));
         self.push(line.trim_end(), "");
     }
 
-    /// What was drawn since the last call.
+    /// Returns what was drawn since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    /// What was drawn.
+    /// Returns what was drawn.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Seconds with three decimals, right-aligned; what is smaller is not shown.
+/// Writes seconds with three decimals, right-aligned and rounded down.
 fn clock(at: Instant) -> String {
     let millis = at.as_nanos() / 1_000_000;
     format!("{:>4}.{:03} ", millis / 1_000, millis % 1_000)

@@ -1,8 +1,8 @@
-//! Bytes to values and back: SCTP, TCP, UDP, IP, ICMP, checksums, captures,
-//! and the one-line form of a packet that ladders and tools print.
+//! Parsing and writing of SCTP, TCP, UDP, IP, ICMP, checksums and captures, and the one-line form of a packet that
+//! ladders and tools print.
 //!
-//! Parsing never panics and never allocates in proportion to a length field it
-//! has not checked against the bytes at hand.
+//! Parsing never panics. It never allocates memory in proportion to a length field that was not checked against the
+//! available bytes.
 
 pub mod checksum;
 pub mod icmp;

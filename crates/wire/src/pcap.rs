@@ -1,15 +1,14 @@
-//! Captures in the pcapng format: what Wireshark and tshark read.
+//! Captures in the pcapng format, which Wireshark and tshark read.
 //!
 //! ```text
 //! section header, interface description ..., enhanced packet ...
 //! each block: type, length, body padded to four bytes, length again
 //! ```
 //!
-//! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface
-//! description, §4.3 enhanced packet, §4.7 decryption secrets, §3.5 options). Packets begin with their
-//! IP header (LINKTYPE_RAW) and times count nanoseconds. The reader takes what
-//! others write too: both byte orders, any time resolution, blocks it does not
-//! know. [`Source`] reads a file piece by piece, and the older pcap format too.
+//! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
+//! decryption secrets, §3.5 options). Packets begin with their IP header (LINKTYPE_RAW), and times are in nanoseconds.
+//! The reader also accepts files of other programs: both byte orders, any time resolution, unknown blocks. [`Source`]
+//! reads a file block by block, and also the older pcap format.
 
 mod source;
 
@@ -17,7 +16,7 @@ pub use source::{End, Source, SourceError};
 
 use std::io::{self, Write};
 
-/// Packets begin with an IPv4 or IPv6 header (LINKTYPE_RAW).
+/// The link type of packets that begin with an IPv4 or IPv6 header (LINKTYPE_RAW).
 pub const LINKTYPE_RAW: u16 = 101;
 
 const SECTION: u32 = 0x0a0d_0d0a;
@@ -26,7 +25,7 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// Lines of NSS's key log.
+/// Secrets in the form of NSS key log lines.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
@@ -38,7 +37,7 @@ const OPTION_USER_APPLICATION: u16 = 4;
 const OPTION_IF_TSRESOL: u16 = 9;
 const OPTION_IF_TSOFFSET: u16 = 14;
 
-/// Which way a packet passed the interface.
+/// The direction in which a packet passed the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// The packet came in.
@@ -56,10 +55,10 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins a section; `application` is named as its writer.
+    /// Starts a section and names `application` as its writer.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors of `out`.
     pub fn new(out: W, application: &str) -> io::Result<Self> {
         let mut writer = Self { out, interfaces: 0, block: Vec::new() };
         writer.begin(SECTION);
@@ -73,10 +72,10 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds the secrets of TLS sessions, as lines of a key log; they are for the packets that follow.
+    /// Adds TLS secrets, as lines of a key log, for the packets that follow.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors of `out`.
     pub fn tls_secrets(&mut self, lines: &str) -> io::Result<()> {
         self.begin(DECRYPTION_SECRETS);
         self.number(TLS_KEY_LOG);
@@ -86,18 +85,18 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Describes the next interface and returns its number, counted from 0.
-    /// `snap_len` is the most bytes kept of a packet; 0 for all.
+    /// Adds an interface and returns its index, counted from 0. `snap_len` is the largest number of bytes kept of a
+    /// packet; 0 means all.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors of `out`.
     pub fn interface(&mut self, name: &str, snap_len: u32) -> io::Result<u32> {
         self.begin(INTERFACE);
         self.block.extend_from_slice(&LINKTYPE_RAW.to_le_bytes());
         self.block.extend_from_slice(&[0, 0]);
         self.number(snap_len);
         self.option(OPTION_IF_NAME, name.as_bytes());
-        // Ten to the minus ninth of a second.
+        // Timestamps are in units of 10⁻⁹ s.
         self.option(OPTION_IF_TSRESOL, &[9]);
         self.option(OPTION_END, &[]);
         self.end()?;
@@ -105,10 +104,10 @@ impl<W: Write> Writer<W> {
         Ok(self.interfaces - 1)
     }
 
-    /// Adds one packet, `at_nanos` after the beginning of the capture's time.
+    /// Adds one packet, `at_nanos` after time 0 of the capture.
     ///
     /// # Errors
-    /// `InvalidInput` for an interface that was not described, else what `out` returns.
+    /// `InvalidInput` for an unknown interface, or errors of `out`.
     pub fn packet(
         &mut self,
         interface: u32,
@@ -120,7 +119,7 @@ impl<W: Write> Writer<W> {
         self.packet_cut(interface, at_nanos, packet, packet.len(), direction, comment)
     }
 
-    /// Adds a packet of `original_len` bytes of which only `packet` was kept.
+    /// Adds a packet of `original_len` bytes, of which only `packet` was kept.
     ///
     /// # Errors
     /// As [`packet`](Self::packet).
@@ -160,10 +159,10 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Flushes and gives the output back.
+    /// Flushes the output and returns it.
     ///
     /// # Errors
-    /// What `out` returns.
+    /// Errors of `out`.
     pub fn finish(mut self) -> io::Result<W> {
         self.out.flush()?;
         Ok(self.out)
@@ -172,7 +171,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.number(kind);
-        // The length, known at the end.
+        // The length is filled in at the end.
         self.number(0);
     }
 
@@ -181,7 +180,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        // An option's length field has 16 bits; the longest names and comments are cut.
+        // An option's length field has 16 bits, so the longest names and comments are cut.
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         self.block.extend_from_slice(&code.to_le_bytes());
         self.block.extend_from_slice(&(value.len() as u16).to_le_bytes());
@@ -201,27 +200,27 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// A capture of [`Writer`] with secrets of TLS sessions before its packets, where decoders look for them.
+/// Adds TLS secrets to a capture by [`Writer`], before its packets, where decoders look for them.
 ///
 /// # Errors
-/// More secrets than a block holds.
+/// The secrets exceed the size of a block.
 pub fn with_tls_secrets(mut capture: Vec<u8>, lines: &str) -> io::Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), interfaces: 0, block: Vec::new() };
     writer.tls_secrets(lines)?;
-    // They follow the first block, the section's header.
+    // They follow the first block, the section header.
     let header = capture.get(4..8).and_then(|length| length.try_into().ok()).map_or(0, u32::from_le_bytes);
     let at = (header as usize).min(capture.len());
     capture.splice(at..at, writer.out);
     Ok(capture)
 }
 
-/// Why bytes are not a pcapng capture.
+/// The reason why bytes are not a pcapng capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PcapError {
     /// The file does not begin with a pcapng section header.
     #[error("not a pcapng file")]
     Magic,
-    /// A block at this byte offset is cut short or contradicts itself.
+    /// The block at this byte offset is truncated or inconsistent.
     #[error("damaged pcapng block at byte {0}")]
     Block(usize),
 }
@@ -229,30 +228,30 @@ pub enum PcapError {
 /// An interface of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interface {
-    /// The interface's name; empty when the file has none.
+    /// The interface's name; empty if the file has none.
     pub name: String,
-    /// What a packet begins with: [`LINKTYPE_RAW`] or another of tcpdump.org's numbers.
+    /// The format of the packets: [`LINKTYPE_RAW`] or another link type of tcpdump.org.
     pub link_type: u16,
-    /// Ticks per second of the time stamps.
+    /// Ticks per second of the timestamps.
     ticks_per_second: u64,
-    /// Seconds to add to every time stamp.
+    /// Seconds to add to every timestamp.
     offset_seconds: i64,
 }
 
 /// A packet of a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record<'a> {
-    /// Which interface, an index into [`Reader::interfaces`].
+    /// The interface, as an index into [`Reader::interfaces`].
     pub interface: usize,
-    /// When, in nanoseconds.
+    /// The time in nanoseconds.
     pub at_nanos: u64,
-    /// What was kept of it.
+    /// The bytes of the packet that were kept.
     pub packet: &'a [u8],
     /// The packet's length on the wire.
     pub original_len: usize,
-    /// Which way it passed, when noted.
+    /// The direction, if recorded.
     pub direction: Option<Direction>,
-    /// The comment, when there is one.
+    /// The comment, if there is one.
     pub comment: Option<String>,
 }
 
@@ -265,7 +264,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins to read.
+    /// Opens a capture.
     ///
     /// # Errors
     /// [`PcapError::Magic`].
@@ -276,16 +275,16 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at: 0, blocks: Blocks::default() })
     }
 
-    /// The interfaces described so far, of all sections.
+    /// Returns the interfaces described so far, of all sections.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.blocks.interfaces
     }
 
-    /// The next packet; `None` at the end.
+    /// Returns the next packet, or `None` at the end.
     ///
     /// # Errors
-    /// [`PcapError::Block`]; reading cannot go on after it.
+    /// [`PcapError::Block`]; reading cannot continue after it.
     pub fn next_packet(&mut self) -> Result<Option<Record<'a>>, PcapError> {
         while self.at < self.bytes.len() {
             let damaged = PcapError::Block(self.at);
@@ -304,20 +303,21 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What the blocks so far say of those that follow.
+/// The state that earlier blocks set for later ones.
 #[derive(Clone, Debug, Default)]
 struct Blocks {
     big_endian: bool,
-    /// Interfaces of the present section begin here in `interfaces`.
+    /// The index in `interfaces` of the first interface of the current section.
     section: usize,
     interfaces: Vec<Interface>,
 }
 
 impl Blocks {
-    /// Bytes of the shortest block.
+    /// The size of the shortest block in bytes.
     const SHORTEST: usize = 12;
 
-    /// Type and whole length of the block that begins so; a section sets the byte order. `None` when it cannot be one.
+    /// Returns the type and total length of the block with this head; a section header sets the byte order. `None` if
+    /// it cannot be a block.
     fn head(&mut self, head: &[u8; Self::SHORTEST]) -> Option<(u32, usize)> {
         if head[..4] == SECTION.to_le_bytes() {
             self.big_endian = match head[8..12].try_into().map(u32::from_le_bytes) {
@@ -331,12 +331,12 @@ impl Blocks {
         (length >= Self::SHORTEST && length.is_multiple_of(4)).then_some((kind, length))
     }
 
-    /// Blocks of this type hold a packet.
+    /// Returns whether blocks of this type contain a packet.
     fn is_packet(kind: u32) -> bool {
         [ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET].contains(&kind)
     }
 
-    /// Takes in what is between the two lengths of a block: a packet, or nothing to show. `None` when it is damaged.
+    /// Reads the body of a block: a packet, or a block without one. `None` if it is damaged.
     fn read<'b>(&mut self, kind: u32, body: &'b [u8]) -> Option<Option<Record<'b>>> {
         Some(match kind {
             INTERFACE => {
@@ -396,12 +396,12 @@ impl Blocks {
         Some(record)
     }
 
-    /// The packet block that enhanced ones have replaced (type 2): a drop count shares the interface's place.
+    /// Reads the obsolete packet block (type 2), whose interface field is shorter and followed by a drop count.
     fn obsolete<'b>(&self, body: &'b [u8]) -> Option<Record<'b>> {
         self.record(self.u16(body, 0)?.into(), body)
     }
 
-    /// What both have in the same places: time, lengths, packet.
+    /// Reads the fields that both have at the same offsets: time, lengths and packet.
     fn record<'b>(&self, interface: usize, body: &'b [u8]) -> Option<Record<'b>> {
         let interface = self.section.checked_add(interface)?;
         let described = self.interfaces.get(interface)?;
@@ -434,7 +434,7 @@ impl Blocks {
         })
     }
 
-    /// The options in `bytes`, up to the end mark or the first damaged one.
+    /// Returns the options in `bytes`, up to the end mark or the first damaged one.
     fn options<'b>(&self, mut bytes: &'b [u8]) -> impl Iterator<Item = (u16, &'b [u8])> {
         std::iter::from_fn(move || {
             let code = self.u16(bytes, 0)?;

@@ -6,26 +6,25 @@
 //! |             length            |            checksum           |
 //! ```
 //!
-//! Home of RFC 768, and of RFC 8200 §8.1 where it concerns UDP: over IPv6 a
-//! zero checksum is not accepted.
+//! Home of RFC 768, and of RFC 8200 §8.1 for UDP: over IPv6 a zero checksum is not accepted.
 
 use crate::checksum::Checksum;
 use crate::ip::protocol;
 use std::net::{IpAddr, SocketAddr};
 
-/// Bytes of the header.
+/// The length of the header in bytes.
 pub const HEADER_LEN: usize = 8;
 
-/// Why bytes are not a UDP datagram for us.
+/// The reason why bytes are not a valid UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UdpError {
-    /// Fewer bytes than a header, or than the length field says.
+    /// The data is shorter than a header, or than the length field says.
     #[error("truncated UDP datagram")]
     Truncated,
-    /// The length field is less than the header's own eight bytes.
+    /// The length field is less than the eight bytes of the header.
     #[error("the UDP length field is wrong")]
     Length,
-    /// The checksum is wrong, or missing where it is compulsory.
+    /// The checksum is wrong, or missing where it is mandatory.
     #[error("wrong UDP checksum")]
     Checksum,
 }
@@ -37,13 +36,12 @@ pub struct Datagram<'a> {
     pub source_port: u16,
     /// The receiver's port.
     pub target_port: u16,
-    /// What follows the header.
+    /// The bytes after the header.
     pub payload: &'a [u8],
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram that came from `source` to `target` (the IP
-    /// addresses) and verifies its checksum.
+    /// Reads a datagram from `source` to `target` (the IP addresses) and verifies its checksum.
     ///
     /// # Errors
     /// [`UdpError`].
@@ -66,11 +64,10 @@ impl<'a> Datagram<'a> {
         if sum.is_valid() { Ok(datagram) } else { Err(UdpError::Checksum) }
     }
 
-    /// Reads the ports of a datagram of which perhaps only the beginning is
-    /// there, as ICMP messages quote it. Nothing is verified.
+    /// Reads the ports of a datagram that may be truncated, as quoted by ICMP messages. Nothing is verified.
     ///
     /// # Errors
-    /// [`UdpError::Truncated`] when not even the header is there.
+    /// [`UdpError::Truncated`] if the header is incomplete.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, UdpError> {
         let Some(header) = bytes.first_chunk::<HEADER_LEN>() else {
             return Err(UdpError::Truncated);
@@ -84,9 +81,8 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Writes the header, checksum included, over the first eight bytes of
-/// `datagram`, whose payload is already in place behind them. The addresses
-/// must be of one family and `datagram` of 8 to 65,535 bytes.
+/// Writes the header, including the checksum, over the first eight bytes of `datagram`, whose payload already follows
+/// them. The addresses must be of one family, and `datagram` must have 8 to 65,535 bytes.
 pub fn emit_in_place(datagram: &mut [u8], source: SocketAddr, target: SocketAddr) {
     assert!(datagram.len() >= HEADER_LEN, "no room for a UDP header");
     let Ok(length) = u16::try_from(datagram.len()) else { panic!("a UDP datagram above 65,535 bytes") };
@@ -138,7 +134,7 @@ mod tests {
         }
     }
 
-    /// RFC 768, RFC 8200 §8.1: no checksum is fine over IPv4, an error over IPv6.
+    /// RFC 768, RFC 8200 §8.1: a missing checksum is accepted over IPv4 and an error over IPv6.
     #[test]
     fn a_missing_checksum() {
         for v6 in [false, true] {

@@ -1,9 +1,8 @@
-//! The host's own TCP, for worlds that have one.
+//! The TCP of the host's kernel, for worlds that have one.
 //!
-//! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp` over
-//! packets. A real one has, and programs that should interoperate with
-//! everybody use it. What is here is what a session needs and no more; it is
-//! bound to sessions in `transport::kernel`.
+//! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. A real host has one, and programs that must
+//! interoperate with all peers use it. This module has only what a session needs; `transport::kernel` connects it to
+//! sessions.
 
 use crate::World;
 use anabranch_base::time::Duration;
@@ -16,43 +15,43 @@ use std::task::{Context, Poll};
 pub trait KernelTcp: World {
     /// A listening socket.
     type Listening: Listening<Connection = Self::Connection>;
-    /// A connection, perhaps not yet established.
+    /// A connection, which may not be established yet.
     type Connection: Connection;
 
-    /// Listens at `at`; `backlog` connections may wait to be taken.
+    /// Listens at `at`. Up to `backlog` connections may wait to be accepted.
     ///
     /// # Errors
-    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, as the host says.
+    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, as reported by the host.
     fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<Self::Listening>;
 
-    /// Begins a connection.
+    /// Starts to open a connection.
     ///
     /// # Errors
-    /// Nothing could be begun: no port, no address of that family.
+    /// The attempt could not start: no free port, or no address of that family.
     fn connect_tcp(&self, to: SocketAddr) -> io::Result<Self::Connection>;
 
-    /// The same world with other sockets of the kernel's from now on.
+    /// Returns the same world, with `options` for kernel sockets opened from now on.
     #[must_use]
     fn with_kernel(&self, options: KernelOptions) -> Self;
 }
 
-/// Which of the kernel's protocols, and how its sockets are set.
+/// The protocol and the settings of kernel sockets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelOptions {
     /// The protocol.
     pub protocol: KernelProtocol,
-    /// Send buffer, bytes; the kernel doubles it for its own needs, and has a limit.
+    /// The size of the send buffer in bytes. The kernel doubles it for its own needs and limits it.
     pub sndbuf: Option<usize>,
-    /// Receive buffer, bytes.
+    /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
-    /// Bytes that the kernel takes of TCP beyond those that are on their way (`TCP_NOTSENT_LOWAT`): else as many as its send
-    /// buffer, which a peer that takes nothing leaves full.
+    /// The number of unsent bytes that the kernel buffers for TCP (`TCP_NOTSENT_LOWAT`). By default that is the whole
+    /// send buffer, which stays full while the peer accepts nothing.
     pub unsent: Option<u32>,
-    /// Congestion control, by the kernel's name.
+    /// The kernel's name of the congestion control.
     pub congestion: Option<String>,
 }
 
-/// A protocol of connections that the kernel may have.
+/// A connection-oriented protocol that the kernel may support.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum KernelProtocol {
     /// TCP.
@@ -65,7 +64,7 @@ pub enum KernelProtocol {
 }
 
 impl KernelProtocol {
-    /// Whether its sockets take a congestion control by its name.
+    /// Returns whether the protocol's sockets accept a congestion control by name.
     #[must_use]
     pub const fn has_congestion_names(self) -> bool {
         !matches!(self, Self::Sctp)
@@ -84,39 +83,39 @@ impl fmt::Display for KernelProtocol {
 
 /// A listening socket of the host.
 pub trait Listening: 'static {
-    /// What it takes in.
+    /// The connections that it accepts.
     type Connection: Connection;
 
-    /// The next connection.
+    /// Accepts the next connection.
     ///
     /// # Errors
-    /// What the host says; the socket may still be of use (out of file descriptors).
+    /// The error of the host. The socket may still be usable, for example after running out of file descriptors.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Connection>>;
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     fn local(&self) -> SocketAddr;
 }
 
-/// What a host counts of a connection.
+/// The counters that the host keeps for a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Segments retransmitted so far.
     pub retransmitted: u64,
-    /// Congestion window, bytes.
+    /// The congestion window in bytes.
     pub cwnd: u64,
     /// Smoothed round-trip time.
     pub srtt: Duration,
 }
 
-/// A connection of the host. Dropping it closes it in good order where all that came was read.
+/// A connection of the host. Dropping it closes it gracefully if all received data was read.
 pub trait Connection: 'static {
     /// Ready once the connection is established, or has failed.
     ///
     /// # Errors
-    /// Why it failed.
+    /// The reason why it failed.
     fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Reads what has arrived; 0 is the end.
+    /// Reads received data; 0 means the end of the stream.
     ///
     /// # Errors
     /// The connection is broken.
@@ -134,28 +133,28 @@ pub trait Connection: 'static {
     /// The connection is broken.
     fn poll_write_vectored(&self, cx: &mut Context<'_>, from: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
-    /// Bytes that were written and that the peer has not acknowledged; `None` where the host does not tell.
+    /// Returns the number of bytes written and not acknowledged by the peer; `None` if the host does not report it.
     fn unacknowledged(&self) -> Option<u64>;
 
-    /// Whether it is Multipath TCP's (RFC 8684): where that was asked for and the peer has none, it is TCP's. `None` where
-    /// it was not asked for, or the host does not tell.
+    /// Returns whether the connection uses Multipath TCP (RFC 8684). It is plain TCP if Multipath TCP was requested and
+    /// the peer does not support it. `None` if Multipath TCP was not requested or the host does not report it.
     fn is_multipath(&self) -> Option<bool>;
 
-    /// What the host counts of it; `None` where it does not tell.
+    /// Returns the host's counters of the connection; `None` if the host does not report them.
     fn counters(&self) -> Option<Counters>;
 
-    /// Its congestion control, by the host's name; `None` where it does not tell.
+    /// Returns the host's name of the congestion control; `None` if the host does not report it.
     fn congestion(&self) -> Option<String>;
 
-    /// Nothing more will be written.
+    /// Closes the sending direction.
     fn finish(&self);
 
-    /// Has a drop of the connection reset it.
+    /// Makes a drop of the connection reset it.
     fn abort(&self);
 
-    /// Our end.
+    /// Returns the local address.
     fn local(&self) -> SocketAddr;
 
-    /// The other end.
+    /// Returns the remote address.
     fn remote(&self) -> SocketAddr;
 }

@@ -1,9 +1,8 @@
-//! The World seam: everything a program may ask of its surroundings.
+//! The World interface: everything that a program may request from its environment.
 //!
-//! The same client, server and experiment code runs in virtual time
-//! (`sim::SimWorld`) and on the operating system's network. A world is one
-//! thread: nothing here is `Send`, and parallelism means many worlds. There
-//! are no files, no names, no environment behind this seam, on purpose.
+//! The same client, server and experiment code runs in virtual time (`sim::SimWorld`) and on the operating system's
+//! network. A world is one thread: nothing here is `Send`, and parallelism means several worlds. This interface
+//! deliberately has no files, no name resolution and no process environment.
 
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 
@@ -29,7 +28,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A single-threaded place where programs run. Cheap to clone.
+/// A single-threaded environment in which programs run. Cheap to clone.
 pub trait World: Clone + 'static {
     /// A bound socket.
     type Socket: Datagrams;
@@ -38,10 +37,10 @@ pub trait World: Clone + 'static {
     /// A running task; dropping it cancels the task.
     type Task<T: 'static>: Future<Output = T> + Detach + 'static;
 
-    /// The time.
+    /// Returns the current time.
     fn now(&self) -> Instant;
 
-    /// A timer, not yet set.
+    /// Returns a timer that is not set.
     fn timer(&self) -> Self::Timer;
 
     /// Waits until `at`.
@@ -51,7 +50,7 @@ pub trait World: Clone + 'static {
         poll_fn(|cx| timer.poll(cx)).await;
     }
 
-    /// What `wait` comes to; `None` when that takes longer than `span`, if there is one.
+    /// Returns the result of `wait`, or `None` if it takes longer than `span`. Without a `span` there is no limit.
     async fn timeout<T>(
         &self,
         span: impl Into<Option<Duration>>,
@@ -64,7 +63,7 @@ pub trait World: Clone + 'static {
                 return Poll::Ready(Some(result));
             }
             let Some(span) = span else { return Poll::Pending };
-            // Most of what is waited for is there at once, and needs no timer.
+            // Most futures are ready at once and need no timer.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));
@@ -75,23 +74,22 @@ pub trait World: Clone + 'static {
         .await
     }
 
-    /// Starts a task. The name appears in reports of who waits for what.
+    /// Starts a task. The name appears in reports of what each task waits for.
     fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static)
     -> Self::Task<T>;
 
-    /// Randomness that is a fixed function of the world's seed, this host and the label.
+    /// Returns a generator that depends only on the world's seed, this host and the label.
     fn rng(&self, label: &str) -> Rng;
 
-    /// This host's addresses, in the order of its interfaces.
+    /// Returns this host's addresses, in the order of its interfaces.
     fn addresses(&self) -> Vec<IpAddr>;
 
-    /// Ready once after each change of [`addresses`](Self::addresses), and,
-    /// where the world can tell, of routes: what was unreachable may be no more.
+    /// Ready once after each change of [`addresses`](Self::addresses). If the world can tell, also after a change of
+    /// routes: an unreachable address may have become reachable.
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Takes the host's processor for a piece of work that is not a packet.
-    /// Only a virtual host whose work was given a cost takes notice; a real
-    /// one is busy anyway.
+    /// Charges the host's processor for work that is not a packet. This has an effect only on a virtual host for which
+    /// that work has a cost.
     fn charge(&self, work: Work) {
         let _ = work;
     }
@@ -99,14 +97,14 @@ pub trait World: Clone + 'static {
     /// Opens a socket on all of this host's addresses.
     ///
     /// # Errors
-    /// `AddrInUse` when the protocol or port is taken, `PermissionDenied` when
-    /// the host does not let us, `Unsupported` when it cannot.
+    /// `AddrInUse` if the protocol or port is in use, `PermissionDenied` if the host forbids it, `Unsupported` if the
+    /// host does not support it.
     async fn bind(&self, at: Local) -> io::Result<Self::Socket>;
 }
 
-/// A task may go on after its handle is gone.
+/// Lets a task continue without its handle.
 pub trait Detach {
-    /// Lets the task run on by itself.
+    /// Lets the task continue after the handle is gone.
     fn detach(self);
 }
 
@@ -115,21 +113,20 @@ pub trait Timer: 'static {
     /// Sets, moves or clears the deadline.
     fn set(&mut self, at: Option<Instant>);
 
-    /// Ready when the deadline has come (then it is cleared); pending while it
-    /// has not, or when none is set.
+    /// Ready when the deadline has passed, which also clears it. Pending before that, or if no deadline is set.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
-/// Work that a program may charge its host's processor for.
+/// Work for which a program may charge its host's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Work {
     /// A connection or association was accepted.
     Connection,
-    /// A request was taken up.
+    /// Processing of a request was started.
     Request,
 }
 
-/// What a socket is bound to.
+/// The protocol or port that a socket is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Local {
     /// Every packet of this IP protocol (6 TCP, 132 SCTP); ports in socket addresses are 0.
@@ -144,40 +141,38 @@ pub enum Local {
     },
 }
 
-/// Batches of packets in, batches out, with the header fields a transport cares about.
+/// A socket that sends and receives batches of packets, with the header fields that a transport needs.
 pub trait Datagrams: 'static {
-    /// Sends all packets of `batch` and leaves it empty. A packet that the
-    /// network does not want is lost, not an error.
+    /// Sends all packets of `batch` and empties it. A packet that the network does not accept is lost; that is not an
+    /// error.
     ///
     /// # Errors
-    /// `AddrNotAvailable`, `NetworkUnreachable`, `HostUnreachable`: this host
-    /// has no such source address, or knows no way there at present; then the
-    /// batch is as it was, and what it holds is lost if it is not given once more.
-    /// Anything else: the socket is of no more use.
+    /// `AddrNotAvailable`, `NetworkUnreachable`, `HostUnreachable`: this host does not have the source address, or has
+    /// no route to the target at present. The batch is then unchanged; its packets are lost unless it is sent again.
+    /// After any other error the socket is unusable.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>>;
 
-    /// Takes `batch`, and leaves it empty, to send it with others at the next
-    /// [`poll_flush`](Self::poll_flush); false where it is to go by itself,
-    /// after a flush.
+    /// Takes the content of `batch`, to send it with other packets at the next [`poll_flush`](Self::poll_flush).
+    /// Returns false if the batch was not taken; it must then be sent separately after a flush.
     #[inline]
     fn queue(&self, batch: &mut SendBatch) -> bool {
         let _ = batch;
         false
     }
 
-    /// Sends what waits.
+    /// Sends the queued packets.
     ///
     /// # Errors
-    /// As [`poll_send`](Self::poll_send), with the packets that could not go in
-    /// `unsent`, which was empty; others may wait still.
+    /// As [`poll_send`](Self::poll_send). The packets that could not be sent are put into `unsent`, which must be
+    /// empty; others may still be queued.
     #[inline]
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let _ = (cx, unsent);
         Poll::Ready(Ok(()))
     }
 
-    /// More packets have been received already, and
-    /// [`poll_recv`](Self::poll_recv) will give them without another look at the network.
+    /// Returns whether more packets have already been received, so that [`poll_recv`](Self::poll_recv) returns them
+    /// without a system call.
     #[inline]
     fn has_more(&self) -> bool {
         false
@@ -186,32 +181,31 @@ pub trait Datagrams: 'static {
     /// Receives packets, or one ICMP report (`batch.icmp`), into `batch`.
     ///
     /// # Errors
-    /// The socket is of no more use.
+    /// The socket is unusable.
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>>;
 
-    /// The local addresses: a multi-homed stack has several.
+    /// Returns the local addresses; a multi-homed stack has several.
     fn local(&self) -> Vec<SocketAddr>;
 
-    /// The largest IP packet the interface of `source` takes, in bytes; less what layers add.
+    /// Returns the MTU of the interface of `source` in bytes, minus the overhead of layers.
     fn mtu(&self, source: IpAddr) -> u32;
 
-    /// Bytes that a layer with a peer at the other end, such as DTLS, adds to each packet. 0: there is none.
+    /// Returns the number of bytes that a layer such as DTLS adds to each packet; 0 if there is no such layer.
     fn overhead(&self) -> u32 {
         0
     }
 
-    /// How many packets one call should carry: what to give [`SendBatch::new`] and [`RecvBatch::new`].
+    /// Returns the number of packets that one call should carry, for [`SendBatch::new`] and [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
-    /// Word of a peer of a layer that has handshakes of its own, once for each change; asked after each look at what was
-    /// received. Until a peer is ready, packets to it end in `HostUnreachable`.
+    /// Returns the next state change of a peer, in a layer with its own handshake. Call it each time after receiving.
+    /// Until a peer is ready, sending to it fails with `HostUnreachable`.
     #[inline]
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
         None
     }
 
-    /// The ports of the protocol, where other programs of this host hear the
-    /// same packets; `None` where nobody else does.
+    /// Returns the ports of the protocol, if other programs of this host receive the same packets; otherwise `None`.
     fn ports(&self) -> Option<Arc<dyn Ports>> {
         None
     }
@@ -263,21 +257,21 @@ impl Datagrams for Box<dyn Datagrams> {
     }
 }
 
-/// Who has which port of an IP protocol, among the programs of a host whose
-/// sockets of [`Local::Ip`] hear the same packets.
+/// The owners of the ports of an IP protocol. The owners are programs of one host whose [`Local::Ip`] sockets all
+/// receive the same packets.
 pub trait Ports: Send + Sync + fmt::Debug {
-    /// Takes a port at the addresses of the socket, or goes on with one that is taken here.
+    /// Claims a port at the addresses of the socket, or returns an existing claim of this program.
     ///
     /// # Errors
-    /// `AddrInUse`: another program has it at one of them.
+    /// `AddrInUse`: another program has the port at one of the addresses.
     fn listen(&self, port: u16) -> io::Result<PortClaim>;
 
-    /// Takes a port to connect from; `None` where that cannot be had, and others will not know.
+    /// Claims a port to connect from. Returns `None` if the claim fails; other programs then do not know of the use.
     fn connect(&self, port: u16) -> Option<PortClaim>;
 
-    /// Another program has the port, and not this socket: at an address, or at any of this socket's.
+    /// Returns whether another program has the port, at `address` or, if that is `None`, at any address of this socket.
     fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool;
 }
 
-/// A port is ours as long as this, or a clone of it, lives.
+/// A claim of a port, which lasts while this or a clone of it lives.
 pub type PortClaim = Arc<dyn fmt::Debug + Send + Sync>;

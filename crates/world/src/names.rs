@@ -1,7 +1,7 @@
-//! Names of hosts, for worlds that can look them up.
+//! Host names, for worlds that can resolve them.
 //!
-//! A virtual network has addresses only. A real host asks its resolver, which
-//! takes its time: nothing else in the world waits for it.
+//! A virtual network has only addresses. A real host asks its resolver, which may take long; nothing else in the world
+//! waits for it.
 
 use crate::World;
 use std::io;
@@ -9,15 +9,18 @@ use std::net::SocketAddr;
 
 /// A world whose host resolves names.
 pub trait Names: World {
-    /// Names that are looked up at a time; the next ones wait, and one that nobody answers for takes its place for long.
+    /// The number of names that are resolved at the same time. Further ones wait, and an unanswered name occupies its
+    /// slot for long.
     const LOOKUPS: usize;
 
-    /// The addresses that the host itself has written down for `host`, each with `port`; none, where it has to ask.
+    /// Returns the addresses that the host itself has stored for `host`, each with `port`. Empty if it has to ask a
+    /// resolver.
     fn known(&self, host: &str, port: u16) -> Vec<SocketAddr>;
 
-    /// Every address of `host` (a name or an address without brackets), each with `port`, in the order of preference.
+    /// Returns all addresses of `host` (a name, or an address without brackets), each with `port`, in order of
+    /// preference.
     ///
     /// # Errors
-    /// There is no such name, or the resolver does not say.
+    /// The name does not exist, or the resolver does not answer.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }

@@ -1,9 +1,8 @@
-//! The behaviour suite: what every world must do alike.
+//! The behaviour suite: tests of what every world must do in the same way.
 //!
-//! Generic programs that fail by panicking. Each world calls them from its own
-//! tests, so that a program tried in virtual time finds no surprise on the
-//! operating system's network. They ask for two handles: of two hosts that
-//! reach each other, or twice of the same one.
+//! Generic programs that fail by panicking. Each world runs them in its own tests, so that a program tested in virtual
+//! time behaves the same on the operating system's network. They need two handles: of two hosts that reach each other,
+//! or twice of one host.
 
 use crate::{Datagrams, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;
@@ -16,19 +15,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-/// Two hosts that reach each other.
+/// Two hosts that can reach each other.
 #[derive(Clone, Debug)]
 pub struct Pair<W> {
     /// The host on which most of the program runs.
     pub near: W,
-    /// The other; may be the same.
+    /// The other host; may be the same.
     pub far: W,
 }
 
-/// One case: its name, and the program to run on a fresh pair.
+/// One case: its name, and the program to run on a new pair.
 pub type Case<W> = (&'static str, fn(Pair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
 
-/// All cases.
+/// Returns all cases.
 #[must_use]
 pub fn cases<W: World>() -> Vec<Case<W>> {
     vec![
@@ -50,7 +49,7 @@ pub fn cases<W: World>() -> Vec<Case<W>> {
     ]
 }
 
-/// Sleeps begun in one order end in the order of their deadlines, not before them.
+/// Sleeps end in the order of their deadlines, and not before them.
 pub async fn sleeps_end_in_order<W: World>(world: W) {
     let begin = world.now();
     let ended = Rc::new(RefCell::new(Vec::new()));
@@ -70,7 +69,7 @@ pub async fn sleeps_end_in_order<W: World>(world: W) {
     assert_eq!(*ended.borrow(), [0, 10, 20, 30]);
 }
 
-/// Sleeps with one deadline end in the order in which they began.
+/// Sleeps with the same deadline end in the order in which they began.
 pub async fn equal_deadlines_in_order<W: World>(world: W) {
     let at = world.now() + Duration::from_millis(5);
     let ended = Rc::new(RefCell::new(Vec::new()));
@@ -88,7 +87,7 @@ pub async fn equal_deadlines_in_order<W: World>(world: W) {
     assert_eq!(*ended.borrow(), (0..10).collect::<Vec<_>>());
 }
 
-/// A sleep that is dropped wakes nobody, and holds nobody up.
+/// A dropped sleep wakes no task and delays no task.
 pub async fn cancelled_sleep_never_fires<W: World>(world: W) {
     let begin = world.now();
     let fired = Rc::new(Cell::new(false));
@@ -103,7 +102,7 @@ pub async fn cancelled_sleep_never_fires<W: World>(world: W) {
     assert!(!fired.get(), "the cancelled sleep fired");
 }
 
-/// A timer follows its last setting.
+/// A timer fires at the deadline set last.
 pub async fn timer_moves<W: World>(world: W) {
     let begin = world.now();
     let at = |millis| begin + Duration::from_millis(millis);
@@ -136,7 +135,7 @@ async fn is_ready(timer: &mut impl Timer) -> bool {
     poll_fn(|cx| Poll::Ready(timer.poll(cx).is_ready())).await
 }
 
-/// Tasks first run in the order in which they were started, and take turns.
+/// Tasks first run in the order in which they were started, and then alternate.
 pub async fn tasks_in_order<W: World>(world: W) {
     let steps = Rc::new(RefCell::new(Vec::new()));
     let mut tasks = Vec::new();
@@ -168,7 +167,7 @@ async fn yield_now() {
     .await;
 }
 
-/// Awaiting a task gives what it returned, before or after it finished.
+/// Awaiting a task returns its result, whether or not it has already finished.
 pub async fn task_gives_result<W: World>(world: W) {
     let quick = world.spawn("quick", async { 7 });
     let inside = world.clone();
@@ -180,7 +179,7 @@ pub async fn task_gives_result<W: World>(world: W) {
     assert_eq!(quick.await, 7);
 }
 
-/// Dropping a task drops its future, at the latest soon.
+/// Dropping a task drops its future soon.
 pub async fn dropped_task_is_cancelled<W: World>(world: W) {
     let held = Rc::new(());
     let inside = held.clone();
@@ -209,7 +208,7 @@ pub async fn detached_task_runs_on<W: World>(world: W) {
     assert!(done.get(), "the detached task did not run");
 }
 
-/// A label names one stream of randomness, another label another.
+/// The same label gives the same random numbers, another label gives others.
 pub async fn randomness_by_label<W: World>(world: W) {
     let draw = |label: &str| world.rng(label).next_u64();
     assert_eq!(draw("one"), draw("one"));
@@ -226,7 +225,7 @@ pub async fn bind_twice_fails<W: World>(world: W) {
     world.bind(Local::Udp { port }).await.expect("the port is free again");
 }
 
-/// Port 0 stands for any free port, on every address of the host.
+/// Port 0 means any free port, on every address of the host.
 pub async fn port_zero_is_free<W: World>(world: W) {
     let one = world.bind(Local::Udp { port: 0 }).await.expect("a free port");
     let other = world.bind(Local::Udp { port: 0 }).await.expect("another free port");
@@ -237,7 +236,7 @@ pub async fn port_zero_is_free<W: World>(world: W) {
     assert_eq!(addresses, world.addresses());
 }
 
-/// A datagram arrives whole, says where it came from, and can be answered.
+/// A datagram arrives whole, shows its source, and can be answered.
 pub async fn datagram_round_trip<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let (from, to) = (here.local()[0], first_like(&there.local(), here.local()[0]));
@@ -272,7 +271,7 @@ fn first_like(addresses: &[SocketAddr], like: SocketAddr) -> SocketAddr {
     *same.expect("an address of the same family")
 }
 
-/// What arrives before anyone reads waits, in order.
+/// Datagrams that arrive before they are read wait in order.
 pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let mut out = SendBatch::new(1);
@@ -293,7 +292,7 @@ pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
     assert_eq!(numbers, (0..8).collect::<Vec<_>>());
 }
 
-/// A datagram for a closed port is lost, or reported; the socket lives on.
+/// A datagram for a closed port is lost or reported; the socket stays usable.
 pub async fn nobody_at_home<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let to = first_like(&there.local(), here.local()[0]);
@@ -316,7 +315,7 @@ pub async fn nobody_at_home<W: World>(pair: Pair<W>) {
     }
 }
 
-/// Nobody sends from an address the host does not have.
+/// Sending from an address that the host does not have fails.
 pub async fn foreign_source_is_refused<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let mut batch = SendBatch::new(1);

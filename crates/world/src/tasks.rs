@@ -1,4 +1,4 @@
-//! Sets of tasks, which end with their owner: the sessions of a server, the streams of a session.
+//! Sets of tasks that end with their owner: the sessions of a server, the streams of a session.
 
 use crate::World;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -8,24 +8,24 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A set of tasks. Each is forgotten when it is done; those that still run when the set is dropped are cancelled.
+/// A set of tasks. Finished tasks are removed; tasks that still run when the set is dropped are cancelled.
 pub struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
-    /// Once there was one: thousands of sessions may never have a stream.
+    /// Created with the first task, because thousands of sessions may never have a stream.
     finished: OnceCell<Rc<Finished>>,
     next: Cell<u64>,
 }
 
-/// Tasks that are done and not yet forgotten.
+/// Tasks that are finished and not yet removed.
 #[derive(Debug, Default)]
 struct Finished {
     tasks: RefCell<Vec<u64>>,
     waiting: RefCell<Option<Waker>>,
 }
 
-/// A task that says when it is done. The task itself is boxed: an executor's tasks come in sizes of 128 bytes, of which
-/// this fits the smallest; and without the type of the task, an executor is compiled once for all of them.
+/// A task that reports when it has finished. The task itself is boxed for two reasons. An executor allocates tasks in
+/// steps of 128 bytes, and this fits the smallest. And without the type of the task, an executor is compiled only once.
 struct Noted {
     task: Pin<Box<dyn Future<Output = ()>>>,
     finished: Rc<Finished>,
@@ -46,12 +46,12 @@ impl Future for Noted {
 }
 
 impl<W: World> Tasks<W> {
-    /// An empty set, in `world`.
+    /// Creates an empty set in `world`.
     pub fn new(world: W) -> Self {
         Self { world, running: RefCell::default(), finished: OnceCell::new(), next: Cell::new(0) }
     }
 
-    /// Starts a task of the set. The name appears in reports of who waits for what.
+    /// Starts a task of the set. The name appears in reports of what each task waits for.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
         let id = self.next.replace(self.next.get() + 1);
         let finished = self.finished.get_or_init(Rc::default).clone();
@@ -60,14 +60,14 @@ impl<W: World> Tasks<W> {
         self.running.borrow_mut().insert(id, handle);
     }
 
-    /// How many tasks still run.
+    /// Returns the number of tasks that still run.
     pub fn count(&self) -> usize {
         let mut running = self.running.borrow_mut();
         if let Some(finished) = self.finished.get() {
             for done in finished.tasks.take() {
                 running.remove(&done);
             }
-            // A map keeps its root when nothing is in it; thousands of sessions would have one each.
+            // An empty map keeps its root node, and thousands of sessions would have one each.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }
@@ -80,12 +80,12 @@ impl<W: World> Tasks<W> {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
 
-    /// Ready when no task runs; else the caller is woken when the next one is done.
+    /// Ready when no task runs. Otherwise the caller is woken when the next one finishes.
     pub fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
         if self.count() == 0 {
             return Poll::Ready(());
         }
-        // There has been one.
+        // There has been at least one task.
         let finished = self.finished.get_or_init(Rc::default);
         *finished.waiting.borrow_mut() = Some(cx.waker().clone());
         Poll::Pending

@@ -1,10 +1,9 @@
-//! The waker of one task that waits for something, kept after use.
+//! The waker of one task that waits for an event, kept after use.
 
 use std::task::{Context, Waker};
 
-/// One task that waits for something. Its waker is kept after use: a task that
-/// waits again costs a comparison, where a clone would count references, twice
-/// for every packet.
+/// One task that waits for an event. The waker is kept after use, so that waiting again costs only a comparison. A
+/// clone would count references twice for every packet.
 #[derive(Debug, Default)]
 pub struct Waiter {
     waker: Option<Waker>,
@@ -12,7 +11,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Has the polling task woken by the next [`wake`](Self::wake).
+    /// Makes the next [`wake`](Self::wake) wake the polling task.
     #[inline]
     pub fn wait(&mut self, cx: &Context<'_>) {
         self.waiting = true;
@@ -26,7 +25,7 @@ impl Waiter {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// Wakes the task, if it waits.
+    /// Wakes the task if it waits.
     #[inline]
     pub fn wake(&mut self) {
         if std::mem::take(&mut self.waiting)
@@ -36,7 +35,7 @@ impl Waiter {
         }
     }
 
-    /// Drops the waker: nobody waits any more.
+    /// Drops the waker: the task no longer waits.
     pub fn forget(&mut self) {
         *self = Self::default();
     }

@@ -1,8 +1,8 @@
-//! Units as other tools and people write them, for the words "did you mean": they are never read as values.
+//! Units as other tools and people write them. They are never accepted; they only serve "did you mean" hints.
 
 use super::Kind;
 
-/// How others write a unit of time; how many of which unit of ours that is.
+/// Units of time: the foreign name, the factor, and the accepted unit.
 pub(super) const TIME: &[(&str, u64, &str)] = &[
     ("nsec", 1, "ns"),
     ("µs", 1, "us"),
@@ -26,7 +26,7 @@ pub(super) const TIME: &[(&str, u64, &str)] = &[
     ("hours", 60, "min"),
 ];
 
-/// Sizes. Who writes `Kb` of a file means bytes.
+/// Units of size. A person who writes `Kb` for a file size means bytes.
 pub(super) const BYTES: &[(&str, u64, &str)] = &[
     ("byte", 1, "B"),
     ("bytes", 1, "B"),
@@ -42,11 +42,11 @@ pub(super) const BYTES: &[(&str, u64, &str)] = &[
     ("gi", 1, "GiB"),
 ];
 
-/// Shares.
+/// Units of ratios.
 pub(super) const RATIO: &[(&str, u64, &str)] =
     &[("", 1, "%"), ("pct", 1, "%"), ("perc", 1, "%"), ("percent", 1, "%"), ("p", 1, "%")];
 
-/// Rates: bits in lower or upper case; bytes only where the B is a capital and `per second` is said.
+/// Units of rates: bits in lower or upper case; bytes only if the B is a capital and "per second" is written.
 pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("B/s", 8, "bit"),
     ("Bps", 8, "bit"),
@@ -86,7 +86,7 @@ pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("gbits/s", 1, "gbit"),
 ];
 
-/// What stands behind the slash of `25/s`, or, without one, behind the number.
+/// Units of intervals: the text after the slash of `25/s`, or directly after the number.
 pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("", "s"),
     ("sec", "s"),
@@ -98,13 +98,13 @@ pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("minute", "min"),
 ];
 
-/// What `number` of `unit`, which is none of ours, is probably meant to be: `10mbit` for `10 Mbps`. Words behind the
-/// unit, as in `100ms rtt`, are left out.
+/// Returns what `number` with the unknown `unit` was probably meant to be, such as `10mbit` for `10 Mbps`. Words after
+/// the unit, as in `100ms rtt`, are ignored.
 pub(super) fn meant(number: &str, unit: &str, kind: &Kind) -> Option<String> {
     let word = unit.split_whitespace().next().unwrap_or("");
     let ours = |(name, _): &(&'static str, u64)| (*name, 1, *name);
     let all: Vec<_> = kind.units.iter().map(ours).chain(kind.foreign.iter().copied()).collect();
-    // Where case tells bytes from bits it counts; elsewhere names are found in lower case.
+    // An exact match is tried first, because case may distinguish bytes from bits. Then case is ignored.
     let lower = word.to_lowercase();
     let named = |wanted: &str| all.iter().find(|(name, ..)| *name == wanted);
     let (_, factor, unit) = named(word)

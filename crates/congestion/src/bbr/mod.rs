@@ -1,12 +1,12 @@
-//! BBR, version 3: sends at the rate that the path was measured to deliver, with little more in flight than it holds.
+//! BBR, version 3: sends at the measured delivery rate of the path, with little more in flight than the path holds.
 //!
-//! Owns the state machine (Startup, Drain, ProbeBW's four phases, ProbeRTT) and the three results: pacing rate, congestion
-//! window and, through them, the size of bursts. [`model`] owns what is believed of the path. The transport reports each
-//! acknowledgement ([`Controller::on_report`]) and says when its application has nothing to send.
+//! Owns the state machine (Startup, Drain, ProbeBW's four phases, ProbeRTT) and its results: the pacing rate, the
+//! congestion window and, through them, the size of bursts. [`model`] owns the model of the path. The transport reports
+//! each acknowledgement ([`Controller::on_report`]) and tells when its application has nothing to send.
 //!
-//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026); names in comments are its own.
-//! Different from there: the offload budget is two packets (nothing is aggregated below the transport here), and bursts are
-//! the transport's pacer's.
+//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026); comments use the names of the
+//! draft. There are two differences: the offload budget is two packets, because nothing is aggregated below the
+//! transport here. And bursts are controlled by the transport's pacer.
 
 mod model;
 #[cfg(test)]
@@ -18,22 +18,22 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{BitRate, Instant, Rng};
 use model::Model;
 
-/// Where in its cycle a flow is.
+/// The phase of a flow in its cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     /// Doubles its rate each round trip.
     Startup,
-    /// Lets the queue run dry that Startup built.
+    /// Drains the queue that Startup built.
     Drain,
-    /// ProbeBW_DOWN: sends less than the path delivers.
+    /// ProbeBW_DOWN: sends at less than the delivery rate.
     Down,
-    /// ProbeBW_CRUISE: as much.
+    /// ProbeBW_CRUISE: sends at the delivery rate.
     Cruise,
-    /// ProbeBW_REFILL: as much, without the bounds of the last cycle.
+    /// ProbeBW_REFILL: sends at the delivery rate, without the short-term bounds of the last cycle.
     Refill,
-    /// ProbeBW_UP: more.
+    /// ProbeBW_UP: sends at more than the delivery rate.
     Up,
-    /// Keeps little in flight, to see the path's own round trip.
+    /// Keeps little in flight, to measure the round-trip time without a queue.
     ProbeRtt,
 }
 
@@ -69,35 +69,35 @@ impl State {
     }
 }
 
-/// BBR.ack_phase: what acknowledgements tell of the probe for bandwidth.
+/// BBR.ack_phase: how acknowledgements relate to the bandwidth probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Feedback {
-    /// ACKS_INIT: nothing is probed.
+    /// ACKS_INIT: no probe is in progress.
     None,
     /// ACKS_REFILLING.
     Refilling,
-    /// ACKS_PROBE_STARTING: what is in flight rises.
+    /// ACKS_PROBE_STARTING: the amount in flight rises.
     Starting,
-    /// ACKS_PROBE_FEEDBACK: its answers come.
+    /// ACKS_PROBE_FEEDBACK: acknowledgements of the probe arrive.
     Coming,
-    /// ACKS_PROBE_STOPPING: it is over, answers still come.
+    /// ACKS_PROBE_STOPPING: the probe has ended; acknowledgements of it still arrive.
     Stopping,
 }
 
 /// BBR.PacingMarginPercent.
 const PACING_MARGIN: u64 = 1;
-/// BBR.MinPipeCwnd, packets.
+/// BBR.MinPipeCwnd, in packets.
 const LEAST_PACKETS: u64 = 4;
-/// Two packets: C.send_quantum at its least, and BBR.offload_budget.
+/// Two packets: the minimum of C.send_quantum, and BBR.offload_budget.
 const QUANTUM_PACKETS: u64 = 2;
-/// BBRStartupFullLossCnt: as many losses end Startup.
+/// BBRStartupFullLossCnt: the number of losses that ends Startup.
 const STARTUP_LOSSES: u64 = 6;
 /// BBR.ProbeRTTDuration.
 const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
-/// The bounds of T_reno, round trips.
+/// The upper bound of T_reno in round trips.
 const RENO_ROUNDS: u64 = 63;
 
-/// One path under BBR.
+/// The BBR state of one path.
 #[derive(Debug)]
 pub struct Bbr {
     mss: u64,
@@ -107,22 +107,22 @@ pub struct Bbr {
     model: Model,
     state: State,
     feedback: Feedback,
-    /// C.cwnd, bytes.
+    /// C.cwnd, in bytes.
     window: u64,
-    /// C.pacing_rate, bytes a second.
+    /// C.pacing_rate, in bytes per second.
     rate: u64,
-    /// A round trip has been seen, and the first rate is not guessed any more.
+    /// A round-trip time has been measured, so the rate is no longer the initial guess.
     knows_rtt: bool,
     /// BBR.prior_cwnd.
     prior_window: u64,
     recovering: bool,
-    /// The retransmission timer ran out, and what was lost is not repaired yet.
+    /// The retransmission timer expired, and the lost data has not been repaired yet.
     after_timeout: bool,
-    /// C.is_cwnd_limited, of this round and of the last.
+    /// C.is_cwnd_limited, for this round and the last.
     window_used: [bool; 2],
     idle_restart: bool,
     drain_start_round: u64,
-    /// Losses of this round in Startup, and the round in which recovery began.
+    /// The number of losses in this round of Startup, and the round in which recovery began.
     startup_losses: u64,
     recovery_round: u64,
     /// BBR.is_bw_probe_sample.
@@ -140,7 +140,7 @@ pub struct Bbr {
     undo: Undo,
 }
 
-/// What a spurious recovery restores.
+/// The state that is restored after a spurious recovery.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
     state: Option<State>,
@@ -150,7 +150,7 @@ struct Undo {
 }
 
 impl Bbr {
-    /// A path nothing is known of.
+    /// Creates the state of an unknown path.
     #[must_use]
     pub fn new(params: Params) -> Self {
         let mut bbr = Self {
@@ -185,30 +185,30 @@ impl Bbr {
             probe_rtt_round_done: false,
             undo: Undo::default(),
         };
-        // InitPacingRate, no round trip known: one millisecond.
+        // InitPacingRate: no round-trip time is known, so assume one millisecond.
         bbr.guess_rate(1_000_000);
         bbr
     }
 
-    /// The state of the cycle.
+    /// Returns the current state of the cycle.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// BBR.max_bw, bytes a second.
+    /// Returns BBR.max_bw in bytes per second.
     #[must_use]
     pub fn bandwidth(&self) -> u64 {
         self.model.max_bw()
     }
 
-    /// BBR.min_rtt, once known.
+    /// Returns BBR.min_rtt, once known.
     #[must_use]
     pub fn min_rtt(&self) -> Option<Duration> {
         self.model.min_rtt().map(Duration::from_nanos)
     }
 
-    /// BBR.inflight_longterm, bytes, once a loss has shown one.
+    /// Returns BBR.inflight_longterm in bytes, once a loss has set it.
     #[must_use]
     pub fn inflight_longterm(&self) -> Option<u64> {
         Some(self.model.inflight_longterm).filter(|bytes| *bytes < u64::MAX)
@@ -218,16 +218,16 @@ impl Bbr {
         LEAST_PACKETS * self.mss
     }
 
-    /// InitPacingRate: the first window over the round trip, nanoseconds.
+    /// InitPacingRate: sets the rate to the initial window per round-trip time, which is in nanoseconds.
     fn guess_rate(&mut self, rtt: u64) {
         let nominal = u128::from(self.initial_window) * 1_000_000_000 / u128::from(rtt.max(1));
         let rate = nominal * u128::from(State::Startup.pacing_gain()) / 100;
         self.rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
     }
 
-    // What is wanted in flight.
+    // Target amounts in flight.
 
-    /// BDPMultiple, by this rate; the gain in percent.
+    /// BDPMultiple for this rate; the gain is in percent.
     fn bdp_multiple(&self, bandwidth: u64, gain: u64) -> u64 {
         match self.model.min_rtt() {
             None => self.initial_window,
@@ -244,12 +244,12 @@ impl Bbr {
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.least_window()).saturating_add(more)
     }
 
-    /// Inflight: what keeps the path busy at this rate, times a gain in percent.
+    /// Inflight: the amount in flight that keeps the path busy at this rate, times a gain in percent.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp_multiple(bandwidth, gain))
     }
 
-    /// InflightWithHeadroom: leaves 15 % to others.
+    /// InflightWithHeadroom: leaves 15 % to other flows.
     fn inflight_with_headroom(&self) -> u64 {
         let longterm = self.model.inflight_longterm;
         if longterm == u64::MAX {
@@ -280,7 +280,7 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss: a round trip in recovery, more than 2 % of it lost, in at least six places.
+    /// CheckStartupHighLoss: a round trip in recovery with more than 2 % lost and at least six losses.
     fn check_startup_high_loss(&mut self, sample: &RateSample) {
         if self.state != State::Startup || self.model.full_bw_reached || !self.model.loss_round_start {
             return;
@@ -364,7 +364,7 @@ impl Bbr {
                 self.is_time_to_probe(now);
             }
             State::Refill => {
-                // A round trip of it, and the path is full.
+                // After a round trip of Refill the path is full.
                 if self.model.round_start {
                     self.is_probe_sample = true;
                     self.start_up(sample);
@@ -380,7 +380,7 @@ impl Bbr {
         }
     }
 
-    /// AdaptLongTermModel. Whether it has changed the state.
+    /// AdaptLongTermModel. Returns whether it has changed the state.
     fn adapt_longterm(&mut self, sample: &RateSample, acked: u64) -> bool {
         if self.feedback == Feedback::Starting && self.model.round_start {
             self.feedback = Feedback::Coming;
@@ -392,7 +392,7 @@ impl Bbr {
                 if !sample.limited {
                     self.model.advance_max_bw();
                 }
-                // Precautionary Bandwidth Probing: what was risky was safe: at once again.
+                // Precautionary Bandwidth Probing: the last probe stopped early but was safe, so probe again at once.
                 if self.prev_probe_precautionary && !self.prev_probe_too_high {
                     self.start_refill();
                     return true;
@@ -408,10 +408,10 @@ impl Bbr {
         false
     }
 
-    /// IsTimeToProbeBW, and begins.
+    /// IsTimeToProbeBW. Starts the probe if it is time.
     fn is_time_to_probe(&mut self, now: Instant) -> bool {
         let waited = now.since(self.cycle_stamp) > self.probe_wait;
-        // IsRenoCoexistenceProbeTime: as often as a Reno flow of this window would lose something.
+        // IsRenoCoexistenceProbeTime: as often as a Reno flow with this window would have a loss.
         let rounds = (self.target_inflight() / self.mss).min(RENO_ROUNDS);
         let due = waited || self.rounds_since_probe_up >= rounds;
         if due {
@@ -489,7 +489,7 @@ impl Bbr {
 
     /// HandleProbeRTT.
     fn handle_probe_rtt(&mut self, now: Instant) {
-        // Rates of this time say nothing of the path.
+        // Rates measured now are not those of the path.
         self.sampler.mark_limited();
         match self.probe_rtt_done {
             None if self.sampler.in_flight() <= self.probe_rtt_window() => {
@@ -535,7 +535,7 @@ impl Bbr {
         self.model.is_loss_in_round = true;
     }
 
-    /// HandleLostPacket, of all that one report has found lost.
+    /// HandleLostPacket, for all the losses of one report.
     fn on_lost(&mut self, now: Instant, lost: u64, loss: Option<crate::delivery_rate::LossSample>) {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);
@@ -543,7 +543,7 @@ impl Bbr {
         if !is_too_high(loss.lost, loss.in_flight_then) {
             return;
         }
-        // InflightAtLoss: where in these packets the share of losses passed 2 %.
+        // InflightAtLoss: the point within these packets at which the share of losses exceeded 2 %.
         let size = lost.min(loss.in_flight_then).min(loss.lost);
         let (flight_before, lost_before) = (loss.in_flight_then - size, loss.lost - size);
         let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
@@ -581,9 +581,9 @@ impl Bbr {
         };
     }
 
-    // Results.
+    // The results.
 
-    /// SetPacingRateWithGain, percent.
+    /// SetPacingRateWithGain; the gain is in percent.
     fn set_rate(&mut self, gain: u64) {
         let rate = u128::from(self.model.bw()) * u128::from(gain * (100 - PACING_MARGIN)) / 10_000;
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
@@ -640,7 +640,7 @@ impl Controller for Bbr {
         self.window_used[0] |= self.sampler.in_flight() + self.mss > self.window;
     }
 
-    /// All is said by [`on_report`](Self::on_report).
+    /// Does nothing: [`on_report`](Self::on_report) handles acknowledgements.
     fn on_acked(&mut self, _: Instant, _: Acked) {}
 
     /// UpdateOnACK.
@@ -691,14 +691,14 @@ impl Controller for Bbr {
     }
 
     fn on_application_limited(&mut self) {
-        // CheckIfApplicationLimited: the rest of its conditions is the transport's.
+        // CheckIfApplicationLimited: the transport checks its other conditions.
         if self.sampler.in_flight() < self.window {
             self.sampler.mark_limited();
         }
     }
 
-    /// OnEnterFastRecovery: the window stays; the model answers each loss. A mark changes nothing: the draft has no answer
-    /// to classic ECN.
+    /// OnEnterFastRecovery: the window stays, and the model reacts to each loss. An ECN mark has no effect, because the
+    /// draft does not define a reaction to classic ECN.
     fn on_loss(&mut self, _: Instant, _: u64, ecn: bool) {
         if !ecn {
             self.save_state();
@@ -721,7 +721,7 @@ impl Controller for Bbr {
         self.window = pipe + self.mss;
     }
 
-    /// HandleRestartFromIdle is all: see [`on_sent`](Self::on_sent).
+    /// Does nothing: HandleRestartFromIdle is done in [`on_sent`](Self::on_sent).
     fn on_idle(&mut self, _: Duration, _: Duration) {}
 
     /// HandleSpuriousLossDetection.
@@ -745,7 +745,7 @@ impl Controller for Bbr {
         self.undo.state = None;
     }
 
-    /// It has no slow start to leave.
+    /// Does nothing: BBR has no slow start to leave.
     fn leave_slow_start(&mut self) {}
 
     fn set_mss(&mut self, mss: u64) {
@@ -761,7 +761,7 @@ impl Controller for Bbr {
         BitRate::from_bits_per_second(self.rate.saturating_mul(8))
     }
 
-    /// There is none.
+    /// Returns `u64::MAX`: BBR has no threshold.
     fn ssthresh(&self) -> u64 {
         u64::MAX
     }

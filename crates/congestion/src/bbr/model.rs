@@ -1,6 +1,7 @@
-//! What BBR believes of the path: its bandwidth, its round trip, how much may be in flight, and how its answers come.
+//! BBR's model of the path: its bandwidth, its round-trip time, bounds on the amount in flight, and the aggregation of
+//! acknowledgements.
 //!
-//! Owns the filters and the bounds that losses set; decides nothing about states, rates and windows.
+//! Owns the filters and the bounds set by losses. Does not decide about states, rates or windows.
 //!
 //! Home of draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters", and of its full-pipe estimator.
 
@@ -12,13 +13,14 @@ use anabranch_base::time::Duration;
 const MIN_RTT_SPAN: Duration = Duration::from_secs(10);
 /// BBR.ProbeRTTInterval.
 const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
-/// BBR.ExtraAckedFilterLen, round trips.
+/// BBR.ExtraAckedFilterLen, in round trips.
 const AGGREGATION_ROUNDS: u64 = 10;
 
-/// The belief. Rates in bytes a second, volumes in bytes, round trips in nanoseconds; `u64::MAX` is the draft's Infinity.
+/// The model. Rates are in bytes per second, volumes in bytes, round-trip times in nanoseconds. `u64::MAX` is the
+/// draft's Infinity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// BBR.max_bw_filter: of the cycle before and of this one.
+    /// BBR.max_bw_filter: the maxima of the last cycle and of the current one.
     max_bw: [u64; 2],
     pub(super) bw_shortterm: u64,
     bw_latest: u64,
@@ -42,7 +44,8 @@ pub(super) struct Model {
     pub(super) full_bw_reached: bool,
     aggregation_start: Instant,
     aggregation_delivered: u64,
-    /// BBR.extra_acked_filter: of up to [`AGGREGATION_ROUNDS`] round trips before now, and of those before them.
+    /// BBR.extra_acked_filter: the maxima of the previous and of the current period, each half of the filter length
+    /// ([`AGGREGATION_ROUNDS`] once the path is full).
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }
@@ -100,7 +103,7 @@ impl Model {
         self.extra_acked[0].max(self.extra_acked[1])
     }
 
-    /// UpdateLatestDeliverySignals; `delivered` so far.
+    /// UpdateLatestDeliverySignals. `delivered` is the total so far.
     pub(super) fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.loss_round_start = false;
         self.bw_latest = self.bw_latest.max(sample.rate);
@@ -119,7 +122,7 @@ impl Model {
         }
     }
 
-    /// UpdateRound. Whether a round trip is over.
+    /// UpdateRound. Returns whether a round trip has ended.
     pub(super) fn update_round(&mut self, sample: &RateSample, delivered: u64) -> bool {
         self.round_start = sample.prior_delivered.is_some_and(|prior| prior >= self.next_round_delivered);
         if self.round_start {
@@ -129,21 +132,21 @@ impl Model {
         self.round_start
     }
 
-    /// UpdateMaxBw, but for the round.
+    /// UpdateMaxBw, without the round.
     pub(super) fn update_max_bw(&mut self, sample: &RateSample) {
         if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.limited) {
             self.max_bw[1] = self.max_bw[1].max(sample.rate);
         }
     }
 
-    /// AdvanceMaxBwFilter: another cycle begins. One without a sample forgets nothing.
+    /// AdvanceMaxBwFilter: a new cycle begins. After a cycle without a sample, the old maximum is kept.
     pub(super) fn advance_max_bw(&mut self) {
         if self.max_bw[1] > 0 {
             self.max_bw = [self.max_bw[1], 0];
         }
     }
 
-    /// InitLowerBounds and LossLowerBounds: a round trip in which something was lost while nothing was probed.
+    /// InitLowerBounds and LossLowerBounds: a round trip had a loss while no probe was in progress.
     pub(super) fn lower_bounds(&mut self, window: u64) {
         if self.bw_shortterm == u64::MAX {
             self.bw_shortterm = self.max_bw();
@@ -168,7 +171,7 @@ impl Model {
         (self.bw_latest, self.inflight_latest) = (0, 0);
     }
 
-    /// HandleSpuriousLossDetection, as far as bounds are concerned.
+    /// HandleSpuriousLossDetection, the part that concerns bounds.
     pub(super) fn restore(&mut self, bw_shortterm: u64, inflight_shortterm: u64, inflight_longterm: u64) {
         self.is_loss_in_round = false;
         self.reset_full_bw();
@@ -182,7 +185,7 @@ impl Model {
         (self.full_bw, self.full_bw_count, self.full_bw_now) = (0, 0, false);
     }
 
-    /// CheckFullBWReached: three round trips that brought less than a quarter more.
+    /// CheckFullBWReached: three round trips in which the rate grew by less than a quarter.
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         if self.full_bw_now || !self.round_start || sample.limited {
             return;
@@ -216,12 +219,12 @@ impl Model {
         }
     }
 
-    /// Nothing was on its way: what comes now was not held up.
+    /// Nothing was in flight, so acknowledgements from now on were not delayed.
     pub(super) fn restart_aggregation(&mut self, now: Instant) {
         self.aggregation_start = now;
     }
 
-    /// UpdateACKAggregation: `acked` bytes, under this window.
+    /// UpdateACKAggregation: `acked` bytes were acknowledged under this window.
     pub(super) fn update_aggregation(&mut self, now: Instant, acked: u64, window: u64) {
         let span = u128::from(now.since(self.aggregation_start).as_nanos() as u64);
         let mut expected = u64::try_from(u128::from(self.bw()) * span / 1_000_000_000).unwrap_or(u64::MAX);

@@ -1,6 +1,7 @@
-//! The flow over a path in miniature: a bottleneck with a queue, answers for every packet, losses where the queue ends.
+//! Tests of a flow over a small model of a path: a bottleneck with a queue, an acknowledgement for every packet, and
+//! losses when the queue is full.
 //!
-//! The cases are those of the draft's appendix "BBR Example Test Cases", as far as they need no real transport.
+//! The cases are those of the draft's appendix "BBR Example Test Cases" that need no real transport.
 
 use super::*;
 use crate::InitialWindow;
@@ -8,18 +9,19 @@ use std::collections::VecDeque;
 
 const MSS: u64 = 1_000;
 
-/// A path that delivers a packet every `gap` nanoseconds, `delay` away, with room for `queue` packets.
+/// A path that delivers a packet every `gap` nanoseconds at a distance of `delay`, with a queue of `queue` packets.
 struct Path {
     gap: u64,
     delay: u64,
     queue: usize,
     busy_until: u64,
-    /// When each packet's answer comes, when it left, and whether it was lost (which is learnt then).
+    /// For each packet: when its acknowledgement arrives, when it was sent, and whether it was lost. A loss is detected
+    /// at the time of the acknowledgement.
     answers: VecDeque<(u64, u64, bool)>,
     in_flight: u64,
     now: u64,
     next_send: u64,
-    /// Every n-th packet is lost besides; 0: none.
+    /// In addition, every n-th packet is lost; 0 means none.
     every: u64,
     sent: u64,
 }
@@ -47,7 +49,7 @@ impl Path {
         let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
         let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
         if waiting as usize >= self.queue || chance {
-            // Learnt when the packet behind it would have been answered.
+            // A loss is detected when the next packet would have been acknowledged.
             let at = self.busy_until.max(self.now) + self.delay + self.gap;
             self.answers.push_back((at, self.now, true));
             return;
@@ -56,7 +58,8 @@ impl Path {
         self.answers.push_back((self.busy_until + self.delay, self.now, false));
     }
 
-    /// One event: a packet leaves, or an answer comes. `limit`: bytes in flight that the application allows.
+    /// Processes one event: a packet is sent, or an acknowledgement arrives. `limit` is the number of bytes in flight
+    /// that the application allows.
     fn step(&mut self, bbr: &mut Bbr, limit: u64) {
         let may_send = self.in_flight + MSS <= bbr.window().min(limit);
         let answer = self.answers.front().map(|(at, ..)| *at);
@@ -96,7 +99,7 @@ impl Path {
         bbr.on_report(now, &report);
     }
 
-    /// Runs until `done`, for `seconds` at most. Whether it came.
+    /// Runs until `done`, for at most `seconds`. Returns whether `done` was reached.
     fn run(&mut self, bbr: &mut Bbr, seconds: u64, limit: u64, done: impl Fn(&Bbr) -> bool) -> bool {
         let end = self.now + seconds * 1_000_000_000;
         while self.now < end {
@@ -113,7 +116,7 @@ fn bbr() -> Bbr {
     Bbr::new(Params::new(MSS, InitialWindow::Packets(10)).seeded(7))
 }
 
-/// 1,000 packets a second, 50 ms away: 1 MB/s and a BDP of 51 packets.
+/// 1,000 packets per second at 50 ms: 1 MB/s and a BDP of 51 packets.
 fn path(queue: usize) -> Path {
     Path::new(1_000_000, 50_000_000, queue)
 }
@@ -129,7 +132,7 @@ fn startup_ends_on_the_plateau_with_the_bandwidth_known_within_2_percent() {
     assert!(bbr.model.full_bw_reached && bbr.model.full_bw_now);
     assert!(bbr.bandwidth().abs_diff(RATE) * 100 <= 2 * RATE, "{}", bbr.bandwidth());
     assert_eq!(bbr.min_rtt(), Some(Duration::from_millis(51)));
-    // Drain ends when no more is in flight than the path holds; with that, Down may be over, too.
+    // Drain ends when no more is in flight than the path holds. Down may then be over too.
     assert!(path.run(&mut bbr, 1, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(path.in_flight <= 52 * MSS, "{}", path.in_flight);
 }
@@ -146,7 +149,7 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Drain));
     let round = bbr.model.round_count;
-    // The path has become much slower than it was thought to be.
+    // The path has become much slower than the model assumes.
     path.gap *= 4;
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(bbr.model.round_count <= round + 4, "{round} {}", bbr.model.round_count);
@@ -155,7 +158,7 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
 #[test]
 fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
-    // In between the round trip is probed.
+    // Between these states, the round-trip time is probed.
     for state in [State::Cruise, State::Refill, State::Up, State::Down, State::Cruise, State::Refill] {
         assert!(path.run(&mut bbr, 9, FULL, |bbr| bbr.state() == state), "{state:?} after {:?}", bbr.state());
     }
@@ -167,19 +170,19 @@ fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue
             most = most.max(path.in_flight);
         }
     }
-    // 4,000 packets would fit; the bandwidth is used but for the margin and the phases below it.
+    // 4,000 packets would fit; all the bandwidth is used except the margin and the phases below it.
     assert!((3_800..=4_050).contains(&(path.sent - sent)), "{}", path.sent - sent);
     assert!(most <= 2 * 51 * MSS, "{most}");
 }
 
 #[test]
 fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
-    // A queue of a third of the BDP: 68 packets fit.
+    // A queue of a third of the BDP: 68 packets fit in all.
     let (mut bbr, mut path) = (bbr(), path(17));
     assert!(path.run(&mut bbr, 60, FULL, |bbr| bbr.inflight_longterm().is_some()));
     let bound = bbr.inflight_longterm().expect("a bound");
     assert!((30 * MSS..=110 * MSS).contains(&bound), "{bound}");
-    // The next cruise leaves 15 % of it to others.
+    // The next Cruise phase leaves 15 % of it to other flows.
     assert!(path.run(&mut bbr, 10, FULL, |bbr| bbr.state() == State::Cruise));
     path.run(&mut bbr, 1, FULL, |_| false);
     assert!(bbr.window() <= bbr.inflight_longterm().expect("a bound").max(4 * MSS));
@@ -187,7 +190,7 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
 
 #[test]
 fn a_loss_of_one_percent_slows_it_down_by_little() {
-    // Reno's window would be about 12 packets of 51 (RFC 5348 §3.1): a quarter.
+    // Reno's window would be about 12 of 51 packets (RFC 5348 §3.1): a quarter.
     let (mut bbr, mut path) = (bbr(), path(1_000));
     path.every = 100;
     path.run(&mut bbr, 20, FULL, |_| false);
@@ -199,7 +202,7 @@ fn a_loss_of_one_percent_slows_it_down_by_little() {
 #[test]
 fn probe_rtt_comes_every_five_seconds_for_200_ms_with_half_a_bdp() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
-    // A queue of others' stands: what is measured never gets shorter.
+    // A standing queue of other flows: the measured round-trip time never gets shorter.
     assert!(path.run(&mut bbr, 20, FULL, |bbr| bbr.state() == State::ProbeRtt));
     let begin = path.now;
     let mut least = u64::MAX;
@@ -216,7 +219,7 @@ fn probe_rtt_comes_every_five_seconds_for_200_ms_with_half_a_bdp() {
 #[test]
 fn a_sender_with_little_to_send_stays_in_startup() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
-    // Two packets a round trip.
+    // Two packets per round trip.
     assert!(!path.run(&mut bbr, 4, 2 * MSS, |bbr| bbr.state() != State::Startup));
 }
 
@@ -224,7 +227,7 @@ fn a_sender_with_little_to_send_stays_in_startup() {
 fn idleness_stands_for_a_probe_of_the_round_trip() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
-    // All that is out arrives, then nothing for six seconds.
+    // All data in flight arrives, then nothing is sent for six seconds.
     while !path.answers.is_empty() {
         let limit = path.in_flight.saturating_sub(MSS).max(1);
         path.step(&mut bbr, limit.min(MSS - 1));

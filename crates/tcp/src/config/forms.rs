@@ -1,6 +1,6 @@
-//! The text forms of knobs: how each kind of value is written and read.
+//! The text forms of knobs: how each kind of value is written and parsed.
 //!
-//! Every reader says in one line what would have been right.
+//! A parse error is one line that lists the accepted values.
 
 use super::{Cc, CwndUnit, Fin, Nagle, Push, RecoveryKind, RttSampling, Ssthresh, SynCookies};
 use anabranch_base::Bytes;
@@ -47,7 +47,7 @@ pub(super) const HYSTART: Names<Option<SlowStartExit>> =
 pub(super) const SAMPLING: Names<RttSampling> =
     Names(&[("every", RttSampling::Every), ("once", RttSampling::Once)]);
 
-/// A number from the first to the second.
+/// A whole number between two bounds, inclusive.
 pub(super) struct Number(pub(super) u32, pub(super) u32);
 
 impl Form<u32> for Number {
@@ -64,7 +64,7 @@ impl Form<u32> for Number {
     }
 }
 
-/// A time.
+/// A duration.
 pub(super) struct SpanOrZero;
 
 impl Form<Duration> for SpanOrZero {
@@ -77,7 +77,7 @@ impl Form<Duration> for SpanOrZero {
     }
 }
 
-/// A time of more than 0.
+/// A duration greater than 0.
 pub(super) struct Span;
 
 impl Form<Duration> for Span {
@@ -107,7 +107,7 @@ impl Form<u64> for Buffer {
     }
 }
 
-/// How a value is read, and how it is written.
+/// A form given by its parse function and its format function.
 pub(super) struct Text<T>(fn(&str) -> Result<T, String>, fn(&T) -> String);
 
 impl<T> Form<T> for Text<T> {
@@ -120,7 +120,7 @@ impl<T> Form<T> for Text<T> {
     }
 }
 
-/// A number of segments, or the RFC with the formula.
+/// A number of segments, or the RFC that defines the formula.
 pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     |text| match text {
         "rfc5681" => Ok(InitialWindow::Rfc5681),
@@ -138,7 +138,7 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// What an acknowledgement counts for: `off` for one, or the most segments.
+/// How much an acknowledgement counts for: `off` for one, or the largest number of segments.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),
@@ -153,19 +153,19 @@ pub(super) const COUNTING: Text<Counting> = Text(
     },
 );
 
-/// A time, or `off`.
+/// A duration, or `off`.
 pub(super) const LIMIT: Text<Option<Duration>> = Text(
     |text| if text == "off" { Ok(None) } else { Span.read(text).map(Some) },
     |value| value.map_or_else(|| "off".to_owned(), format_span),
 );
 
-/// The size of a segment, or `auto`.
+/// The size of a segment in bytes, or `auto`.
 pub(super) const SEGMENT: Text<Option<u32>> = Text(
     |text| if text == "auto" { Ok(None) } else { bytes_in(text, 88, 65_495).map(|size| Some(size as u32)) },
     |value| value.map_or_else(|| "auto".to_owned(), |size| Bytes(u64::from(size)).to_string()),
 );
 
-/// Segments sent in answer to one event: 0 or `off` for no limit.
+/// The number of segments sent in response to one event; 0 or `off` means no limit.
 pub(super) const BURST: Text<Option<u32>> = Text(
     |text| match text {
         "off" => Ok(None),

@@ -1,6 +1,7 @@
-//! The table of knobs: every setting once, with its default, the source of that, its text form and its help.
+//! The table of knobs. Each row declares a setting with its default, the source of the default, its text form and its
+//! help.
 //!
-//! The defaults are the profile `modern`: Linux 6.
+//! The defaults are those of the profile `modern`: Linux 6.
 
 use super::forms::{
     BURST, Buffer, CC, COUNTING, CWND_UNIT, FIN, HYSTART, IDLE, INITIAL_WINDOW, LIMIT, NAGLE, Number, PUSH,
@@ -12,7 +13,7 @@ use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
 
 anabranch_base::knobs! {
-    /// All settings of an endpoint. Built from a profile, then changed by key.
+    /// The settings of an endpoint, built from a profile and changed by key.
     #[derive(Clone, PartialEq, Eq, Debug)]
     pub struct Config {
         /// Congestion control.
@@ -21,12 +22,12 @@ anabranch_base::knobs! {
         /// Initial congestion window.
         iw: InitialWindow = InitialWindow::Packets(10), "Linux 6 TCP_INIT_CWND = 10; RFC 6928",
             INITIAL_WINDOW, "initial window: segments (1 to 64), rfc5681 or rfc6928";
-        /// What the window is counted in.
+        /// The unit in which the window is counted.
         cwnd_unit: CwndUnit = CwndUnit::Segments,
             "Linux 6 tcp_cong.c, tcp_cubic.c; CUBIC's share of Reno stays 9/17, where RFC 9438 §4.3 lets it rise to 1",
             CWND_UNIT,
             "the window counts bytes, or (segments) whole segments with the arithmetic of Linux, which goes without abc";
-        /// What the threshold after a loss is a share of.
+        /// The quantity of which the threshold after a loss is a share.
         ssthresh: Ssthresh = Ssthresh::Window, "Linux 6 tcp_reno_ssthresh, cubictcp_recalc_ssthresh: of snd_cwnd",
             SSTHRESH,
             "the threshold after a loss is a share of what was in flight (RFC 5681), or of the window: flight or window";
@@ -35,7 +36,7 @@ anabranch_base::knobs! {
             "Linux 6 tcp_slow_start counts all segments acknowledged, without a limit",
             COUNTING,
             "off: a window grows by the acknowledgement; N: by bytes, in slow start at most N segments each";
-        /// What idleness does to the window.
+        /// The effect of an idle period on the window.
         idle_restart: AfterIdle = AfterIdle::Decay,
             "Linux 6 tcp_slow_start_after_idle = 1: tcp_cwnd_restart halves once an RTO (RFC 2861)",
             IDLE, "after an idle RTO the window falls back: yes, no, or decay (RFC 2861)";
@@ -48,31 +49,31 @@ anabranch_base::knobs! {
         /// RFC 6582 §3.2 step 2: no fast retransmit for duplicates that a timeout's repair caused.
         careful: bool = true, "RFC 6582 §3.2 step 2",
             SWITCH, "no fast retransmit on duplicates of a timeout's repair (RFC 6582): yes or no";
-        /// Duplicate acknowledgements that mean a loss.
+        /// The number of duplicate acknowledgements that indicates a loss.
         dupthresh: u32 = 3, "Linux 6 net.ipv4.tcp_reordering = 3",
             Number(1, 127), "duplicate acknowledgements that mean a loss: 1 to 127";
-        /// RFC 3042: new data on the first two duplicates.
+        /// RFC 3042: new data is sent on the first two duplicates.
         limited_transmit: bool = true, "RFC 3042",
             SWITCH, "new data on the first two duplicates (RFC 3042): yes or no";
-        /// RFC 6937: in a recovery by SACK, what leaves follows what arrives.
+        /// RFC 6937: in a recovery with SACK, the sending rate follows the rate of deliveries.
         prr: bool = true, "Linux 6 tcp_cwnd_reduction; RFC 6937",
             SWITCH, "proportional rate reduction in recoveries by SACK (RFC 6937): yes or no";
-        /// RFC 8985 §6: with SACK, losses are found by time.
+        /// RFC 8985 §6: with SACK, losses are detected by time.
         rack: bool = true,
             "Linux 6 net.ipv4.tcp_recovery = 1; RFC 8985; measured: pages at 1 and 3 % loss 2 to 17 % sooner",
             SWITCH, "with SACK, losses are found by time (RFC 8985): yes or no";
-        /// RFC 8985 §7: probes of the tail, where losses are found by time.
+        /// RFC 8985 §7: tail loss probes, if losses are detected by time.
         tlp: bool = true, "Linux 6 net.ipv4.tcp_early_retrans = 3; RFC 8985 §7",
             SWITCH, "with rack=yes, tail loss probes (RFC 8985 §7): yes or no";
-        /// What ends slow start before a loss does.
+        /// The algorithm that may end slow start before a loss does.
         hystart: Option<SlowStartExit> = Some(SlowStartExit::Linux),
             "Linux 6 tcp_cubic.c: hystart = 1, hystart_detect = 3",
             HYSTART,
             "slow start ends when round trips grow: yes (HyStart++, RFC 9406), linux (HyStart, with cc=cubic) or no";
-        /// Segments are spread over the round trip.
+        /// Segments are paced over the round-trip time.
         pacing: bool = false, "Linux 6 paces CUBIC only under fq; measured: no more goodput over 16 seeds",
             SWITCH, "segments are spread over the round trip: yes or no";
-        /// Undo the reduction of a loss that was none (RFC 3522 by timestamps, RFC 3708 by DSACK).
+        /// Undo window reductions that turn out to be spurious (RFC 3522 by timestamps, RFC 3708 by DSACK).
         undo: bool = true, "Linux 6 tcp_try_undo_recovery, tcp_try_undo_loss",
             SWITCH, "undo the reduction of a loss that was none: yes or no";
         /// RTO before the first measurement.
@@ -81,7 +82,7 @@ anabranch_base::knobs! {
         /// Smallest RTO.
         rto_min: Duration = Duration::from_millis(200), "Linux 6 TCP_RTO_MIN = HZ/5",
             Span, "smallest RTO: a time";
-        /// The least that the variation adds to the smoothed round trip.
+        /// The smallest amount that the RTT variation adds to the smoothed RTT.
         rto_var_min: Duration = Duration::from_millis(200),
             "Linux 6 tcp_rtt_estimator: tcp_rto_min bounds mdev_max_us, and RTO = SRTT + that",
             SpanOrZero, "least that RTT variation adds to the RTO: a time, 0 for the clock's granularity";
@@ -106,49 +107,50 @@ anabranch_base::knobs! {
         /// Offer and take ECN (RFC 3168).
         ecn: bool = false, "Linux 6 net.ipv4.tcp_ecn = 2: not asked for by clients",
             SWITCH, "explicit congestion notification: yes or no";
-        /// When a small segment is held back.
+        /// When a small segment is delayed.
         nagle: Nagle = Nagle::No,
             "HTTP sets TCP_NODELAY: curl since 7.50.2 (CURLOPT_TCP_NODELAY 1), Chromium net/socket, nginx tcp_nodelay on",
             NAGLE,
             "a small segment waits while data (yes) or another small one (minshall) is unacknowledged: yes, no, minshall";
-        /// How long an acknowledgement may wait; zero acknowledges at once.
+        /// How long an acknowledgement may be delayed; zero means not at all.
         delack: Duration = Duration::from_millis(40), "Linux 6 TCP_DELACK_MIN = HZ/25",
             SpanOrZero, "how long an acknowledgement may wait: a time, 0 for not at all";
-        /// An acknowledgement is sent at the latest with every so manieth segment.
+        /// At least every N-th segment is acknowledged.
         ack_every: u32 = 2, "Linux 6 __tcp_ack_snd_check; RFC 9293 §3.8.6.3",
             Number(1, 64), "acknowledge every N-th segment: 1 to 64";
-        /// Segments that are acknowledged at once when a connection begins, until data is answered with data within `delack`.
+        /// The number of segments that are acknowledged at once when a connection begins, until data is answered with
+        /// data within `delack`.
         quickack: u32 = 16, "Linux 6 TCP_MAX_QUICKACKS = 16",
             Number(0, 1_000_000), "first segments that are acknowledged at once: a number";
-        /// What was pushed is acknowledged once it has been read, and what widens the window at once, as Linux does.
+        /// Pushed data is acknowledged once it has been read, and segments that widen the window at once, as in Linux.
         ack_push: bool = true, "Linux 6 __tcp_cleanup_rbuf, tcp_measure_rcv_mss, tcp_grow_window",
             SWITCH,
             "a pushed segment is acknowledged once it is read, one that widens the window at once (Linux): yes or no";
         /// PSH is set on the last segment of each write, or of each burst, too.
         push: Push = Push::Bursts, "Linux 5.4 and later set PSH on the last of segments that leave together (TSO)",
             PUSH, "PSH marks the end of each write, or of each burst, too: write or burst";
-        /// What the FIN travels with.
+        /// The segment that carries the FIN.
         fin: Fin = Fin::Data, "Linux 6 tcp_send_fin: on the last segment that waits, if one does",
             FIN, "the FIN travels with the last data, where that has not left yet, or alone: data or alone";
-        /// The acknowledgement of the peer's FIN waits like one of data, so that a FIN of ours can take it along.
+        /// The acknowledgement of the peer's FIN is delayed like one of data, so that our FIN can carry it.
         fin_delack: bool = false, "RFC 9293 §3.10.7.4 (Linux 6 tcp_fin waits where the peer closes first: not taken over)",
             SWITCH, "the acknowledgement of a FIN waits for one of our own, as Linux's does: yes or no";
-        /// Largest segment, bytes of payload and options; `None` takes what the MTU allows.
+        /// The largest segment: bytes of payload and options. `None` means what the MTU allows.
         mss: Option<u32> = None, "the interface's MTU",
             SEGMENT, "largest segment: a size of 88B to 65495B, or auto for what the MTU allows";
         /// Receive buffer in bytes: the largest window offered.
         rcvbuf: u64 = 6_291_456, "Linux 6 tcp_rmem = 4096 131072 6291456: where autotuning ends",
             Buffer, "receive buffer: a size of 256B to 1GiB";
-        /// The window offered begins at 64 KiB and grows with what the application reads, up to `rcvbuf`.
+        /// The offered window starts at 64 KiB and grows with the amount that the application reads, up to `rcvbuf`.
         rcvbuf_auto: bool = true, "Linux 6 tcp_rcv_space_adjust; the first window is 64 KiB",
             SWITCH, "the window begins at 64 KiB and grows with what is read, up to rcvbuf: yes or no";
         /// Send buffer in bytes: unsent and unacknowledged data.
         sndbuf: u64 = 4 << 20, "Linux 6 tcp_wmem = 4096 16384 4194304: where autotuning ends",
             Buffer, "send buffer: a size of 256B to 1GiB";
-        /// The send buffer begins small and grows to twice the congestion window, up to `sndbuf`.
+        /// The send buffer starts small and grows to twice the congestion window, up to `sndbuf`.
         sndbuf_auto: bool = true, "Linux 6 tcp_sndbuf_expand: 2 * max(cwnd, 10)",
             SWITCH, "the send buffer grows to twice the window, up to sndbuf: yes or no";
-        /// Most segments sent in answer to one event; `None` for no limit.
+        /// The largest number of segments sent in response to one event; `None` for no limit.
         max_burst: Option<u32> = None, "Linux 6 paces CUBIC only under fq",
             BURST, "most segments in answer to one event: a number; off (or 0) for no limit";
         /// Retransmissions of a SYN or SYN-ACK before giving up.
@@ -157,7 +159,7 @@ anabranch_base::knobs! {
         /// Timeouts in a row before giving up an open connection (R2 of RFC 9293 §3.8.3).
         retries: u32 = 15, "Linux 6 net.ipv4.tcp_retries2 = 15",
             Number(0, 255), "timeouts in a row that end a connection: 0 to 255";
-        /// Give up when nothing was acknowledged for so long; `None` leaves it to `retries`.
+        /// Give up if nothing was acknowledged for this time; `None` leaves it to `retries`.
         user_timeout: Option<Duration> = None, "Linux 6 TCP_USER_TIMEOUT unset",
             LIMIT, "end a connection when nothing was acknowledged for so long: a time, or off";
         /// How long TIME-WAIT lasts: twice the maximum segment lifetime.
@@ -166,10 +168,10 @@ anabranch_base::knobs! {
         /// How long a closed socket waits for the peer's FIN.
         fin_wait2: Duration = Duration::from_secs(60), "Linux 6 net.ipv4.tcp_fin_timeout = 60",
             Span, "how long a closed socket waits for the peer's FIN: a time";
-        /// Listen backlog when `listen` does not say: half-open connections, and as many accepted ones.
+        /// The default listen backlog: the limit on half-open connections, and on open ones not yet accepted.
         backlog: u32 = 4096, "Linux 6 net.core.somaxconn = 4096",
             Number(1, 65_535), "listen backlog: 1 to 65535";
-        /// When a SYN is answered without memory (RFC 4987).
+        /// When a SYN is answered with a SYN cookie (RFC 4987).
         syncookies: SynCookies = SynCookies::No,
             "ours: Linux 6 net.ipv4.tcp_syncookies = 1 (auto), but then a short backlog forgets peers that believe they are open",
             SYNCOOKIES, "SYN cookies: no, auto (when the backlog is full) or yes (always)";

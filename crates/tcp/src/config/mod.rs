@@ -1,8 +1,7 @@
-//! Every knob of the engine: key, meaning, unit, text form and profile values.
+//! The settings of the engine: key, meaning, unit, text form and profile values.
 //!
-//! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing
-//! and help are derived from it. A profile says in what it differs from its parent
-//! (`profiles`). Each value has its source.
+//! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing and help are derived from it. A
+//! profile (`profiles`) lists the values that differ from its parent. Every value names its source.
 
 mod forms;
 mod knobs;
@@ -17,7 +16,7 @@ use anabranch_base::time::nanos;
 use anabranch_base::units::format_span;
 use anabranch_congestion::{InitialWindow, Kind, RttConfig, cubic, linux, reno};
 
-/// Which congestion controller a connection gets.
+/// The congestion controller of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cc {
     /// Slow start and congestion avoidance of RFC 5681.
@@ -28,88 +27,89 @@ pub enum Cc {
     Bbr,
 }
 
-/// What the congestion window is counted in.
+/// The unit in which the congestion window is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CwndUnit {
-    /// Bytes, as the RFCs do.
+    /// Bytes, as in the RFCs.
     Bytes,
     /// Whole segments, whatever their length, with the arithmetic of Linux.
     Segments,
 }
 
-/// What the slow-start threshold after a loss is a share of.
+/// The quantity of which the slow-start threshold after a loss is a share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ssthresh {
-    /// What was in flight (RFC 5681 §3.1 eq. 4).
+    /// The bytes in flight (RFC 5681 §3.1 eq. 4).
     Flight,
-    /// The congestion window, as Linux and the BSDs take it.
+    /// The congestion window, as in Linux and the BSDs.
     Window,
 }
 
-/// How a loss that acknowledgements betray is repaired.
+/// How a loss that acknowledgements reveal is repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecoveryKind {
-    /// RFC 5681 §3.2: one retransmission, over with the next new acknowledgement.
+    /// RFC 5681 §3.2: one retransmission; recovery ends with the next acknowledgement of new data.
     Reno,
-    /// RFC 6582: one retransmission a round trip, until all that was outstanding has arrived.
+    /// RFC 6582: one retransmission per round trip, until all data outstanding at the loss has arrived.
     NewReno,
-    /// RFC 6675, when both sides permit SACK; else as NewReno.
+    /// RFC 6675 if both sides permit SACK; otherwise like NewReno.
     Sack,
 }
 
 /// How often the round-trip time is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RttSampling {
-    /// With every acknowledgement of new data that allows it.
+    /// On every acknowledgement of new data that allows a measurement.
     Every,
-    /// One segment at a time, as stacks without timestamps did.
+    /// On one segment at a time, as in stacks without timestamps.
     Once,
 }
 
-/// When a listener answers a SYN by a cookie, without memory (RFC 4987 §3.6).
+/// When a listener answers a SYN with a SYN cookie and keeps no state (RFC 4987 §3.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynCookies {
-    /// Never: what does not fit the backlog is dropped.
+    /// Never: a connection that does not fit the backlog is dropped.
     No,
-    /// When the backlog has no place for a half-open connection.
+    /// When the backlog has no room for a half-open connection.
     Auto,
     /// Always.
     Yes,
 }
 
-/// Which segments have PSH set.
+/// Which segments carry the PSH flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Push {
-    /// The last of each write.
+    /// The last segment of each write.
     Writes,
-    /// The last of each burst, too.
+    /// The last segment of each write and of each burst.
     Bursts,
 }
 
-/// What the FIN travels with.
+/// Which segment carries the FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fin {
-    /// The last data, if that has not left yet.
+    /// The last data segment, if it has not been sent yet.
     Data,
-    /// Nothing: a segment of its own, as when a program closes after all has left.
+    /// A separate segment without data, as when a program closes after all data has been sent.
     Alone,
 }
 
-/// When a small segment waits for what is unacknowledged (RFC 9293 §3.7.4).
+/// When a small segment waits for outstanding data to be acknowledged (RFC 9293 §3.7.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Nagle {
-    /// Never: what applications get that set TCP_NODELAY.
+    /// Never, as with TCP_NODELAY.
     No,
-    /// While anything is unacknowledged.
+    /// While any data is unacknowledged.
     Yes,
-    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; what Linux does).
+    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; Linux does this).
     Minshall,
 }
 
-/// The source of what a user has set.
+/// The source of values that the user has set.
 const BY_USER: &str = "set by the user";
 
-/// What BBR needs: losses by time, as its rates come of sending times; and nobody else who meters what leaves.
+/// The values that BBR requires. Losses must be found by time, because its rate samples come from sending times, and no
+/// other mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 5] =
     [("recovery", "sack"), ("rack", "yes"), ("prr", "no"), ("hystart", "no"), ("cwnd_unit", "bytes")];
 
@@ -120,16 +120,16 @@ impl Default for Config {
 }
 
 impl Config {
-    /// The profile `name`, one of [`PROFILES`].
+    /// Returns the profile `name`, one of [`PROFILES`].
     #[must_use]
     pub fn profile(name: &str) -> Option<Self> {
         profiles::ALL.iter().find(|profile| profile.name == name).map(|profile| Self::of(profile))
     }
 
-    /// Sets the knob `key` from text.
+    /// Sets the knob `key` by parsing `value`.
     ///
     /// # Errors
-    /// One line that names the accepted forms, when the key is unknown or the value is not one of them.
+    /// One line that lists the accepted forms, if the key is unknown or the value is not accepted.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of tcp; there are {}", Self::keys())));
@@ -137,7 +137,7 @@ impl Config {
         self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))?;
         if self.cc == Cc::Bbr && key == "cc" {
             for (key, value) in WITH_BBR {
-                // What the user asked for stays, and is refused by `check`.
+                // Values that the user set are kept; `check` rejects them if they do not suit BBR.
                 let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
                 if let Some(at) = Self::position(key).filter(|_| !asked) {
                     self.set_row(at, value, "goes with cc=bbr")
@@ -148,12 +148,12 @@ impl Config {
         Ok(())
     }
 
-    /// Finds what two knobs together make impossible.
+    /// Rejects combinations of two knobs that contradict each other.
     ///
     /// # Errors
-    /// [`KnobError`]: one line that names both.
+    /// [`KnobError`]: one line that names both knobs.
     pub fn check(&self) -> Result<(), KnobError> {
-        // RFC 6298 §2.4, §2.5: the bounds of what is computed. The first RTO may be below the minimum.
+        // RFC 6298 §2.4, §2.5: the bounds apply to computed RTOs. The initial RTO may be below the minimum.
         for (key, rto) in [("rto_min", self.rto_min), ("rto_initial", self.rto_initial)] {
             if rto > self.rto_max {
                 let [rto, max] = [rto, self.rto_max].map(format_span);
@@ -171,13 +171,13 @@ impl Config {
         Ok(())
     }
 
-    /// Every knob with its value and where that comes from.
+    /// Returns every knob with its value and the source of the value.
     #[must_use]
     pub fn knobs(&self) -> Vec<Knob> {
         self.list()
     }
 
-    /// The constants of the RTO.
+    /// Returns the constants of the RTO computation.
     #[must_use]
     pub(crate) fn rtt(&self) -> RttConfig {
         RttConfig {
@@ -188,14 +188,14 @@ impl Config {
         }
     }
 
-    /// After so many SYNs lost (or SYN-ACKs) the initial window is one segment:
-    /// RFC 5681 §3.1 has one; RFC 6928 §2, with its larger window, more than one.
+    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is one segment. RFC 5681 §3.1 says
+    /// one; RFC 6928 §2, whose initial window is larger, says more than one.
     #[must_use]
     pub(crate) fn syn_losses_for_one_segment(&self, mss: u64) -> u32 {
         if self.iw.bytes(mss) > InitialWindow::Rfc5681.bytes(mss) { 2 } else { 1 }
     }
 
-    /// The controller's settings.
+    /// Returns the settings of the congestion controller.
     #[must_use]
     pub(crate) fn controller(&self) -> Kind {
         if self.cc == Cc::Bbr {
@@ -224,7 +224,7 @@ impl Config {
         }
     }
 
-    /// Nanoseconds of a timestamp tick, never zero.
+    /// Returns the length of a timestamp tick in nanoseconds, at least 1.
     #[must_use]
     pub(crate) fn tick_nanos(&self) -> u64 {
         nanos(self.tick).max(1)
@@ -260,7 +260,7 @@ mod tests {
         }
     }
 
-    /// As of sctp's: what two knobs together make impossible is told, not mended in silence.
+    /// As in sctp, knobs that contradict each other are reported and not silently corrected.
     #[test]
     fn bounds_of_the_rto_that_contradict_each_other_are_named() {
         for (set, line) in [

@@ -1,8 +1,8 @@
-//! Named, sourced parameter sets: old papers and today's stacks are the same
-//! code with other numbers.
+//! Named parameter sets with sources. Stacks described in old papers and present stacks run the same code with
+//! different values.
 //!
-//! The rows of `modern` are the defaults of the table of knobs; the others say in what they differ from it. That is nearly
-//! everything, for each value has a source of its own.
+//! The rows of `modern` are the defaults in the table of knobs; each other profile lists the values that differ. These
+//! are nearly all values, because each has a source of its own.
 
 use anabranch_base::knobs::{Profile, names};
 
@@ -141,7 +141,7 @@ const LINUX_2_6: Profile = Profile {
     ],
 };
 
-/// ns-2.35: Agent/TCP/Sack1 to TCPSink/Sack1/DelAck, values as its Tcl prints them.
+/// ns-2.35: Agent/TCP/Sack1 to TCPSink/Sack1/DelAck, with the values that its Tcl code prints.
 const NS2: Profile = Profile {
     name: "ns2",
     parent: Some(&MODERN),

@@ -1,4 +1,4 @@
-//! Closing, in every order, and breaking off.
+//! Closing a connection in either order, and aborting it.
 //!
 //! Home of RFC 9293 §3.6, §3.10.4 (CLOSE), §3.10.5 (ABORT), §3.10.7.4 (eighth:
 //! the FIN bit), §3.6.1 (TIME-WAIT).
@@ -10,7 +10,7 @@ use anabranch_base::Instant;
 use anabranch_wire::tcp::Header;
 
 impl Connection {
-    /// The application will send no more.
+    /// The application will send no more data.
     pub(crate) fn finish(&mut self) {
         if self.send.finished {
             return;
@@ -21,19 +21,19 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::FinWait1,
             State::CloseWait => self.state = State::LastAck,
-            // Before it is open: the FIN follows the handshake.
+            // Not yet established: the FIN is sent after the handshake.
             _ => {}
         }
     }
 
-    /// The application is gone: what arrives from now on is answered with a reset.
+    /// The application has closed the connection. Data that arrives from now on is answered with a reset.
     pub(crate) fn close(&mut self, now: Instant, out: &mut Outbox) {
-        // RFC 9293 §3.6.1: data was thrown away unread, and the peer should know.
+        // RFC 9293 §3.6.1: unread data is discarded, and a reset tells the peer so.
         if self.recv.readable() > 0 {
             self.abort(now, out);
             return;
         }
-        // RFC 9293 §3.10.4: nothing was opened yet, nothing to close.
+        // RFC 9293 §3.10.4: the connection has not been established, so there is nothing to close.
         if self.state == State::SynSent && self.send.buffer.end() == 0 {
             return self.fail(now, CloseReason::Finished, out);
         }
@@ -45,18 +45,18 @@ impl Connection {
         self.conclude(now, out);
     }
 
-    /// Ends it at once; the peer, if it knows of us, hears of it.
+    /// Ends the connection at once and resets the peer, if the peer knows of the connection.
     pub(crate) fn abort(&mut self, now: Instant, out: &mut Outbox) {
         self.reset_peer(out);
         self.fail(now, CloseReason::Aborted, out);
     }
 
-    /// Its address is gone: it ends, and the peer hears of nothing.
+    /// The local address is gone: ends the connection without informing the peer.
     pub(crate) fn lose_address(&mut self, now: Instant, out: &mut Outbox) {
         self.fail(now, CloseReason::AddressGone, out);
     }
 
-    /// RFC 9293 §3.10.5: a reset where there is a connection to reset.
+    /// RFC 9293 §3.10.5: sends a reset if the state has a connection to reset.
     pub(super) fn reset_peer(&mut self, out: &mut Outbox) {
         match self.state {
             State::SynReceived
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Our FIN is acknowledged.
+    /// Our FIN has been acknowledged.
     pub(super) fn on_fin_acked(&mut self, now: Instant, out: &mut Outbox) {
         match self.state {
             State::FinWait1 => {
@@ -99,7 +99,7 @@ impl Connection {
         match self.state {
             State::Established => self.state = State::CloseWait,
             State::FinWait1 => {
-                // RFC 9293 §3.10.7.4: our FIN may have been acknowledged by the same segment.
+                // RFC 9293 §3.10.7.4: the same segment may have acknowledged our FIN.
                 if self.send.fin_acked() {
                     self.enter_time_wait(now, out);
                 } else {
@@ -119,7 +119,7 @@ impl Connection {
         self.conclude(now, out);
     }
 
-    /// Over without TIME-WAIT; what was received may still be read.
+    /// Ends the connection without TIME-WAIT. Received data can still be read.
     pub(super) fn finish_early(&mut self, now: Instant, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
@@ -127,20 +127,20 @@ impl Connection {
         self.conclude(now, out);
     }
 
-    /// RFC 9293 §3.10.7.4: a FIN again starts the wait anew.
+    /// RFC 9293 §3.10.7.4: a retransmitted FIN restarts the 2 MSL wait.
     pub(super) fn restart_time_wait(&mut self, now: Instant) {
-        // Strictly later, so that a wait of nothing still ends by the timer.
+        // Strictly later than now, so that even a wait of 0 ends through the timer.
         self.timers.set(Timer::TimeWait, (now + self.config.time_wait).max(now.plus_nanos(1)));
     }
 
-    /// TIME-WAIT is over, or given up for a new connection.
+    /// TIME-WAIT has expired, or was cut short for a new connection.
     pub(crate) fn leave_time_wait(&mut self, now: Instant, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
         self.conclude(now, out);
     }
 
-    /// RFC 9293 §3.6.1, RFC 6191 §2: this SYN cannot be an old duplicate.
+    /// RFC 9293 §3.6.1, RFC 6191 §2: returns whether this SYN cannot be an old duplicate.
     pub(crate) fn is_new_incarnation(&self, syn: &Header) -> bool {
         match syn.options.timestamps {
             Some(stamps) if self.agreed.timestamps => self.agreed.is_younger(stamps),
@@ -148,7 +148,7 @@ impl Connection {
         }
     }
 
-    /// Tells the application that it is over, once that is so and everything was read.
+    /// Emits the closed event once the connection is over and all received data has been read.
     pub(super) fn conclude(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::TimeWait | State::Closed) && (self.orphan || self.recv.readable() == 0)
         {

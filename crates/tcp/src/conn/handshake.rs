@@ -1,4 +1,4 @@
-//! Opening: SYN, SYN-ACK, and what they settle.
+//! Opening a connection: SYN, SYN-ACK, and the options that they negotiate.
 //!
 //! Home of RFC 9293 §3.5, §3.7.1 (MSS), §3.10.7.3 (SYN-SENT), and of
 //! simultaneous open.
@@ -20,7 +20,7 @@ use anabranch_wire::tcp::{Flags, Header, Segment, Seq, Template};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What a new connection needs to know.
+/// The parameters of a new connection.
 #[derive(Debug)]
 pub(crate) struct Birth {
     pub(crate) id: ConnectionId,
@@ -28,27 +28,27 @@ pub(crate) struct Birth {
     pub(crate) remote: SocketAddr,
     pub(crate) config: Arc<Config>,
     pub(crate) iss: Seq,
-    /// Where the timestamp clock begins.
+    /// The offset of the timestamp clock.
     pub(crate) clock_offset: u32,
     pub(crate) mtu: u32,
 }
 
-/// RFC 9293 §3.7.1: what a peer takes that does not say.
+/// RFC 9293 §3.7.1: the MSS assumed for a peer that sends no MSS option.
 const DEFAULT_MSS_V4: u32 = 536;
 const DEFAULT_MSS_V6: u32 = 1220;
-/// A peer that says less is held to this (as Linux does), lest headers outweigh data.
+/// The lower bound for the peer's MSS (as in Linux), so that headers do not outweigh data.
 const MIN_MSS: u32 = 88;
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl Connection {
-    /// An outgoing connection: its SYN is due.
+    /// Creates an outgoing connection, whose SYN is due.
     pub(crate) fn connect(now: Instant, birth: Birth) -> Self {
         let mut connection = Self::born(now, birth, State::SynSent);
         connection.known = true;
         connection
     }
 
-    /// An incoming one: its SYN-ACK is due.
+    /// Creates an incoming connection, whose SYN-ACK is due.
     pub(crate) fn accept(now: Instant, birth: Birth, syn: &Header) -> Self {
         let mut connection = Self::born(now, birth, State::SynReceived);
         connection.passive = true;
@@ -56,14 +56,14 @@ impl Connection {
         connection
     }
 
-    /// One whose SYN-ACK was a cookie that `ack` has brought back: nothing is due.
+    /// Creates a connection whose SYN-ACK was a SYN cookie that `ack` has returned. No segment is due.
     pub(crate) fn accept_cookie(now: Instant, birth: Birth, syn: &Header, ack: &Header) -> Self {
         let mut connection = Self::accept(now, birth, syn);
-        // The window that the cookie's SYN-ACK offered is offered, and the SYN acknowledged.
+        // Computing the header records the window that the cookie's SYN-ACK offered. The SYN is acknowledged already.
         let _ = connection.syn_header(now);
         connection.recv.duty.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
-        // The round trip is known if our timestamp came back.
+        // The round-trip time is known if the peer echoed our timestamp.
         let age = ack.options.timestamps.and_then(|stamps| connection.agreed.age(now, stamps.echo));
         let sent = age.map(|age| now.as_nanos().saturating_sub(age));
         connection.syn_sent = sent.map_or(Instant::MAX, Instant::from_nanos);
@@ -114,24 +114,24 @@ impl Connection {
             window_told: 0,
             config,
         };
-        // Until the peer speaks, segments are as large as our own side allows.
+        // Until the peer's MSS is known, segments are as large as our own side allows.
         connection.peer_mss = connection.own_mss();
         connection
     }
 
-    /// RFC 9293 §3.7.1: what we tell the peer to send at most.
+    /// RFC 9293 §3.7.1: returns the MSS that we announce to the peer.
     pub(super) fn own_mss(&self) -> u32 {
         let headers = if self.remote.is_ipv4() { 40 } else { 60 };
         let most = self.mtu.saturating_sub(headers).clamp(MIN_MSS, u32::from(u16::MAX));
         self.config.mss.map_or(most, |mss| mss.min(most))
     }
 
-    /// Payload of a full segment.
+    /// Returns the payload size of a full segment in bytes.
     pub(super) fn payload_size(&self) -> u64 {
         u64::from(self.own_mss().min(self.peer_mss)) - self.agreed.overhead()
     }
 
-    /// The peer's SYN or SYN-ACK: options and numbers.
+    /// Takes options and sequence number from the peer's SYN or SYN-ACK.
     fn on_peer_syn(&mut self, now: Instant, syn: &Header) {
         self.irs = syn.seq;
         let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
@@ -145,18 +145,18 @@ impl Connection {
         self.recv.duty.at_once();
     }
 
-    /// A segment for a connection that has sent its SYN and heard nothing.
+    /// Handles a segment in SYN-SENT.
     pub(super) fn on_segment_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) {
         let header = &segment.header;
         let acks = header.flags.has(Flags::ACK);
-        // RFC 9293 §3.10.7.3, first: an acknowledgement of something never sent.
+        // RFC 9293 §3.10.7.3, first: an acknowledgement of a segment that was never sent.
         if acks && (header.ack != self.iss.next() || self.syn_tries == 0) {
             if !header.flags.has(Flags::RST) {
                 out.reply(Reply::reset_for(self.local, self.remote, segment));
             }
             return;
         }
-        // Second: a reset counts when it acknowledges the SYN.
+        // Second: a reset is accepted only if it acknowledges our SYN.
         if header.flags.has(Flags::RST) {
             if acks {
                 self.fail(now, CloseReason::Refused, out);
@@ -178,14 +178,14 @@ impl Connection {
         }
     }
 
-    /// The peer's SYN, known already, with the acknowledgement of ours.
+    /// Returns whether this repeats the peer's SYN, which we have already received, and acknowledges ours.
     #[cold]
     pub(super) fn answers_our_syn(&self, header: &Header) -> bool {
         let (known, ours) = (header.seq == self.irs, header.ack == self.iss.next());
         known && ours && header.flags.has(Flags::ACK) && !self.passive && self.syn_tries > 0
     }
 
-    /// Our SYN is acknowledged: data may flow.
+    /// Our SYN has been acknowledged: data may be sent.
     pub(super) fn on_opened(&mut self, now: Instant, header: &Header, out: &mut Outbox) {
         let syn_lost = self.syn_tries > 1;
         self.state = State::Established;
@@ -199,15 +199,15 @@ impl Connection {
         self.template = Template::new(self.local, self.remote);
         let echoed = header.options.timestamps.and_then(|stamps| self.agreed.age(now, stamps.echo));
         if syn_lost {
-            // RFC 6298 §5.7: after a lost SYN data begins with 3 s at least.
+            // RFC 6298 §5.7: after a lost SYN, the RTO for data starts at 3 s or more.
             let rto_initial = self.config.rto_initial.max(AFTER_LOST_SYN);
             self.send.rtt = RttEstimator::new(RttConfig { rto_initial, ..self.config.rtt() });
-            // Karn: which SYN was answered only timestamps can tell.
+            // Karn's algorithm: only timestamps tell which copy of the SYN was answered.
             if let Some(age) = echoed.filter(|_| self.agreed.timestamps) {
                 self.send.rtt.on_sample(Duration::from_nanos(age));
             }
         } else if self.syn_sent <= now {
-            // RFC 6298 §2.2: the handshake is the first measurement.
+            // RFC 6298 §2.2: the handshake gives the first RTT measurement.
             self.send.rtt.on_sample(now.since(self.syn_sent));
         }
         self.known = true;
@@ -220,7 +220,7 @@ impl Connection {
         }
     }
 
-    /// The SYN or SYN-ACK to send.
+    /// Returns the header of the SYN or SYN-ACK to send, and its ECN mark.
     pub(crate) fn syn_header(&mut self, now: Instant) -> (Header, Ecn) {
         let answer = self.state == State::SynReceived;
         let mss = self.own_mss() as u16;
@@ -229,8 +229,8 @@ impl Connection {
         if answer {
             flags = flags.with(Flags::ACK);
         }
-        // RFC 3168 §6.1.1: offered by both bits, taken by ECE; a repeated SYN does
-        // without (§6.1.1.1), for paths that drop it.
+        // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts it. A retransmitted SYN does not request it
+        // (§6.1.1.1), because some paths drop such SYNs.
         if self.agreed.ecn && answer {
             flags = flags.with(Flags::ECE);
         } else if self.agreed.ecn && self.syn_tries == 0 {

@@ -1,7 +1,6 @@
-//! What an arriving segment, an ICMP report or a timer does to a connection.
+//! How arriving segments, ICMP reports and timers change a connection.
 //!
-//! Changes state and marks what is due; builds nothing. The checks stand in
-//! the order of the RFC.
+//! The code here changes state and marks segments as due, but builds none. The checks follow the order of the RFC.
 //!
 //! Home of RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3
 //! (R2), RFC 5961 §3 to §5 and §7, RFC 7323 §5.3, RFC 3168 §6.1.3, RFC 5927 §4.
@@ -16,7 +15,7 @@ use anabranch_base::{Ecn, IcmpKind, Instant};
 use anabranch_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 impl Connection {
-    /// A segment of this connection arrived, and it does not take the fast path.
+    /// Handles a segment of this connection that does not qualify for the fast path.
     #[inline(never)]
     pub(crate) fn on_segment(
         &mut self,
@@ -53,14 +52,14 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             if self.state == State::SynReceived && self.answers_our_syn(header) {
-                // RFC 9293 §3.5, figure 7: simultaneous open; the peer's SYN was taken before.
+                // RFC 9293 §3.5, figure 7: simultaneous open; the peer's SYN was processed before.
                 self.on_opened(now, header, out);
                 self.recv.duty.at_once();
                 return;
             }
             return self.on_syn_again(now, header.seq);
         }
-        // Fifth: a segment without ACK says nothing.
+        // Fifth: a segment without ACK is dropped.
         if !flags.has(Flags::ACK) || !self.on_acknowledgement(now, segment, out) {
             return;
         }
@@ -74,14 +73,15 @@ impl Connection {
         self.take_data(now, (start, segment.payload, ends), tag, out);
     }
 
-    /// RFC 7323 §5.3: timestamps must be there once agreed on, and not run backwards.
+    /// RFC 7323 §5.3: returns whether the timestamp is acceptable: present if negotiated, and not older than the last
+    /// one.
     #[inline]
     fn passes_timestamps(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
         if !self.agreed.timestamps || segment.header.flags.has(Flags::RST) {
             return true;
         }
         match segment.header.options.timestamps {
-            // RFC 7323 §3.2: silently dropped. A SYN never had to have any.
+            // RFC 7323 §3.2: a segment without timestamps is silently dropped. SYNs are exempt.
             None => segment.header.flags.has(Flags::SYN),
             Some(stamps) if self.agreed.is_outdated(now, stamps) => {
                 self.stats.paws_discards += 1;
@@ -92,8 +92,8 @@ impl Connection {
         }
     }
 
-    /// First: part of the segment lies in the window. A segment that begins
-    /// just behind it is let through, as one whose sender has filled it.
+    /// First check of RFC 9293 §3.10.7.4: part of the segment lies in the window. A segment that starts exactly at the
+    /// window's right edge is accepted: its sender has filled the window.
     fn is_acceptable(&mut self, now: Instant, segment: &Segment<'_>, start: i64, end: i64) -> bool {
         let (next, edge) = (self.recv.next() as i64, self.recv.edge().max(self.recv.next()) as i64);
         if end >= next && start <= edge {
@@ -114,7 +114,7 @@ impl Connection {
         false
     }
 
-    /// RFC 5961 §7: an acknowledgement that answers what might be forged; only so many a while.
+    /// RFC 5961 §7: answers a segment that may be forged with a challenge ACK, if the rate limit allows it.
     fn challenge(&mut self, now: Instant) {
         let (since, count) = self.challenges;
         if now.since(since) >= CHALLENGE_INTERVAL {
@@ -127,7 +127,7 @@ impl Connection {
         self.recv.duty.at_once();
     }
 
-    /// Second: a reset, which counts only with the very number expected (RFC 5961 §3.2).
+    /// Second check: a reset is accepted only with exactly the expected sequence number (RFC 5961 §3.2).
     fn on_reset(&mut self, now: Instant, start: i64, out: &mut Outbox) {
         if start != self.recv.next() as i64 {
             return self.challenge(now);
@@ -135,24 +135,24 @@ impl Connection {
         match self.state {
             // RFC 1337 §3: a reset must not cut TIME-WAIT short.
             State::TimeWait => {}
-            // RFC 9293 §3.10.7.4: both sides had said all there was, and all has arrived.
+            // RFC 9293 §3.10.7.4: both sides had finished and all data has arrived.
             State::Closing | State::LastAck if self.send.all_data_acked() => self.finish_early(now, out),
             State::SynReceived if !self.passive => self.fail(now, CloseReason::Refused, out),
             _ => self.fail(now, CloseReason::Reset, out),
         }
     }
 
-    /// Fourth: a SYN where there can be none (RFC 5961 §4.2).
+    /// Fourth check: a SYN in a state that allows none (RFC 5961 §4.2).
     fn on_syn_again(&mut self, now: Instant, seq: Seq) {
         if self.state == State::SynReceived && seq == self.irs {
-            // The peer has not heard our answer.
+            // The peer has not received our SYN-ACK.
             self.syn_due = self.syn_tries > 0;
         } else {
             self.challenge(now);
         }
     }
 
-    /// Fifth: the acknowledgement. False when the segment is to be dropped.
+    /// Fifth check: the acknowledgement. Returns false if the segment must be dropped.
     fn on_acknowledgement(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) -> bool {
         let header = &segment.header;
         let position = self.own_position(header.ack);
@@ -165,12 +165,12 @@ impl Connection {
             self.set_peer_window(header.seq, header.ack, header.window, 0);
         }
         if position > self.send.highest_sent() as i64 {
-            // RFC 5961 §5.2: of something never sent.
+            // RFC 5961 §5.2: it acknowledges data that was never sent.
             self.challenge(now);
             return false;
         }
         if position < self.send.lowest_plausible() {
-            // RFC 5961 §5.2: older than any window.
+            // RFC 5961 §5.2: it is older than any window that the peer has offered.
             self.challenge(now);
             return false;
         }
@@ -224,7 +224,7 @@ impl Connection {
         }
     }
 
-    /// Data came with an echo of our timestamp.
+    /// Takes an RTT sample for receive window tuning from a data segment that echoes our timestamp.
     #[inline(always)]
     pub(crate) fn record_echo(&mut self, now: Instant, stamps: Option<Timestamps>) {
         if self.recv.is_tuning()
@@ -269,8 +269,8 @@ impl Connection {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
-    /// Any acknowledgement answers a probe: the peer lives, and may take its time
-    /// (RFC 9293 §3.8.6.1), also when it closed the window over data on its way.
+    /// Any acknowledgement answers a window probe: the peer is alive, and may keep its window closed for as long as it
+    /// likes (RFC 9293 §3.8.6.1). That holds even if it closed the window while data was in flight.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -287,9 +287,8 @@ impl Connection {
         self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
     }
 
-    /// SACK blocks as positions; those that make no sense are left out. A
-    /// first block that repeats what is acknowledged or lies within the second
-    /// reports a duplicate (RFC 2883 §4).
+    /// Converts SACK blocks to positions and leaves out invalid ones. A first block that repeats acknowledged data, or
+    /// that lies within the second block, reports a duplicate (RFC 2883 §4).
     fn read_sacks(
         &self,
         blocks: &[(Seq, Seq)],
@@ -321,7 +320,7 @@ impl Connection {
         (count, duplicate)
     }
 
-    /// Seventh and eighth: the data from this position on, and whether a FIN is behind it, and whether it is pushed.
+    /// Seventh and eighth checks: takes data from position `start` on. `fin` and `pushed` are the flags of the segment.
     #[inline(never)]
     pub(crate) fn take_data(
         &mut self,
@@ -334,14 +333,14 @@ impl Connection {
             return;
         }
         if !self.state.receives() {
-            // RFC 9293 §3.10.7.4: after the peer's FIN there is nothing; it has not heard our answer.
+            // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so the peer has not received our acknowledgement.
             self.recv.duty.at_once();
             if fin && self.state == State::TimeWait {
                 self.restart_time_wait(now);
             }
             return;
         }
-        // What lies before the first byte was the SYN.
+        // Positions below 0 belong to the SYN.
         let skipped = (-start).max(0) as usize;
         let data = payload.get(skipped..).unwrap_or_default();
         let position = start.max(0) as u64;
@@ -356,7 +355,7 @@ impl Connection {
         self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
         self.record_delay(now, arrival.delay);
         if self.orphan && arrival.kept > 0 {
-            // RFC 9293 §3.6.1: nobody is there to read it.
+            // RFC 9293 §3.6.1: the application is gone and cannot read the data.
             self.reset_peer(out);
             return self.fail(now, CloseReason::Aborted, out);
         }
@@ -370,7 +369,7 @@ impl Connection {
         }
     }
 
-    /// The acknowledgement of what has arrived may wait so long.
+    /// Starts the delayed-acknowledgement timer, if received data may wait for `delay`.
     #[inline(always)]
     pub(crate) fn record_delay(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
@@ -380,7 +379,7 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 §6.1.3: CE is echoed until the peer says that it has reacted.
+    /// RFC 3168 §6.1.3: CE is echoed until the peer's CWR shows that it has reacted.
     pub(crate) fn record_ecn(&mut self, ecn: Ecn, flags: Flags) {
         if flags.has(Flags::CWR) {
             self.ecn_echo = false;
@@ -391,19 +390,19 @@ impl Connection {
         }
     }
 
-    /// Runs every timer that is due.
+    /// Runs all timers that have expired.
     pub(crate) fn on_time(&mut self, now: Instant, out: &mut Outbox) {
         while let Some(timer) = self.timers.expired(now) {
             self.send.begin_burst();
             match timer {
                 Timer::Loss => self.on_loss_timer(now),
-                // It may go now, and does when it is asked for.
+                // The paced segment may be sent now; the next poll sends it.
                 Timer::Pace => {}
                 Timer::Retransmit => self.on_retransmit_timer(now, out),
                 Timer::Persist => self.on_persist_timer(now, out),
                 Timer::DelayedAck => self.recv.duty.on_delay_over(),
                 Timer::FinWait2 => {
-                    // Nobody waits for the rest: as other stacks do, forget it.
+                    // No application waits for the rest, so the connection is dropped, as in other stacks.
                     self.reset_peer(out);
                     self.fail(now, CloseReason::Finished, out);
                 }
@@ -429,18 +428,18 @@ impl Connection {
             return self.fail(now, reason, out);
         }
         self.send.on_timeout(now);
-        // RFC 6298 §5.6; the retransmission itself finds the timer running.
+        // RFC 6298 §5.6: restart the timer. Sending the retransmission finds it running.
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         self.timers.stop(Timer::Loss);
     }
 
-    /// RFC 8985 §6.2 step 5, §7.2: the timer of what may be lost, or of the probe.
+    /// RFC 8985 §6.2 step 5, §7.2: sets the timer for reordered segments or for the tail loss probe.
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant) {
         match self.send.loss_timer() {
             None => self.timers.stop(Timer::Loss),
             Some(LossTimer::Reorder(at)) => self.timers.set(Timer::Loss, at),
-            // §7.2: no later than the retransmission timer, which starts anew with the probe.
+            // §7.2: no later than the retransmission timer, which restarts when the probe is sent.
             Some(LossTimer::Probe(wait)) => {
                 self.timers.set(Timer::Loss, now.plus_nanos(wait).min(self.timers.at(Timer::Retransmit)));
             }
@@ -459,7 +458,7 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers may keep us waiting for ever, a silent one not.
+        // RFC 9293 §3.8.6.1: a peer that answers may keep its window closed for ever, a silent one may not.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }
@@ -468,7 +467,7 @@ impl Connection {
         self.unanswered += 1;
     }
 
-    /// When the next probe is due: an RTO, doubled with every one sent.
+    /// Returns the delay until the next window probe: an RTO, doubled with every probe sent.
     pub(super) fn probe_delay(&self) -> Duration {
         let rto = nanos(self.send.rtt.rto());
         let doubled = rto.saturating_mul(1 << self.probes.min(20));
@@ -479,9 +478,9 @@ impl Connection {
         self.config.user_timeout.is_some_and(|limit| now.since(self.last_progress) >= limit)
     }
 
-    /// The network reported trouble with a segment whose number is `seq`.
+    /// The network reported a problem with the segment whose sequence number is `seq`.
     pub(crate) fn on_icmp(&mut self, now: Instant, kind: IcmpKind, seq: Seq, out: &mut Outbox) {
-        // RFC 5927 §4: only about what is on its way.
+        // RFC 5927 §4: accept only reports about segments in flight.
         let position = self.own_position(seq);
         let on_its_way = match self.state {
             State::SynSent | State::SynReceived => seq == self.iss,
@@ -493,12 +492,13 @@ impl Connection {
         match kind {
             IcmpKind::TooBig(mtu) if self.config.pmtu => self.on_smaller_mtu(mtu),
             IcmpKind::TooBig(_) => {}
-            // A host without TCP has nothing on the port either, which is what ICMPv6's code 4 says.
+            // A host without TCP has no listener on the port either, which is what ICMPv6 code 4 reports.
             IcmpKind::UnknownNextHeader => {
                 self.on_icmp(now, IcmpKind::Unreachable(PORT_UNREACHABLE_V6), seq, out);
             }
             IcmpKind::Unreachable(code) => {
-                // RFC 9293 §3.9.2.2: hard for one that is still opening, RFC 5927 §5.2: soft for one that is open.
+                // RFC 9293 §3.9.2.2: a hard error while the connection opens. RFC 5927 §5.2: a soft error once it is
+                // open.
                 let hard = if self.remote.is_ipv4() { matches!(code, 2 | 3) } else { matches!(code, 1 | 4) };
                 if hard && self.state == State::SynSent {
                     self.fail(now, CloseReason::Unreachable(code), out);
@@ -510,7 +510,7 @@ impl Connection {
     }
 
     fn on_smaller_mtu(&mut self, mtu: u32) {
-        // RFC 1191 §3, RFC 8201 §4: no path takes less than this.
+        // RFC 1191 §3, RFC 8201 §4: no path has a smaller MTU than this.
         let least = if self.remote.is_ipv4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let mtu = mtu.max(least);
         if mtu >= self.mtu {
@@ -523,12 +523,13 @@ impl Connection {
     }
 }
 
-/// RFC 5961 §7: ten in five seconds.
+/// RFC 5961 §7: ten challenge ACKs in five seconds.
 const CHALLENGES: u32 = 10;
 const CHALLENGE_INTERVAL: Duration = Duration::from_secs(5);
-/// Probes go on for ever, so not too rarely (RFC 9293 leaves it open; BSD's TCPTV_PERSMAX).
+/// Upper bound of the delay between window probes, which never stop. RFC 9293 leaves it open; this is BSD's
+/// TCPTV_PERSMAX.
 const MAX_PROBE_DELAY: Duration = Duration::from_secs(60);
-/// RFC 791 has 68; Linux's min_pmtu is larger, as less invites abuse.
+/// RFC 791 requires only 68. Linux's min_pmtu is larger, because a smaller one invites abuse.
 const MIN_MTU_V4: u32 = 552;
 const MIN_MTU_V6: u32 = 1280;
 /// RFC 4443 §3.1.

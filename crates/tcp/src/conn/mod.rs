@@ -1,7 +1,7 @@
-//! One connection: the glue between its halves.
+//! One connection, which connects its sending and receiving halves.
 //!
-//! Owns the parts and what the application may do with them. Input changes
-//! state only (`input`); `output` is the only builder of its segments.
+//! Owns the halves and offers the operations of the application. `input` only changes state; `output` alone builds
+//! segments.
 
 mod close;
 mod handshake;
@@ -32,17 +32,17 @@ use std::sync::Arc;
 use timers::Timer;
 use timers::Timers;
 
-/// What connections leave for the endpoint to hand out.
+/// What connections pass to the endpoint: events, replies, trace records and counters.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) events: VecDeque<Event>,
-    /// Segments that belong to no connection any more, or never did.
+    /// Segments that belong to no existing connection, such as resets.
     pub(crate) replies: VecDeque<Reply>,
     /// The number of the next packet.
     pub(crate) next_tag: u64,
     pub(crate) tracing: bool,
     pub(crate) trace: Vec<TraceRecord>,
-    /// Counters of connections that are gone.
+    /// The counters of connections that have ended.
     pub(crate) totals: Stats,
     /// Whether connections may take the fast path.
     pub(crate) fast_path: bool,
@@ -56,7 +56,7 @@ impl Outbox {
         }
     }
 
-    /// Queues a segment outside of any connection; more than a bounded number is dropped.
+    /// Queues a segment that belongs to no connection. Drops it if the queue is full.
     pub(crate) fn reply(&mut self, reply: Reply) {
         if self.replies.len() < MAX_REPLIES {
             self.replies.push_back(reply);
@@ -64,7 +64,7 @@ impl Outbox {
     }
 }
 
-/// A stranger's flood must not fill memory.
+/// Bounds the queue of replies, so that a flood of unsolicited segments cannot fill the memory.
 const MAX_REPLIES: usize = 1024;
 
 /// One connection.
@@ -73,33 +73,33 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// The same for raw sockets.
+    /// The addresses of `local` and `remote` with port 0, as raw sockets need them.
     pub(crate) hosts: (SocketAddr, SocketAddr),
-    /// It came in through a listener, which waits for it to open.
+    /// The connection was opened by the peer, through a listener.
     passive: bool,
     config: Arc<Config>,
     pub(crate) state: State,
     iss: Seq,
     irs: Seq,
     pub(crate) agreed: Agreed,
-    /// What its segments have in common, once it is open.
+    /// The fields that all segments have in common; set once the connection is open.
     pub(crate) template: Option<Template>,
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) timers: Timers,
     pub(crate) stats: Stats,
-    /// Largest IP packet towards the peer.
+    /// The largest IP packet towards the peer, in bytes.
     mtu: u32,
-    /// What the peer's MSS option allows.
+    /// The MSS of the peer.
     peer_mss: u32,
 
-    /// A SYN or SYN-ACK is to be sent.
+    /// A SYN or SYN-ACK must be sent.
     syn_due: bool,
-    /// SYNs or SYN-ACKs sent, and when the first was.
+    /// The number of SYNs or SYN-ACKs sent, and the time of the first.
     syn_tries: u32,
     syn_sent: Instant,
     probe_due: bool,
-    /// Probes since the window closed, for the back-off, and those without an answer.
+    /// Probes since the window closed, for the back-off, and probes without an answer.
     probes: u32,
     unanswered: u32,
     /// Timeouts since the last progress.
@@ -109,20 +109,20 @@ pub(crate) struct Connection {
     wl1: Seq,
     wl2: Seq,
     pub(crate) window_field: u16,
-    /// Last.ACK.sent of RFC 7323 §4.3, in positions.
+    /// Last.ACK.sent of RFC 7323 §4.3, as a position.
     pub(crate) last_ack_sent: u64,
-    /// ECE goes with every acknowledgement until CWR comes.
+    /// ECE is set in every acknowledgement until CWR arrives.
     ecn_echo: bool,
-    /// The application knows of it: events may be told.
+    /// The application knows of the connection, so events may be emitted.
     known: bool,
     pub(crate) readable_told: bool,
     finished_told: bool,
     closed_told: bool,
-    /// The application has left: nothing will be read any more.
+    /// The application has closed the connection and will read no more.
     pub(crate) orphan: bool,
-    /// Challenge acknowledgements in the running interval (RFC 5961 §7).
+    /// The challenge ACKs sent in the current interval (RFC 5961 §7).
     challenges: (Instant, u32),
-    /// What ICMP last said, should it come to nothing.
+    /// The code of the last ICMP report, which becomes the close reason if the connection times out.
     soft_error: Option<u8>,
     limit_told: Option<Limit>,
     window_told: u64,
@@ -137,29 +137,29 @@ impl Connection {
         self.passive
     }
 
-    /// The application may still speak of it.
+    /// Returns whether the application may still use the connection.
     pub(crate) fn is_alive(&self) -> bool {
         self.known && !self.closed_told
     }
 
-    /// Nothing is left to do: the endpoint may forget it.
+    /// Returns whether the endpoint may delete the connection.
     pub(crate) fn is_over(&self) -> bool {
         self.state == State::Closed && (self.closed_told || !self.known)
     }
 
-    /// The earliest deadline, if it is earlier than `limit`.
+    /// Returns the earliest deadline, if it is before `limit`.
     #[inline]
     pub(crate) fn deadline_before(&mut self, limit: Instant) -> Option<Instant> {
         self.timers.next_before(limit)
     }
 
-    /// The earliest deadline, [`Instant::MAX`] for none.
+    /// Returns the earliest deadline, or [`Instant::MAX`] if no timer runs.
     #[cfg(feature = "testing")]
     pub(crate) fn deadline(&self) -> Instant {
         self.timers.next()
     }
 
-    /// What both ends call it: the port of whoever began.
+    /// Returns the connection's name in traces, the same at both ends: the port of the side that opened it.
     pub(crate) fn key(&self) -> u16 {
         if self.passive { self.remote.port() } else { self.local.port() }
     }
@@ -180,7 +180,7 @@ impl Connection {
         self.recv.readable()
     }
 
-    /// An acknowledgement or window update must go now.
+    /// Returns whether an acknowledgement or a window update must be sent now.
     #[inline]
     pub(crate) fn owes_acknowledgement(&self) -> bool {
         self.recv.duty.is_due()
@@ -237,26 +237,26 @@ impl Connection {
         }
     }
 
-    /// The number on the wire of one of our positions.
+    /// Converts one of our positions to its sequence number.
     #[inline]
     pub(crate) fn seq_of(&self, position: u64) -> Seq {
         self.iss.plus((position as u32).wrapping_add(1))
     }
 
-    /// RCV.NXT as it goes on the wire.
+    /// Converts a position of the peer's stream, such as RCV.NXT, to its sequence number.
     #[inline]
     pub(crate) fn ack_of(&self, position: u64) -> Seq {
         self.irs.plus((position as u32).wrapping_add(1))
     }
 
-    /// One of our positions from its number on the wire; negative before the first byte.
+    /// Converts a sequence number to one of our positions; negative before the first byte.
     #[inline]
     pub(crate) fn own_position(&self, number: Seq) -> i64 {
         let una = self.send.board.una();
         una as i64 + i64::from(number.distance_from(self.seq_of(una)) as i32)
     }
 
-    /// One of the peer's positions from its number on the wire.
+    /// Converts a sequence number to a position of the peer's stream.
     #[inline]
     fn peer_position(&self, number: Seq) -> i64 {
         let next = self.recv.next();
@@ -269,7 +269,7 @@ impl Connection {
         }
     }
 
-    /// It is over, in an unfriendly way, at once.
+    /// Ends the connection at once with an error.
     fn fail(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
@@ -284,19 +284,19 @@ impl Connection {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });
             self.closed_told = true;
-            // One that came in and never opened was none to anybody.
+            // An incoming connection that never opened was not visible to the application.
             if self.known {
                 out.record(now, self.key(), || TraceEvent::Closed);
             }
         }
     }
 
-    /// Asserts what must hold at any time (after output was polled).
+    /// Asserts the invariants of a connection (after output was polled).
     #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self) {
         self.send.check_invariants();
         if self.state.is_synchronized() && self.state != State::TimeWait {
-            // RFC 6298 §5.1, §5.2: the timer runs if and only if something is out.
+            // RFC 6298 §5.1, §5.2: the timer runs if and only if data is in flight.
             let out = self.send.board.flight() > 0;
             assert_eq!(self.timers.is_set(Timer::Retransmit), out, "the retransmission timer: {self:#?}");
         }

@@ -1,11 +1,10 @@
-//! The only builder of a connection's segments.
+//! Builds all segments of a connection.
 //!
-//! One order: SYN, then data (what is lost first), then an acknowledgement
-//! without data, then a probe of a closed window. Each segment carries the
-//! newest acknowledgement and the window.
+//! The order is fixed: SYN, then data (lost data first), then an acknowledgement without data, then a probe of a closed
+//! window. Each segment carries the latest acknowledgement and window.
 //!
 //! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
-//! §5.1, RFC 3168 §6.1.4 and §6.1.5 (what is not ECN-capable).
+//! §5.1, RFC 3168 §6.1.4 and §6.1.5 (segments that are not ECN-capable).
 
 use super::timers::Timer;
 use super::{Connection, Outbox, State};
@@ -17,7 +16,7 @@ use anabranch_wire::tcp::{Flags, Header, Options, SackBlocks, Segment, Seq, seal
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// A segment without data outside of any connection: a reset, mostly.
+/// A segment without data that belongs to no connection, mostly a reset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
     pub(crate) local: SocketAddr,
@@ -26,7 +25,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// A reset with this number, acknowledging `ack` if given.
+    /// Creates a reset with sequence number `seq`, which acknowledges `ack` if given.
     pub(crate) fn reset(local: SocketAddr, remote: SocketAddr, seq: Seq, ack: Option<Seq>) -> Self {
         let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
         let header = Header {
@@ -40,8 +39,8 @@ impl Reply {
         Self { local, remote, header }
     }
 
-    /// RFC 9293 §3.5.2: the reset that a segment deserves which nobody wants.
-    /// With ACK it names its own number, else it must acknowledge the segment.
+    /// RFC 9293 §3.5.2: creates the reset that answers an unacceptable segment. If the segment has ACK set, the reset
+    /// takes its sequence number from there; otherwise it acknowledges the segment.
     pub(crate) fn reset_for(local: SocketAddr, remote: SocketAddr, segment: &Segment<'_>) -> Self {
         let header = &segment.header;
         if header.flags.has(Flags::ACK) {
@@ -61,7 +60,7 @@ impl Reply {
     }
 }
 
-/// What kind of segment is next.
+/// The type of the next segment.
 enum NextSegment {
     Syn,
     Data(Choice),
@@ -69,7 +68,7 @@ enum NextSegment {
     Probe(Range<u64>),
 }
 
-/// An end as raw sockets have it. They carry addresses alone: the ports are in the segment.
+/// Returns the address with port 0, as raw sockets need it: the ports are in the segment.
 pub(super) fn host(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip(), 0)
 }
@@ -90,8 +89,7 @@ pub(crate) fn begin_batch(
 }
 
 impl Connection {
-    /// Appends what may be sent now, as far as it fits the batch. False when
-    /// there is nothing.
+    /// Appends the segments that may be sent now, as far as they fit the batch. Returns false if there are none.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut SendBatch, out: &mut Outbox) -> bool {
         batch.is_empty() && self.transmit_on_fast_path(now, batch, out) || self.transmit_any(now, batch, out)
@@ -125,14 +123,15 @@ impl Connection {
         !batch.is_empty()
     }
 
-    /// Asking for a segment would give none and change nothing: half of what a mere
-    /// receiver hears leaves it so.
+    /// Returns whether polling for a segment would give none and change nothing. That is so after half of the segments
+    /// that a connection receives when it only receives.
     #[inline]
     pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// But for data there is nothing to send, nothing that asking would change, and nothing to tell.
+    /// Returns whether, apart from data, there is nothing to send, no state that polling would change, and nothing to
+    /// trace.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
         self.state.receives()
@@ -145,7 +144,7 @@ impl Connection {
                     && self.window_told == self.send.controller.window())
     }
 
-    /// The window field of the next segment.
+    /// Returns the window field of the next segment.
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
         self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
@@ -178,8 +177,8 @@ impl Connection {
         None
     }
 
-    /// Nothing more to send: the persist timer runs if and only if the peer's
-    /// window is what forbids it, and the trace learns what the limit is.
+    /// Nothing more can be sent. Runs the persist timer if and only if the peer's window is what prevents sending, and
+    /// records the current limit in the trace.
     fn settle(&mut self, now: Instant, out: &mut Outbox) {
         if !self.state.is_synchronized() {
             return;
@@ -205,8 +204,8 @@ impl Connection {
         }
     }
 
-    /// Payload positions and ECN mark of the next segment; fills in its header in place, as it is handed
-    /// around at a cost.
+    /// Returns the payload positions and the ECN mark of the next segment. Fills in its header in place, because moving
+    /// the header costs time.
     #[inline(always)]
     fn describe(&mut self, now: Instant, next: &NextSegment, header: &mut Header) -> (Range<u64>, Ecn) {
         let (range, fin, fresh) = match next {
@@ -234,7 +233,7 @@ impl Connection {
         if fin {
             flags = flags.with(Flags::FIN);
         }
-        // RFC 9293 §3.9.1.2: the last of what was written is pushed.
+        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set.
         if length > 0 && (range.end == self.send.buffer.end() || fresh && self.send.ends_burst()) {
             flags = flags.with(Flags::PSH);
         }
@@ -263,7 +262,7 @@ impl Connection {
         (range, ecn)
     }
 
-    /// The SACK blocks that fit beside a payload of `length` bytes.
+    /// Returns the SACK blocks that fit next to a payload of `length` bytes.
     fn sack_blocks(&self, length: u64) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let spare = self.payload_size().saturating_sub(length);
@@ -333,7 +332,7 @@ impl Connection {
         self.start_timers(now);
     }
 
-    /// Data has left.
+    /// Starts the timers that a sent data segment needs.
     #[inline(always)]
     pub(crate) fn start_timers(&mut self, now: Instant) {
         self.recv.duty.on_data_sent(now);
@@ -359,11 +358,11 @@ impl Connection {
         }
     }
 
-    /// A segment took the newest acknowledgement along.
+    /// A sent segment carried the latest acknowledgement.
     #[inline]
     fn on_acknowledged(&mut self, header: &Header) {
         self.last_ack_sent = self.recv.next();
-        // A full segment had no room for the SACK option: an acknowledgement that has must follow.
+        // A full segment may have had no room for the SACK option. Then an acknowledgement with the option must follow.
         let silent = self.agreed.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {
             self.recv.duty.on_sent();

@@ -5,39 +5,39 @@
 
 use std::fmt;
 
-/// Where a connection is in its life.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum State {
-    /// SYN sent, nothing heard.
+    /// SYN sent, no answer received.
     SynSent,
-    /// SYN received and answered, its acknowledgement awaited.
+    /// SYN received and answered, waiting for the acknowledgement.
     SynReceived,
-    /// Data flows.
+    /// Open: data flows in both directions.
     Established,
-    /// Our FIN is sent, not acknowledged; the peer's has not come.
+    /// Our FIN is sent but not acknowledged; the peer's FIN has not arrived.
     FinWait1,
-    /// Our FIN is acknowledged; the peer's has not come.
+    /// Our FIN is acknowledged; the peer's FIN has not arrived.
     FinWait2,
-    /// The peer's FIN has come, ours is not sent.
+    /// The peer's FIN has arrived; ours is not sent.
     CloseWait,
-    /// Both FINs are sent, ours is not acknowledged, and the peer's came first after ours left.
+    /// Both FINs are sent and ours is not acknowledged. The peer's FIN arrived after ours was sent.
     Closing,
-    /// Both FINs are sent, ours as the answer and not acknowledged.
+    /// Both FINs are sent and ours is not acknowledged. Ours was sent after the peer's FIN arrived.
     LastAck,
-    /// All is done; waits until old segments have died out.
+    /// Both sides are finished; waits until old segments have left the network.
     TimeWait,
-    /// Over.
+    /// The connection has ended.
     Closed,
 }
 
 impl State {
-    /// Both sides know each other's sequence numbers.
+    /// Returns whether both sides know each other's sequence numbers.
     #[must_use]
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, Self::SynSent | Self::SynReceived | Self::Closed)
     }
 
-    /// The peer may still send data.
+    /// Returns whether the peer may still send data.
     #[must_use]
     pub const fn receives(self) -> bool {
         matches!(self, Self::Established | Self::FinWait1 | Self::FinWait2)
@@ -45,7 +45,7 @@ impl State {
 }
 
 impl fmt::Display for State {
-    /// As the RFC writes it: `SYN-SENT`.
+    /// Writes the name that the RFC uses, such as `SYN-SENT`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SynSent => "SYN-SENT",

@@ -1,27 +1,27 @@
-//! The timers of a connection: one table.
+//! The timers of a connection, in one table.
 //!
-//! Deadlines are fields, moved freely; the endpoint finds out late that one
-//! moved later. Home of RFC 9293 §3.8 (the retransmission and persist timers),
-//! RFC 6298 §5 (when the retransmission timer runs).
+//! A deadline is a field and can be changed at no cost. If it moves later, the endpoint notices this only when the old
+//! deadline expires. Home of RFC 9293 §3.8 (the retransmission and persist timers), RFC 6298 §5 (when the
+//! retransmission timer runs).
 
 use anabranch_base::Instant;
 
-/// What a deadline is for; in the order in which those due at once are run.
+/// The purpose of a deadline. Timers that expire together run in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
-    /// RFC 8985: something is lost by now, or the tail is to be probed.
+    /// RFC 8985: a segment has become lost, or a tail loss probe is due.
     Loss,
-    /// RFC 6298: SYN, data or FIN unacknowledged for an RTO.
+    /// RFC 6298: a SYN, data or FIN was not acknowledged within an RTO.
     Retransmit,
-    /// The next segment may go, by its pace.
+    /// Pacing allows the next segment.
     Pace,
-    /// The peer's window is closed: probe it.
+    /// The peer's window is closed and must be probed.
     Persist,
-    /// An acknowledgement has waited long enough.
+    /// An acknowledgement has been delayed for long enough.
     DelayedAck,
-    /// Closed by the application, and the peer's FIN does not come.
+    /// The application has closed and the peer's FIN has not arrived.
     FinWait2,
-    /// Twice the maximum segment lifetime is over.
+    /// Twice the maximum segment lifetime has passed.
     TimeWait,
 }
 
@@ -38,9 +38,9 @@ const ALL: [Timer; COUNT] = [
 
 #[derive(Debug)]
 pub(crate) struct Timers {
-    /// [`Instant::MAX`] where a timer is stopped.
+    /// The deadline of each timer, [`Instant::MAX`] if it is stopped.
     deadlines: [Instant; COUNT],
-    /// None of them is earlier than this.
+    /// A lower bound of all deadlines.
     bound: Instant,
 }
 
@@ -66,7 +66,7 @@ impl Timers {
         *self = Self::default();
     }
 
-    /// When it runs out, [`Instant::MAX`] when it is stopped.
+    /// Returns the timer's deadline, or [`Instant::MAX`] if it is stopped.
     #[inline]
     pub(crate) fn at(&self, timer: Timer) -> Instant {
         self.deadlines[timer as usize]
@@ -77,7 +77,7 @@ impl Timers {
         self.deadlines[timer as usize] != Instant::MAX
     }
 
-    /// The earliest deadline, if it is earlier than `limit`: mostly it is known not to be.
+    /// Returns the earliest deadline if it is before `limit`. The lower bound usually rules that out without a search.
     #[inline]
     pub(crate) fn next_before(&mut self, limit: Instant) -> Option<Instant> {
         if self.bound >= limit {
@@ -87,13 +87,13 @@ impl Timers {
         (self.bound < limit).then_some(self.bound)
     }
 
-    /// The earliest deadline, [`Instant::MAX`] when none is set.
+    /// Returns the earliest deadline, or [`Instant::MAX`] if no timer is set.
     pub(crate) fn next(&self) -> Instant {
         let [a, b, c, d, e, f, g] = self.deadlines;
         a.min(b).min(c.min(d)).min(e.min(f).min(g))
     }
 
-    /// Stops and returns one timer that is due.
+    /// Stops and returns one timer that has expired.
     pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
         let timer = ALL.into_iter().find(|&timer| self.deadlines[timer as usize] <= now)?;
         self.stop(timer);

@@ -1,13 +1,13 @@
-//! Which connection a segment belongs to.
+//! Finds the connection that a segment belongs to.
 //!
-//! A hash map for lookup only (never iterated), keyed from the endpoint's own
-//! randomness, with the last answer kept: segments come in trains.
+//! A hash map keyed with the endpoint's own random secret; it is only looked up, never iterated. The last result is
+//! cached, because consecutive segments often belong to one connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// Local and remote end of a connection.
+/// The four-tuple that identifies a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Ends {
     pub(super) local: SocketAddr,
@@ -40,7 +40,7 @@ impl Demux {
         Self { map: HashMap::with_hasher(Keyed(key | 1)), last: None }
     }
 
-    /// The slot of the connection between these ends.
+    /// Returns the slot of the connection with this four-tuple.
     #[inline]
     pub(super) fn find(&mut self, ends: &Ends) -> Option<u32> {
         if let Some((known, slot)) = &self.last
@@ -53,7 +53,7 @@ impl Demux {
         Some(slot)
     }
 
-    /// The same, if it is the one asked for last; `ports` are the remote and the local one.
+    /// Returns the slot if the four-tuple is that of the last lookup. `ports` are the remote and the local port.
     #[inline(always)]
     pub(crate) fn find_again(
         &self,
@@ -76,7 +76,7 @@ impl Demux {
         self.map.insert(ends, slot);
     }
 
-    /// Forgets the ends, if they still belong to `slot`.
+    /// Removes the four-tuple if it still belongs to `slot`.
     pub(super) fn remove(&mut self, ends: &Ends, slot: u32) {
         if self.map.get(ends) == Some(&slot) {
             self.map.remove(ends);
@@ -85,7 +85,7 @@ impl Demux {
     }
 }
 
-/// Equality but for the ports, of IPv4 addresses without a detour.
+/// Compares addresses without ports; IPv4 addresses are compared directly as integers.
 #[inline(always)]
 fn same_host(one: &SocketAddr, other: &SocketAddr) -> bool {
     match (one, other) {
@@ -94,7 +94,7 @@ fn same_host(one: &SocketAddr, other: &SocketAddr) -> bool {
     }
 }
 
-/// Multiply and fold, from a secret beginning.
+/// A multiply-and-fold hash with a secret initial value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keyed(pub(super) u64);
 

@@ -1,6 +1,6 @@
-//! Whose a segment is: a connection's, a listener's, or nobody's.
+//! Dispatches segments to a connection, to a listener, or to neither.
 //!
-//! Owns nothing: ports and connections are the endpoint's.
+//! Owns no state: ports and connections belong to the endpoint.
 //!
 //! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), RFC 6191 (TIME-WAIT reuse).
 
@@ -13,7 +13,7 @@ use anabranch_wire::tcp::{Flags, Segment, is_intact};
 use std::net::SocketAddr;
 
 impl Endpoint {
-    /// A segment for a connection that exists.
+    /// Handles a segment for an existing connection.
     #[inline]
     pub(super) fn on_segment_for(
         &mut self,
@@ -35,7 +35,7 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // Else the peer believes it is open; our repeated SYN-ACK will have it try again.
+            // Otherwise the peer believes that the connection is open. Our retransmitted SYN-ACK makes it try again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
@@ -46,7 +46,7 @@ impl Endpoint {
         self.after(now, slot);
     }
 
-    /// Takes in the packet of a batch that has but one.
+    /// Handles the packet of a batch that has exactly one.
     #[cold]
     pub(super) fn take_only(&mut self, now: Instant, batch: &RecvBatch) {
         if let Some(packet) = batch.only() {
@@ -78,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// A segment for no connection: LISTEN, or nobody.
+    /// Handles a segment that belongs to no connection: for a listener, or stray.
     fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
         let flags = segment.header.flags;
         // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.

@@ -1,9 +1,8 @@
 //! Listening ports and their bounded queues.
 //!
-//! Home of the backlog: at most so many half-open connections, and as many
-//! that are open and not yet taken by the application. What does not fit is
-//! dropped silently, and the peer tries again (RFC 9293 leaves it open; this
-//! is what Linux and BSD do).
+//! Home of the backlog: the limit on half-open connections, and on open ones that the application has not accepted. A
+//! connection beyond the limit is dropped silently, and the peer tries again. RFC 9293 leaves this open; Linux and BSD
+//! do the same.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ struct Listener {
     backlog: u32,
     half_open: u32,
     untold: u32,
-    /// Open, told, and not taken up yet.
+    /// Open connections that were announced to the application and are not accepted yet.
     waiting: u32,
 }
 
@@ -28,7 +27,7 @@ pub(super) struct Listeners {
 }
 
 impl Listeners {
-    /// False when somebody listens there already.
+    /// Starts listening on `port`. Returns false if the port is in use.
     pub(super) fn open(&mut self, port: u16, backlog: u32) -> bool {
         if self.by_port.contains_key(&port) {
             return false;
@@ -45,12 +44,12 @@ impl Listeners {
         self.by_port.contains_key(&port)
     }
 
-    /// There is a place for another half-open connection.
+    /// Returns whether there is room for another half-open connection.
     pub(super) fn takes_syn(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_place())
     }
 
-    /// There is a place for another open one; a port that was closed takes none.
+    /// Returns whether there is room for another open connection; a closed port has none.
     pub(super) fn takes_open(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(Listener::has_place)
     }
@@ -67,7 +66,7 @@ impl Listeners {
         }
     }
 
-    /// A half-open connection is open (`opened`) or gone.
+    /// A half-open connection has opened (`opened`) or ended.
     pub(super) fn on_not_half_open(&mut self, port: u16, opened: bool) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.half_open = listener.half_open.saturating_sub(1);
@@ -75,7 +74,7 @@ impl Listeners {
         }
     }
 
-    /// The application has been told of an open one.
+    /// An open connection was announced to the application.
     pub(super) fn on_told(&mut self, port: u16) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.untold = listener.untold.saturating_sub(1);

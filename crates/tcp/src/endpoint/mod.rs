@@ -1,11 +1,10 @@
-//! A host's TCP: ports, listeners, and which connection a segment belongs to.
+//! A host's TCP: ports, listeners, and the mapping from segments to connections.
 //!
-//! Owns the connections, the order in which they are asked for segments, and
-//! one heap of deadlines in which each connection has at most one that counts.
-//! A deadline that moved later is found out when the earlier one comes up, so
-//! that the timers that every segment moves cost nothing.
+//! Owns the connections, the order in which they are polled for segments, and one heap of deadlines. Each connection
+//! has at most one valid entry in the heap. If its deadline moves later, this is noticed when the old entry expires.
+//! Timers that move with every segment therefore cost nothing.
 //!
-//! [`open`] begins connections, [`input`] finds whose a segment is.
+//! [`open`] creates connections; [`input`] dispatches segments.
 
 mod demux;
 mod input;
@@ -27,19 +26,19 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use syncookie::Cookies;
 
-/// Names a connection of one endpoint; never reused.
+/// Identifies a connection of one endpoint; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
 }
 
-/// All TCP of a host, without input or output of its own.
+/// All TCP connections and listeners of a host. Does no input or output itself.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<Config>,
     addresses: Vec<IpAddr>,
-    /// Largest IP packet of each address's interface.
+    /// The MTU of each address's interface.
     mtus: Vec<u32>,
     listeners: Listeners,
     pub(crate) demux: Demux,
@@ -47,7 +46,7 @@ pub struct Endpoint {
     free: Vec<u32>,
     /// Slots that may have something to send, in order.
     eager: VecDeque<u32>,
-    /// Deadlines; an entry counts only if it is the one its slot remembers.
+    /// Deadlines. An entry is valid only if it equals the `scheduled` deadline of its slot.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     pub(crate) out: Outbox,
     rng: Rng,
@@ -57,16 +56,16 @@ pub struct Endpoint {
     dropped: Dropped,
 }
 
-/// Packets that no connection saw.
+/// Counters of dropped packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Dropped {
-    /// Not a TCP segment.
+    /// Packets that were not valid TCP segments.
     pub malformed: u64,
-    /// The checksum was wrong.
+    /// Segments with a wrong checksum.
     pub checksum: u64,
-    /// SYNs, or the end of a handshake, for which a listener had no place.
+    /// SYNs, or final ACKs of a handshake, for which the backlog had no room.
     pub backlog: u64,
-    /// For no connection and no listener.
+    /// Segments for no connection and no listener.
     pub stray: u64,
 }
 
@@ -74,18 +73,18 @@ pub struct Dropped {
 pub(crate) struct Slot {
     generation: u32,
     pub(crate) connection: Option<Box<Connection>>,
-    /// In `eager`.
+    /// Whether the slot is in `eager`.
     queued: bool,
-    /// The entry in `deadlines` that counts, [`Instant::MAX`] for none.
+    /// The valid entry in `deadlines`, [`Instant::MAX`] if there is none.
     scheduled: Instant,
-    /// Counters of the connection that was here, and its generation.
+    /// The generation and the counters of the last connection in this slot.
     last: Option<(u32, Stats)>,
 }
 
 const DEFAULT_MTU: u32 = 1500;
 
 impl Endpoint {
-    /// An endpoint on these addresses, nothing listening yet.
+    /// Creates an endpoint with these addresses, without listeners.
     #[must_use]
     pub fn new(config: Config, addresses: Vec<IpAddr>, rng: Rng) -> Self {
         let mut rng = rng.fork("tcp");
@@ -120,18 +119,18 @@ impl Endpoint {
         }
     }
 
-    /// The settings that new connections get.
+    /// Returns the settings for new connections.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// Settings for connections that begin from now on.
+    /// Changes the settings for connections opened from now on.
     pub fn set_config(&mut self, config: Config) {
         self.config = Arc::new(config);
     }
 
-    /// The largest IP packet that the interface of `address` takes; 1500 until told.
+    /// Sets the MTU of the interface of `address`; the default is 1500.
     pub fn set_mtu(&mut self, address: IpAddr, mtu: u32) {
         for (known, place) in self.addresses.iter().zip(&mut self.mtus) {
             if *known == address {
@@ -140,13 +139,13 @@ impl Endpoint {
         }
     }
 
-    /// The host has these addresses now. A connection from one that is gone ends, and its peer is told nothing: no packet can
-    /// leave from there. A host without any address keeps all: the address may come back.
+    /// Sets the addresses of the host. A connection from an address that is gone ends, and its peer is not informed: no
+    /// packet can be sent from there. If `present` is empty, all connections are kept, because the address may return.
     pub fn set_addresses(&mut self, now: Instant, present: &[IpAddr]) {
         if present.is_empty() || present == self.addresses {
             return;
         }
-        // What the interface of a new one takes is not known: no more than those that are.
+        // The MTU of a new address is unknown; assume the smallest of those known.
         let least = self.mtus.iter().copied().min().unwrap_or(DEFAULT_MTU);
         let mtu_of = |address: &IpAddr| {
             let known = self.addresses.iter().position(|known| known == address);
@@ -164,7 +163,7 @@ impl Endpoint {
         }
     }
 
-    /// Accepts connections to `port`; `backlog` 0 takes the configured one.
+    /// Listens on `port`. A `backlog` of 0 means the configured one.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -176,21 +175,20 @@ impl Endpoint {
         if self.listeners.open(port, backlog) { Ok(()) } else { Err(ListenError::InUse(port)) }
     }
 
-    /// Stops accepting on `port`; connections that are open stay, those that
-    /// were opening are reset with their next segment.
+    /// Stops listening on `port`. Open connections stay; half-open ones are reset when their next segment arrives.
     pub fn close_listener(&mut self, port: u16) {
         self.listeners.close(port);
     }
 
-    /// So many connections to `port` that [`Event::Accepted`] has told of wait for the
-    /// application to take them up: they fill the backlog, so that the end of
-    /// a further handshake is dropped (and tried again) instead of reset.
+    /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and the application has not
+    /// accepted yet. They fill the backlog: the final ACK of a further handshake is dropped, and sent again later,
+    /// instead of being answered with a reset.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }
 
-    /// Puts as much of `data` into the send buffer as fits, and says how much
-    /// that is. When it is less than all, [`Event::Writable`] follows.
+    /// Copies as much of `data` as fits into the send buffer and returns the number of bytes copied. If that is less
+    /// than all, [`Event::Writable`] follows.
     ///
     /// # Errors
     /// [`SendError`].
@@ -198,28 +196,28 @@ impl Endpoint {
         let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
         let waits = connection.waits_for_acknowledgements(&self.out);
         let taken = connection.write(now, data)?;
-        // More of what waits anyway changes nothing.
+        // Adding data to a connection that waits for acknowledgements changes nothing else.
         if !waits || self.slots[id.slot as usize].queued {
             self.after(now, id.slot);
         }
         Ok(taken)
     }
 
-    /// Takes received bytes; 0 when there are none now (or ever: [`is_finished`](Self::is_finished)).
+    /// Reads received bytes into `into`. Returns 0 if there are none now, or ever ([`is_finished`](Self::is_finished)).
     ///
     /// # Errors
     /// [`RecvError`].
     pub fn recv(&mut self, now: Instant, id: ConnectionId, into: &mut [u8]) -> Result<usize, RecvError> {
         let connection = alive(&mut self.slots, id).ok_or(RecvError::Closed)?;
         let count = connection.read(now, into, &mut self.out)?;
-        // Most reads are worth no window update: then there is nothing to send that was not before.
+        // Most reads cause no window update, and then there is nothing new to send.
         if connection.owes_acknowledgement() || !connection.state().receives() {
             self.after(now, id.slot);
         }
         Ok(count)
     }
 
-    /// Sends FIN after what is in the send buffer; receiving goes on.
+    /// Sends a FIN after the data in the send buffer. Receiving continues.
     pub fn finish(&mut self, now: Instant, id: ConnectionId) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.finish();
@@ -227,8 +225,8 @@ impl Endpoint {
         }
     }
 
-    /// The application is done with both directions: like [`finish`](Self::finish), and
-    /// what still arrives, or was not read, is answered with a reset.
+    /// Closes both directions: like [`finish`](Self::finish), but unread data, and data that still arrives, is answered
+    /// with a reset.
     pub fn close(&mut self, now: Instant, id: ConnectionId) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.close(now, &mut self.out);
@@ -244,45 +242,45 @@ impl Endpoint {
         }
     }
 
-    /// Takes no more than the congestion window lets go, and `bytes` beyond it, whatever the send buffer could hold: so what is
-    /// written later does not wait for what was written early.
+    /// Limits the unsent data in the send buffer to `bytes` beyond what the congestion window allows. Data written
+    /// later then does not wait behind much data written earlier.
     pub fn limit_unsent(&mut self, id: ConnectionId, bytes: u64) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.limit_unsent(bytes);
         }
     }
 
-    /// Bytes that the send buffer would take now.
+    /// Returns the number of bytes that the send buffer would take now.
     #[must_use]
     pub fn writable(&self, id: ConnectionId) -> usize {
         self.find(id).map_or(0, |connection| connection.writable() as usize)
     }
 
-    /// What the send buffer holds, bytes: not sent yet, or not acknowledged.
+    /// Returns the number of bytes in the send buffer: unsent or unacknowledged.
     #[must_use]
     pub fn buffered_bytes(&self, id: ConnectionId) -> usize {
         self.find(id).map_or(0, |connection| connection.buffered() as usize)
     }
 
-    /// Bytes that could be read now.
+    /// Returns the number of bytes that can be read now.
     #[must_use]
     pub fn readable(&self, id: ConnectionId) -> usize {
         self.find(id).map_or(0, |connection| connection.readable() as usize)
     }
 
-    /// The peer has finished and everything was read.
+    /// Returns whether the peer has finished and all its data has been read.
     #[must_use]
     pub fn is_finished(&self, id: ConnectionId) -> bool {
         self.find(id).is_some_and(Connection::is_finished)
     }
 
-    /// What traces call this connection: the initiator's port.
+    /// Returns the connection's name in traces: the initiator's port.
     #[must_use]
     pub fn trace_key(&self, id: ConnectionId) -> Option<u64> {
         self.find(id).map(|connection| u64::from(connection.key()))
     }
 
-    /// Counters of a connection; after its end, until its place is taken.
+    /// Returns the counters of a connection. After its end they stay available until its slot is reused.
     #[must_use]
     pub fn stats(&self, id: ConnectionId) -> Option<Stats> {
         let slot = self.slots.get(id.slot as usize)?;
@@ -292,13 +290,13 @@ impl Endpoint {
         }
     }
 
-    /// How a connection stands.
+    /// Returns the current state of a connection.
     #[must_use]
     pub fn info(&self, id: ConnectionId) -> Option<Info> {
         self.find(id).map(Connection::info)
     }
 
-    /// Counters summed over all connections there have been.
+    /// Returns the counters summed over all connections, past and present.
     #[must_use]
     pub fn totals(&self) -> Stats {
         let mut totals = self.out.totals;
@@ -308,28 +306,28 @@ impl Endpoint {
         totals
     }
 
-    /// Packets that no connection saw.
+    /// Returns the counters of packets that reached no connection.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.dropped
     }
 
-    /// Connections kept, TIME-WAIT included.
+    /// Returns the number of connections, including those in TIME-WAIT.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.slots.iter().filter(|slot| slot.connection.is_some()).count()
     }
 
-    /// Bytes that a connection takes before anything is buffered for it, half-open or not.
+    /// Returns the memory in bytes that a connection takes before any data is buffered, half-open or not.
     #[must_use]
     pub const fn connection_bytes() -> usize {
         size_of::<Slot>() + size_of::<Connection>()
     }
 
-    /// Asserts what must hold of every connection at any time.
+    /// Asserts the invariants of every connection.
     ///
     /// # Panics
-    /// When something does not.
+    /// Panics if an invariant is violated.
     #[cfg(feature = "testing")]
     pub fn check_invariants(&self) {
         for slot in &self.slots {
@@ -346,8 +344,8 @@ impl Endpoint {
         slot.connection.as_deref().filter(|_| slot.generation == id.generation)
     }
 
-    /// After anything happened to a connection: it may have something to send,
-    /// another deadline, or be over.
+    /// Called after every change of a connection: it may have a segment to send or a new deadline, or it may have
+    /// ended.
     #[inline]
     fn after(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -358,7 +356,7 @@ impl Endpoint {
         self.follow(now, slot);
     }
 
-    /// The same for a connection that cannot be over.
+    /// Like `after`, for a connection that cannot have ended.
     #[inline]
     pub(crate) fn follow(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -370,21 +368,21 @@ impl Endpoint {
         self.schedule(now, slot);
     }
 
-    /// Sees to it that somebody comes back for the connection's earliest deadline.
+    /// Ensures that the heap has an entry for the connection's earliest deadline.
     #[inline]
     fn schedule(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = &mut place.connection else { return };
         if let Some(deadline) = connection.deadline_before(place.scheduled) {
-            // Strictly later than now, so that time always moves.
+            // Strictly later than now, so that time always advances.
             let at = deadline.max(now.plus_nanos(1));
             place.scheduled = at;
             self.deadlines.push(Reverse((at, slot)));
         }
     }
 
-    /// A connection is over: its ends are free. It goes once the application
-    /// has read what is left.
+    /// Frees the four-tuple of a connection that has ended. Deletes the connection once the application has read all
+    /// its data.
     fn retire(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = place.connection.take() else { return };
@@ -400,7 +398,7 @@ impl Endpoint {
     }
 }
 
-/// The connection, if the application may still speak of it.
+/// Returns the connection if the application may still use it.
 fn alive(slots: &mut [Slot], id: ConnectionId) -> Option<&mut Connection> {
     let slot = slots.get_mut(id.slot as usize)?;
     let connection = slot.connection.as_deref_mut()?;
@@ -450,7 +448,7 @@ impl Engine for Endpoint {
             self.deadlines.pop();
             let place = &mut self.slots[slot as usize];
             if place.scheduled != at {
-                // Another entry counts, or the connection is gone.
+                // Another entry is valid, or the connection is gone.
                 continue;
             }
             place.scheduled = Instant::MAX;
@@ -483,7 +481,7 @@ impl Engine for Endpoint {
             }
             place.queued = false;
             self.eager.pop_front();
-            // Finding nothing to send may have set the persist timer.
+            // Polling without result may have set the persist timer.
             self.schedule(now, slot);
         }
         false

@@ -1,4 +1,4 @@
-//! How connections begin: their ends, their first numbers, their places.
+//! Creates connections: their four-tuples, initial sequence numbers and slots.
 //!
 //! Owns the choice of ephemeral ports and initial sequence numbers.
 //!
@@ -13,15 +13,15 @@ use anabranch_wire::tcp::Seq;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// RFC 6335 §6: the ports for everybody.
+/// RFC 6335 §6: the first dynamic port.
 pub(super) const FIRST_EPHEMERAL: u16 = 49_152;
 
 impl Endpoint {
-    /// Opens a connection from `local`, or from the first address of the
-    /// family; [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
+    /// Opens a connection from `local`, or from the first local address of the right family.
+    /// [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
     ///
     /// # Errors
-    /// [`ConnectError`] when it cannot even begin.
+    /// [`ConnectError`] if the attempt cannot start.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -50,11 +50,11 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// The same from a local port of the caller's choice. Two sides that do so towards each other at
-    /// once open one connection (RFC 9293 §3.5).
+    /// Like [`connect`](Self::connect), with a local port chosen by the caller. If two sides do this towards each other
+    /// at the same time, they open one connection (RFC 9293 §3.5).
     ///
     /// # Errors
-    /// [`ConnectError`]; [`NoFreePort`](ConnectError::NoFreePort) when the port is in use.
+    /// [`ConnectError`]; [`NoFreePort`](ConnectError::NoFreePort) if the port is in use.
     pub fn connect_from(
         &mut self,
         now: Instant,
@@ -81,7 +81,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// RFC 6056 §3.3.2: the next port that is free, from a random beginning.
+    /// RFC 6056 §3.3.2: returns a four-tuple with the next free port, starting at a random one.
     fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
         for _ in FIRST_EPHEMERAL..=u16::MAX {
             let port = self.next_port;
@@ -120,8 +120,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 §3.4.1: a clock of 4 us, moved by a secret of the two ends, so
-    /// that a reused pair of ports goes on where the old one ended.
+    /// RFC 9293 §3.4.1: a 4 us clock plus a secret hash of the four-tuple, so that a reused port pair continues where
+    /// the old connection ended.
     fn initial_sequence(&self, now: Instant, ends: Ends) -> Seq {
         use std::hash::BuildHasher;
         let moved = demux::Keyed(self.secret).hash_one(ends);

@@ -1,11 +1,9 @@
-//! SYN cookies: a listener that remembers nothing of a handshake it cannot keep.
+//! SYN cookies: a listener that keeps no state of a handshake.
 //!
-//! When the backlog has no place (or always, if so configured), the SYN is
-//! answered by a SYN-ACK whose sequence number *is* the memory: 5 bits of a
-//! clock, 3 bits for the peer's MSS, 24 bits of a keyed hash of both ends and
-//! the peer's first number. The ACK brings it back. Window scale, SACK and ECN
-//! ride in the low bits of our timestamp, when the peer sends timestamps;
-//! without them the connection has none of these.
+//! When the backlog is full (or always, if so configured), a SYN is answered by a SYN-ACK whose sequence number encodes
+//! the state. It has 5 bits of a clock, 3 bits for the peer's MSS, and 24 bits of a keyed hash. The hash covers the
+//! four-tuple and the peer's initial sequence number. The peer's ACK returns the cookie. Window scale, SACK and ECN are
+//! encoded in the low bits of our timestamp. Without timestamps the connection has none of these options.
 //!
 //! Home of RFC 4987 §3.6 and Appendix A.
 
@@ -21,24 +19,24 @@ use sha2::Sha256;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// RFC 4987 Appendix A: sizes a peer is held to; the next smaller one is taken.
+/// RFC 4987 Appendix A: the MSS values that a cookie can encode. The peer's MSS is rounded down to one of them.
 const SIZES: [u16; 8] = [88, 536, 1024, 1220, 1300, 1440, 1460, 8960];
-/// The clock in a cookie.
+/// The tick of the clock in a cookie.
 const TICK: Duration = Duration::from_secs(64);
-/// A cookie of the present tick counts, and of the one before.
+/// A cookie is valid in the tick in which it was made and in the next.
 const TICKS: u32 = 2;
-/// Low bits of a timestamp that carry options.
+/// The number of low timestamp bits that carry options.
 const CARRIED: u32 = 6;
-/// The window scale of a peer that sent none.
+/// Encodes that the peer sent no window scale option.
 const NO_SCALE: u32 = 15;
 const SACK: u32 = 1 << 4;
 const ECN: u32 = 1 << 5;
 
-/// What a listener knows of cookies.
+/// The cookie state of a listener.
 #[derive(Debug)]
 pub(super) struct Cookies {
     key: [u8; 16],
-    /// When the last one was sent: long after it none can come back.
+    /// The time when the last cookie was sent. Long after it, no valid cookie can arrive.
     last_sent: Option<Instant>,
 }
 
@@ -50,7 +48,7 @@ impl Cookies {
         Self { key: bytes, last_sent: None }
     }
 
-    /// A keyed hash of `what`, both ends, and more.
+    /// Returns a keyed hash of `what`, the four-tuple, and `more`.
     fn hash(&self, what: u8, ends: &Ends, more: &[u32]) -> u32 {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return 0 };
         mac.update(&[what]);
@@ -73,7 +71,7 @@ impl Cookies {
         Seq((tick & 31) << 27 | size << 24 | hash)
     }
 
-    /// The peer's MSS, if `cookie` is one of ours for these ends and not too old.
+    /// Returns the peer's MSS, if `cookie` was made by us for this four-tuple and has not expired.
     fn open(&self, now: Instant, ends: &Ends, irs: Seq, cookie: Seq) -> Option<u16> {
         let last = self.last_sent?;
         if now.since(last) > TICK * (TICKS + 1) {
@@ -93,7 +91,7 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / TICK.as_nanos() as u64) as u32
 }
 
-/// The timestamp nearest below `clock` that carries these bits.
+/// Returns the largest timestamp not after `clock` whose low bits are `carried`.
 fn stamp(clock: u32, carried: u32) -> u32 {
     let mask = (1 << CARRIED) - 1;
     let value = clock & !mask | carried;
@@ -101,7 +99,7 @@ fn stamp(clock: u32, carried: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// A SYN for a listener: answered from memory that is none, when that is wanted. True when done.
+    /// Answers a SYN to a listener with a cookie, if the settings ask for one. Returns whether it did.
     #[cold]
     pub(super) fn answer_by_cookie(&mut self, now: Instant, ends: Ends, syn: &Header, full: bool) -> bool {
         let wanted = match self.config.syncookies {
@@ -109,7 +107,7 @@ impl Endpoint {
             SynCookies::Auto => full,
             SynCookies::Yes => true,
         };
-        // As long as those that are open wait for the application, more of them help nobody.
+        // While open connections already fill the accept queue, another one would not help.
         if !wanted || !self.listeners.takes_open(ends.local.port()) {
             return false;
         }
@@ -118,11 +116,11 @@ impl Endpoint {
         let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
         let mut answer = *syn;
         if syn.options.timestamps.is_none() {
-            // Nothing could bring these back.
+            // Without timestamps these options cannot be restored from the ACK.
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags = Flags::SYN;
         }
-        // What a connection would answer, for as long as it takes to write that down.
+        // Builds the SYN-ACK that a connection would send, from a temporary connection.
         let birth = self.cookie_birth(ends, iss, NOBODY);
         let (mut header, _) = Connection::accept(now, birth, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {
@@ -136,8 +134,8 @@ impl Endpoint {
         true
     }
 
-    /// A segment without a connection may end a handshake that was answered by a cookie. True when
-    /// it was taken.
+    /// Checks whether a segment without a connection completes a handshake that was answered with a cookie. Returns
+    /// true if the segment was handled.
     #[cold]
     pub(super) fn open_by_cookie(
         &mut self,
@@ -156,11 +154,11 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
         if !self.listeners.takes_open(port) {
-            // The peer believes that it is open, and says more: then there may be a place.
+            // The peer believes that the connection is open and will send more; there may be room then.
             self.dropped.backlog += 1;
             return true;
         }
-        // The SYN as it was, as far as it was kept.
+        // Reconstructs the SYN, as far as the cookie preserved it.
         let mut options = Options { mss: Some(mss), ..Options::default() };
         let mut flags = Flags::SYN;
         if let Some(stamps) = header.options.timestamps {
@@ -181,7 +179,8 @@ impl Endpoint {
         true
     }
 
-    /// A connection with this first number; its timestamps go on from those of the cookie.
+    /// Returns the parameters of a connection with this initial sequence number. Its timestamps continue those of the
+    /// cookie.
     fn cookie_birth(&self, ends: Ends, iss: Seq, id: ConnectionId) -> Birth {
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
         Birth {
@@ -196,7 +195,7 @@ impl Endpoint {
     }
 }
 
-/// No connection's name.
+/// An id that no connection has.
 const NOBODY: ConnectionId = ConnectionId { slot: u32::MAX, generation: 0 };
 
 #[cfg(test)]
@@ -208,7 +207,7 @@ mod tests {
         Ends { local: SocketAddr::from(([10, 0, 0, 2], 80)), remote: SocketAddr::from(([10, 0, 0, 1], port)) }
     }
 
-    /// RFC 4987 Appendix A: good for whom it was made, for about two minutes.
+    /// RFC 4987 Appendix A: a cookie is valid only for the peer it was made for, for about two minutes.
     #[test]
     fn a_cookie_is_good_for_one_peer_and_a_while() {
         let mut cookies = Cookies::new([1, 2]);

@@ -1,4 +1,4 @@
-//! Whether a segment may take the fast path, and whether a connection has anything to send.
+//! Decides whether a segment qualifies for the fast path, and whether a connection has anything to send.
 
 use crate::conn::{Connection, Outbox, State};
 use anabranch_base::Instant;
@@ -6,18 +6,18 @@ use anabranch_base::trace::Limit;
 use anabranch_wire::tcp::Plain;
 
 impl Connection {
-    /// Whether this is the very segment that was to be expected: [`on_expected`](Self::on_expected) may have it, once
-    /// its checksum is known to be right.
+    /// Returns whether this is exactly the segment expected next. If so, and if its checksum is right,
+    /// [`on_expected`](Self::on_expected) may handle it.
     #[inline(always)]
     pub(crate) fn expects(&self, now: Instant, plain: &Plain) -> bool {
         let next = self.recv.next();
         let position = self.own_position(plain.ack);
-        // RFC 7323 §3.2, §5.3: what was agreed on is there and has not run backwards.
+        // RFC 7323 §3.2, §5.3: a negotiated timestamp is present and not older than the last one.
         let in_time = !self.agreed.timestamps
             || plain.stamps.is_some_and(|stamps| !self.agreed.is_outdated(now, stamps));
-        // RFC 9293 §3.10.7.4, first: the next number, and all of it within the window.
+        // RFC 9293 §3.10.7.4, first: the segment has the next sequence number and fits the window.
         // Second to fourth, sixth and eighth: `Plain` has neither RST, SYN, URG nor FIN.
-        // Fifth: an acknowledgement that can be believed, and is not old.
+        // Fifth: the acknowledgement is plausible and not old.
         self.state == State::Established
             && plain.seq == self.ack_of(next)
             && next + plain.length as u64 <= self.recv.edge()
@@ -27,26 +27,26 @@ impl Connection {
             && !self.orphan
     }
 
-    /// Whether the checksum of a segment between our ends is right.
+    /// Returns whether the checksum of a segment of this connection is right.
     #[inline(always)]
     pub(crate) fn is_intact(&self, segment: &[u8]) -> bool {
         self.template.as_ref().is_some_and(|template| template.is_intact(segment))
     }
 
-    /// When it was asked for a segment last, the congestion window had no room for the next one.
+    /// Returns whether the congestion window had no room for another segment at the last poll.
     #[inline]
     pub(crate) fn waits_for_acknowledgements(&self, out: &Outbox) -> bool {
         self.send.limit == Limit::Congestion && !out.tracing && out.fast_path
     }
 
-    /// All that is left waits for acknowledgements, or there is nothing: to ask for a segment
-    /// would give none, and note no more than this does.
+    /// Returns whether there is nothing to send, or all that is left waits for acknowledgements. Polling for a segment
+    /// would give none, and would record no more than this does.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self, out: &Outbox) -> bool {
         if !out.fast_path {
             return self.is_at_rest(out);
         }
-        // A trace is told what the limit is.
+        // With tracing on, a poll must run to record the limit.
         self.waits_for_nothing_else(out)
             && (self.send.is_at_rest() || !out.tracing && self.send.is_held_back())
     }

@@ -1,5 +1,5 @@
-//! Segments that arrive on the fast path: the data that comes next, or an acknowledgement that only advances, for the
-//! connection that was asked for last.
+//! Handles arriving segments on the fast path: the next data in order, or an acknowledgement that only advances, for
+//! the connection of the last lookup.
 
 use crate::conn::{Connection, Outbox};
 use crate::send::Ack;
@@ -10,7 +10,7 @@ use anabranch_wire::tcp::{Flags, Plain};
 use std::net::SocketAddr;
 
 impl Endpoint {
-    /// Takes in a segment, if it qualifies. False when it does not, and nothing has been done.
+    /// Handles a segment if it qualifies. Otherwise returns false and changes nothing.
     #[inline(always)]
     pub(crate) fn handle_on_fast_path(
         &mut self,
@@ -35,7 +35,7 @@ impl Endpoint {
 }
 
 impl Connection {
-    /// Takes in the segment that was expected.
+    /// Handles the expected segment.
     #[inline(always)]
     pub(crate) fn on_expected(
         &mut self,
@@ -60,7 +60,7 @@ impl Connection {
         if has_data {
             self.record_echo(now, stamps);
         }
-        // RFC 3168 §6.1.2: without ECE nothing is to be learnt of marks; without SACK blocks nothing of holes.
+        // RFC 3168 §6.1.2: without ECE there are no marks to react to; without SACK blocks there are no gaps to note.
         if has_data && self.send.knows(position) {
             self.record_answer();
         } else {
@@ -76,7 +76,7 @@ impl Connection {
         }
     }
 
-    /// Seventh: the data, which is what comes next.
+    /// Seventh: takes the data, which is next in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,

@@ -1,5 +1,5 @@
-//! Segments that leave on the fast path: full ones of new data, or bare acknowledgements. They are what the choice among
-//! all segments (`conn/output`) would have come to.
+//! Builds segments on the fast path: full ones with new data, or acknowledgements without data. They equal those that
+//! the slow path (`conn/output`) would build.
 
 use crate::conn::output::begin_batch;
 use crate::conn::timers::Timer;
@@ -9,7 +9,7 @@ use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::Flags;
 
 impl Connection {
-    /// Writes the next segment into `batch`, which is empty and takes but one, if the segment qualifies.
+    /// Writes the next segment into `batch`, which is empty and holds one packet, if the segment qualifies.
     #[inline(always)]
     pub(crate) fn transmit_on_fast_path(
         &mut self,
@@ -17,7 +17,7 @@ impl Connection {
         batch: &mut SendBatch,
         out: &mut Outbox,
     ) -> bool {
-        // Neither SYN nor FIN, no SACK or ECN to report, and nobody who wants to know.
+        // The segment carries no SYN or FIN, there is no SACK or ECN to report, and tracing is off.
         if !out.fast_path
             || self.state != State::Established
             || self.agreed.ecn
@@ -34,7 +34,7 @@ impl Connection {
         }
         let position = self.send.board.next();
         let payload = choice.as_ref().map_or(position..position, |choice| choice.range.clone());
-        // RFC 9293 §3.9.1.2: the last of what was written is pushed.
+        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set.
         let last = choice.is_some() && (payload.end == self.send.buffer.end() || self.send.ends_burst());
         let flags = if last { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
         let numbers = (self.seq_of(position), self.ack_of(self.recv.next()));

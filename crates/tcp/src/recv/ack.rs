@@ -1,10 +1,9 @@
-//! When to acknowledge.
+//! Decides when to send acknowledgements.
 //!
-//! Owns how much is owed to the peer; the delay itself is a timer of the
-//! connection. Home of RFC 9293 §3.8.6.3, RFC 5681 §4.2. What Linux
-//! acknowledges sooner is `ack_push`'s: what was pushed, once it is read
-//! (tcp_cleanup_rbuf), what widens the window (tcp_grow_window), and all
-//! for a while after a duplicate or a silence.
+//! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
+//! RFC 5681 §4.2. With `ack_push`, it sends acknowledgements early where Linux does: for pushed data once it is read
+//! (tcp_cleanup_rbuf), and for segments that widen the window (tcp_grow_window). After a duplicate or a silence it
+//! acknowledges all segments at once for a while.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -14,32 +13,33 @@ use std::ops::Range;
 pub(crate) struct AckDuty {
     delay: Duration,
     every: u32,
-    /// Segments that are still acknowledged at once, unless both ends talk in turn.
+    /// The number of further segments that are acknowledged at once, unless both ends send in turn.
     quick: u32,
     /// Data has been answered with data (Linux: "pingpong mode").
     in_turn: bool,
-    /// When data last came.
+    /// The time when data last arrived.
     arrived: Option<Instant>,
     /// Segments with new data in order since the last acknowledgement.
     waiting: u32,
-    /// Acknowledgements to send now; more than one when several segments came out of order.
+    /// The number of acknowledgements to send now; more than one if several segments arrived out of order.
     owed: u32,
-    /// A duplicate to report by SACK.
+    /// A duplicate range to report by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
-    /// What was pushed is acknowledged once it has been read, as Linux does: the bytes of a full segment. 0: it is not.
+    /// The size of a full segment in bytes, if pushed data is acknowledged once it is read, as in Linux. 0 if not.
     full: u64,
-    /// As `waiting`, in bytes.
+    /// Like `waiting`, in bytes.
     waiting_bytes: u64,
-    /// How much of what waits was pushed, for all that Linux tells apart: nothing, a segment, more than one.
+    /// How many of the waiting segments were pushed, as far as Linux distinguishes: 0, 1, or 2 for more than one.
     pushed: u8,
-    /// How many segments are acknowledged at once when that begins; it has not yet.
+    /// The number of segments acknowledged at once in a quick-acknowledgement phase, and whether the first phase has
+    /// yet to begin.
     most_quick: u32,
     fresh: bool,
 }
 
-/// What is taken for a full segment before one has come (Linux: TCP_MSS_DEFAULT).
+/// The assumed size of a full segment before one has arrived (Linux: TCP_MSS_DEFAULT).
 const FIRST_FULL: u64 = 536;
-/// More would be a burst that tells nothing.
+/// More acknowledgements would be a burst without information.
 const MAX_OWED: u32 = 64;
 
 impl AckDuty {
@@ -47,7 +47,7 @@ impl AckDuty {
         Self {
             delay: config.delack,
             every: config.ack_every,
-            // As Linux has them they begin with the first data.
+            // As in Linux, the quick acknowledgements begin with the first data.
             quick: if config.ack_push { 0 } else { config.quickack },
             in_turn: false,
             arrived: None,
@@ -62,14 +62,14 @@ impl AckDuty {
         }
     }
 
-    /// New data of `bytes` arrived in order, with PSH or without; `unread` bytes wait for the application, with it.
-    /// Returns the delay after which it must be acknowledged, if it may wait.
+    /// New data of `bytes` bytes arrived in order; `pushed` is its PSH flag. `unread` is the number of bytes that wait
+    /// for the application, including these. Returns the delay after which it must be acknowledged, if it may wait.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if self.full > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
     }
 
-    /// The same as Linux does it: __tcp_ack_snd_check, and tcp_measure_rcv_mss for what is pushed.
+    /// Like `on_segment`, following Linux: __tcp_ack_snd_check, and tcp_measure_rcv_mss for pushed data.
     fn on_segment_pushed(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if std::mem::take(&mut self.fresh) {
             self.quick = self.quick.max(self.most_quick);
@@ -77,14 +77,15 @@ impl AckDuty {
         self.waiting += 1;
         self.waiting_bytes += bytes;
         if bytes < self.full {
-            // A small one counts as pushed, whatever it says.
+            // A small segment counts as pushed even without PSH.
             self.pushed = (self.pushed + 1).min(2);
         } else {
             self.full = bytes;
             self.pushed = self.pushed.max(u8::from(pushed));
         }
         let quick = self.quick > 0 && !self.in_turn;
-        // More than a full segment, if the window moves on with it: else the application is slow, and its reading tells.
+        // More than a full segment waits, and the window can advance. If not, the application is slow, and its read
+        // will trigger the acknowledgement.
         let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.owed = self.owed.max(1);
@@ -92,7 +93,7 @@ impl AckDuty {
         (self.owed == 0).then_some(self.delay)
     }
 
-    /// The application has read all there was.
+    /// The application has read all available data.
     #[inline]
     pub(crate) fn on_read(&mut self) {
         let more = self.full > 0 && self.waiting_bytes > self.full;
@@ -101,14 +102,14 @@ impl AckDuty {
         }
     }
 
-    /// The window that may be offered has grown: the segment that made it grow is acknowledged at once.
+    /// The window that may be offered has grown. The segment that caused this is acknowledged at once.
     pub(crate) fn on_growth(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(1);
         }
     }
 
-    /// The peer has retransmitted what had come: it is told at once what comes next.
+    /// The peer has retransmitted data that had arrived. An immediate acknowledgement tells it which data comes next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(self.most_quick);
@@ -116,8 +117,7 @@ impl AckDuty {
         }
     }
 
-    /// New data arrived in order. Returns the delay after which it must be
-    /// acknowledged, if it may wait.
+    /// New data arrived in order. Returns the delay after which it must be acknowledged, if it may wait.
     #[inline]
     pub(crate) fn on_in_order(&mut self) -> Option<Duration> {
         self.waiting += 1;
@@ -131,14 +131,14 @@ impl AckDuty {
         (self.owed == 0).then_some(self.delay)
     }
 
-    /// Something arrived that the peer must hear of now: a hole, its filling, a duplicate, a FIN.
+    /// An acknowledgement must be sent now: for a gap, a filled gap, a duplicate or a FIN.
     pub(crate) fn at_once(&mut self) {
         self.owed = self.owed.max(1);
     }
 
-    /// The peer's FIN came before ours: the program will close, and its FIN takes the acknowledgement along (Linux:
-    /// tcp_fin takes both ends to talk in turn). Returns the delay after which it must be acknowledged,
-    /// if it may wait.
+    /// The peer's FIN arrived before ours was sent. The program is expected to close, and its FIN will carry the
+    /// acknowledgement (Linux: tcp_fin assumes that both ends send in turn). Returns the delay after which the FIN must
+    /// be acknowledged, if it may wait.
     pub(crate) fn on_awaited_fin(&mut self) -> Option<Duration> {
         self.in_turn = true;
         self.waiting += 1;
@@ -148,41 +148,42 @@ impl AckDuty {
         (self.owed == 0).then_some(self.delay)
     }
 
-    /// RFC 5681 §4.2: each segment beyond a hole earns a duplicate acknowledgement of its own.
+    /// RFC 5681 §4.2: each segment beyond a gap causes a duplicate acknowledgement of its own.
     pub(crate) fn on_out_of_order(&mut self) {
         self.owed = (self.owed + 1).min(MAX_OWED);
     }
 
-    /// Data has come.
+    /// Data has arrived.
     #[inline]
     pub(crate) fn on_arrival(&mut self, now: Instant) {
         self.arrived = Some(now);
     }
 
-    /// Data leaves. Whoever answers at once is expected to do so again, and the answer takes the acknowledgement along:
-    /// Linux' tcp_event_data_sent (net/ipv4/tcp_output.c).
+    /// Data is sent. An application that answers at once is expected to do so again, and its answers carry the
+    /// acknowledgements: Linux' tcp_event_data_sent (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
         self.in_turn |=
             (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
     }
 
-    /// The delay is over.
+    /// The acknowledgement delay has expired.
     pub(crate) fn on_delay_over(&mut self) {
-        // No answer came that would have taken it along: Linux' tcp_delack_timer_handler (net/ipv4/tcp_timer.c).
+        // No data was sent that would have carried the acknowledgement: Linux' tcp_delack_timer_handler
+        // (net/ipv4/tcp_timer.c).
         self.in_turn = false;
         if self.waiting > 0 {
             self.at_once();
         }
     }
 
-    /// An acknowledgement must go now.
+    /// Returns whether an acknowledgement must be sent now.
     #[inline]
     pub(crate) fn is_due(&self) -> bool {
         self.owed > 0
     }
 
-    /// A segment with the acknowledgement left.
+    /// A segment with the acknowledgement was sent.
     #[inline]
     pub(crate) fn on_sent(&mut self) {
         if self.full > 0 {
@@ -199,8 +200,8 @@ impl AckDuty {
 mod tests {
     use super::*;
 
-    /// tcp_cleanup_rbuf of Linux: a segment that was pushed is acknowledged once it has been read, unless both ends
-    /// talk in turn; a small one counts as pushed, and two of them are acknowledged whoever talks.
+    /// tcp_cleanup_rbuf of Linux: a pushed segment is acknowledged once it has been read, unless both ends send in
+    /// turn. A small segment counts as pushed. Two pushed segments are acknowledged even if both ends send in turn.
     #[test]
     fn what_was_pushed_is_acknowledged_when_it_is_read() {
         let mut config = Config::default();
@@ -226,12 +227,12 @@ mod tests {
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // Nobody reads: two segments wait like one.
+        // The application does not read: two segments wait like one.
         duty.on_sent();
         assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
         duty.on_read();
         assert!(duty.is_due());
-        // Without the knob two segments or the delay, whatever is pushed.
+        // Without the knob, two segments or the delay cause the acknowledgement, and PSH has no effect.
         config.ack_push = false;
         let mut duty = AckDuty::new(&config);
         duty.on_segment(1000, true, 1000);
@@ -239,8 +240,8 @@ mod tests {
         assert!(!duty.is_due());
     }
 
-    /// As Linux does: what begins with acknowledgements at once goes over to delayed ones with the first answer, until
-    /// an acknowledgement had to go without one.
+    /// As in Linux: a connection that begins with quick acknowledgements changes to delayed ones with its first answer,
+    /// until an acknowledgement has to be sent without data.
     #[test]
     fn whoever_answers_at_once_delays_its_acknowledgements() {
         let delay = Duration::from_millis(40);
@@ -249,12 +250,12 @@ mod tests {
         config.ack_push = false;
         let at = |millis: u64| Instant::from_nanos(millis * 1_000_000);
         let mut duty = AckDuty::new(&config);
-        // A request that is sent before anything has come answers nothing.
+        // A request that is sent before any data has arrived is not an answer.
         duty.on_data_sent(at(0));
         duty.on_arrival(at(1));
         assert_eq!(duty.on_in_order(), None);
         duty.on_sent();
-        // Later than an acknowledgement would have waited: no answer either.
+        // Data sent after the acknowledgement delay is not an answer either.
         duty.on_data_sent(at(41));
         duty.on_arrival(at(50));
         assert_eq!(duty.on_in_order(), None);

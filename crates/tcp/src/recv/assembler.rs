@@ -1,7 +1,7 @@
-//! Which bytes beyond the next expected one have arrived.
+//! Records which bytes beyond a gap have arrived.
 //!
-//! Owns the runs of out-of-order data, in order and never touching, and
-//! remembers which arrived last. Knows nothing of the bytes themselves.
+//! Owns the runs of out-of-order data, sorted and never adjacent, and remembers which arrived last. Does not hold the
+//! bytes themselves.
 //!
 //! Home of RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
@@ -11,9 +11,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// Positions within the runs that arrived last, the newest first.
+    /// Positions in the runs that arrived last, newest first.
     recent: [u64; RECENT],
-    /// More runs are refused: each costs memory here.
+    /// The largest number of runs. Further runs are rejected, because each costs memory.
     most_runs: usize,
 }
 
@@ -24,29 +24,29 @@ impl Assembler {
         Self { runs: VecDeque::new(), recent: [u64::MAX; RECENT], most_runs }
     }
 
-    /// Nothing lies beyond a hole.
+    /// Returns whether no data lies beyond a gap.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The position after the last byte that arrived; 0 when there is none.
+    /// Returns the position after the last byte that arrived, or 0 if there is none.
     pub(crate) fn end(&self) -> u64 {
         self.runs.back().map_or(0, |run| run.end)
     }
 
-    /// The part of `range` that an earlier arrival has already brought, if its beginning lies in one.
+    /// Returns the part of `range` that has already arrived, if the range starts in an existing run.
     pub(crate) fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let run = self.runs.get(self.index_after(range.start))?;
         let (start, end) = (run.start.max(range.start), run.end.min(range.end));
         (start < end).then_some(start..end)
     }
 
-    /// Takes in `range`, not empty; tells each part that is new. False, and
-    /// nothing taken, when that would make one run too many.
+    /// Adds `range`, which must not be empty, and calls `fresh` for each part that is new. Returns false and adds
+    /// nothing if there would be too many runs.
     pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
         assert!(range.start < range.end, "an empty range");
-        // The runs from `first` until `last` touch the range.
+        // The runs from `first` up to `last` touch the range.
         let first = self.runs.partition_point(|run| run.end < range.start);
         let mut last = first;
         let mut at = range.start;
@@ -74,15 +74,14 @@ impl Assembler {
                 self.runs.drain(first + 1..last);
             }
         }
-        // RFC 2018 §4: the newest first; what lies in the same run need not be remembered beside it.
+        // RFC 2018 §4: the newest first; a position in the same run is replaced by the new one.
         let same = self.recent.iter().position(|at| (start..end).contains(at));
         self.recent[..=same.unwrap_or(RECENT - 1)].rotate_right(1);
         self.recent[0] = range.start;
         true
     }
 
-    /// Everything before `next` has arrived: forgets it, and returns how far
-    /// the data goes on without a hole.
+    /// Removes all runs that start at or before `next`, and returns the position up to which data is contiguous.
     pub(crate) fn advance(&mut self, mut next: u64) -> u64 {
         while let Some(run) = self.runs.front().filter(|run| run.start <= next) {
             next = next.max(run.end);
@@ -91,8 +90,7 @@ impl Assembler {
         next
     }
 
-    /// The runs to report, at most `most`: the one that arrived last first,
-    /// then those before it, then any other.
+    /// Calls `tell` for at most `most` runs: the one that arrived last, then those that arrived before it, then others.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut told = [u64::MAX; RECENT];
         let mut count = 0;
@@ -111,7 +109,7 @@ impl Assembler {
         }
     }
 
-    /// The first run that ends after `position`.
+    /// Returns the index of the first run that ends after `position`.
     fn index_after(&self, position: u64) -> usize {
         self.runs.partition_point(|run| run.end <= position)
     }
@@ -122,7 +120,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// A byte at a time.
+    /// A reference model that records each byte.
     #[derive(Default)]
     struct Model {
         arrived: Vec<bool>,
@@ -180,7 +178,7 @@ mod tests {
         }
     }
 
-    /// RFC 2018 §4: after the newest block come those reported most recently, however long the newest grew.
+    /// RFC 2018 §4: the newest block is followed by those reported most recently, however often the newest grew.
     #[test]
     fn blocks_are_reported_in_the_order_of_their_last_change() {
         let mut assembler = Assembler::new(100);

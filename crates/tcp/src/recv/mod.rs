@@ -1,8 +1,7 @@
-//! Everything from segments to the application's bytes.
+//! The receiving half: from segments to the application's bytes.
 //!
-//! Owns the receive buffer, what lies beyond a hole, the window offered and
-//! the duty to acknowledge. Positions count from 0 at the first byte after the
-//! peer's SYN and never wrap.
+//! Owns the receive buffer, the out-of-order data, the offered window and the pending acknowledgements. Positions count
+//! from 0 at the first byte after the peer's SYN and never wrap.
 //!
 //! Home of RFC 9293 §3.10.7.4 (seventh: the segment text), §3.8.6.2.2 (SWS
 //! avoidance of the receiver).
@@ -21,56 +20,56 @@ use assembler::Assembler;
 use std::ops::Range;
 use tuning::Tuning;
 
-/// The end of the stream so far, in the very buffer it arrived in. An
-/// application that reads each segment before the next comes has it copied
-/// once; for any other it moves into the ring.
+/// The last segment of the stream so far, in the buffer in which it arrived. If the application reads each segment
+/// before the next arrives, the data is copied only once. Otherwise it moves into the ring.
 #[derive(Debug, Default)]
 struct LastSegment {
-    /// Kept when all is read, to be exchanged for the next one.
+    /// Kept when all is read, so that it can be exchanged for the next buffer.
     buffer: Vec<u8>,
-    /// What of it is not read.
+    /// The range of the buffer that has not been read.
     unread: Range<usize>,
 }
 
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// When not empty, all that can be read.
+    /// If not empty, it holds all data that can be read.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) duty: AckDuty,
-    /// Bytes that may be held at most.
+    /// The capacity of the receive buffer in bytes.
     capacity: u64,
     tuning: Tuning,
     dsack: bool,
-    /// The acknowledgement of the peer's FIN may wait: ours is still to come.
+    /// The acknowledgement of the peer's FIN may wait, because our FIN has not been sent.
     fin_waits: bool,
-    /// First position the application has not read.
+    /// The first position that the application has not read.
     read: u64,
-    /// RCV.NXT: next position expected; past the FIN once that has arrived.
+    /// RCV.NXT: the next position expected; after the FIN once that has arrived.
     next: u64,
-    /// The position after the window that was offered.
+    /// The right edge of the offered window.
     edge: u64,
-    /// Where the peer's FIN stands, once seen.
+    /// The position of the peer's FIN, once received.
     fin: Option<u64>,
 }
 
-/// What a segment's data brought.
+/// The result of receiving the data of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Arrival {
-    /// Bytes kept.
+    /// The number of bytes kept.
     pub(crate) kept: u64,
     /// The application can read more than before.
     pub(crate) readable: bool,
-    /// The FIN has arrived in order, just now.
+    /// The FIN has now arrived in order.
     pub(crate) finished: bool,
-    /// The acknowledgement may wait so long.
+    /// The acknowledgement may be delayed by this time.
     pub(crate) delay: Option<Duration>,
 }
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
-        // An honest peer sends segments of some hundred bytes; a dishonest one may not cost much.
+        // An honest peer sends segments of some hundred bytes. The limit bounds the memory that a malicious peer can
+        // use.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -88,36 +87,36 @@ impl RecvHalf {
         }
     }
 
-    /// Our own FIN is under way, or will be as soon as data allows: that of the peer is acknowledged at once.
+    /// Our FIN is sent or will be sent after pending data, so the peer's FIN is acknowledged at once.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
 
-    /// RCV.NXT.
+    /// Returns RCV.NXT.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// The position after the window that was offered.
+    /// Returns the right edge of the offered window.
     #[inline]
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// The peer's FIN has arrived in order.
+    /// Returns whether the peer's FIN has arrived in order.
     pub(crate) fn is_finished(&self) -> bool {
         self.fin.is_some_and(|fin| self.next > fin)
     }
 
-    /// Bytes in order and not read.
+    /// Returns the number of bytes that are in order and unread.
     #[inline]
     pub(crate) fn readable(&self) -> u64 {
         let end = self.fin.map_or(self.next, |fin| self.next.min(fin));
         end - self.read
     }
 
-    /// Takes data at `position` in, as far as the window goes. `fresh` is told each range kept.
+    /// Takes the data at `position`, as far as it lies in the window. Calls `fresh` for each range kept.
     pub(crate) fn on_data(
         &mut self,
         position: u64,
@@ -127,7 +126,7 @@ impl RecvHalf {
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
-        // A FIN before data that has arrived is a lie; one beyond the window is not taken.
+        // A FIN before data that has already arrived is bogus; a FIN beyond the window is not accepted.
         if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
             self.fin.get_or_insert(end);
         }
@@ -151,7 +150,7 @@ impl RecvHalf {
             }
             arrival.readable = self.next > start || arrival.readable;
         } else if !data.is_empty() {
-            // RFC 9293 §3.10.7.4: what is old or beyond the window is answered with what is expected.
+            // RFC 9293 §3.10.7.4: data that is old or beyond the window is answered with an acknowledgement.
             if end <= self.next {
                 self.record_duplicate(position..end);
                 self.duty.on_duplicate();
@@ -161,7 +160,7 @@ impl RecvHalf {
         if let Some(fin) = self.fin
             && self.next == fin
         {
-            // The FIN takes a position of its own.
+            // The FIN occupies one position.
             self.next = fin + 1;
             arrival.finished = true;
             if self.fin_waits {
@@ -171,16 +170,17 @@ impl RecvHalf {
                 self.duty.at_once();
             }
         } else if fin {
-            // Again, or beyond a hole.
+            // A duplicate FIN, or one beyond a gap.
             self.duty.at_once();
             arrival.delay = None;
         }
         arrival
     }
 
-    /// Takes in the next `length` bytes, with which `segment` ends, when all before them has been read and nothing
-    /// lies beyond them; its buffer is kept where it can be had. Returns after which delay they must be
-    /// acknowledged, if they may wait. `None`: [`on_data`](Self::on_data) is to be asked, and nothing has been done.
+    /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and none lies
+    /// beyond a gap. Keeps the segment's buffer if possible. Returns the delay after which the data must be
+    /// acknowledged, if it may wait. Returns `None` and changes nothing if [`on_data`](Self::on_data) must be used
+    /// instead.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -222,7 +222,7 @@ impl RecvHalf {
         if let Some(known) = self.assembler.overlap(&range) {
             self.record_duplicate(known);
         }
-        // The ring must hold it before the assembler says so.
+        // The ring needs room for the bytes before the assembler records them.
         let (start, end) = (range.start, range.end);
         let taken = self.assembler.insert(range, |part| {
             arrival.kept += part.end - part.start;
@@ -236,7 +236,7 @@ impl RecvHalf {
         self.next = self.assembler.advance(self.next);
         if self.next > before {
             arrival.readable = true;
-            // RFC 5681 §4.2: what fills a hole is acknowledged at once.
+            // RFC 5681 §4.2: data that fills a gap is acknowledged at once.
             self.duty.at_once();
         } else {
             self.duty.on_out_of_order();
@@ -257,14 +257,14 @@ impl RecvHalf {
         self.ring.write(at, data);
     }
 
-    /// Copies the next `length` bytes, with which `segment` ends.
+    /// Copies the last `length` bytes of `segment`, which are the next data.
     #[inline(never)]
     fn copy_next(&mut self, length: usize, segment: &[u8]) {
         self.ring.rebase(self.read);
         self.keep(self.read, &segment[segment.len() - length..]);
     }
 
-    /// More comes before the application has read the last segment: what is left of that moves into the ring.
+    /// Data arrived before the application has read the last segment: moves the rest of that segment into the ring.
     fn spill(&mut self) {
         let unread = std::mem::take(&mut self.last.unread);
         self.ring.rebase(self.read);
@@ -272,7 +272,7 @@ impl RecvHalf {
         self.ring.write(self.read, &self.last.buffer[unread]);
     }
 
-    /// Data that arrived long ago arrived again.
+    /// Old data arrived again.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.record_duplicate(range);
         self.duty.on_duplicate();
@@ -285,7 +285,7 @@ impl RecvHalf {
         }
     }
 
-    /// Copies what the application may read.
+    /// Copies readable data to `into`.
     #[inline]
     pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
         let count = (self.readable() as usize).min(into.len());
@@ -303,30 +303,31 @@ impl RecvHalf {
         count
     }
 
-    /// The window may still grow: [`on_echo`](Self::on_echo) and [`tune`](Self::tune) are worth a call.
+    /// Returns whether the window may still grow, so that [`on_echo`](Self::on_echo) and [`tune`](Self::tune) have an
+    /// effect.
     #[inline]
     pub(crate) fn is_tuning(&self) -> bool {
         self.tuning.is_open()
     }
 
-    /// A data segment echoed a timestamp that was sent so many nanoseconds ago.
+    /// A data segment echoed a timestamp that is `age` nanoseconds old.
     #[inline]
     pub(crate) fn on_echo(&mut self, age: u64) {
         self.tuning.on_echo(age);
     }
 
-    /// After a read: the window may grow with what a round trip brings.
+    /// Called after a read: the window may grow with the amount read per round trip.
     #[inline]
     pub(crate) fn tune(&mut self, now: Instant, rtt: Option<Duration>, mss: u64) {
         self.tuning.on_read(now, self.read, rtt, mss);
     }
 
-    /// The window field of the next segment, with this scale; remembers what it promises.
+    /// Returns the window field of the next segment, scaled by `shift`, and records the window that it offers.
     #[inline]
     pub(crate) fn offer(&mut self, shift: u8, most: u64, mss: u64) -> u16 {
         let wanted = self.wanted_edge(most << shift, mss);
         let window = wanted.saturating_sub(self.next);
-        // A window is never taken back (RFC 9293 §3.8.6): round up where rounding down would.
+        // The window never shrinks (RFC 9293 §3.8.6): round up where rounding down would shrink it.
         let mut field = window >> shift;
         if self.next + (field << shift) < self.edge {
             field = window.div_ceil(1 << shift);
@@ -336,8 +337,7 @@ impl RecvHalf {
         field as u16
     }
 
-    /// Where the window should end: unmoved until it can move by a full
-    /// segment or half the buffer.
+    /// Returns the wanted right edge of the window. It stays until it can move by a full segment or half the buffer.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
         let capacity = self.tuning.offered();
@@ -347,8 +347,8 @@ impl RecvHalf {
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// The application has read so much that the peer should hear of it:
-    /// half the buffer, or twice what it thinks is left (as Linux does).
+    /// Returns whether the application has read enough for a window update: half the buffer, or twice the window that
+    /// the peer believes is left (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -356,7 +356,7 @@ impl RecvHalf {
         gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)
     }
 
-    /// The SACK blocks to report, the duplicate first; true when the first is one.
+    /// Calls `tell` for each SACK block to report, at most `most`; a duplicate comes first.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut left = most;
         if let Some(duplicate) = &self.duty.duplicate
@@ -368,13 +368,13 @@ impl RecvHalf {
         self.assembler.report(left, tell);
     }
 
-    /// There is something for a SACK option to say.
+    /// Returns whether there is anything to report in a SACK option.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
         self.duty.duplicate.is_some() || !self.assembler.is_empty()
     }
 
-    /// The connection is over: the buffer is of no more use.
+    /// The connection has ended: releases the buffer.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
         self.last = LastSegment::default();
@@ -382,9 +382,9 @@ impl RecvHalf {
     }
 }
 
-/// A segment with less would keep a buffer of a whole packet for a few bytes.
+/// Segments with a smaller payload are copied, because keeping them would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
-/// Window scaling rounds up by at most this much.
+/// The largest amount by which window scaling rounds up.
 const SLACK: u64 = 1 << 14;
 
 #[cfg(test)]
@@ -392,7 +392,7 @@ mod tests {
     use super::*;
     use anabranch_base::{RecvBatch, Rng};
 
-    /// However segments come, and whether their buffers are kept or copied, what is read is the stream.
+    /// The stream is read intact for any order of segments, whether their buffers are kept or copied.
     #[test]
     fn bytes_come_out_as_they_went_in_whoever_keeps_them() {
         let byte = |position: u64| (position % 251) as u8;
@@ -406,7 +406,7 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                // A buffer as the virtual world hands it over: something lies before the payload.
+                // A buffer as the virtual network passes it: other bytes precede the payload.
                 let whole = [&[0; 88], &data[..]].concat();
                 batch.put_buffer(&mut whole.clone(), 48);
                 let mut segment = match rng.below(2) {

@@ -1,8 +1,7 @@
-//! How large a window to offer: by what the application reads in a round trip.
+//! Receive window tuning: how large a window to offer, from the amount read per round trip.
 //!
-//! Dynamic right-sizing as Linux does it (`tcp_rcv_space_adjust`): the window
-//! stays ahead of what a sender in slow start could use, and a connection
-//! that carries little never offers much. RFC 9293 §3.8.6 leaves it to the receiver.
+//! Dynamic right-sizing as in Linux (`tcp_rcv_space_adjust`). The window stays larger than what a sender in slow start
+//! can use, and a connection with little traffic never offers a large one. RFC 9293 §3.8.6 leaves it to the receiver.
 
 use crate::config::Config;
 use anabranch_base::Instant;
@@ -10,28 +9,29 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// What may be offered now, and at most.
+    /// The window that may be offered now, and the largest one.
     limit: u64,
     most: u64,
-    /// What is offered, where it follows `limit` segment by segment (Linux: rcv_ssthresh).
+    /// The window that is offered, if it follows `limit` segment by segment (Linux: rcv_ssthresh).
     offered: u64,
     by_segment: bool,
-    /// The round trip as the receiver sees it, nanoseconds; 0 while unknown.
+    /// The round-trip time seen by the receiver, in nanoseconds; 0 while unknown.
     rtt: u64,
-    /// The running measurement: its beginning, and what had been read then.
+    /// The current measurement: its start, and the read position at that time.
     since: Instant,
     mark: u64,
-    /// The most that was read in one round trip.
+    /// The largest number of bytes read in one round trip.
     best: u64,
 }
 
 /// Linux starts at 64 KiB (tcp_rmem's middle value, half of it for overhead).
 const FIRST_WINDOW: u64 = 65_535;
-/// Segments beyond what was read, for a sender that grows (TCP_INIT_CWND and as many again, rounded down by Linux).
+/// Segments offered beyond the amount read, for a sender whose window grows (twice TCP_INIT_CWND, rounded down by
+/// Linux).
 const AHEAD: u64 = 16;
-/// Shorter segments widen no window (Linux: tcp_event_data_recv).
+/// Shorter segments do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
-/// Segments that are taken for granted at the beginning (Linux: TCP_INIT_CWND).
+/// The number of segments assumed to be read in the first round trip (Linux: TCP_INIT_CWND).
 const FIRST_READ: u64 = 10;
 
 impl Tuning {
@@ -55,13 +55,14 @@ impl Tuning {
         self.offered
     }
 
-    /// Less is offered than may be.
+    /// Returns whether the offered window is smaller than the limit.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.offered < self.limit
     }
 
-    /// A segment of so many bytes arrived: twice as much more is offered (tcp_grow_window). True when that is so.
+    /// A segment of `length` bytes arrived: the offered window grows by twice that (tcp_grow_window). Returns whether
+    /// it did.
     pub(super) fn widen(&mut self, length: u64) -> bool {
         let wide = length >= MIN_WIDENING;
         if wide {
@@ -70,13 +71,13 @@ impl Tuning {
         wide
     }
 
-    /// The window may still grow.
+    /// Returns whether the window may still grow.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.limit < self.most
     }
 
-    /// A data segment echoed a timestamp that was sent so many nanoseconds ago.
+    /// A data segment echoed a timestamp that is `age` nanoseconds old.
     #[inline]
     pub(super) fn on_echo(&mut self, age: u64) {
         if self.is_open() {
@@ -84,7 +85,7 @@ impl Tuning {
         }
     }
 
-    /// The application has read up to `read`; `rtt` is what the sending half knows.
+    /// The application has read up to position `read`. `rtt` is the estimate of the sending half.
     #[inline]
     pub(super) fn on_read(&mut self, now: Instant, read: u64, rtt: Option<Duration>, mss: u64) {
         if self.is_open() {
@@ -97,13 +98,14 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        // tcp_init_buffer_space: no more than the first window, which tcp_select_initial_window has rounded down to
-        // whole segments. Where these are large, as on a loopback, nobody could ever read ten of them.
+        // tcp_init_buffer_space: at most the first window, which tcp_select_initial_window rounds down to whole
+        // segments. With large segments, as on a loopback, ten of them would not fit that window and could never be
+        // read.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
-            // In slow start as much more comes again: twice the growth on top.
+            // In slow start the next round trip brings as much more again, so twice the growth is added.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.most));
@@ -120,8 +122,8 @@ impl Tuning {
 mod tests {
     use super::*;
 
-    /// tcp_grow_window: with `ack_push` more is offered as segments come, twice as much as each brings, and a small one widens
-    /// nothing; without it all at once.
+    /// tcp_grow_window: with `ack_push` the offered window grows by twice the length of each segment, except small
+    /// ones. Without it, the window grows to the limit at once.
     #[test]
     fn more_is_offered_segment_by_segment() {
         for by_segment in [true, false] {
@@ -138,8 +140,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: where ten segments are more than the first window, a round trip that fills its whole
-    /// segments and more lets it grow.
+    /// tcp_init_buffer_space: if ten segments exceed the first window, a round trip that reads more than its whole
+    /// segments lets the window grow.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;
@@ -150,7 +152,7 @@ mod tests {
         }
     }
 
-    /// A sender in slow start is never held back, one that sends little is offered little.
+    /// A sender in slow start is never limited by the window, and one that sends little is offered little.
     #[test]
     fn the_window_stays_ahead_of_slow_start() {
         let mut tuning = Tuning::new(&Config::default());

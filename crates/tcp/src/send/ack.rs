@@ -1,10 +1,10 @@
-//! What an acknowledgement means: progress, round trips, losses, windows.
+//! Processes acknowledgements: progress, round-trip times, losses and windows.
 //!
-//! Owns no state of its own: it tells scoreboard, recovery and controller what
-//! has come, in the order that they need, and reports what followed.
+//! Owns no state. It passes each acknowledgement to scoreboard, recovery and controller in the order that they need,
+//! and reports the outcome.
 //!
-//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as one
-//! acknowledgement goes), RFC 6298 §3 (which round trips count).
+//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as one acknowledgement goes), RFC 6298 §3
+//! (which round trips count).
 
 use super::{Phase, SendHalf};
 use crate::config::RttSampling;
@@ -13,53 +13,53 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered, Progress, Report, SlowStart, SlowStartEnd};
 
-/// What an acknowledgement says, in positions.
+/// The content of an acknowledgement, in positions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
-    /// Next position the peer expects.
+    /// The next position that the peer expects.
     pub(crate) position: u64,
     /// SACK blocks, in the order of the option.
     pub(crate) sacks: &'a [(u64, u64)],
-    /// Where a block before those begins that reports a duplicate (RFC 2883).
+    /// The start of a block in front of those that reports a duplicate (RFC 2883).
     pub(crate) duplicate: Option<u64>,
-    /// Without data, SYN or FIN, and with the window as before (RFC 5681 §2).
+    /// The segment has no data, SYN or FIN, and an unchanged window (RFC 5681 §2).
     pub(crate) could_be_duplicate: bool,
-    /// Echo of our timestamp, and how many nanoseconds ago that was.
+    /// The echoed timestamp, and its age in nanoseconds.
     pub(crate) echo: Option<(u32, u64)>,
     /// ECN echo.
     pub(crate) ece: bool,
 }
 
-/// What came of it.
+/// The outcome of an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// The cumulative acknowledgement moved.
+    /// The cumulative acknowledgement advanced.
     pub(crate) progress: bool,
-    /// The retransmission timer starts anew (or stops, when nothing is out).
+    /// The retransmission timer must restart, or stop if nothing is in flight.
     pub(crate) restart_timer: bool,
     /// Our FIN is acknowledged.
     pub(crate) fin_acked: bool,
-    /// The application waits for room in the buffer, and there is some.
+    /// The application waits for room in the send buffer, and there is some.
     pub(crate) writable: bool,
-    /// The last reduction was needless.
+    /// The last window reduction was spurious.
     pub(crate) spurious: bool,
 }
 
 impl SendHalf {
-    /// Data that acknowledges just this position, with no SACK block and no ECN echo, tells
-    /// the sending half nothing ([`on_ack`](Self::on_ack) would find nothing to do).
+    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half, if it has
+    /// neither SACK blocks nor an ECN echo. [`on_ack`](Self::on_ack) would then have nothing to do.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
         position == self.board.una() && self.recovery.phase() == Phase::Open
     }
 
-    /// An acceptable acknowledgement arrived.
+    /// Processes an acceptable acknowledgement.
     #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
         let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
         if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
-            // Nothing is amiss, and it moves on: of all that follows only this has something to do.
+            // No loss is known and the acknowledgement advances: of the steps below, only these have anything to do.
             let mut outcome = AckOutcome::default();
             let arrived = self.board.arrived();
             self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
@@ -95,14 +95,14 @@ impl SendHalf {
         if progress {
             self.on_new_ack(now, ack, flight_before, stats, &mut outcome);
         }
-        // RFC 6675 §2: with SACK, what reports something new is a duplicate, even if it moves on as well.
+        // RFC 6675 §2: with SACK, an acknowledgement that reports new data is a duplicate, even if it also advances.
         let duplicate = if self.recovery.by_sack() {
             newly_sacked > 0
         } else {
             !progress && flight_before > 0 && ack.could_be_duplicate
         };
         stats.dup_acks += u64::from(duplicate);
-        // What SACK already betrayed beyond the recovery that just ended needs no further duplicates.
+        // Losses that SACK revealed beyond the recovery that just ended need no further duplicates.
         let known =
             repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
         if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
@@ -120,7 +120,7 @@ impl SendHalf {
             };
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
         if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
-            // tcp_cong_control: after it is known whether a repair has begun, or is over.
+            // tcp_cong_control runs once it is known whether a recovery has begun or ended.
             self.grow_by_segments(now, delivered);
         }
         self.report(now, &fresh);
@@ -132,7 +132,8 @@ impl SendHalf {
         outcome
     }
 
-    /// What an event has shown of the path, for a controller that wants to know; `fresh`: what it has delivered.
+    /// Reports an event's observations of the path to a controller that wants them. `fresh` is what the event
+    /// delivered.
     #[inline]
     pub(super) fn report(&mut self, now: Instant, fresh: &Delivered) {
         if self.reported.is_some() {
@@ -141,7 +142,7 @@ impl SendHalf {
     }
 
     fn report_now(&mut self, now: Instant, fresh: &Delivered) {
-        // Without losses by time nobody else takes it.
+        // Without loss detection by time, nothing else consumes this.
         let _ = self.board.take_fresh();
         let (arrived, lost) = (self.board.arrived(), self.board.take_lost());
         let before = self.reported.replace(arrived).unwrap_or(arrived);
@@ -158,7 +159,7 @@ impl SendHalf {
         self.grow_buffer();
     }
 
-    /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4.
+    /// RFC 5681 §3.2 step 2, RFC 6675 §5 step 4: starts fast recovery.
     pub(super) fn begin_recovery(&mut self, now: Instant, stats: &mut Stats) {
         stats.fast_recoveries += 1;
         self.forget_probe();
@@ -168,13 +169,13 @@ impl SendHalf {
             self.reduce(now);
         }
         self.recovery.enter_fast(self.mss, window, &mut self.board);
-        // RFC 3168 §6.1.2: whatever the reason of a reduction, CWR tells of it, and
-        // marks of the same window ask for no other.
+        // RFC 3168 §6.1.2: CWR announces a reduction, whatever its reason. Marks within the same window cause no other
+        // one.
         self.ecn_point = Some(self.board.next());
         self.cwr_due = true;
     }
 
-    /// A loss counts: the window shrinks.
+    /// A loss counts: reduces the window.
     pub(super) fn reduce(&mut self, now: Instant) {
         let flight = if self.threshold_of_window {
             self.controller.window()
@@ -191,7 +192,7 @@ impl SendHalf {
         }
     }
 
-    /// A window of segments grows by what an acknowledgement of new data delivered.
+    /// Grows a window counted in segments by the amount that an acknowledgement of new data delivered.
     fn grow_by_segments(&mut self, now: Instant, bytes: u64) {
         let (window, ssthresh) = (self.controller.window(), self.controller.ssthresh());
         let Some(usage) = &self.usage else { return };
@@ -209,7 +210,7 @@ impl SendHalf {
         self.grow_buffer();
     }
 
-    /// RFC 9406 §4.2: how slow start goes on after an acknowledgement of new data.
+    /// RFC 9406 §4.2: decides how slow start continues after an acknowledgement of new data.
     fn watch_slow_start(&mut self, now: Instant) -> bool {
         let Some(hystart) = &mut self.hystart else { return false };
         let window = self.controller.window();
@@ -277,7 +278,7 @@ impl SendHalf {
         outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
     }
 
-    /// RFC 6298 §3, RFC 7323 §4.1: one round trip, unless it cannot be told which copy was answered.
+    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, unless it is ambiguous which copy was acknowledged.
     fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
         let measured = match self.sampling {
             RttSampling::Once => match self.timed {
@@ -289,7 +290,7 @@ impl SendHalf {
             },
             RttSampling::Every => sample.map(|at| now.since(at)),
         };
-        // Timestamps tell the copies apart; their clock is coarse, so they only serve where ours cannot.
+        // Timestamps distinguish the copies. Their clock is coarse, so they are used only where ours is ambiguous.
         let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
         if let Some(rtt) = measured.or(echoed) {
             self.rtt.on_sample(rtt);
@@ -297,7 +298,7 @@ impl SendHalf {
     }
 
     fn on_ecn_echo(&mut self, now: Instant, position: u64, stats: &mut Stats) {
-        // RFC 3168 §6.1.2: at most one reduction a window of data, and none on top of a loss's.
+        // RFC 3168 §6.1.2: at most one reduction per window of data, and none in addition to that of a loss.
         let counted = self.ecn_point.is_some_and(|point| position <= point);
         if counted || self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
             return;
@@ -321,13 +322,13 @@ impl SendHalf {
         self.recovery.forgive(&mut self.board);
     }
 
-    /// The retransmission timer ran out.
+    /// The retransmission timer expired.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         let flight = if self.threshold_of_window {
             self.controller.window()
         } else {
-            // RFC 5681 §3.1 allows no more than half of what is out. In a recovery that counts much that
-            // has arrived or is lost, and the window says better what the path was thought to hold.
+            // RFC 5681 §3.1 allows at most half of the flight size. During a recovery the flight size includes much
+            // data that has arrived or is lost; the window is then the better estimate of the path's capacity.
             self.recovery.flight(&self.board).min(self.controller.window())
         };
         if self.recovery.is_repairing(&self.board) {
@@ -340,7 +341,7 @@ impl SendHalf {
         }
         self.on_timeout_by_time(now);
         self.recovery.enter_timeout(&mut self.board);
-        // The controller counts all that was out as lost by itself.
+        // The controller itself counts all outstanding data as lost.
         let _ = self.board.take_lost();
         self.controller.on_remaining(self.board.pipe());
         // RFC 6298 §5.5.

@@ -1,26 +1,26 @@
-//! What the application has written and the peer has not acknowledged.
+//! The send buffer: data that the application has written and the peer has not acknowledged.
 //!
 //! Home of the buffering side of RFC 9293 §3.9.1.2 (SEND).
 
 use crate::ring::Ring;
 use std::ops::Range;
 
-/// Bytes by stream position: acknowledged ones are gone, the rest may be (re)sent.
+/// Bytes by stream position. Acknowledged bytes are removed; the others may be sent or retransmitted.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     ring: Ring,
-    /// First position that is not acknowledged.
+    /// The first unacknowledged position.
     start: u64,
     /// The position after the last byte written.
     end: u64,
-    /// What it takes now, and at most.
+    /// The current size limit in bytes, and the largest one.
     limit: u64,
     most: u64,
-    /// It takes no more than this, whatever its size: what the network takes next, and a little.
+    /// A further limit, independent of the size: the data that the network takes next, and a little more.
     cap: u64,
-    /// The buffer grows with the window, so that the window never waits for the application.
+    /// The buffer grows with the congestion window, so that the window never waits for the application.
     grows: bool,
-    /// The last write did not fit: the application waits for room.
+    /// The last write did not fit, so the application waits for room.
     starved: bool,
 }
 
@@ -39,7 +39,7 @@ impl SendBuffer {
         }
     }
 
-    /// The window has grown: there is use for a buffer of this size.
+    /// The window has grown and needs a buffer of `limit` bytes.
     #[inline]
     pub(crate) fn grow_to(&mut self, limit: u64) {
         if limit > self.limit {
@@ -47,29 +47,29 @@ impl SendBuffer {
         }
     }
 
-    /// Takes no more than `cap` bytes that are not acknowledged.
+    /// Limits the unacknowledged data to `cap` bytes.
     pub(crate) fn set_cap(&mut self, cap: u64) {
         self.cap = cap;
     }
 
-    /// Takes what fits.
+    /// Takes as much of `data` as fits, and returns the number of bytes taken.
     pub(crate) fn write(&mut self, data: &[u8]) -> usize {
         let taken = (self.room() as usize).min(data.len());
         self.starved = taken < data.len();
         let alive = self.start..self.end;
-        // Grow in steps, so that a slow trickle does not copy often.
+        // The ring grows in steps, so that many small writes do not copy often.
         self.ring.reserve(alive, self.end - self.start + taken as u64);
         self.ring.write(self.end, &data[..taken]);
         self.end += taken as u64;
         taken
     }
 
-    /// Bytes that would fit now.
+    /// Returns the number of bytes that would fit now.
     pub(crate) fn room(&self) -> u64 {
         self.limit.min(self.cap).saturating_sub(self.end - self.start)
     }
 
-    /// Bytes that are not acknowledged, or not sent yet.
+    /// Returns the number of bytes that are unsent or unacknowledged.
     pub(crate) fn held(&self) -> u64 {
         self.end - self.start
     }
@@ -80,14 +80,14 @@ impl SendBuffer {
         self.end
     }
 
-    /// Everything before `position` is acknowledged. True when the application
-    /// waits for room and there is enough to be worth its while.
+    /// Releases everything before `position`, which is acknowledged. Returns true if the application waits for room and
+    /// there is enough to wake it.
     #[inline]
     pub(crate) fn release(&mut self, position: u64) -> bool {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
-        // A third of the buffer, as Linux has it: one wake-up for many acknowledgements. A buffer that does not grow
-        // may itself be what bounds the flight: there the application is woken early, as BSD has it (SO_SNDLOWAT).
+        // A third of the buffer, as in Linux: one wake-up for many acknowledgements. A buffer that does not grow may
+        // itself limit the data in flight; the application is then woken early, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
         let enough = if self.grows && self.cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {
@@ -107,12 +107,12 @@ impl SendBuffer {
         self.ring.append_to(range, out);
     }
 
-    /// Forgets everything: the connection is over.
+    /// Frees the memory: the connection has ended.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
         self.starved = false;
     }
 }
 
-/// FreeBSD 4.x sb_lowat of a sending socket.
+/// FreeBSD 4.x: sb_lowat of a sending socket.
 const LOW_WATER: u64 = 2048;

@@ -1,8 +1,7 @@
-//! What to send next, and why nothing.
+//! Decides what to send next, or why nothing can be sent.
 //!
-//! Owns the choice between repairs, new data and probes under the windows of
-//! congestion and peer, pace and burst limit; builds no segments. What was
-//! chosen and has left is noted here, too.
+//! Chooses between retransmissions, new data and probes, within the congestion window, the peer's window, pacing and
+//! the burst limit. Builds no segments. Also records what has been sent.
 //!
 //! Home of RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle),
 //! §3.8.6.1 (probing a closed window), RFC 6675 §4 (NextSeg), RFC 8985 §7.3.
@@ -14,20 +13,20 @@ use anabranch_base::trace::{Limit, SendCause};
 use anabranch_congestion::Controller;
 use std::ops::Range;
 
-/// What to put into the next segment.
+/// The content of the next segment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
-    /// Positions, the FIN's included.
+    /// The range of positions, including that of the FIN.
     pub(crate) range: Range<u64>,
     pub(crate) cause: SendCause,
-    /// RFC 6675 NextSeg rule 4.
+    /// RFC 6675 NextSeg rule 4: a rescue retransmission.
     rescue: bool,
-    /// RFC 8985 §7.3: a probe of the tail, whatever the congestion window says.
+    /// RFC 8985 §7.3: a tail loss probe, which ignores the congestion window.
     probe: bool,
 }
 
 impl SendHalf {
-    /// What to send next, or why nothing.
+    /// Returns what to send next. If nothing, sets `limit` to the reason.
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         if self.burst_left == 0 && self.board.flight() > 0 {
             self.limit = Limit::Pacing;
@@ -57,7 +56,8 @@ impl SendHalf {
         self.choose_unconfirmed(room)
     }
 
-    /// Nothing is to be repaired, probed, spread or held back: [`choose`](Self::choose) would look at new data only.
+    /// Returns whether [`choose`](Self::choose) would consider only new data: there is nothing to retransmit or probe,
+    /// and no pacing or burst limit.
     #[inline(always)]
     fn is_untroubled(&self) -> bool {
         self.recovery.phase() == Phase::Open
@@ -68,7 +68,7 @@ impl SendHalf {
             && self.by_time.as_ref().is_none_or(|by_time| !by_time.probe_due)
     }
 
-    /// A full segment of new data is there, and the peer takes it.
+    /// Returns whether a full segment of new data is available and fits the peer's window.
     #[inline(always)]
     fn has_full(&self) -> bool {
         let next = self.board.next();
@@ -76,7 +76,7 @@ impl SendHalf {
         data.min(window) >= self.mss && !self.finished
     }
 
-    /// The same as [`choose`](Self::choose) where that is plain to see: a full segment of new data.
+    /// Like [`choose`](Self::choose), for the simple case of a full segment of new data.
     #[inline(always)]
     pub(crate) fn choose_full(&self) -> Option<Choice> {
         if !self.is_untroubled() || !self.has_full() || self.room() < self.mss as i64 {
@@ -86,8 +86,8 @@ impl SendHalf {
         Some(Choice { range: next..next + self.mss, cause: SendCause::New, rescue: false, probe: false })
     }
 
-    /// A full segment waits until the congestion window has room for it, and is noted as
-    /// [`choose`](Self::choose) notes it.
+    /// Returns whether a full segment waits for room in the congestion window, and if so records that as
+    /// [`choose`](Self::choose) does.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self) -> bool {
         let full = self.is_untroubled() && self.has_full() && self.board.flight() > 0;
@@ -100,7 +100,7 @@ impl SendHalf {
         true
     }
 
-    /// [`choose`](Self::choose) would find nothing, and for want of data; it is noted as there.
+    /// Returns whether [`choose`](Self::choose) would find no data to send, and if so records that in the same way.
     #[inline(always)]
     pub(crate) fn has_nothing(&mut self) -> bool {
         if !self.is_untroubled() || self.has_unsent() {
@@ -110,13 +110,13 @@ impl SendHalf {
         true
     }
 
-    /// What the congestion window leaves.
+    /// Returns the unused part of the congestion window in bytes.
     #[inline(always)]
     pub(super) fn room(&self) -> i64 {
         self.recovery.room(self.controller.window(), self.mss, &self.board)
     }
 
-    /// RFC 6675 §4, NextSeg rules 3 and 4.
+    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data that is not known to be lost.
     fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
         if room <= 0 {
             return None;
@@ -142,7 +142,7 @@ impl SendHalf {
         })
     }
 
-    /// RFC 8985 §7.3: new data if there is some and the peer takes it, else the last segment again.
+    /// RFC 8985 §7.3: chooses new data if there is some and the peer's window allows it, otherwise the last segment.
     fn choose_probe(&mut self) -> Option<Choice> {
         let room = self.mss as i64;
         if let Some(new) = self.choose_new(room) {
@@ -150,7 +150,7 @@ impl SendHalf {
         }
         let range = self.board.last_unsacked(self.mss);
         if range.is_none() {
-            // It is on its way again already.
+            // The last segment has already been retransmitted.
             self.forget_probe();
         }
         range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
@@ -186,7 +186,7 @@ impl SendHalf {
             return None;
         }
         let last = length == data;
-        // RFC 9293 §3.8.6.2.1: full segments, all there is (Nagle permitting), or half the peer's window.
+        // RFC 9293 §3.8.6.2.1: send full segments, all the data (if Nagle permits), or half the peer's window.
         let worthwhile = length == self.mss
             || (last && (idle || self.finished || !self.waits_as_small()))
             || (length > 0 && length >= self.largest_window / 2);
@@ -203,8 +203,8 @@ impl SendHalf {
         })
     }
 
-    /// RFC 9293 §3.7.4: a small segment waits for those on their way, in
-    /// Minshall's variant only for another small one.
+    /// RFC 9293 §3.7.4: returns whether a small segment must wait for segments in flight; in Minshall's variant, only
+    /// for another small one.
     fn waits_as_small(&self) -> bool {
         match self.nagle {
             Nagle::No => false,
@@ -213,11 +213,11 @@ impl SendHalf {
         }
     }
 
-    /// The chosen segment is on its way.
+    /// Records that the chosen segment was sent.
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
-        // In a window of segments each counts whole.
+        // If the window counts segments, each counts as a full one.
         let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);
@@ -254,14 +254,14 @@ impl SendHalf {
             self.recovery.on_repaired(stamp, counted);
             self.record_repair(choice.range.start, now);
         }
-        // Karn: what is retransmitted is not timed.
+        // Karn's algorithm: a retransmission is not timed.
         self.timed = None;
         if choice.rescue {
             self.recovery.on_rescued();
         }
     }
 
-    /// What was chosen has to wait until then, for the sake of its pace.
+    /// Returns the time until which pacing delays the chosen segment, if it does.
     #[inline]
     pub(crate) fn held_until(&mut self, now: Instant, choice: &Choice) -> Option<Instant> {
         let at = self.pacer.as_ref()?.ready_at();
@@ -269,24 +269,24 @@ impl SendHalf {
             return None;
         }
         self.limit = Limit::Pacing;
-        // RFC 9002 §7.8: who is held back by the pace still uses the window.
+        // RFC 9002 §7.8: a sender that is limited by pacing still counts as using its window.
         self.limited_until = self.board.next();
         Some(at)
     }
 
-    /// Nothing is on its way, nothing waits, and [`choose`](Self::choose) has said so.
+    /// Returns whether nothing is in flight or waiting, and [`choose`](Self::choose) has found so.
     #[inline]
     pub(crate) fn is_at_rest(&self) -> bool {
         self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big
     }
 
-    /// Data waits, nothing is on its way, and the peer's window is what forbids it.
+    /// Returns whether data waits, nothing is in flight, and the peer's window is what prevents sending.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver
     }
 
-    /// RFC 9293 §3.8.6.1: what a probe of the closed window carries: a byte
-    /// beyond it, or whatever little it takes.
+    /// RFC 9293 §3.8.6.1: returns the range that a window probe carries: the data that the window still takes, or one
+    /// byte beyond a closed window.
     pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
         let next = self.board.next();
         let data = self.buffer.end().saturating_sub(next);

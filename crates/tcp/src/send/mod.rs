@@ -1,9 +1,8 @@
-//! Everything from the application's bytes to acknowledged bytes.
+//! The sending half: from the application's bytes to acknowledged bytes.
 //!
-//! Owns the send buffer, the scoreboard, the congestion and the peer's window.
-//! [`ack`] takes acknowledgements in, [`choose`] says what is next; neither
-//! builds segments. Positions count from 0 at the first byte after the SYN and
-//! never wrap; the FIN takes the position after the last byte.
+//! Owns the send buffer, the scoreboard, the congestion window and the peer's window. [`ack`] processes
+//! acknowledgements; [`choose`] decides what is next; neither builds segments. Positions count from 0 at the first byte
+//! after the SYN and never wrap. The FIN has the position after the last byte.
 
 mod ack;
 mod buffer;
@@ -40,61 +39,61 @@ pub(crate) struct SendHalf {
     pub(crate) recovery: Recovery,
     pub(crate) controller: Algorithm,
     pub(crate) rtt: RttEstimator,
-    /// The application will write no more.
+    /// The application will write no more data.
     pub(crate) finished: bool,
-    /// The FIN takes no data along.
+    /// The FIN is sent in a segment without data.
     fin_alone: bool,
-    /// Largest payload of a segment.
+    /// The largest payload of a segment in bytes.
     mss: u64,
-    /// Position up to which the peer's window reaches.
+    /// The right edge of the peer's window.
     edge: u64,
-    /// Farthest it ever reached: a peer may take window back, though it should not.
+    /// The rightmost edge so far. A peer may shrink its window, although it should not.
     farthest_edge: u64,
-    /// Largest window the peer has offered.
+    /// The largest window that the peer has offered.
     largest_window: u64,
     nagle: Nagle,
     /// The end of the last small segment sent.
     small_until: u64,
     sampling: RttSampling,
-    /// The segment being timed, when one is at a time: its end and when it was sent.
+    /// The segment being timed, if only one at a time is: its end, and the time it was sent.
     timed: Option<(u64, Instant)>,
     /// Positions before this were sent while the congestion window was full.
     limited_until: u64,
-    /// A probe of the closed window carried the byte before this position.
+    /// A window probe has carried the byte before this position.
     probed_until: u64,
-    /// ECE counts once the acknowledgement passes this (RFC 3168 §6.1.2).
+    /// ECE is ignored until the acknowledgement passes this position (RFC 3168 §6.1.2).
     ecn_point: Option<u64>,
-    /// A mark has reduced the window; losses before this position are of the same window.
+    /// A mark has reduced the window. Losses before this position belong to the same window.
     cwr_until: u64,
-    /// New data carries CWR.
+    /// The next segment of new data must carry CWR.
     pub(crate) cwr_due: bool,
     last_sent: Option<Instant>,
-    /// Segments that the path no longer takes are retransmitted in pieces.
+    /// Segments that have become larger than the path MTU are being retransmitted in pieces.
     too_big: bool,
-    /// Reductions are undone when they turn out needless.
+    /// Reductions that turn out to be spurious are undone.
     undoes: bool,
-    /// The send buffer follows the window.
+    /// The size of the send buffer follows the congestion window.
     grows_buffer: bool,
-    /// What the buffer takes beyond the window, where that is limited.
+    /// The number of bytes that the buffer takes beyond the congestion window, if that is limited.
     unsent: Option<u64>,
-    /// Losses are found by time.
+    /// The state of loss detection by time, if enabled.
     by_time: Option<Box<ByTime>>,
-    /// Watches slow start.
+    /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartEnd>,
-    /// The window is one of segments: whether it is used, and what was before the last reduction.
+    /// How much of the window is used, and the state before the last reduction, if the window counts segments.
     usage: Option<Box<Usage>>,
-    /// After a loss the threshold is a share of the window, not of what was in flight.
+    /// After a loss, the threshold is computed from the window and not from the bytes in flight.
     threshold_of_window: bool,
-    /// The last segment of a burst is pushed.
+    /// The state of bursts, if the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
-    /// What of [`Scoreboard::arrived`] a controller has been told that wants reports.
+    /// The value of [`Scoreboard::arrived`] in the last report to a controller that wants reports.
     reported: Option<u64>,
-    /// Spreads segments.
+    /// Paces segments, if enabled.
     pacer: Option<Pacer>,
     max_burst: Option<u32>,
-    /// Segments that may still go in answer to this event.
+    /// The number of segments that may still be sent in response to the current event.
     burst_left: u32,
-    /// Why `choose` found nothing.
+    /// The reason why `choose` found nothing.
     pub(crate) limit: Limit,
 }
 
@@ -144,8 +143,8 @@ impl SendHalf {
         half
     }
 
-    /// The handshake has settled the segment size and SACK. `syn_lost`: the
-    /// SYN or its answer was lost, as far as the rules of the initial window care. `seed`: a controller's chances.
+    /// The handshake has determined the segment size and whether SACK is used. `syn_lost` says whether enough SYNs or
+    /// SYN-ACKs were lost to reduce the initial window. `seed` seeds the controller's random choices.
     pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool, seed: u64) {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
@@ -160,7 +159,7 @@ impl SendHalf {
         };
         self.recovery = Recovery::new(kind, config);
         self.by_time = self.recovery.by_time().then(|| Box::new(ByTime::new(config.tlp)));
-        // Linux's is a part of its CUBIC.
+        // The Linux variant is part of Linux's CUBIC.
         let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
         self.hystart = exit.map(SlowStartEnd::new);
         let by_segment = config.cwnd_unit == CwndUnit::Segments;
@@ -174,7 +173,7 @@ impl SendHalf {
         }
     }
 
-    /// Has `controller` decide from here on, at its own pace if it gives one.
+    /// Makes `controller` control this connection from now on, at its own pacing rate if it provides one.
     pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
         let paced = config.pacing || controller.pacing_rate().is_some();
         self.pacer = paced.then(Pacer::default);
@@ -185,14 +184,14 @@ impl SendHalf {
         self.controller = controller;
     }
 
-    /// Takes no more than the congestion window lets go, and `bytes` beyond it (Linux: `TCP_NOTSENT_LOWAT`).
+    /// Limits unsent data to `bytes` beyond what the congestion window allows (Linux: `TCP_NOTSENT_LOWAT`).
     pub(crate) fn limit_unsent(&mut self, bytes: u64) {
         self.unsent = Some(bytes.max(1));
         self.grow_buffer();
     }
 
-    /// As Linux sizes the buffer: twice the window, no less than twice the usual first one. What may be unsent is counted from
-    /// the window, too.
+    /// Sizes the buffer as Linux does: twice the window, at least twice the usual initial window. Also adapts the limit
+    /// on unsent data to the window.
     #[inline]
     fn grow_buffer(&mut self) {
         if let Some(beyond) = self.unsent {
@@ -207,18 +206,18 @@ impl SendHalf {
         self.mss
     }
 
-    /// The peer's window, from the cumulative acknowledgement on.
+    /// Returns the peer's window, counted from the cumulative acknowledgement.
     pub(crate) fn peer_window(&self) -> u64 {
         self.edge.saturating_sub(self.board.una())
     }
 
-    /// The highest acknowledgement that makes sense.
+    /// Returns the highest position that the peer can validly acknowledge.
     #[inline]
     pub(crate) fn highest_sent(&self) -> u64 {
         self.board.next().max(self.probed_until)
     }
 
-    /// The peer's window is `window` bytes from `position` on.
+    /// Sets the peer's window to `window` bytes from `position` on.
     #[inline]
     pub(crate) fn set_window(&mut self, position: u64, window: u64) {
         self.edge = position + window;
@@ -226,35 +225,35 @@ impl SendHalf {
         self.largest_window = self.largest_window.max(window);
     }
 
-    /// Positions of data and FIN not sent yet.
+    /// Returns the position after all data and the FIN, sent or not.
     #[inline]
     fn end(&self) -> u64 {
         self.buffer.end() + u64::from(self.finished)
     }
 
-    /// Something has never been sent.
+    /// Returns whether data or the FIN has never been sent.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         self.board.next() < self.end()
     }
 
-    /// Our FIN has been sent and acknowledged.
+    /// Returns whether our FIN has been sent and acknowledged.
     pub(crate) fn fin_acked(&self) -> bool {
         self.finished && self.board.una() > self.buffer.end()
     }
 
-    /// Every byte written has been acknowledged.
+    /// Returns whether every byte written has been acknowledged.
     pub(crate) fn all_data_acked(&self) -> bool {
         self.board.una() >= self.buffer.end()
     }
 
-    /// Payload and FIN of a range of positions.
+    /// Splits a range of positions into its payload and whether it includes the FIN.
     pub(crate) fn parts(&self, range: &Range<u64>) -> (Range<u64>, bool) {
         let end = self.buffer.end();
         (range.start.min(end)..range.end.min(end), self.finished && range.end > end)
     }
 
-    /// A new event begins: the burst limit starts afresh.
+    /// A new event begins: resets the burst limit.
     #[inline]
     pub(crate) fn begin_burst(&mut self) {
         if let Some(limit) = self.max_burst {
@@ -265,12 +264,12 @@ impl SendHalf {
         }
     }
 
-    /// RFC 5961 §5.2: the oldest acknowledgement that an honest peer may still send.
+    /// RFC 5961 §5.2: returns the oldest acknowledgement that an honest peer may still send.
     pub(crate) fn lowest_plausible(&self) -> i64 {
         self.board.una() as i64 - self.largest_window.max(1) as i64
     }
 
-    /// The path takes smaller packets now: what was larger goes again in pieces.
+    /// The path MTU has decreased: segments that are too large are retransmitted in pieces.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         if mss >= self.mss {
             return;
@@ -278,12 +277,12 @@ impl SendHalf {
         self.mss = mss;
         self.controller.set_mss(mss);
         self.board.set_segment(mss);
-        // RFC 1191 §6.5: no congestion, so the window stays as it is and no recovery begins.
+        // RFC 1191 §6.5: this is not congestion, so the window stays and no recovery begins.
         self.board.lose_larger_than(mss);
         self.too_big = self.board.flight() > 0;
     }
 
-    /// Before new data after a silence: the window may have grown stale.
+    /// Called before new data is sent after an idle period: the window may be too old to rely on.
     pub(crate) fn on_resume(&mut self, now: Instant) {
         if let Some(last) = self.last_sent
             && self.board.flight() == 0
@@ -292,17 +291,17 @@ impl SendHalf {
         }
     }
 
-    /// The connection is over: the buffer is of no more use.
+    /// Frees the send buffer: the connection has ended.
     pub(crate) fn discard(&mut self) {
         self.buffer.discard();
     }
 
-    /// Asserts what must hold at any time.
+    /// Asserts the invariants of the sending half.
     #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self) {
         self.board.check_invariants();
         assert!(self.board.next() <= self.end(), "sent more than was written");
-        // The peer's window is only ever exceeded by a probe and the FIN, and when the peer took it back.
+        // Only a probe and the FIN may exceed the peer's window, unless the peer has shrunk it.
         assert!(
             self.board.next() <= self.farthest_edge.max(self.probed_until) + 1,
             "beyond the peer's window"
@@ -310,5 +309,5 @@ impl SendHalf {
     }
 }
 
-/// Where an automatic send buffer begins (Linux: tcp_wmem's middle value).
+/// The initial size of an automatic send buffer in bytes (Linux: tcp_wmem's middle value).
 const FIRST_BUFFER: u64 = 16_384;

@@ -1,8 +1,7 @@
-//! Losses found by time, and probes of the tail: RACK-TLP on the scoreboard.
+//! Loss detection by time, and tail loss probes: RACK-TLP on the scoreboard.
 //!
-//! Owns what the algorithms of `congestion` need to know of this connection:
-//! the order in which repairs were sent, and when to look again. The timer is
-//! the connection's.
+//! Owns the state that the algorithms of `congestion` need for this connection: the order in which retransmissions were
+//! sent, and when to look for losses again. The timer belongs to the connection.
 //!
 //! Home of RFC 8985 §6.2 step 5, §6.3 and §7.3, as far as segments are concerned.
 
@@ -17,18 +16,18 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct ByTime {
     rack: Rack,
-    /// Tail loss probes are sent.
+    /// Tail loss probes are enabled.
     probes: bool,
     probe: LossProbe,
-    /// Where repairs begin and when they were sent, the oldest first.
+    /// The start and the time of each retransmission, oldest first.
     repairs: VecDeque<(u64, Instant)>,
-    /// When the next segment is lost, unless something arrives before.
+    /// The time when the next segment counts as lost, unless an acknowledgement arrives before.
     reorder_at: Option<Instant>,
-    /// The probe is to be sent.
+    /// A tail loss probe must be sent.
     pub(super) probe_due: bool,
 }
 
-/// RFC 8985 §7.2: how long a receiver may hold back a lone acknowledgement, as Linux takes it.
+/// RFC 8985 §7.2: how long a receiver may delay the acknowledgement of a single segment; the value of Linux.
 const LONGEST_ACK_DELAY: u64 = nanos(Duration::from_millis(200));
 
 impl ByTime {
@@ -43,42 +42,42 @@ impl ByTime {
         }
     }
 
-    /// An acknowledgement that only moves on needs no more than to be noted.
+    /// Returns whether an acknowledgement that only advances needs no processing except to be recorded.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.reorder_at.is_none() && !self.probe.is_pending()
     }
 }
 
-/// What the loss timer is for, and when it runs out.
+/// The purpose of the loss timer, and when it expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossTimer {
-    /// A segment is lost then.
+    /// A segment counts as lost at this time.
     Reorder(Instant),
-    /// A probe is sent after so many nanoseconds.
+    /// A probe is sent after this many nanoseconds.
     Probe(u64),
 }
 
 impl SendHalf {
-    /// The timer of RFC 8985 that should run, if any.
+    /// Returns the RFC 8985 timer that should run, if any.
     #[inline]
     pub(crate) fn loss_timer(&self) -> Option<LossTimer> {
         let by_time = self.by_time.as_ref()?;
         if let Some(at) = by_time.reorder_at {
             return Some(LossTimer::Reorder(at));
         }
-        // RFC 8985 §7.2: not while a loss is known or suspected, and one probe at a time.
+        // RFC 8985 §7.2: no probe while a loss is known or suspected, and only one probe at a time.
         let flight = self.board.flight();
         let quiet = self.recovery.phase() == Phase::Open && self.board.sacked() == 0;
         if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
             return None;
         }
-        // A lone segment's acknowledgement may be held back.
+        // The acknowledgement of a single segment may be delayed.
         let delay = if flight <= self.mss() { LONGEST_ACK_DELAY } else { 0 };
         Some(LossTimer::Probe(LossProbe::timeout_nanos(self.rtt.smoothed_nanos(), delay)))
     }
 
-    /// The loss timer has run out. True when a probe is to be sent.
+    /// The loss timer has expired. Returns true if a probe must be sent.
     pub(crate) fn on_loss_timer(&mut self, now: Instant, stats: &mut Stats) -> bool {
         let Some(by_time) = &mut self.by_time else { return false };
         if by_time.reorder_at.is_some() {
@@ -90,7 +89,7 @@ impl SendHalf {
             if self.recovery.phase() == Phase::Open && self.board.has_missing() {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
-                    // tcp_rack_reo_timeout: as if a segment had been delivered.
+                    // tcp_rack_reo_timeout: proceed as if a segment had been delivered.
                     self.recovery.on_delivered(
                         self.mss,
                         false,
@@ -111,7 +110,7 @@ impl SendHalf {
         true
     }
 
-    /// Step 5: what left long enough before something that arrived is lost.
+    /// Step 5: marks segments as lost that were sent long enough before a delivered one.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.by_time else { return };
         let sure = self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.board);
@@ -138,7 +137,7 @@ impl SendHalf {
         };
     }
 
-    /// What an acknowledgement told of arrivals. `repairing`: it came during a recovery.
+    /// Processes what an acknowledgement delivered. `repairing` says whether it arrived during a recovery.
     pub(super) fn on_delivery_by_time(
         &mut self,
         now: Instant,
@@ -164,12 +163,12 @@ impl SendHalf {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         } else if repaired && self.recovery.phase() == Phase::Open {
-            // RFC 8985 §7.4: the probe was the repair, and the loss counts like any other.
+            // RFC 8985 §7.4: the probe was the repair; the loss reduces the window like any other.
             self.reduce(now);
         }
     }
 
-    /// The same for one that only moved on while nothing was amiss.
+    /// Like `on_delivery_by_time`, for an acknowledgement that only advanced while no loss was known.
     #[inline]
     pub(super) fn on_progress_by_time(&mut self, now: Instant) {
         if let Some(by_time) = &mut self.by_time {
@@ -178,7 +177,7 @@ impl SendHalf {
         }
     }
 
-    /// The retransmission timer ran out.
+    /// The retransmission timer expired.
     pub(super) fn on_timeout_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.by_time else { return };
         by_time.reorder_at = None;
@@ -190,7 +189,7 @@ impl SendHalf {
         self.board.lose_overdue(|at| rack.is_overdue(now, at, window));
     }
 
-    /// A recovery begins: it answers for what a probe may have repaired.
+    /// A recovery begins. It covers the loss that a probe may have repaired, so the probe need not be tracked.
     pub(super) fn forget_probe(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.probe.forget();
@@ -198,14 +197,14 @@ impl SendHalf {
         }
     }
 
-    /// A repair of what begins at `start` has left.
+    /// Records a retransmission of the segment that starts at `start`.
     pub(super) fn record_repair(&mut self, start: u64, now: Instant) {
         if let Some(by_time) = &mut self.by_time {
             by_time.repairs.push_back((start, now));
         }
     }
 
-    /// The probe has left; `again`: it repeats data.
+    /// Records that the probe was sent. `again` says whether it was a retransmission.
     pub(super) fn record_probe(&mut self, again: bool) {
         let next = self.board.next();
         if let Some(by_time) = &mut self.by_time {

@@ -1,26 +1,26 @@
-//! Whether a window of segments is used, as Linux tells.
+//! Decides whether a window counted in segments is fully used, as Linux does.
 //!
-//! Owns what was seen of the window that runs: whether it was full, else how much was out at most. A window that was
-//! full grows with every acknowledgement until all that was out by then is acknowledged; in slow start it grows to
-//! twice what was out.
+//! Owns the observations of the current window: whether it was full, or else the most data outstanding. A window that
+//! was full grows with every acknowledgement until all data outstanding at that time is acknowledged. In slow start it
+//! grows to twice the data outstanding.
 //!
-//! Home of no RFC: tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which stand for RFC 2861 and RFC 7661.
+//! Home of no RFC: tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
 
-/// What was seen of the window.
+/// What was observed of the window.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
-    /// Bytes out at most, every segment counted whole.
+    /// The most bytes outstanding, with every segment counted as a full one.
     most: u64,
-    /// Until this position is acknowledged.
+    /// The observation is valid until this position is acknowledged.
     until: u64,
 }
 
 impl Usage {
-    /// With `load` bytes out, up to `next`, the window is full or not.
+    /// Records that `load` bytes are outstanding, up to position `next`, and whether the window is `full`.
     #[inline]
     pub(super) fn note(&mut self, full: bool, load: u64, una: u64, next: u64) {
         if una >= self.until || full || (!self.full && load > self.most) {
@@ -28,7 +28,7 @@ impl Usage {
         }
     }
 
-    /// The window may grow: it was used.
+    /// Returns whether the window was used enough to be allowed to grow.
     #[inline]
     pub(super) fn allows_growth(&self, window: u64, ssthresh: u64) -> bool {
         self.full || (window < ssthresh && window < 2 * self.most)
@@ -36,7 +36,7 @@ impl Usage {
 }
 
 impl SendHalf {
-    /// All has left that may: the window is full, or it is not.
+    /// Called when nothing more may be sent: records whether the window is full.
     #[inline]
     pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {
@@ -58,7 +58,7 @@ mod tests {
         assert!(usage.allows_growth(10, 5), "all that was out then is not acknowledged");
         usage.note(false, 3, 10, 13);
         assert!(!usage.allows_growth(10, 5));
-        // In slow start up to twice what was out.
+        // In slow start, up to twice the data outstanding.
         assert!(usage.allows_growth(5, 100) && !usage.allows_growth(6, 100));
         usage.note(false, 4, 11, 14);
         assert!(usage.allows_growth(7, 100), "more was out since");

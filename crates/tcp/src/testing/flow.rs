@@ -1,5 +1,5 @@
-//! One long transfer over one link, as plain and as fast as can be: for
-//! figures of speed, and to hold the engine to those of other simulators.
+//! One long transfer over one link, as simple and as fast as possible, for throughput measurements and comparisons with
+//! other simulators.
 
 use crate::{Config, ConnectionId, Endpoint, Event, Stats};
 use anabranch_base::time::{Duration, nanos};
@@ -7,27 +7,27 @@ use anabranch_base::{BitRate, Engine, Instant, Ratio, Rng, SendBatch};
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// A link with the same rate and delay both ways.
+/// A link with the same rate and delay in both directions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Link {
-    /// Bits per second.
+    /// The rate in bits per second.
     pub rate: BitRate,
-    /// One way.
+    /// The one-way delay.
     pub delay: Duration,
-    /// Bytes that may wait in front of it.
+    /// The capacity of the link's queue in bytes.
     pub queue: u64,
-    /// Random loss from the sender to the receiver, behind the queue.
+    /// Random loss after the queue, from the sender to the receiver.
     pub loss: Ratio,
 }
 
-/// What came of a transfer.
+/// The result of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// When it ended.
+    /// The time when it ended.
     pub end: Instant,
-    /// Bytes that the receiving application has read.
+    /// The number of bytes that the receiving application has read.
     pub bytes: u64,
-    /// Packets given to the link, both ways.
+    /// The number of packets passed to the link, in both directions.
     pub packets: u64,
     /// The sender's counters.
     pub sender: Stats,
@@ -38,10 +38,10 @@ struct Direction {
     free_at: Instant,
 }
 
-/// Moves `bytes` from one host to another, or as many as go until `until`.
+/// Transfers `bytes` from one host to another, or as many as possible until `until`.
 ///
 /// # Panics
-/// When the connection cannot be opened.
+/// Panics if the connection cannot be opened.
 #[must_use]
 pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) -> Flow {
     let ips: [IpAddr; 2] = [super::LEFT, super::RIGHT];

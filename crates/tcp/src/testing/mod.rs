@@ -1,11 +1,9 @@
-//! Two endpoints over an in-memory network, and the ladder of what they said
-//! (feature `testing`).
+//! Two endpoints connected by an in-memory network, and a ladder diagram of their packets (feature `testing`).
 //!
-//! [`Pair`] is what every scenario of this crate is written against: it delays,
-//! loses, repeats, reorders and damages packets as a script or a seed says,
-//! moves bytes for the application, and draws what happens. [`storm`] runs it
-//! by seed; [`flow`] is one long transfer without any of that; [`sent`] and [`packets`] are for tests that
-//! move packets themselves.
+//! All scenarios of this crate use [`Pair`]. It delays, loses, duplicates, reorders and corrupts packets as a script or
+//! a seed says. It also moves bytes for the application and draws the packets. [`storm`] runs it with random trouble
+//! from a seed; [`flow`] is one long transfer without trouble. [`sent`] and [`packets`] are for tests that move packets
+//! themselves.
 
 mod flow;
 mod pair;

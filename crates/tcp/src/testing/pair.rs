@@ -17,22 +17,22 @@ pub enum Fate {
     Arrive,
     /// It is lost.
     Lose,
-    /// It arrives so much later.
+    /// It arrives, delayed by this additional time.
     Late(Duration),
-    /// It arrives, and again so much later.
+    /// It arrives twice, the second time later by this time.
     Twice(Duration),
     /// It arrives with this bit flipped.
     Damage(usize),
-    /// It arrives marked (RFC 3168).
+    /// It arrives with a CE mark (RFC 3168).
     Mark,
-    /// It is too big for the path.
+    /// It is too large for the path, whose MTU is this many bytes.
     TooBig(u32),
 }
 
 /// Decides the fate of the n-th packet (from 1) of a side.
 pub type Judge = Box<dyn FnMut(Instant, Side, u64, &[u8]) -> Fate>;
 
-/// Looks at both endpoints.
+/// Inspects both endpoints.
 pub type Check = Box<dyn FnMut(&[Endpoint; 2])>;
 
 struct Flight {
@@ -49,19 +49,19 @@ struct Flight {
 pub struct Pair {
     /// Left and right.
     pub hosts: [Endpoint; 2],
-    /// The time.
+    /// The current time.
     pub now: Instant,
-    /// One way.
+    /// The one-way delay.
     pub delay: Duration,
     /// The connection under test, once known.
     pub ids: [Option<ConnectionId>; 2],
-    /// All that was read.
+    /// The bytes that each side has read.
     pub received: [Vec<u8>; 2],
     /// Whether data is read as soon as it can be.
     pub reads: [bool; 2],
-    /// All events.
+    /// All events so far.
     pub events: Vec<(Instant, Side, Event)>,
-    /// Called after every event of the network, for invariants.
+    /// Called after every network event, to check invariants.
     pub check: Option<Check>,
     judge: Judge,
     flights: BTreeMap<(Instant, u64), Flight>,
@@ -87,13 +87,13 @@ pub const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 pub const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 impl Pair {
-    /// Both sides with the same settings, 50 ms apart.
+    /// Creates two endpoints with the same settings, 50 ms apart.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self::with(config.clone(), config.clone(), 1)
     }
 
-    /// Each side with its own settings.
+    /// Creates two endpoints with separate settings.
     #[must_use]
     pub fn with(left: Config, right: Config, seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -128,34 +128,34 @@ impl Pair {
         }
     }
 
-    /// Draws no ladder.
+    /// Turns off the ladder diagram.
     #[must_use]
     pub fn silent(mut self) -> Self {
         self.drawing = false;
         self
     }
 
-    /// How many packets a batch may carry.
+    /// Sets the number of packets that a batch may hold.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);
         self
     }
 
-    /// Decides the fate of packets from now on.
+    /// Sets the function that decides the fate of packets.
     pub fn judge(&mut self, judge: impl FnMut(Instant, Side, u64, &[u8]) -> Fate + 'static) {
         self.judge = Box::new(judge);
     }
 
-    /// Loses these packets (from 1) of a side.
+    /// Loses the packets with these numbers (from 1) of a side.
     pub fn lose(&mut self, side: Side, which: &'static [u64]) {
         self.judge(
             move |_, from, n, _| if from == side && which.contains(&n) { Fate::Lose } else { Fate::Arrive },
         );
     }
 
-    /// Loses the first transmission of data segments, counted from 1 by full
-    /// segments of `size` bytes from the start of the stream.
+    /// Loses the first transmission of these data segments. They are counted from 1, in full segments of `size` bytes
+    /// from the start of the stream.
     pub fn lose_data(&mut self, side: Side, which: &'static [u64], size: u64) {
         let mut lost = Vec::new();
         let mut first = Some(Seq(self.first_numbers()[side as usize])).filter(|first| first.0 != 0);
@@ -177,7 +177,7 @@ impl Pair {
         });
     }
 
-    /// Has the left side connect.
+    /// Makes the left side connect.
     pub fn connect(&mut self) {
         let target = SocketAddr::new(RIGHT, 80);
         let id = self.hosts[0].connect(self.now, None, target);
@@ -186,39 +186,39 @@ impl Pair {
         self.pump();
     }
 
-    /// Connects and waits until both sides know.
+    /// Connects, and runs until both sides know that the connection is open.
     pub fn open(&mut self) {
         self.connect();
         while self.ids[1].is_none() && self.step() {}
         self.settle();
     }
 
-    /// Runs until nothing is in flight (timers may still be set).
+    /// Runs until no packet is in flight. Timers may still be set.
     pub fn settle(&mut self) {
         while !self.flights.is_empty() && self.step() {}
     }
 
-    /// The application of a side writes; what does not fit is given later.
+    /// Writes for the application of a side. Data that does not fit is written later.
     pub fn write(&mut self, side: Side, data: &[u8]) {
         self.pending[side as usize].extend(data);
         self.feed(side as usize);
         self.pump();
     }
 
-    /// As [`write`](Self::write), without sending yet.
+    /// Like [`write`](Self::write), but sends nothing yet.
     pub fn queue(&mut self, side: Side, data: &[u8]) {
         self.pending[side as usize].extend(data);
         self.feed(side as usize);
     }
 
-    /// The application of a side finishes after what it has written.
+    /// Finishes the sending direction of a side after all its data.
     pub fn finish(&mut self, side: Side) {
         self.finishing[side as usize] = true;
         self.feed(side as usize);
         self.pump();
     }
 
-    /// The application of a side aborts.
+    /// Aborts the connection of a side.
     pub fn abort(&mut self, side: Side) {
         if let Some(id) = self.ids[side as usize] {
             self.hosts[side as usize].abort(self.now, id);
@@ -226,52 +226,52 @@ impl Pair {
         self.pump();
     }
 
-    /// The application of a side reads all there is.
+    /// Reads all available data of a side.
     pub fn read(&mut self, side: Side) {
         self.drain(side as usize);
         self.pump();
     }
 
-    /// Everything written was taken by the endpoint.
+    /// Returns whether the endpoint has accepted everything written.
     #[must_use]
     pub fn is_fed(&self, side: Side) -> bool {
         self.pending[side as usize].is_empty()
     }
 
-    /// A side's endpoint.
+    /// Returns the endpoint of a side.
     pub fn host(&mut self, side: Side) -> &mut Endpoint {
         &mut self.hosts[side as usize]
     }
 
-    /// The connection of a side.
+    /// Returns the connection of a side.
     ///
     /// # Panics
-    /// When there is none yet.
+    /// Panics if there is none yet.
     #[must_use]
     pub fn id(&self, side: Side) -> ConnectionId {
         self.ids[side as usize].expect("connected")
     }
 
-    /// Counters of a side's connection.
+    /// Returns the counters of a side's connection.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     #[must_use]
     pub fn stats(&self, side: Side) -> crate::Stats {
         self.hosts[side as usize].stats(self.id(side)).expect("statistics")
     }
 
-    /// How a side's connection stands.
+    /// Returns the current state of a side's connection.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     #[must_use]
     pub fn info(&self, side: Side) -> crate::Info {
         self.hosts[side as usize].info(self.id(side)).expect("a connection")
     }
 
-    /// Delivers a forged segment to `to` now, as if the other side had sent
-    /// it; numbers count as in the ladder (SYN 0, first byte 1).
+    /// Delivers a forged segment to `to` now, as if the other side had sent it. Sequence numbers count as in the ladder
+    /// (SYN 0, first byte 1).
     pub fn forge(&mut self, to: Side, flags: Flags, seq: i64, ack: i64, payload: &[u8]) {
         let from = to.other();
         let numbers = self.ladder.numbers();
@@ -312,7 +312,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Number on the wire of the first byte of each side; 0 while unknown.
+    /// Returns the sequence number on the wire of each side's first byte; 0 while unknown.
     #[must_use]
     pub fn first_numbers(&self) -> [u32; 2] {
         [Side::Left, Side::Right].map(|side| self.ladder.numbers().first(side).unwrap_or(0))
@@ -322,7 +322,7 @@ impl Pair {
         self.ids[0].and_then(|id| self.hosts[0].info(id)).map_or(50_000, |info| info.local.port())
     }
 
-    /// Delivers an ICMP report about the newest data of `to`.
+    /// Delivers an ICMP report about a packet that `to` sent, of which `quoted` is the quoted part.
     pub fn icmp(&mut self, to: Side, kind: IcmpKind, quoted: &[u8]) {
         let (source, target) = if to == Side::Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
         self.hosts[to as usize].handle_icmp(self.now, &Icmp { kind, source, target }, quoted);
@@ -342,7 +342,7 @@ impl Pair {
         self.run_until(self.now + span);
     }
 
-    /// Runs until nothing is in flight and no timer is set, or `limit` has come.
+    /// Runs until nothing is in flight and no timer is set, or until `limit`.
     pub fn run_to_end(&mut self, limit: Instant) {
         while self.next_instant().is_some_and(|at| at <= limit) {
             self.step();
@@ -355,10 +355,10 @@ impl Pair {
         timers.chain(flight).min()
     }
 
-    /// The next thing happens; false when nothing ever will.
+    /// Processes the next event. Returns false if there is none.
     ///
     /// # Panics
-    /// When an endpoint breaks the promises of [`Engine`].
+    /// Panics if an endpoint violates the contract of [`Engine`].
     pub fn step(&mut self) -> bool {
         let Some(at) = self.next_instant() else { return false };
         assert!(at >= self.now, "time runs backwards: a deadline at {at}, now {}", self.now);
@@ -395,10 +395,10 @@ impl Pair {
         host.handle_packet(self.now, packet);
     }
 
-    /// Takes out whatever the endpoints have to say.
+    /// Processes all events and packets that the endpoints have ready.
     ///
     /// # Panics
-    /// When an endpoint breaks the promises of [`Engine`].
+    /// Panics if an endpoint violates the contract of [`Engine`].
     pub fn pump(&mut self) {
         loop {
             let mut busy = false;
@@ -542,7 +542,7 @@ impl Pair {
         }
     }
 
-    /// What was drawn since the last call.
+    /// Returns what was drawn since the last call.
     pub fn ladder(&mut self) -> String {
         self.ladder.take()
     }

@@ -1,7 +1,7 @@
-//! A transfer through a network that does everything wrong, by seed.
+//! A transfer through a network with random trouble of every type, controlled by a seed.
 //!
-//! Swarm style: each seed switches whole kinds of trouble off and exaggerates
-//! the rest, and draws the settings of both sides too.
+//! Swarm testing: each seed disables some types of trouble, exaggerates the others, and also chooses the settings of
+//! both sides.
 
 use super::pair::{Fate, Pair, Side};
 use crate::{Config, Event, PROFILES};
@@ -11,20 +11,20 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What one storm came to.
+/// The result of one storm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Storm {
-    /// When the last thing happened.
+    /// The time of the last event.
     pub end: Instant,
     /// Packets sent by both sides.
     pub packets: u64,
-    /// Bytes delivered, both directions.
+    /// Bytes delivered, in both directions.
     pub bytes: u64,
-    /// Timeouts of both sides.
+    /// Timeouts on both sides.
     pub timeouts: u64,
-    /// Fast recoveries of both sides.
+    /// Fast recoveries on both sides.
     pub fast: u64,
-    /// Recoveries that turned out needless.
+    /// Recoveries that turned out to be spurious.
     pub spurious: u64,
 }
 
@@ -35,9 +35,9 @@ struct Weather {
     late: Ratio,
     damage: Ratio,
     mark: Ratio,
-    /// From, for how long: nothing passes.
+    /// Outages: start and length. No packet passes.
     outages: Vec<(Instant, Duration)>,
-    /// From then on the path takes packets of at most this size.
+    /// From this time on, the path has this MTU.
     shrinks: Option<(Instant, u32)>,
 }
 
@@ -96,7 +96,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("max_burst", &["off", "1", "4"]);
     flip("rto_min", &["200ms", "1s"]);
     flip("idle_restart", &["yes", "no", "decay"]);
-    // A storm is no reason to give up: what is tested is that all arrives.
+    // The sides must not give up: the test is that everything arrives.
     for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
     {
         let set = config.set(key, value);
@@ -105,17 +105,16 @@ fn settings(rng: &mut Rng) -> Config {
     config
 }
 
-/// The byte at a place of a side's stream.
+/// Returns the byte at index `place` of a side's stream.
 fn byte_at(side: usize, place: usize) -> u8 {
     (place.wrapping_mul(31) ^ (place >> 8) ^ side.wrapping_mul(97)) as u8
 }
 
-/// Runs the storm of `seed`: both sides send what the seed says, through the
-/// weather that it says, and close; every byte must arrive once and intact,
-/// and everything must end.
+/// Runs the storm of `seed`: both sides send a random amount through random trouble, and close. Every byte must arrive
+/// once and intact, and both connections must end.
 ///
 /// # Panics
-/// When an invariant does not hold.
+/// Panics if an invariant is violated.
 #[must_use]
 pub fn storm(seed: u64) -> Storm {
     let mut rng = Rng::new(seed).fork("storm");
@@ -170,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // The end: what a slow reader left is read now.
+            // At the end, read what a slow reader has left.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);
@@ -208,8 +207,8 @@ pub fn storm(seed: u64) -> Storm {
     }
 }
 
-/// What one side's trace says it sent, and the other's that arrived: each byte
-/// is new once and received once, in packets that exist and hold it.
+/// Compares the trace of the sender with that of the receiver. Each byte is sent as new once and received once, in
+/// packets that exist and contain it.
 fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
     let (mut new_until, mut probed_until) = (0, 0);
     let mut sent: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
@@ -218,7 +217,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
         sent.entry(*packet).or_default().push(units.clone());
         match cause {
-            // A probe may have carried what comes next already.
+            // A probe may already have carried the next data.
             SendCause::New => {
                 let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
                 assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");
@@ -250,7 +249,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
     assert_eq!((ends(&TraceEvent::Established), ends(&TraceEvent::Closed)), (1, 1));
 }
 
-/// The events without those about room and data.
+/// Returns the events except those about readable or writable data.
 fn ends(pair: &Pair) -> Vec<&(Instant, Side, Event)> {
     let dull = |event: &Event| matches!(event, Event::Readable { .. } | Event::Writable { .. });
     pair.events.iter().filter(|(_, _, event)| !dull(event)).collect()
@@ -270,7 +269,7 @@ fn size(rng: &mut Rng) -> usize {
 }
 
 fn judge(weather: &Weather, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
-    // In the end the sun comes out, or some storms would never be over.
+    // After some time the trouble ends; otherwise some storms would never finish.
     if now >= until_calm {
         return Fate::Arrive;
     }

@@ -1,11 +1,11 @@
-//! The two ECN bits, where they lie in either header.
+//! The two ECN bits and their position in both IP headers.
 //!
-//! Home of RFC 3168 §5 and §23.1 (the octet beside the DSCP).
+//! Home of RFC 3168 §5 and §23.1 (the octet shared with the DSCP).
 
 use super::{v4, v6};
 use anabranch_base::Ecn;
 
-/// The ECN bits of the packet that begins `bytes`; not-ECT when it is no IP packet.
+/// Returns the ECN bits of the packet at the start of `bytes`; not-ECT if it is not an IP packet.
 #[must_use]
 #[inline]
 pub fn read(bytes: &[u8]) -> Ecn {
@@ -16,8 +16,8 @@ pub fn read(bytes: &[u8]) -> Ecn {
     }
 }
 
-/// Sets the ECN bits of the packet that begins `bytes` and mends the IPv4
-/// header checksum; does nothing to what is no IP packet.
+/// Sets the ECN bits of the packet at the start of `bytes` and updates the IPv4 header checksum. Does nothing if it is
+/// not an IP packet.
 pub fn write(bytes: &mut [u8], ecn: Ecn) {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) if bytes.len() >= v4::HEADER_LEN => {

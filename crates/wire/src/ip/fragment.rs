@@ -1,4 +1,4 @@
-//! Cutting an IP packet into pieces that a link takes.
+//! Fragments an IP packet to fit the MTU of a link.
 //!
 //! ```text
 //!  0               1               2               3
@@ -6,17 +6,16 @@
 //! |                        identification                         |
 //! ```
 //!
-//! Home of RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and of
-//! RFC 8200 §4.5 (the fragment header above). Putting pieces together again is
-//! a matter of the receiving host.
+//! Home of RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and of RFC 8200 §4.5 (the fragment header above).
+//! Reassembly is left to the receiving host.
 
 use super::{Fragment, protocol, v4, v6};
 
-/// Bytes of the IPv6 fragment header.
+/// The length of the IPv6 fragment header in bytes.
 pub const V6_LEN: usize = 8;
 
-/// Reads an IPv6 fragment header: what the whole packet carries, and which
-/// piece this is (`None` of a packet in one piece, RFC 6946).
+/// Reads an IPv6 fragment header: returns the protocol of the whole packet, and which fragment this is (`None` for a
+/// packet in one piece, RFC 6946).
 #[must_use]
 pub fn read_v6(header: &[u8; V6_LEN]) -> (u8, Option<Fragment>) {
     let [next, _, high, low, id @ ..] = *header;
@@ -29,27 +28,26 @@ pub fn read_v6(header: &[u8; V6_LEN]) -> (u8, Option<Fragment>) {
     (next, (fragment.more || fragment.offset != 0).then_some(fragment))
 }
 
-/// The pieces of a packet, one after the other.
+/// The fragments of a packet, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a> {
     header: &'a [u8],
-    /// What is left to be sent.
+    /// The part of the payload that is not yet in a fragment.
     rest: &'a [u8],
-    /// Bytes of the original payload in front of `rest`.
+    /// The number of payload bytes in front of `rest`.
     offset: usize,
-    /// Of the payload in a piece, a multiple of eight.
+    /// The largest payload of a fragment, a multiple of eight.
     most: usize,
-    /// The packet was a piece itself, and not the last.
+    /// Whether the packet was itself a fragment and not the last.
     more: bool,
     identification: u32,
 }
 
 impl<'a> Pieces<'a> {
-    /// Prepares to cut `packet` into pieces of at most `mtu` bytes. A piece of
-    /// an IPv4 packet may be cut again; `identification` is for IPv6, where only
-    /// the sender cuts. `None` when it must not be cut (Don't Fragment, an IPv6
-    /// packet that is a piece already), cannot (no room for eight bytes), or is
-    /// no packet without options: nothing here sends any with.
+    /// Prepares to fragment `packet` for this `mtu`. A fragment of an IPv4 packet may be fragmented again;
+    /// `identification` is for IPv6, where only the sender fragments. Returns `None` if fragmentation is forbidden
+    /// (Don't Fragment, or an IPv6 packet that is already a fragment) or impossible (no room for eight bytes). Packets
+    /// with IP options also give `None`; nothing here sends any.
     #[must_use]
     pub fn of(packet: &'a [u8], mtu: usize, identification: u32) -> Option<Self> {
         if packet.first()? >> 4 == 4 {
@@ -87,8 +85,7 @@ impl<'a> Pieces<'a> {
         (most > 0).then_some(Self { most, ..self })
     }
 
-    /// Appends the next piece, a whole IP packet, to `out`; false when there is
-    /// none left.
+    /// Appends the next fragment, a whole IP packet, to `out`. Returns false if there are no more.
     pub fn append_next(&mut self, out: &mut Vec<u8>) -> bool {
         if self.rest.is_empty() {
             return false;
@@ -153,7 +150,7 @@ mod tests {
         }
     }
 
-    /// RFC 791 §3.2, RFC 8200 §4.5: offsets in eights, lengths, flags, checksums.
+    /// RFC 791 §3.2, RFC 8200 §4.5: offsets in units of 8 bytes, lengths, flags, checksums.
     #[test]
     fn the_pieces_are_the_packet() {
         for (packet, id, header) in [(old(1480, false), 7, 20), (new(1460), 0x1234_5678, 40)] {
@@ -196,7 +193,7 @@ mod tests {
         }
     }
 
-    /// RFC 6946: a fragment header on a packet in one piece says nothing.
+    /// RFC 6946: a fragment header on an unfragmented packet has no effect.
     #[test]
     fn an_atomic_fragment_is_a_packet() {
         let mut packet = new(8);

@@ -1,9 +1,8 @@
-//! IP headers: version 4, version 6, and what both have in common.
+//! The IPv4 and IPv6 headers, and code common to both.
 //!
-//! Owns the view [`Packet`] that reads either version, and the few changes a
-//! router or a queue makes in place (hop limit, ECN). [`fragment`] cuts packets
-//! into pieces. IPv6 extension headers are not skipped, but for the fragment
-//! header: nothing here sends others.
+//! Owns the view [`Packet`] that reads either version, and the changes that a router or a queue makes in place (hop
+//! limit, ECN). [`fragment`] fragments packets. IPv6 extension headers other than the fragment header are not parsed;
+//! nothing here sends any.
 
 pub mod ecn;
 pub mod fragment;
@@ -21,7 +20,7 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
-    /// The fragment header of IPv6: no protocol, another header follows.
+    /// The fragment header of IPv6: not a protocol, another header follows.
     pub const FRAGMENT: u8 = 44;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
@@ -32,10 +31,10 @@ pub mod protocol {
 /// The hop limit (TTL) that packets start with.
 pub const HOP_LIMIT: u8 = 64;
 
-/// Why bytes are not an IP packet.
+/// The reason why bytes are not an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IpError {
-    /// Fewer bytes than the header, or than its length field says.
+    /// The data is shorter than the header, or than its length field.
     #[error("truncated IP packet")]
     Truncated,
     /// The version field is neither 4 nor 6.
@@ -49,41 +48,41 @@ pub enum IpError {
     Checksum,
 }
 
-/// Where a piece of a packet belongs (RFC 791 §3.2, RFC 8200 §4.5).
+/// The position of a fragment in its packet (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragment {
-    /// What all pieces of one packet between two addresses share.
+    /// The number shared by all fragments of one packet between two addresses.
     pub identification: u32,
-    /// Bytes of the whole payload in front of this piece.
+    /// The offset of this fragment in the whole payload, in bytes.
     pub offset: usize,
-    /// Whether more pieces follow.
+    /// Whether more fragments follow.
     pub more: bool,
 }
 
 /// An IP packet of either version, read in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
-    /// Who sent it.
+    /// The source address.
     pub source: IpAddr,
-    /// Whom it is for.
+    /// The target address.
     pub target: IpAddr,
-    /// What the payload is, or, of a fragment, what the whole payload is.
+    /// The protocol of the payload; for a fragment, that of the whole payload.
     pub protocol: u8,
     /// The ECN bits.
     pub ecn: Ecn,
-    /// Routers it may still pass (TTL).
+    /// The number of routers it may still pass (TTL).
     pub hop_limit: u8,
-    /// Which piece of a larger packet this is.
+    /// The fragment that this is, if the packet is fragmented.
     pub fragment: Option<Fragment>,
-    /// Bytes of the IP header, options or an IPv6 fragment header included.
+    /// The length of the IP header in bytes, including options or an IPv6 fragment header.
     pub header_len: usize,
-    /// What follows the header, without link padding.
+    /// The bytes after the header, without link padding.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that begins with its IP header; for IPv4 the header
-    /// checksum is verified. Bytes after the packet's own length are left out.
+    /// Reads a packet that begins with its IP header, and verifies the IPv4 header checksum. Bytes after the packet's
+    /// own length are ignored.
     ///
     /// # Errors
     /// [`IpError`].
@@ -92,12 +91,11 @@ impl<'a> Packet<'a> {
         Self::read(bytes, true)
     }
 
-    /// Reads the beginning of a packet, as ICMP messages quote it: the payload
-    /// may be shorter than the header says, and the checksum is not verified
-    /// (routers on the way have changed the hop limit).
+    /// Reads the beginning of a packet as quoted in an ICMP message. The payload may be shorter than the header says.
+    /// The checksum is not verified, because routers have changed the hop limit.
     ///
     /// # Errors
-    /// [`IpError`], but never for a missing end of the payload.
+    /// [`IpError`], but not for a truncated payload.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, IpError> {
         Self::read(bytes, false)
     }
@@ -148,21 +146,21 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Bytes of header and payload.
+    /// Returns the length of header and payload in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.header_len + self.payload.len()
     }
 
-    /// Never: a packet has a header.
+    /// Returns false: a packet always has a header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// Source and target of the packet that begins `bytes`, without a look at
-/// anything else; `None` when not even the addresses are there.
+/// Returns source and target of the packet at the start of `bytes`, without any other check; `None` if the bytes end
+/// before the addresses.
 #[must_use]
 #[inline]
 pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
@@ -180,13 +178,13 @@ pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// A number equal for packets of one flow: addresses, protocol and, where there
-/// are any, ports (RFC 8290 §4.1 counts flows so). 0 for what is no IP packet.
+/// Returns a hash that is equal for packets of one flow: addresses, protocol and ports, if there are any (RFC 8290 §4.1
+/// identifies flows in this way). Returns 0 if it is not an IP packet.
 #[must_use]
 pub fn flow(bytes: &[u8]) -> u64 {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return 0 };
     let ports = match packet.protocol {
-        // Only the first of several pieces has ports.
+        // Only the first fragment contains ports.
         _ if packet.fragment.is_some() => None,
         protocol::TCP | protocol::UDP | protocol::SCTP => packet.payload.get(..4),
         _ => None,
@@ -202,8 +200,7 @@ pub fn flow(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The length of the header that a packet between these addresses gets:
-/// 20 bytes for IPv4, 40 for IPv6.
+/// Returns the header length of a packet from this address: 20 bytes for IPv4, 40 for IPv6.
 #[must_use]
 pub const fn header_len(source: IpAddr) -> usize {
     match source {
@@ -212,9 +209,8 @@ pub const fn header_len(source: IpAddr) -> usize {
     }
 }
 
-/// Takes one from the hop limit of the packet that begins `bytes` and mends
-/// the IPv4 header checksum. False when the packet may go no further (or is
-/// no IP packet); it is then unchanged.
+/// Decrements the hop limit of the packet at the start of `bytes` and updates the IPv4 header checksum. Returns false
+/// and changes nothing if the hop limit is exhausted or it is not an IP packet.
 pub fn decrement_hop_limit(bytes: &mut [u8]) -> bool {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) if bytes.len() >= v4::HEADER_LEN => {

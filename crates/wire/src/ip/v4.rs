@@ -9,46 +9,46 @@
 //! |                         target address                        |
 //! ```
 //!
-//! Home of RFC 791 §3.1. Headers written here have no options and Don't
-//! Fragment set (RFC 1191 §3); options of others are skipped.
+//! Home of RFC 791 §3.1. Headers written here have no options, and have Don't Fragment set (RFC 1191 §3). Options of
+//! received packets are skipped.
 
 use super::{HOP_LIMIT, IpError};
 use anabranch_base::Ecn;
 use std::net::Ipv4Addr;
 
-/// Bytes of a header without options.
+/// The length of a header without options in bytes.
 pub const HEADER_LEN: usize = 20;
 
-/// The fields of an IPv4 header, but options.
+/// The fields of an IPv4 header, except options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Who sends.
+    /// The source address.
     pub source: Ipv4Addr,
-    /// Whom it is for.
+    /// The target address.
     pub target: Ipv4Addr,
-    /// What the payload is.
+    /// The protocol of the payload.
     pub protocol: u8,
     /// Differentiated services codepoint, 6 bits.
     pub dscp: u8,
     /// The ECN bits.
     pub ecn: Ecn,
-    /// Time to live: routers it may still pass.
+    /// Time to live: the number of routers it may still pass.
     pub hop_limit: u8,
-    /// Number that fragments of one packet share.
+    /// The number that all fragments of one packet share.
     pub identification: u16,
-    /// Routers must not fragment it.
+    /// Whether routers must not fragment it.
     pub dont_fragment: bool,
-    /// More pieces of this packet follow.
+    /// Whether more fragments of this packet follow.
     pub more_fragments: bool,
-    /// Where this piece lies, in units of 8 bytes.
+    /// The offset of this fragment, in units of 8 bytes.
     pub fragment_offset: u16,
-    /// Bytes of header and payload.
+    /// The length of header and payload in bytes.
     pub total_len: u16,
 }
 
 impl Header {
-    /// The header of an unfragmentable packet with `payload_len` bytes after
-    /// the header (at most 65,515).
+    /// Creates the header of a packet with Don't Fragment set and `payload_len` bytes after the header (at most
+    /// 65,515).
     #[must_use]
     pub fn new(source: Ipv4Addr, target: Ipv4Addr, protocol: u8, payload_len: u16) -> Self {
         Self {
@@ -66,10 +66,10 @@ impl Header {
         }
     }
 
-    /// Reads and verifies a header; also returns its length with options.
+    /// Reads and verifies a header. Also returns its length, including options.
     ///
     /// # Errors
-    /// [`IpError`], also when `bytes` ends before the packet does.
+    /// [`IpError`], also if `bytes` ends before the packet does.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), IpError> {
         let (header, len) = Self::parse_quoted(bytes)?;
@@ -82,8 +82,7 @@ impl Header {
         Ok((header, len))
     }
 
-    /// Reads a header without verifying the checksum, and without wanting all
-    /// of the payload.
+    /// Reads a header without verifying the checksum. The payload may be truncated.
     ///
     /// # Errors
     /// [`IpError`].
@@ -120,8 +119,7 @@ impl Header {
         Ok((header, len))
     }
 
-    /// Writes the header, checksum included, over the first 20 bytes of `out`.
-    /// Fewer bytes are a bug.
+    /// Writes the header, including the checksum, over the first 20 bytes of `out`. Panics if there are fewer.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
         let Some(out) = out.first_chunk_mut::<HEADER_LEN>() else {
@@ -145,18 +143,18 @@ impl Header {
     }
 }
 
-/// What the headers of one flow's packets have in common, its part of the
-/// checksum included: what is left to do for a packet is a few additions.
+/// The common fields of all headers of one flow, and their part of the checksum. Each packet then needs only a few
+/// additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
-    /// Hop limit, protocol, no checksum, addresses: bytes 8 to 20.
+    /// Bytes 8 to 20: hop limit, protocol, zero checksum, addresses.
     tail: [u8; 12],
     /// The sum of the tail and the flags.
     sum: u64,
 }
 
 impl Template {
-    /// The template of unfragmentable packets, as [`Header::new`] makes them.
+    /// Creates the template for packets with Don't Fragment set, like those of [`Header::new`].
     #[must_use]
     pub fn new(source: Ipv4Addr, target: Ipv4Addr, protocol: u8) -> Self {
         let mut whole = [0; HEADER_LEN];
@@ -167,8 +165,7 @@ impl Template {
         Self { tail, sum: words_of(&tail) }
     }
 
-    /// Writes the header of a packet with `payload_len` bytes after the header
-    /// (at most 65,515).
+    /// Writes the header of a packet with `payload_len` bytes after the header (at most 65,515).
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN], payload_len: u16, identification: u16, ecn: Ecn) {
         let [high, low] = payload_len.saturating_add(HEADER_LEN as u16).to_be_bytes();
@@ -183,23 +180,22 @@ impl Template {
     }
 }
 
-/// Whether the checksum of a header without options is right.
+/// Returns whether the checksum of a header without options is right.
 #[must_use]
 #[inline]
 pub fn sum_is_right(header: &[u8; HEADER_LEN]) -> bool {
     fold(words_of(header)) == 0xffff
 }
 
-/// The first byte of a header without options: version 4, five words.
+/// The first byte of a header without options: version 4, five 32-bit words.
 pub const WITHOUT_OPTIONS: u8 = 0x45;
-/// Of flags and offset, the bits of which a packet in one piece has none.
+/// The bits of the flags and offset field that are all zero in an unfragmented packet.
 pub const FRAGMENT: u16 = 0x3fff;
-/// The flag, in the seventh byte.
+/// The Don't Fragment flag, in the seventh byte.
 const DONT_FRAGMENT: u8 = 0x40;
 
-/// Clears Don't Fragment in the packet that begins `bytes`, gives it a number
-/// that its pieces will share, and mends the checksum. Does nothing when the
-/// header is not all there.
+/// Clears Don't Fragment in the packet at the start of `bytes`, sets the identification that its fragments will share,
+/// and updates the checksum. Does nothing if the header is incomplete.
 pub fn allow_fragments(bytes: &mut [u8], identification: u16) {
     if bytes.len() < HEADER_LEN {
         return;
@@ -209,8 +205,7 @@ pub fn allow_fragments(bytes: &mut [u8], identification: u16) {
     refresh_checksum(bytes);
 }
 
-/// Computes the header checksum of the packet that begins `bytes` anew. Does
-/// nothing when the header is not all there.
+/// Recomputes the header checksum of the packet at the start of `bytes`. Does nothing if the header is incomplete.
 pub fn refresh_checksum(bytes: &mut [u8]) {
     let len = bytes.first().map_or(0, |byte| usize::from(byte & 0x0f) * 4);
     if len < HEADER_LEN || bytes.len() < len {
@@ -221,14 +216,14 @@ pub fn refresh_checksum(bytes: &mut [u8]) {
     bytes[10..12].copy_from_slice(&checksum.to_ne_bytes());
 }
 
-/// The one's complement sum of a header (a multiple of four bytes), in native
-/// byte order. A header is too short for the vector sum of `checksum.rs`.
+/// Returns the one's complement sum of a header (a multiple of four bytes), in native byte order. A header is too short
+/// for the vector sum of `checksum.rs`.
 #[inline]
 fn header_sum(header: &[u8]) -> u16 {
     fold(words_of(header))
 }
 
-/// The sum of native 32-bit words, not yet folded.
+/// Returns the sum of native 32-bit words, not folded.
 #[inline]
 fn words_of(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
@@ -248,7 +243,7 @@ mod tests {
     use super::*;
     use crate::checksum::internet_checksum;
 
-    /// A header printed in many textbooks: 192.168.0.1 to 192.168.0.199, UDP, checksum b861.
+    /// A header found in many textbooks: 192.168.0.1 to 192.168.0.199, UDP, checksum b861.
     const CAPTURED: [u8; 20] = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
         0xa8, 0x00, 0xc7,

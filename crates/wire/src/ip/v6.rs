@@ -8,40 +8,39 @@
 //! |                    target address, 16 bytes                   |
 //! ```
 //!
-//! Home of RFC 8200 §3. The flow label is sent as 0 ("not labelled", RFC 6437
-//! §2). Extension headers are not looked into: whatever the next header field
-//! names is the payload's protocol.
+//! Home of RFC 8200 §3. The flow label is sent as 0 ("not labelled", RFC 6437 §2). Extension headers are not parsed:
+//! the next header field is taken as the protocol of the payload.
 
 use super::{HOP_LIMIT, IpError};
 use anabranch_base::Ecn;
 use std::net::Ipv6Addr;
 
-/// Bytes of the header.
+/// The length of the header in bytes.
 pub const HEADER_LEN: usize = 40;
 
 /// The fields of an IPv6 header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Who sends.
+    /// The source address.
     pub source: Ipv6Addr,
-    /// Whom it is for.
+    /// The target address.
     pub target: Ipv6Addr,
-    /// What the payload is (next header).
+    /// The protocol of the payload (next header).
     pub protocol: u8,
     /// Differentiated services codepoint, 6 bits.
     pub dscp: u8,
     /// The ECN bits.
     pub ecn: Ecn,
-    /// Routers it may still pass.
+    /// The number of routers it may still pass.
     pub hop_limit: u8,
     /// Flow label, 20 bits.
     pub flow_label: u32,
-    /// Bytes after the header.
+    /// The number of bytes after the header.
     pub payload_len: u16,
 }
 
 impl Header {
-    /// The header of a packet with `payload_len` bytes after the header.
+    /// Creates the header of a packet with `payload_len` bytes after the header.
     #[must_use]
     pub fn new(source: Ipv6Addr, target: Ipv6Addr, protocol: u8, payload_len: u16) -> Self {
         Self {
@@ -56,7 +55,7 @@ impl Header {
         }
     }
 
-    /// Reads a header and checks that the payload is all there.
+    /// Reads a header and checks that the payload is complete.
     ///
     /// # Errors
     /// [`IpError`].
@@ -69,7 +68,7 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads a header without wanting all of the payload.
+    /// Reads a header. The payload may be truncated.
     ///
     /// # Errors
     /// [`IpError`].
@@ -94,7 +93,7 @@ impl Header {
         })
     }
 
-    /// Writes the header over the first 40 bytes of `out`. Fewer bytes are a bug.
+    /// Writes the header over the first 40 bytes of `out`. Panics if there are fewer.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
         let Some(out) = out.first_chunk_mut::<HEADER_LEN>() else {

@@ -1,42 +1,42 @@
-//! A capture read from a file, packet by packet, in either format: pcapng, or
-//! the older pcap, which has one link type and no directions.
+//! Reads a capture from a file, packet by packet, in either format: pcapng, or the older pcap, which has one link type
+//! and no directions.
 //!
 //! ```text
 //! pcap: magic (4), version (4), zone (4), accuracy (4), most kept (4), link type (4), packet ...
 //! packet: seconds (4), fraction (4), bytes kept (4), bytes on the wire (4), bytes
 //! ```
 //!
-//! Owns one buffer, as long as the longest packet so far: a capture may be
-//! larger than memory, and a length field is no reason to allocate.
+//! Owns one buffer, as large as the longest packet so far. A capture may be larger than memory, and memory is never
+//! allocated because of a length field alone.
 //!
 //! Home of draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};
 
-/// No packet is longer, and no block that holds one: what is, is damage.
+/// The largest packet or packet block in bytes; a longer one counts as damaged.
 const LONGEST: usize = 16 << 20;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// A variant with longer packet records, of patched Linux kernels of the nineties.
+/// A variant with longer packet records, from patched Linux kernels of the 1990s.
 const KUZNETSOV: u32 = 0xa1b2_cd34;
 
-/// Why a file cannot be read as a capture.
+/// The reason why a file cannot be read as a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// Neither format begins like this.
+    /// The file begins like neither format.
     #[error("not a pcap or pcapng capture")]
     Magic,
-    /// The file is empty, or ends before its header does.
+    /// The file is empty or ends within its header.
     #[error("the capture ends after {0} bytes, before its header does")]
     Header(u64),
-    /// Something contradicts itself at this byte.
+    /// The data at this byte offset is inconsistent.
     #[error("damaged {what} at byte {at}")]
     Damaged {
-        /// Of what.
+        /// The damaged element.
         what: &'static str,
-        /// Where it begins.
+        /// Its byte offset.
         at: u64,
     },
     /// The file itself could not be read.
@@ -44,12 +44,12 @@ pub enum SourceError {
     Read(#[from] io::Error),
 }
 
-/// How a capture that could be read ended.
+/// How a readable capture ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// With its last byte.
+    /// After a complete packet or block.
     Whole,
-    /// In the middle of a packet or block, which begins at this byte.
+    /// Within a packet or block that begins at this byte offset.
     Cut(u64),
 }
 
@@ -63,18 +63,18 @@ enum Format {
 #[derive(Debug)]
 pub struct Source<R> {
     input: R,
-    /// Bytes taken from `input`.
+    /// The number of bytes read from `input`.
     at: u64,
     format: Format,
     blocks: Blocks,
     buffer: Vec<u8>,
     end: Option<End>,
-    /// The first block's head, which told the format.
+    /// The head of the first block was already read, to detect the format.
     begun: bool,
 }
 
 impl<R: Read> Source<R> {
-    /// Begins to read.
+    /// Opens a capture.
     ///
     /// # Errors
     /// [`SourceError`].
@@ -101,22 +101,22 @@ impl<R: Read> Source<R> {
         Ok(source)
     }
 
-    /// The interfaces described so far; a pcap file has one, without a name.
+    /// Returns the interfaces described so far; a pcap file has one, without a name.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.blocks.interfaces
     }
 
-    /// How the capture ended, once it has.
+    /// Returns how the capture ended, once it has.
     #[must_use]
     pub fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// The next packet; `None` at the end, which is also where a packet was cut short.
+    /// Returns the next packet. `None` at the end, or if the next packet is truncated.
     ///
     /// # Errors
-    /// [`SourceError`]; reading cannot go on after it.
+    /// [`SourceError`]; reading cannot continue after it.
     pub fn next_packet(&mut self) -> Result<Option<Record<'_>>, SourceError> {
         if self.end.is_some() {
             return Ok(None);
@@ -147,7 +147,7 @@ impl<R: Read> Source<R> {
                 self.end = Some(End::Cut(start));
                 return Ok(None);
             }
-            // The compiler cannot see that a loop which returns a borrow only sometimes may go on: look first.
+            // The borrow checker rejects a loop that returns a borrow only sometimes, so check the block type first.
             if !Blocks::is_packet(kind) {
                 let end = self.buffer.len() - 4;
                 self.blocks.read(kind, &self.buffer[8..end]).ok_or(damaged)?;
@@ -164,7 +164,7 @@ impl<R: Read> Source<R> {
         if self.buffer.len() < Blocks::SHORTEST || self.more(rest)? < rest {
             return Err(SourceError::Header(self.at));
         }
-        // The upper half tells of checksums at the end of frames.
+        // The upper half describes frame check sequences.
         let link_type = number(&self.buffer, 20, big_endian) as u16;
         let name = String::new();
         self.blocks.interfaces.push(Interface {
@@ -203,13 +203,13 @@ impl<R: Read> Source<R> {
         Ok(Some(Record { interface: 0, at_nanos, packet, original_len, direction: None, comment: None }))
     }
 
-    /// Takes `count` bytes into the empty buffer; how many there were.
+    /// Clears the buffer and reads `count` bytes into it. Returns the number of bytes read.
     fn fill(&mut self, count: usize) -> io::Result<usize> {
         self.buffer.clear();
         self.more(count)
     }
 
-    /// Takes `count` bytes to the end of the buffer; how many there were. Grows by what is there, not by what is said.
+    /// Appends `count` bytes to the buffer and returns the number read. The buffer grows only by bytes that exist.
     fn more(&mut self, count: usize) -> io::Result<usize> {
         let found = (&mut self.input).take(count as u64).read_to_end(&mut self.buffer)?;
         self.at += found as u64;
@@ -217,7 +217,7 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// What the first bytes of a pcap file say; `None` when it is none.
+/// Returns the format of a pcap file with this magic number; `None` if it is not one.
 fn classic(magic: [u8; 4]) -> Option<Format> {
     for (big_endian, magic) in [(false, u32::from_le_bytes(magic)), (true, u32::from_be_bytes(magic))] {
         let (nanos_per_tick, extra) = match magic {
@@ -241,10 +241,10 @@ mod tests {
     use super::super::Writer;
     use super::*;
 
-    /// When, and what.
+    /// Times and packets.
     type Packets = Vec<(u64, Vec<u8>)>;
 
-    /// Times and packets of a capture, and how it ended.
+    /// Returns times and packets of a capture, and how it ended.
     fn all(bytes: &[u8]) -> Result<(Packets, Option<End>), String> {
         let mut source = Source::new(bytes).map_err(|error| error.to_string())?;
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Error causes: why an ABORT or ERROR was sent.
+//! Error causes: the reasons for an ABORT or ERROR.
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -14,14 +14,14 @@ use super::Tsn;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};
 use std::fmt;
 
-/// An error cause, told apart by code.
+/// An error cause, by code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause<'a> {
     /// DATA on a stream that does not exist (1).
     InvalidStream(u16),
     /// INIT or INIT ACK lacks parameters that it must have (2).
     MissingParams(MissingParams<'a>),
-    /// The cookie was good but too old, by so many microseconds or 0 (3).
+    /// The cookie was valid but had expired, by this many microseconds, or 0 if unknown (3).
     StaleCookie(u32),
     /// No resources for another association (4).
     OutOfResource,
@@ -35,27 +35,27 @@ pub enum Cause<'a> {
     UnrecognizedParams(&'a [u8]),
     /// The DATA chunk with this TSN has no payload (9).
     NoUserData(Tsn),
-    /// A cookie came while the association was being shut down (10).
+    /// A COOKIE ECHO arrived while the association was shutting down (10).
     CookieWhileShuttingDown,
-    /// A restart brought addresses, quoted as whole parameters, that were not the peer's (11).
+    /// A restart added addresses, quoted as whole parameters (11).
     RestartWithNewAddresses(&'a [u8]),
-    /// The application wanted it, for this reason (12).
+    /// The application aborted the association, for this reason (12).
     UserAbort(&'a [u8]),
-    /// The peer broke the protocol in a way not covered above (13).
+    /// The peer violated the protocol in another way (13).
     ProtocolViolation(&'a [u8]),
     /// A request, quoted whole, would delete the last address (0xA0, RFC 5061 §4.3.1).
     DeleteLastAddress(&'a [u8]),
-    /// A request, quoted whole, needs more room than there is (0xA1, RFC 5061 §4.3.2).
+    /// A request, quoted whole, exceeds the available resources (0xA1, RFC 5061 §4.3.2).
     NoRoomForAddress(&'a [u8]),
     /// A request, quoted whole, would delete the address it came from (0xA2, RFC 5061 §4.3.3).
     DeleteSourceAddress(&'a [u8]),
-    /// The answer to an ASCONF that was never sent (0xA3, RFC 5061 §4.3.4).
+    /// An ASCONF ACK for an ASCONF that was never sent (0xA3, RFC 5061 §4.3.4).
     IllegalAsconfAck,
-    /// A request, quoted whole, is not allowed to this peer (0xA4, RFC 5061 §4.3.5).
+    /// A request, quoted whole, is not authorized for this peer (0xA4, RFC 5061 §4.3.5).
     NoAuthorization(&'a [u8]),
-    /// The HMAC was not asked for (0x0105, RFC 4895 §4.1).
+    /// The HMAC identifier is not supported (0x0105, RFC 4895 §4.1).
     UnsupportedHmac(u16),
-    /// A code that this code does not know.
+    /// An unknown code.
     Unknown(RawTlv<'a>),
 }
 
@@ -66,17 +66,17 @@ pub struct MissingParams<'a> {
 }
 
 impl<'a> MissingParams<'a> {
-    /// The one that every INIT ACK must have.
+    /// The parameter that every INIT ACK must have.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
-    /// The types.
+    /// Returns the parameter types.
     pub fn kinds(&self) -> impl Iterator<Item = u16> + use<'a> {
         self.bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
     }
 
     fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let (&count, bytes) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
-        // Compared in 64 bits: the count is the peer's and may be anything.
+        // Compared in 64 bits, because the peer's count may have any value.
         if u64::from(u32::from_be_bytes(count)) * 2 != bytes.len() as u64 {
             return Err(raw.malformed());
         }
@@ -85,10 +85,10 @@ impl<'a> MissingParams<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// Tells a cause apart by its code.
+    /// Parses a cause by its code.
     ///
     /// # Errors
-    /// The cause's information does not have the form of its code.
+    /// The value does not have the form that its code requires.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             1 => Self::InvalidStream((word(raw)? >> 16) as u16),
@@ -144,8 +144,7 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// Appends the cause to an ABORT or ERROR. Returns false, with nothing
-    /// written, when the chunk cannot hold it.
+    /// Appends the cause to an ABORT or ERROR. Returns false and writes nothing if the chunk cannot hold it.
     pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
         let code = self.code();
         match self {
@@ -231,21 +230,20 @@ fn text(f: &mut fmt::Formatter<'_>, name: &str, bytes: &[u8]) -> fmt::Result {
     if bytes.is_empty() { Ok(()) } else { write!(f, "({})", bytes.escape_ascii()) }
 }
 
-/// Walks causes. An error of framing ends the walk; an error inside one cause
-/// does not.
+/// Iterates over causes. A framing error ends the iteration; an error inside one cause does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Causes<'a> {
     tlvs: Tlvs<'a>,
 }
 
 impl<'a> Causes<'a> {
-    /// The walk over `bytes`, which begin with a cause header.
+    /// Creates an iterator over `bytes`, which begin with a cause header.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { tlvs: Tlvs::new(bytes) }
     }
 
-    /// The bytes not walked yet.
+    /// Returns the bytes not yet read.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.tlvs.rest()
@@ -320,7 +318,7 @@ mod tests {
         assert_eq!(back, causes);
     }
 
-    /// An ERROR body with a missing state cookie, as RFC 9260 §3.3.10.2 draws it.
+    /// An ERROR body with a missing state cookie, as shown in RFC 9260 §3.3.10.2.
     #[test]
     fn from_capture() {
         let bytes = [0, 2, 0, 10, 0, 0, 0, 1, 0, 7];

@@ -1,8 +1,7 @@
 //! The CRC32c checksum of SCTP packets.
 //!
-//! The polynomial arithmetic is the `crc-fast` crate's (carry-less multiply
-//! where the processor has it); what lies here is where the checksum sits in a
-//! packet and in which byte order.
+//! The `crc-fast` crate does the polynomial arithmetic, with carry-less multiplication if the processor has it. This
+//! module handles the position of the checksum in a packet and its byte order.
 //!
 //! Home of RFC 9260 §6.8 and Appendix A.
 
@@ -13,28 +12,28 @@ pub use front::{LINE, room_for};
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 use std::ops::Range;
 
-/// Where the checksum lies in the common header.
+/// The position of the checksum in the common header.
 pub const FIELD: Range<usize> = 8..12;
 
-/// The checksum among the first sixteen bytes, the first byte lowest.
+/// The checksum among the first sixteen bytes, as a little-endian number.
 const FIELD_MASK: u128 = 0xffff_ffff << (8 * FIELD.start);
 
-/// CRC32c of `bytes` as they are.
+/// Returns the CRC32c of `bytes`, unmodified.
 #[must_use]
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32_iscsi(bytes)
 }
 
-/// CRC32c of a packet with its checksum field taken as zero. `packet` has at
-/// least twelve bytes; a shorter one gives a number that means nothing.
+/// Returns the CRC32c of a packet with its checksum field taken as zero. `packet` must have at least twelve bytes; the
+/// result for a shorter one is meaningless.
 #[must_use]
 #[inline]
 pub fn of_packet(packet: &[u8]) -> u32 {
     let (head, rest) = match packet.split_first_chunk::<16>() {
-        // With the first chunk's header, eight bytes at a time: what follows is aligned as the
-        // packet is. Put together in registers, because bytes that are stored one by one and
-        // loaded eight at a time make a processor wait.
+        // The header is processed together with the first chunk header, so that the rest is as aligned as the packet.
+        // The words are assembled in registers: loading eight bytes that were just stored one by one would stall the
+        // processor.
         Some((head, rest)) => {
             let words = u128::from_le_bytes(*head) & !FIELD_MASK;
             (crc32c(&words.to_le_bytes()), rest)
@@ -53,19 +52,19 @@ pub fn of_packet(packet: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// The checksum that `packet` carries is right.
+/// Returns whether the checksum of `packet` is right.
 #[must_use]
 #[inline]
 pub fn is_valid(packet: &[u8]) -> bool {
-    // RFC 9260 Appendix A: the checksum travels with its least significant byte first.
+    // RFC 9260 Appendix A: the least significant byte of the checksum is sent first.
     packet.get(FIELD).is_some_and(|field| field == of_packet(packet).to_le_bytes())
 }
 
-/// Puts the checksum into `packet`, whose common header is complete otherwise.
+/// Writes the checksum into `packet`, whose common header is otherwise complete.
 #[inline]
 pub fn put(packet: &mut [u8]) {
     assert!(packet.len() >= FIELD.end, "no room for the common header");
-    // Mostly it is zero already, and to read what has just been written takes long.
+    // The field is usually zero already, and reading what was just written is slow.
     if packet[FIELD] != [0; 4] {
         packet[FIELD].fill(0);
     }
@@ -73,8 +72,7 @@ pub fn put(packet: &mut [u8]) {
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// As [`put`], for the packet at the end of `buffer` that begins at `start`; the bytes in front of
-/// it may be written over.
+/// Like [`put`], for the packet at the end of `buffer` that begins at `start`. Bytes in front of it may be overwritten.
 #[inline]
 pub fn put_alone(buffer: &mut [u8], start: usize) {
     let Some(begin) = front::begin(buffer, start) else {
@@ -88,8 +86,8 @@ pub fn put_alone(buffer: &mut [u8], start: usize) {
     buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// As [`is_valid`], for the packet at the end of `buffer` that begins at `start`; the bytes in
-/// front of it may be written over.
+/// Like [`is_valid`], for the packet at the end of `buffer` that begins at `start`. Bytes in front of it may be
+/// overwritten.
 #[inline]
 pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
     let Some(begin) = front::begin(buffer, start) else {
@@ -107,8 +105,8 @@ pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
     field == sum.to_le_bytes()
 }
 
-/// As [`is_valid`], for a packet of one SACK without blocks, which half of all packets are: it is
-/// copied with its field cleared, in registers.
+/// Like [`is_valid`], for a packet with one SACK without blocks; half of all packets are of this form. The packet is
+/// copied with its checksum field cleared, in registers.
 #[inline]
 fn is_valid_short(packet: &[u8; SHORT]) -> bool {
     let (Some(head), Some(rest)) = (packet.first_chunk::<16>(), packet.last_chunk::<{ SHORT - 16 }>()) else {
@@ -121,7 +119,7 @@ fn is_valid_short(packet: &[u8; SHORT]) -> bool {
     (head >> (8 * FIELD.start)) as u32 == crc32c(&cleared)
 }
 
-/// Bytes of a packet with one SACK chunk without blocks.
+/// The size of a packet with one SACK chunk without blocks.
 const SHORT: usize = 28;
 
 #[cfg(test)]

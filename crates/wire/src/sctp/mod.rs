@@ -1,9 +1,8 @@
 //! SCTP on the wire (RFC 9260 §3): packets, chunks, parameters, error causes.
 //!
-//! Everything read is a view of the bytes it was read from; everything written
-//! is appended to the caller's buffer. [`packet`] holds the common header and
-//! the walk over chunks, [`chunk`] one file per chunk, [`param`] one per
-//! parameter, [`cause`] the error causes, [`tlv`] the rules they share.
+//! All parsed values are views of the bytes they were read from. All writing appends to the caller's buffer. [`packet`]
+//! has the common header and the iterator over chunks, [`chunk`] one file per chunk, and [`param`] one per parameter.
+//! [`cause`] has the error causes, and [`tlv`] the rules they share.
 //!
 //! ```
 //! use anabranch_wire::sctp::{Chunk, CookieAck, PacketView, packet};

@@ -1,4 +1,4 @@
-//! The SCTP packet: common header, checksum, and the walk over its chunks.
+//! The SCTP packet: common header, checksum, and the iterator over its chunks.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -34,8 +34,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads ports and tag, which is all that an ICMP quote is sure to hold
-    /// (eight bytes); the checksum is not looked at.
+    /// Reads ports and tag, the only fields that an ICMP quote is sure to contain (eight bytes). The checksum is not
+    /// read.
     #[must_use]
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
@@ -48,7 +48,7 @@ impl Header {
     }
 }
 
-/// Why bytes are not an SCTP packet. Such packets are dropped in silence (RFC 9260 §6.8).
+/// The reason why bytes are not an SCTP packet. Such packets are dropped silently (RFC 9260 §6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
     /// Shorter than the common header.
@@ -57,12 +57,12 @@ pub enum PacketError {
     /// The checksum is wrong.
     #[error("wrong CRC32c")]
     Checksum,
-    /// A port is 0, which is never used.
+    /// A port is 0, which is never valid.
     #[error("port 0")]
     PortZero,
 }
 
-/// One SCTP packet, still in its bytes.
+/// One SCTP packet, as a view of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketView<'a> {
     /// The common header.
@@ -71,10 +71,10 @@ pub struct PacketView<'a> {
 }
 
 impl<'a> PacketView<'a> {
-    /// Reads a packet and checks its checksum.
+    /// Reads a packet and verifies its checksum.
     ///
     /// # Errors
-    /// Too short, wrong checksum, or a port that is 0.
+    /// The packet is too short, the checksum is wrong, or a port is 0.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, PacketError> {
         let packet = Self::parse_unverified(bytes)?;
@@ -91,20 +91,20 @@ impl<'a> PacketView<'a> {
         if source_port == 0 || target_port == 0 { Err(PacketError::PortZero) } else { Ok(self) }
     }
 
-    /// Reads a packet whose checksum was found right before ([`crc32c::is_valid_alone`]).
+    /// Reads a packet whose checksum has already been verified ([`crc32c::is_valid_alone`]).
     ///
     /// # Errors
-    /// Too short, or a port that is 0.
+    /// The packet is too short, or a port is 0.
     #[inline]
     pub fn parse_verified(bytes: &'a [u8]) -> Result<Self, PacketError> {
         Self::parse_unverified(bytes)?.with_ports()
     }
 
-    /// Reads a packet of which the checksum field is zero, which says nothing
-    /// of its bytes (RFC 9653 §5.3). What protects it instead is the caller's to know.
+    /// Reads a packet whose checksum field is zero and therefore does not protect it (RFC 9653 §5.3). The caller must
+    /// know that it is protected in another way.
     ///
     /// # Errors
-    /// Too short, a checksum that is not zero, or a port that is 0.
+    /// The packet is too short, the checksum is not zero, or a port is 0.
     pub fn parse_without_checksum(bytes: &'a [u8]) -> Result<Self, PacketError> {
         let packet = Self::parse_unverified(bytes)?;
         if !has_zero_checksum(bytes) {
@@ -116,10 +116,10 @@ impl<'a> PacketView<'a> {
         Ok(packet)
     }
 
-    /// Reads a packet without looking at its checksum: for tools.
+    /// Reads a packet without verifying its checksum; for tools.
     ///
     /// # Errors
-    /// Too short.
+    /// The packet is too short.
     #[inline]
     pub fn parse_unverified(bytes: &'a [u8]) -> Result<Self, PacketError> {
         let (_, body) = bytes.split_first_chunk::<HEADER>().ok_or(PacketError::TooShort)?;
@@ -127,52 +127,52 @@ impl<'a> PacketView<'a> {
         Ok(Self { header, body })
     }
 
-    /// The chunks in order, told apart by type.
+    /// Returns the parsed chunks in order.
     #[must_use]
     #[inline]
     pub const fn chunks(&self) -> Chunks<'a> {
         Chunks { rest: self.body }
     }
 
-    /// What follows the common header.
+    /// Returns the bytes after the common header.
     #[must_use]
     pub const fn body(&self) -> &'a [u8] {
         self.body
     }
 }
 
-/// Walks the chunks of a packet. An error in the framing (a length that does
-/// not fit) ends the walk; an error inside one chunk does not.
+/// Iterates over the chunks of a packet. A framing error (an invalid length) ends the iteration; an error inside one
+/// chunk does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Chunks<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Chunks<'a> {
-    /// The walk over `body`, which begins with a chunk header.
+    /// Creates an iterator over `body`, which begins with a chunk header.
     #[must_use]
     pub const fn new(body: &'a [u8]) -> Self {
         Self { rest: body }
     }
 
-    /// The next chunk, its type not looked at.
+    /// Returns the next chunk, unparsed.
     #[inline]
     pub fn next_raw(&mut self) -> Option<Result<RawChunk<'a>, Malformed>> {
         RawChunk::take(&mut self.rest)
     }
 
-    /// The chunks that are left, not taken apart, up to the first error in the framing.
+    /// Returns the remaining chunks, unparsed, up to the first framing error.
     pub fn framed(mut self) -> impl Iterator<Item = RawChunk<'a>> {
         std::iter::from_fn(move || self.next_raw()?.ok())
     }
 
-    /// The bytes not walked yet.
+    /// Returns the bytes not yet read.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Nothing is left to walk.
+    /// Returns whether no bytes are left.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.rest.is_empty()
@@ -188,8 +188,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Begins a packet at the end of `buffer`: writes the common header and
-/// returns where it starts, which [`finish`] wants back.
+/// Starts a packet at the end of `buffer`: writes the common header and returns its position, which [`finish`] needs.
 #[inline]
 pub fn begin(buffer: &mut Vec<u8>, source_port: u16, target_port: u16, tag: u32) -> usize {
     let start = buffer.len();
@@ -201,19 +200,19 @@ pub fn begin(buffer: &mut Vec<u8>, source_port: u16, target_port: u16, tag: u32)
     start
 }
 
-/// Puts the checksum into the packet that [`begin`] started at `start`.
+/// Writes the checksum of the packet that [`begin`] started at `start`.
 #[inline]
 pub fn finish(buffer: &mut [u8], start: usize) {
     crc32c::put(&mut buffer[start..]);
 }
 
-/// As [`finish`], for a packet with nothing but free room in front of it.
+/// Like [`finish`], for a packet whose buffer has only free space in front of it.
 #[inline]
 pub fn finish_alone(buffer: &mut [u8], start: usize) {
     crc32c::put_alone(buffer, start);
 }
 
-/// The checksum field is zero.
+/// Returns whether the checksum field is zero.
 #[must_use]
 #[inline]
 pub fn has_zero_checksum(bytes: &[u8]) -> bool {
@@ -239,7 +238,7 @@ mod tests {
         assert!(buffer[..48].iter().all(|&b| b == 0xaa));
     }
 
-    /// Ports 2905 and a real tag: the field is taken as zero, the bits go in lowest first.
+    /// Port 2905 and a real tag: the field counts as zero, and bits are processed lowest first.
     #[test]
     fn the_checksum_is_what_a_bitwise_one_gives() {
         let packet = [0x0b, 0x59, 0x0b, 0x59, 0, 0, 0x0e, 0x50, 0x53, 0xc3, 0x05, 0x5f, 0x0a, 0, 0, 4];
@@ -282,7 +281,7 @@ mod tests {
         for _ in 0..200_000 {
             let mut bytes = vec![0; 12 + rng.below(200) as usize];
             rng.fill(&mut bytes);
-            // Likely types and short lengths, so that the walk gets somewhere.
+            // Use likely types and short lengths, so that the iteration gets past the first chunk.
             bytes[12..].chunks_exact_mut(4).for_each(|word| {
                 if rng.below(3) == 0 {
                     word.copy_from_slice(&[rng.below(16) as u8, word[1], 0, rng.below(48) as u8]);

@@ -1,43 +1,42 @@
-//! Type-length-value: what chunks, parameters and error causes have in common.
+//! Type-length-value encoding, common to chunks, parameters and error causes.
 //!
-//! Owns the rules of length and padding, what to do with a type one does not
-//! know, and the writer that fills in lengths afterwards. Knows no particular
-//! type.
+//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths afterwards. Does not
+//! know particular types.
 //!
 //! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
 
-/// What is wrong with bytes that should be a chunk, parameter or cause.
+/// The reason why bytes are not a valid chunk, parameter or cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
-    /// A chunk's length is below four, runs past the packet (RFC 9260 §6.10), or leaves no room for its padding.
+    /// A chunk's length is below four, exceeds the packet (RFC 9260 §6.10), or leaves no room for its padding.
     #[error("chunk type {kind} has length {length}, which does not fit the packet")]
     ChunkLength {
         /// The chunk's type.
         kind: u8,
-        /// What its length field says.
+        /// The value of its length field.
         length: u16,
     },
     /// One to three bytes follow the last chunk.
     #[error("{left} bytes after the last chunk are not a chunk")]
     Trailing {
-        /// How many.
+        /// The number of bytes.
         left: usize,
     },
-    /// A chunk's value does not have the size or content its type demands.
+    /// A chunk's value does not have the size or content that its type requires.
     #[error("chunk type {kind} does not have the form of its type")]
     Chunk {
         /// The chunk's type.
         kind: u8,
     },
-    /// A parameter's or cause's length is below four or runs past what holds it.
+    /// A parameter's or cause's length is below four or exceeds its container.
     #[error("parameter or cause type {kind} has length {length}, which does not fit its chunk")]
     TlvLength {
         /// The parameter's or cause's type.
         kind: u16,
-        /// What its length field says.
+        /// The value of its length field.
         length: u16,
     },
-    /// A parameter's or cause's value does not have the size its type demands.
+    /// A parameter's or cause's value does not have the size that its type requires.
     #[error("parameter or cause type {kind} does not have the form of its type")]
     Tlv {
         /// The parameter's or cause's type.
@@ -45,37 +44,37 @@ pub enum Malformed {
     },
 }
 
-/// What the two high bits of a type ask of those who do not know it.
+/// The action that the two high bits of an unknown type require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unrecognized {
-    /// Process no further chunks of the packet (or parameters of the chunk).
+    /// Stop processing the chunks of the packet (or the parameters of the chunk).
     pub stop: bool,
-    /// Tell the peer.
+    /// Report it to the peer.
     pub report: bool,
 }
 
 impl Unrecognized {
-    /// RFC 9260 §3.2: the rule of a chunk type.
+    /// RFC 9260 §3.2: returns the action for an unknown chunk type.
     #[must_use]
     pub const fn chunk(kind: u8) -> Self {
         Self { stop: kind & 0x80 == 0, report: kind & 0x40 != 0 }
     }
 
-    /// RFC 9260 §3.2.1: the rule of a parameter type.
+    /// RFC 9260 §3.2.1: returns the action for an unknown parameter type.
     #[must_use]
     pub const fn param(kind: u16) -> Self {
         Self { stop: kind & 0x8000 == 0, report: kind & 0x4000 != 0 }
     }
 }
 
-/// `length` rounded up to a multiple of four.
+/// Returns `length` rounded up to a multiple of four.
 #[must_use]
 #[inline]
 pub const fn padded(length: usize) -> usize {
     length.wrapping_add(3) & !3
 }
 
-/// A chunk before its type is looked at.
+/// An unparsed chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawChunk<'a> {
     /// Chunk Type.
@@ -84,13 +83,13 @@ pub struct RawChunk<'a> {
     pub flags: u8,
     /// Chunk Value, without padding.
     pub value: &'a [u8],
-    /// The whole chunk with its header, without padding: what a report quotes.
+    /// The whole chunk with its header, without padding, as quoted in a report.
     pub bytes: &'a [u8],
 }
 
 impl<'a> RawChunk<'a> {
-    /// Takes the first chunk off `rest`; `None` at the end. After an error
-    /// nothing in `rest` can be told apart, so it is emptied.
+    /// Takes the first chunk off `rest`; returns `None` at the end. Empties `rest` after an error, because nothing
+    /// after it can be parsed.
     #[inline]
     pub(crate) fn take(rest: &mut &'a [u8]) -> Option<Result<Self, Malformed>> {
         let bytes = *rest;
@@ -113,46 +112,46 @@ impl<'a> RawChunk<'a> {
         Some(Ok(Self { kind, flags, value: &bytes[HEADER..length], bytes: &bytes[..length] }))
     }
 
-    /// The error that says this chunk does not have the form of its type.
+    /// Returns the error for a chunk whose value does not have the form that its type requires.
     #[must_use]
     pub const fn malformed(&self) -> Malformed {
         Malformed::Chunk { kind: self.kind }
     }
 }
 
-/// A parameter or error cause before its type is looked at.
+/// An unparsed parameter or error cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawTlv<'a> {
     /// Parameter Type or Cause Code.
     pub kind: u16,
     /// The value, without padding.
     pub value: &'a [u8],
-    /// The whole of it with its header, without padding: what a report quotes.
+    /// The whole parameter or cause with its header, without padding, as quoted in a report.
     pub bytes: &'a [u8],
 }
 
 impl RawTlv<'_> {
-    /// The error that says this value does not have the form of its type.
+    /// Returns the error for a value that does not have the form that its type requires.
     #[must_use]
     pub const fn malformed(&self) -> Malformed {
         Malformed::Tlv { kind: self.kind }
     }
 }
 
-/// Walks parameters or causes. Ends after the first error.
+/// Iterates over parameters or causes. Ends after the first error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tlvs<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Tlvs<'a> {
-    /// The walk over `bytes`, which begin with a header.
+    /// Creates an iterator over `bytes`, which begin with a header.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// What has not been walked yet.
+    /// Returns the bytes not yet read.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
@@ -178,13 +177,13 @@ impl<'a> Iterator for Tlvs<'a> {
             self.rest = &[];
             return Some(Err(Malformed::TlvLength { kind, length }));
         }
-        // RFC 9260 §3.2: the padding of the last parameter may or may not be in the chunk's length.
+        // RFC 9260 §3.2: the chunk's length may or may not include the padding of the last parameter.
         self.rest = bytes.get(padded(end)..).unwrap_or(&[]);
         Some(Ok(RawTlv { kind, value: &bytes[HEADER..end], bytes: &bytes[..end] }))
     }
 }
 
-/// Appends one chunk to a buffer; length and padding are put in by [`close`](Self::close).
+/// Appends one chunk to a buffer; [`close`](Self::close) fills in length and padding.
 #[derive(Debug)]
 #[must_use = "a chunk has no length until it is closed"]
 pub struct ChunkWriter<'b> {
@@ -193,7 +192,7 @@ pub struct ChunkWriter<'b> {
 }
 
 impl<'b> ChunkWriter<'b> {
-    /// Begins a chunk at the end of `buffer`.
+    /// Starts a chunk at the end of `buffer`.
     #[inline]
     pub fn open(buffer: &'b mut Vec<u8>, kind: u8, flags: u8) -> Self {
         let at = buffer.len();
@@ -207,13 +206,12 @@ impl<'b> ChunkWriter<'b> {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Appends a parameter or cause whose value is `parts`, one after the
-    /// other. Returns false, with nothing written, when the chunk's 16-bit
-    /// length would no longer hold it.
+    /// Appends a parameter or cause whose value is the concatenation of `parts`. Returns false and writes nothing if
+    /// the chunk would exceed its 16-bit length.
     pub fn tlv(&mut self, kind: u16, parts: &[&[u8]]) -> bool {
         let length = HEADER + parts.iter().map(|part| part.len()).sum::<usize>();
-        // RFC 9260 §3.2.1: each parameter starts on a multiple of four; the last one's
-        // padding becomes the chunk's own, so padding goes before, not after.
+        // RFC 9260 §3.2.1: each parameter starts at a multiple of four. The padding of the last one belongs to the
+        // chunk, so padding is written before a parameter and not after it.
         let start = padded(self.length());
         if start + length > usize::from(u16::MAX) {
             return false;
@@ -227,14 +225,13 @@ impl<'b> ChunkWriter<'b> {
         true
     }
 
-    /// Bytes of the chunk so far, its header included.
+    /// Returns the length of the chunk so far in bytes, including its header.
     #[must_use]
     pub fn length(&self) -> usize {
         self.buffer.len() - self.at
     }
 
-    /// Puts the length in and pads the chunk. A chunk longer than its 16-bit
-    /// length can say is a bug of the caller.
+    /// Fills in the length and pads the chunk. Panics if the chunk exceeds its 16-bit length.
     #[inline]
     pub fn close(self) {
         let length = self.length();
@@ -244,7 +241,7 @@ impl<'b> ChunkWriter<'b> {
     }
 }
 
-/// Appends the zeros that follow `length` bytes.
+/// Appends the padding after `length` bytes.
 #[inline]
 pub fn pad(buffer: &mut Vec<u8>, length: usize) {
     let more = padded(length) - length;
@@ -265,7 +262,7 @@ pub const HEADER: usize = 4;
 mod tests {
     use super::*;
 
-    /// RFC 9260 §3.2: two high bits, four rules.
+    /// RFC 9260 §3.2: the two high bits select one of four actions.
     #[test]
     fn unknown_types_say_what_to_do_with_them() {
         let rule = |stop, report| Unrecognized { stop, report };

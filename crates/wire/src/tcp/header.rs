@@ -42,37 +42,37 @@ impl Flags {
     pub const RST: Self = Self(0x04);
     /// Push.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgment number counts.
+    /// The acknowledgment number is valid.
     pub const ACK: Self = Self(0x10);
-    /// The urgent pointer counts.
+    /// The urgent pointer is valid.
     pub const URG: Self = Self(0x20);
     /// ECN echo.
     pub const ECE: Self = Self(0x40);
     /// Congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
-    /// All bits of `other` are set.
+    /// Returns whether all bits of `other` are set.
     #[must_use]
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Any bit of `other` is set.
+    /// Returns whether any bit of `other` is set.
     #[must_use]
     #[inline]
     pub const fn has_any(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// These bits but those of `other`.
+    /// Returns these bits except those of `other`.
     #[must_use]
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The bits of both.
+    /// Returns the bits of both.
     #[must_use]
     #[inline]
     pub const fn with(self, other: Self) -> Self {
@@ -81,7 +81,7 @@ impl Flags {
 }
 
 impl fmt::Display for Flags {
-    /// `SYN ACK`, in the usual order of speech.
+    /// Writes the names, such as `SYN ACK`, in the usual order.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [
             (Self::SYN, "SYN"),
@@ -117,9 +117,9 @@ pub struct Header {
     pub source_port: u16,
     /// Port of the receiver.
     pub target_port: u16,
-    /// Number of the first payload byte, or of the SYN.
+    /// The sequence number of the first payload byte or of the SYN.
     pub seq: Seq,
-    /// Next number expected; counts when [`Flags::ACK`] is set.
+    /// The next sequence number expected; valid if [`Flags::ACK`] is set.
     pub ack: Seq,
     /// Control bits.
     pub flags: Flags,
@@ -131,41 +131,41 @@ pub struct Header {
     pub options: Options,
 }
 
-/// A whole segment.
+/// A segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment<'a> {
     /// The header.
     pub header: Header,
-    /// What follows it.
+    /// The bytes after the header.
     pub payload: &'a [u8],
 }
 
-/// Why bytes are not a segment.
+/// The reason why bytes are not a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseError {
     /// Fewer bytes than a header.
     #[error("{0} bytes are fewer than a TCP header")]
     Truncated(usize),
-    /// The data offset points into the header or past the end.
+    /// The data offset points into the fixed header or past the end.
     #[error("a data offset of {0} bytes is not possible here")]
     BadOffset(usize),
 }
 
 impl Header {
-    /// Bytes of a header without options.
+    /// The length of a header without options in bytes.
     pub const MIN_LEN: usize = 20;
 
-    /// Bytes this header takes with its options.
+    /// Returns the length of this header with its options in bytes.
     #[must_use]
     #[inline]
     pub fn encoded_len(&self) -> usize {
         Self::MIN_LEN + self.options.encoded_len()
     }
 
-    /// Appends the header, its checksum field zero: [`seal`] fills it in.
+    /// Appends the header with a zero checksum field, which [`seal`] fills in.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
-        // The usual header of an open connection goes in one piece.
+        // The usual header of an open connection is written at once.
         if let Some(stamps) = self.options.only_timestamps() {
             let mut bytes = [0; Self::MIN_LEN + Options::TIMESTAMPS_LEN];
             bytes[..Self::MIN_LEN].copy_from_slice(&self.fixed(Options::TIMESTAMPS_LEN));
@@ -176,7 +176,7 @@ impl Header {
         self.emit_any(out);
     }
 
-    /// With whatever options there are.
+    /// Appends the header with any options.
     #[inline(never)]
     fn emit_any(&self, out: &mut Vec<u8>) {
         let mut area = [0; Options::MAX_LEN];
@@ -185,7 +185,7 @@ impl Header {
         out.extend_from_slice(&area[..options_len]);
     }
 
-    /// The part without options, when those take so many bytes.
+    /// Returns the fixed part of the header, for options of `options_len` bytes.
     #[inline]
     fn fixed(&self, options_len: usize) -> [u8; Self::MIN_LEN] {
         let mut fixed = [0_u8; Self::MIN_LEN];
@@ -202,10 +202,10 @@ impl Header {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment. The checksum is [`is_intact`]'s affair.
+    /// Reads a segment. [`is_intact`] verifies the checksum.
     ///
     /// # Errors
-    /// [`ParseError`] when the lengths cannot be right.
+    /// [`ParseError`] if a length is invalid.
     #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
         let mut segment = Self::default();
@@ -213,10 +213,10 @@ impl<'a> Segment<'a> {
         Ok(segment)
     }
 
-    /// Like [`parse`](Self::parse), in place: to hand a header around costs more than to read it.
+    /// Like [`parse`](Self::parse), in place, because moving a header costs more than reading it.
     ///
     /// # Errors
-    /// [`ParseError`], and the segment is as it was.
+    /// [`ParseError`]; the segment is then unchanged.
     #[inline]
     pub fn read(&mut self, bytes: &'a [u8]) -> Result<(), ParseError> {
         let Some(fixed) = bytes.first_chunk::<{ Header::MIN_LEN }>() else {
@@ -239,7 +239,7 @@ impl<'a> Segment<'a> {
         Ok(())
     }
 
-    /// RFC 9293 §3.4: the sequence space it takes; SYN and FIN count one each.
+    /// RFC 9293 §3.4: returns the length in sequence space; SYN and FIN count one each.
     #[must_use]
     #[inline]
     pub fn sequence_len(&self) -> u32 {
@@ -250,7 +250,7 @@ impl<'a> Segment<'a> {
 }
 
 impl fmt::Display for Segment<'_> {
-    /// `SYN ACK seq=7 ack=9 len=0 win=65535 mss=1460 …`: raw numbers, for tools.
+    /// Writes `SYN ACK seq=7 ack=9 len=0 win=65535 mss=1460 …`, with raw numbers, for tools.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Header { seq, ack, flags, window, options, .. } = &self.header;
         write!(f, "{flags} seq={seq}")?;
@@ -277,8 +277,8 @@ impl fmt::Display for Segment<'_> {
     }
 }
 
-/// Fills in the checksum of the segment that begins at the start of `segment`.
-/// Addresses of different families leave it zero, which no receiver takes.
+/// Fills in the checksum of `segment`. If the addresses are of different families the checksum stays zero, which no
+/// receiver accepts.
 #[inline]
 pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {
     assert!(segment.len() >= Header::MIN_LEN, "not a segment");
@@ -289,7 +289,7 @@ pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {
     }
 }
 
-/// The checksum of the segment is right for these addresses.
+/// Returns whether the checksum of the segment is right for these addresses.
 #[must_use]
 #[inline]
 pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
@@ -300,8 +300,9 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
-/// The checksum was left to the network card, as a capture on the sending host shows it: the field is zero, or holds the sum
-/// over the pseudo-header alone, with the length or (of a segment that the card cuts) without.
+/// Returns whether the checksum was left to the network card, as seen in captures on the sending host. The field is
+/// then zero, or the sum over the pseudo-header alone. That sum includes the length, or not if the card splits the
+/// segment.
 #[must_use]
 pub fn is_left_to_card(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
@@ -310,8 +311,8 @@ pub fn is_left_to_card(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     field == 0 || [segment.len() as u32, 0].into_iter().any(|length| partial(length) == Some(field))
 }
 
-/// Source port, target port and sequence number of a segment of which only the
-/// first eight bytes are at hand, as ICMP quotes them (RFC 792).
+/// Returns source port, target port and sequence number from the first eight bytes of a segment, as quoted by ICMP
+/// (RFC 792).
 #[must_use]
 pub fn peek_ports_and_seq(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
     let head = quoted.first_chunk::<8>()?;
@@ -366,7 +367,7 @@ mod tests {
         let mut bytes = Vec::new();
         sample().emit(&mut bytes);
         bytes.extend_from_slice(b"hello");
-        // c000 + 0201 + c633 + 6401 + 6 + 37, folded; the second without the length.
+        // c000 + 0201 + c633 + 6401 + 6 + 37, folded; the second value is without the length.
         for (field, is_left) in
             [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
         {
@@ -377,7 +378,7 @@ mod tests {
         assert!(!is_left_to_card(&bytes, a, b) && !is_left_to_card(&bytes[..17], a, b));
     }
 
-    /// A SYN as tcpdump showed it, IPv4 192.168.1.2 to 192.168.1.1.
+    /// A SYN captured by tcpdump, from IPv4 192.168.1.2 to 192.168.1.1.
     #[test]
     fn from_capture() {
         let bytes = [

@@ -1,9 +1,8 @@
-//! TCP segments: bytes to values and back.
+//! Parsing and writing of TCP segments.
 //!
-//! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header in
-//! front of a payload, [`seal`] fills in the checksum once the payload is
-//! there. What nearly all segments are goes a shorter way, in [`plain`].
-//! Home of RFC 9293 §3.1 (and its options, in [`options`]).
+//! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header in front of a payload, and [`seal`] fills
+//! in the checksum once the payload is there. The most common form of segment has a faster path in [`plain`]. Home of
+//! RFC 9293 §3.1 (and its options, in [`options`]).
 
 pub mod header;
 pub mod options;
@@ -15,5 +14,5 @@ pub use header::{
 pub use options::{Options, SackBlocks, Timestamps};
 pub use plain::{Plain, Template};
 
-/// TCP's number in the IP header.
+/// The protocol number of TCP in the IP header.
 pub const PROTOCOL: u8 = 6;

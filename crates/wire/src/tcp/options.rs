@@ -4,20 +4,20 @@
 //!  kind 0 end · 1 no-operation · 2 MSS (4) · 3 window scale (3)
 //!  4 SACK permitted (2) · 5 SACK (2 + 8n) · 8 timestamps (10)
 //! ```
-//! Home of RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of
-//! other kinds are skipped (RFC 9293 §3.1 asks for it).
+//! Home of RFC 9293 §3.2, RFC 7323 §2.2 and §3.2, RFC 2018 §2 and §3. Options of other kinds are skipped, as
+//! RFC 9293 §3.1 requires.
 
 use super::header::Seq;
 use std::fmt;
 
-/// The options of a segment that this project knows.
+/// The supported options of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// Largest segment the sender takes, in bytes of payload and options (SYN only).
+    /// The largest segment that the sender accepts, in bytes of payload and options (SYN only).
     pub mss: Option<u16>,
-    /// Shift of the sender's window field (SYN only).
+    /// The shift of the sender's window field (SYN only).
     pub window_scale: Option<u8>,
-    /// The sender understands SACK (SYN only).
+    /// Whether the sender supports SACK (SYN only).
     pub sack_permitted: bool,
     /// Timestamp and echo.
     pub timestamps: Option<Timestamps>,
@@ -25,17 +25,17 @@ pub struct Options {
     pub sack: SackBlocks,
 }
 
-/// RFC 7323 §3.2: the sender's clock, and the echo of ours.
+/// RFC 7323 §3.2: the sender's clock, and the echo of the receiver's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Timestamps {
-    /// TSval: the clock of whoever sent the segment.
+    /// TSval: the clock of the segment's sender.
     pub value: u32,
-    /// TSecr: the last TSval it had from its peer.
+    /// TSecr: the last TSval that the sender received from its peer.
     pub echo: u32,
 }
 
 impl Timestamps {
-    /// The usual area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
+    /// The start of the usual option area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
     pub(super) const ALONE: [u8; 4] = [1, 1, 8, 10];
 
     #[inline]
@@ -62,10 +62,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The most blocks: as many as fit in the option space (RFC 2018 §3).
+    /// The largest number of blocks that fit in the option space (RFC 2018 §3).
     pub const MAX: usize = 4;
 
-    /// Appends a block; false when there is no place.
+    /// Appends a block. Returns false if there is no room.
     pub fn push(&mut self, start: Seq, end: Seq) -> bool {
         let place = usize::from(self.len);
         if place == Self::MAX {
@@ -76,14 +76,14 @@ impl SackBlocks {
         true
     }
 
-    /// The blocks, in the order of the option.
+    /// Returns the blocks, in the order of the option.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[(Seq, Seq)] {
         &self.blocks[..usize::from(self.len)]
     }
 
-    /// There is no block.
+    /// Returns whether there is no block.
     #[must_use]
     #[inline]
     pub const fn is_empty(&self) -> bool {
@@ -98,11 +98,11 @@ impl fmt::Debug for SackBlocks {
 }
 
 impl Options {
-    /// Largest option area: a header has at most 60 bytes.
+    /// The size of the largest option area in bytes: a header has at most 60 bytes.
     pub const MAX_LEN: usize = 40;
 
-    /// Reads an option area. What is malformed ends the reading: the options
-    /// before it count, the rest is ignored, as the common stacks do.
+    /// Reads an option area. Reading ends at a malformed option: earlier options are used and the rest is ignored, as
+    /// the common stacks do.
     #[must_use]
     #[inline]
     pub fn parse(area: &[u8]) -> Self {
@@ -142,7 +142,7 @@ impl Options {
         }
     }
 
-    /// Takes one option in; a known kind with a wrong length is ignored.
+    /// Processes one option; a known kind with a wrong length is ignored.
     fn take(&mut self, kind: u8, value: &[u8]) {
         match (kind, value) {
             (2, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
@@ -164,10 +164,10 @@ impl Options {
         }
     }
 
-    /// Bytes that timestamps take, aligned.
+    /// The length of the timestamp option in bytes, with alignment.
     pub(super) const TIMESTAMPS_LEN: usize = 12;
 
-    /// The timestamps, when there is nothing else.
+    /// Returns the timestamps, if there is no other option.
     #[inline]
     pub(super) fn only_timestamps(&self) -> Option<Timestamps> {
         let alone =
@@ -175,22 +175,21 @@ impl Options {
         self.timestamps.filter(|_| alone)
     }
 
-    /// Bytes that [`emit`](Self::emit) will write: a multiple of four.
+    /// Returns the number of bytes that [`emit`](Self::emit) writes, a multiple of four.
     #[must_use]
     #[inline]
     pub fn encoded_len(&self) -> usize {
         let mut len = 0;
         len += if self.mss.is_some() { 4 } else { 0 };
         len += if self.timestamps.is_some() { 12 } else { 0 };
-        // SACK-permitted takes the place of the two no-operations before timestamps.
+        // SACK-permitted takes the space of the two no-operations before timestamps.
         len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
         len += if self.window_scale.is_some() { 4 } else { 0 };
         len += if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.as_slice().len() };
         len
     }
 
-    /// Writes the area into `out`, which has room for [`MAX_LEN`](Self::MAX_LEN)
-    /// bytes, and returns its length. Blocks that do not fit are left out.
+    /// Writes the option area into `out` and returns its length. Blocks that do not fit are left out.
     #[inline]
     pub fn emit(&self, out: &mut [u8; Self::MAX_LEN]) -> usize {
         let mut at = 0;
@@ -223,11 +222,11 @@ impl Options {
         at
     }
 
-    /// How many SACK blocks fit beside the other options.
+    /// Returns the number of SACK blocks that fit next to the other options.
     #[must_use]
     #[inline]
     pub const fn sack_room(timestamps: bool) -> usize {
-        // 40 - 12 for timestamps - 4 for kind, length and padding, 8 a block.
+        // 40 bytes minus 12 for timestamps and 4 for kind, length and padding; 8 bytes per block.
         if timestamps { 3 } else { Self::MAX_SACK_ALONE }
     }
 

@@ -1,9 +1,8 @@
-//! The header that nearly all segments have, read and written in one piece.
+//! The most common form of header, read and written at once.
 //!
-//! ACK and perhaps PSH, nothing urgent, and of options at most the timestamps
-//! where everybody puts them (RFC 7323 app. A). [`Plain`] reads it, [`Template`]
-//! writes it, with what the segments of one connection have in common kept, its
-//! part of the checksum included. `header` is the same for all others.
+//! ACK and perhaps PSH are set, there is no urgent data, and the only option is timestamps at the usual offset
+//! (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields that all
+//! segments of one connection share, and their part of the checksum. `header` handles all other forms.
 //!
 //! Home of no rule: RFC 9293 §3.1 is at home in `header`.
 
@@ -13,28 +12,27 @@ use super::options::{Options, Timestamps};
 use crate::checksum::Checksum;
 use std::net::SocketAddr;
 
-/// A segment with such a header.
+/// A segment with a header of the most common form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
     /// Ports of sender and receiver.
     pub ports: (u16, u16),
-    /// Number of the first payload byte.
+    /// The sequence number of the first payload byte.
     pub seq: Seq,
-    /// Next number expected.
+    /// The next sequence number expected.
     pub ack: Seq,
     /// Window field, unscaled.
     pub window: u16,
-    /// PSH is set.
+    /// Whether PSH is set.
     pub pushed: bool,
-    /// The timestamps, the only option there may be.
+    /// The timestamps, the only option allowed.
     pub stamps: Option<Timestamps>,
-    /// Bytes of payload, with which the segment ends.
+    /// The length of the payload in bytes, at the end of the segment.
     pub length: usize,
 }
 
 impl Plain {
-    /// Reads a segment; `None` when its header says more. The checksum is
-    /// [`is_intact`](super::is_intact)'s affair.
+    /// Reads a segment; `None` if its header has another form. [`is_intact`](super::is_intact) verifies the checksum.
     #[must_use]
     #[inline(always)]
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -62,22 +60,21 @@ impl Plain {
     }
 }
 
-/// What the segments of one connection have in common: ports, and their and the
-/// pseudo-header's part of the checksum.
+/// The common parts of all segments of one connection: the ports, and the checksum of ports and pseudo-header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     ports: [u8; 4],
-    /// Of the pseudo-header, but for the length.
+    /// The sum of the pseudo-header without the length.
     pseudo: Checksum,
-    /// The same and of the ports.
+    /// The sum of the pseudo-header and the ports.
     sum: Checksum,
 }
 
 impl Template {
-    /// Bytes of the header.
+    /// The length of the header in bytes.
     pub const LEN: usize = Header::MIN_LEN + Options::TIMESTAMPS_LEN;
 
-    /// For segments between these ends; `None` when their addresses are of different families.
+    /// Creates a template for segments between these addresses; `None` if they are of different families.
     #[must_use]
     pub fn new(source: SocketAddr, target: SocketAddr) -> Option<Self> {
         let ([a, b], [c, d]) = (source.port().to_be_bytes(), target.port().to_be_bytes());
@@ -87,7 +84,7 @@ impl Template {
         Some(Self { ports: [a, b, c, d], pseudo, sum })
     }
 
-    /// The checksum is right of a segment between these ends, in whichever direction.
+    /// Returns whether the checksum of a segment between these addresses is right, in either direction.
     #[must_use]
     #[inline(always)]
     pub fn is_intact(&self, segment: &[u8]) -> bool {
@@ -97,7 +94,7 @@ impl Template {
         sum.is_valid()
     }
 
-    /// Appends a whole segment, its checksum made. `payload` appends so many bytes.
+    /// Appends a whole segment with its checksum. `payload` appends the payload bytes.
     #[inline(always)]
     pub fn emit(
         &self,
@@ -132,7 +129,7 @@ impl Template {
     }
 }
 
-/// Header lengths in words, as the data offset says them.
+/// Header lengths in 32-bit words, as in the data offset field.
 const WORDS: u8 = (Header::MIN_LEN / 4) as u8;
 const WORDS_WITH_STAMPS: u8 = (Template::LEN / 4) as u8;
 
@@ -183,7 +180,7 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// What is read as plain is what the long way reads, and nothing but that.
+    /// A segment read as plain gives the same result as the general parser, and has nothing else in its header.
     #[test]
     fn plain_is_what_has_nothing_else() {
         let mut rng = anabranch_base::Rng::new(4);

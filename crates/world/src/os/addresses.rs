@@ -1,4 +1,4 @@
-//! The host's addresses, what their interfaces take, and how both change.
+//! The host's addresses, the MTUs of their interfaces, and notifications of changes.
 
 use super::LARGEST_PACKET;
 use nix::ifaddrs::getifaddrs;
@@ -15,18 +15,18 @@ use tokio::io::unix::AsyncFd;
 /// The addresses of a world.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// Those the world was told to use; empty: all.
+    /// The addresses that the world is limited to; empty means all.
     fixed: Vec<IpAddr>,
     present: RefCell<Vec<Present>>,
-    /// How often [`present`](Self::present) has changed.
+    /// The number of times that [`present`](Self::present) has changed.
     changes: Cell<u64>,
-    /// How many of those changes were reported to the program.
+    /// The number of those changes that were reported to the program.
     reported: Cell<u64>,
-    /// Opened when somebody wants to know.
+    /// A netlink socket, opened when a program first asks for changes.
     news: RefCell<Option<AsyncFd<OwnedFd>>>,
 }
 
-/// An address and the largest IP packet that its interface takes.
+/// An address and the MTU of its interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Present {
     ip: IpAddr,
@@ -45,12 +45,12 @@ impl Addresses {
         })
     }
 
-    /// The addresses, in the order of the interfaces, those of the loopback interface last; or as they were given.
+    /// Returns the addresses in the order of the interfaces, loopback addresses last; or in the order configured.
     pub(super) fn list(&self) -> Vec<IpAddr> {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// Those that were given; empty: all.
+    /// Returns the addresses that the world is limited to; empty means all.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }
@@ -59,7 +59,7 @@ impl Addresses {
         self.present.borrow().iter().any(|present| present.ip == ip)
     }
 
-    /// The first address that a packet to `target` can come from.
+    /// Returns the first address that can be the source of a packet to `target`.
     pub(super) fn first_for(&self, target: IpAddr) -> Option<IpAddr> {
         let present = self.present.borrow();
         let mut fits = present.iter().map(|present| present.ip).filter(|ip| ip.is_ipv4() == target.is_ipv4());
@@ -73,7 +73,7 @@ impl Addresses {
         found.map_or(USUAL_MTU, |present| present.mtu)
     }
 
-    /// Looks again; true when something has changed.
+    /// Reads the addresses again. Returns whether they have changed.
     pub(super) fn refresh(&self) -> bool {
         let Ok(present) = read(&self.fixed) else { return false };
         if *self.present.borrow() == present {
@@ -90,7 +90,7 @@ impl Addresses {
         }
         let mut news = self.news.borrow_mut();
         if news.is_none() {
-            // Without such a socket the host stays as it was.
+            // If the socket cannot be opened, changes are not noticed.
             let Ok(opened) = listen_to_changes() else { return Poll::Pending };
             *news = Some(opened);
             self.refresh();
@@ -104,8 +104,8 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // What it says hardly matters: the list is read as a whole, once for a burst, unless all of it
-                    // is about routes.
+                    // The messages are only classified: the address list is read again, once for each burst of
+                    // messages, unless all of them are about routes.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;
                     loop {
@@ -119,7 +119,7 @@ impl Addresses {
                     }
                     ready.clear_ready();
                     if routes_only || !self.refresh() {
-                        // An address that was not ready, or a way that was not there, may be now.
+                        // The kernel reports a change, so an address or a route that was not usable may be usable now.
                         self.changes.set(self.changes.get() + 1);
                     }
                 }
@@ -128,7 +128,7 @@ impl Addresses {
     }
 }
 
-/// A netlink socket that hears of addresses and routes that come and go.
+/// Opens a netlink socket that receives changes of addresses and routes.
 fn listen_to_changes() -> io::Result<AsyncFd<OwnedFd>> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let descriptor = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
@@ -139,13 +139,13 @@ fn listen_to_changes() -> io::Result<AsyncFd<OwnedFd>> {
     super::descriptor::watch(descriptor)
 }
 
-/// Whether the first message of netlink(7) in `bytes` is about a route; what comes together is of one kind.
+/// Returns whether the first message of netlink(7) in `bytes` is about a route. Messages in one read are of one type.
 fn is_of_routes(bytes: &[u8]) -> bool {
     let kind = bytes.get(4..6).and_then(|bytes| <[u8; 2]>::try_from(bytes).ok()).map(u16::from_ne_bytes);
     kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
-/// The host's addresses: the given ones as far as they are there, or all but those of a single link.
+/// Reads the host's addresses: those of `fixed` that exist, or if it is empty, all except link-local ones.
 fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     let mut found: Vec<Present> = Vec::new();
     for interface in getifaddrs()? {
@@ -159,9 +159,10 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
         };
         let up = interface.flags.contains(InterfaceFlags::IFF_UP);
         let common = fixed.is_empty() && !is_link_local(ip);
-        // Any of 127.0.0.0/8 is there where one is.
+        // Any address of 127.0.0.0/8 exists if one of them does.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
-            // Whoever is reached from a host's own address, on no wire, is behind a wire.
+            // Peers of a non-loopback address on the loopback interface are reached over another interface. Assume the
+            // usual MTU.
             let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
             let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
             found.push(Present { ip, mtu });
@@ -178,7 +179,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     Ok(given.collect())
 }
 
-/// Whether an address says nothing without the name of a link.
+/// Returns whether an address is link-local, and so is ambiguous without the name of an interface.
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -192,13 +193,13 @@ fn mtu_of(interface: &str) -> u32 {
     mtu.unwrap_or(USUAL_MTU).min(LARGEST_PACKET)
 }
 
-/// Ethernet's.
+/// The MTU of Ethernet.
 const USUAL_MTU: u32 = 1500;
 // The groups of rtnetlink(7).
 const RTMGRP_LINK: u32 = 0x1;
 const RTMGRP_IPV4_IFADDR: u32 = 0x10;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
-/// Those of IPv4 and of IPv6.
+/// The route groups of IPv4 and IPv6.
 const RTMGRP_ROUTES: u32 = 0x40 | 0x400;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;

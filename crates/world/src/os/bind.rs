@@ -1,14 +1,15 @@
-//! UDP sockets, bound: to each address that was given, or to all of an IP version.
+//! Binds UDP sockets: one for each given address, or one for each IP version.
 
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// A socket for each of the addresses, or for each IP version where there are none, and their port.
+/// Binds a socket for each of the addresses, or for each IP version if there are none. Returns the port and the
+/// sockets.
 pub(super) fn all(addresses: &[IpAddr], port: u16) -> io::Result<(u16, Vec<(IpAddr, Socket)>)> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    // A free port of one address may be taken on another.
+    // A port that is free at one address may be in use at another.
     for _ in 0..if port == 0 { 16 } else { 1 } {
         match try_all(addresses, port) {
             Ok(bound) => return Ok(bound),
@@ -29,7 +30,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
                 port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
                 sockets.push((ip, socket));
             }
-            // A host without IPv6, or without IPv4.
+            // The host has no IPv6 or no IPv4.
             Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
             Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
             Err(error) => return Err(error),
@@ -38,7 +39,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
     if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok((port, sockets)) }
 }
 
-/// A socket, perhaps beside others that share its address and port.
+/// Binds one socket. If `shared`, other sockets may use the same address and port.
 pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     if at.is_ipv6() {
@@ -48,7 +49,7 @@ pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
         setsockopt(&socket, sockopt::ReusePort, &true)?;
     }
     socket.set_nonblocking(true)?;
-    // As much as the host lets us have.
+    // As large as the host allows.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.bind(&at.into())?;
@@ -61,5 +62,5 @@ fn lacks_family(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| missing.contains(&Errno::from_raw(code)))
 }
 
-/// What a burst of a large window needs.
+/// Large enough for a burst of a large window.
 const SOCKET_BUFFER: usize = 4 << 20;

@@ -1,41 +1,39 @@
-//! Looking for packets once more before sleep.
+//! Polls for packets for a short time before the thread sleeps.
 //!
-//! Where messages go there and back, the next packet comes sooner than a
-//! processor that has been put to sleep can be woken: a virtual one leaves its
-//! host and must be brought back for each. So a world whose last pauses were
-//! all short, and which moved little between them, keeps looking for a moment
-//! instead. One longer pause and it sleeps at once again; so does a world that
-//! moves much, for which a pause is no matter, and one beside which others want
-//! the processor. A world with nothing to do never looks.
+//! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
+//! processor takes even longer, because it leaves its host processor while it sleeps. A world therefore polls for a
+//! moment if its last pauses were all short and it transferred little data between them. After one longer pause it
+//! sleeps at once again. So does a world that transfers much data, for which pauses do not matter, and one that
+//! competes with others for the processor. An idle world never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// What a world knows of its pauses.
+/// The state from which a world decides whether to poll or to sleep.
 #[derive(Debug, Default)]
 pub(super) struct BusyPoll {
-    /// Has the event loop go round once more.
+    /// Wakes the event loop for another iteration.
     waker: OnceLock<Waker>,
     state: Mutex<PauseState>,
 }
 
 #[derive(Debug, Default)]
 struct PauseState {
-    /// When the pause began, while there is one.
+    /// The start of the current pause, if there is one.
     since: Option<Instant>,
-    /// Whether the pause is slept through.
+    /// Whether the thread sleeps for the rest of this pause.
     sleeps: bool,
-    /// Bytes sent and received since the last one.
+    /// Bytes sent and received since the last pause.
     moved: usize,
-    /// Pauses in a row that were short.
+    /// The number of consecutive short pauses.
     short: u32,
-    /// Others want the processor: until then there is no looking, and the next time for twice as long.
+    /// Other threads need the processor: no polling until then. The next such period is twice as long.
     yields_until: Option<Instant>,
     yields_for: Duration,
 }
 
-/// What to do where there is nothing to do.
+/// The action when there is nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Sleep,
@@ -47,36 +45,36 @@ impl BusyPoll {
         Arc::default()
     }
 
-    /// From here on the event loop can be told to go round once more.
+    /// From now on, `waker` can be used to run the event loop again.
     pub(super) fn begin(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
 
     fn state(&self) -> MutexGuard<'_, PauseState> {
-        // Nobody panics with it in hand.
+        // No thread panics while it holds the lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts `bytes` that have come in one call.
+    /// Records `bytes` received by one call.
     pub(super) fn received(&self, bytes: usize) {
         if self.waker.get().is_some() {
             self.state().received(now(), bytes);
         }
     }
 
-    /// Counts `bytes` that have been sent in one call.
+    /// Records `bytes` sent by one call.
     pub(super) fn sent(&self, bytes: usize) {
         if self.waker.get().is_some() {
             self.state().moved += bytes;
         }
     }
 
-    /// The event loop is about to sleep: nothing is to be done.
+    /// Called when the event loop is about to sleep, because there is nothing to do.
     pub(super) fn about_to_sleep(&self) {
         let Some(waker) = self.waker.get() else { return };
         let before = now();
         if self.state().next(before) == Next::Look {
-            // Whoever is to answer may be waiting for this very processor.
+            // The program that will send the next packet may need this processor.
             rustix::thread::sched_yield();
             let after = now();
             self.state().yielded(after, after.duration_since(before));
@@ -92,7 +90,7 @@ impl PauseState {
             self.short = if short { self.short.saturating_add(1) } else { 0 };
             self.moved = 0;
             if self.short >= MANY {
-                // Whoever it was has gone.
+                // The competing threads are gone.
                 self.yields_for = Duration::ZERO;
             }
         }
@@ -112,7 +110,7 @@ impl PauseState {
         if self.sleeps { Next::Sleep } else { Next::Look }
     }
 
-    /// The processor was given away for `span`.
+    /// Records that other threads ran for `span` during a yield.
     fn yielded(&mut self, now: Instant, span: Duration) {
         if span > BRIEF {
             self.sleeps = true;
@@ -130,24 +128,25 @@ fn now() -> Instant {
     Instant::now()
 }
 
-/// A pause that is looked through. Two virtual processors that sleep take some 70 us for a message there and back.
+/// The longest pause that is spent polling. A round trip between two sleeping virtual processors takes about 70 us.
 const LONGEST: Duration = Duration::from_micros(100);
-/// Pauses in a row that are no chance.
+/// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// More than an answer and what acknowledges it: those who move files are in no such hurry.
+/// The bytes per pause of an answer and its acknowledgement. Bulk transfers move more, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// What a peer on the same processor takes for an answer.
+/// The time in which a peer on the same processor answers.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
-/// Pauses in a row after which others are forgotten.
+/// The number of consecutive short pauses after which earlier competition is forgotten.
 const MANY: u32 = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs pauses of these lengths, each looked at every 5 us, with so many bytes between; how long it looked.
+    /// Runs pauses of these lengths, polled every 5 us, with `bytes` received after each. Returns the time spent
+    /// polling in each.
     fn looked(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
         let (mut state, mut now, step) = (PauseState::default(), super::now(), Duration::from_micros(5));
         let mut all = Vec::new();
@@ -191,14 +190,14 @@ mod tests {
         for _ in 0..10_000 {
             if state.next(now) == Next::Look {
                 looks += 1;
-                // Another has had its slice.
+                // Another thread has used its time slice.
                 now += Duration::from_millis(3);
                 state.yielded(now, Duration::from_millis(3));
             }
             now += Duration::from_micros(20);
             state.received(now, 100);
         }
-        // 0.2 s: after 10, 30, 70, 150 ms.
+        // 0.2 s: polls after 10, 30, 70 and 150 ms.
         assert!((1..=5).contains(&looks), "{looks}");
     }
 }

@@ -1,7 +1,6 @@
-//! Calls of the host that no crate of ours makes safe: file descriptors that the event loop watches, ioctls, memory
-//! that is given back.
+//! System calls that no crate in use wraps safely: watching file descriptors, ioctls, and returning memory to the host.
 //!
-//! The one place of the workspace with `unsafe`.
+//! The only module of the workspace with `unsafe`.
 
 use crate::kernel::Counters;
 use anabranch_base::time::Duration;
@@ -12,27 +11,27 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Has the event loop watch `descriptor` from here on.
+/// Registers `descriptor` with the event loop.
 pub(super) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
-    // SAFETY: what is asked for is that the descriptor be open, and stay the same, for as long as the `AsyncFd`
-    // lives. An `OwnedFd` is open until it is dropped, and the `AsyncFd` owns it.
+    // SAFETY: the descriptor must be open and unchanged for as long as the `AsyncFd` lives. An `OwnedFd` is open until
+    // it is dropped, and the `AsyncFd` owns it.
     #[expect(unsafe_code, reason = "tokio has no safe way to register a descriptor it did not open")]
     let watched = unsafe { AsyncFd::register_with_interest(descriptor, interest) };
     watched.map_err(Into::into)
 }
 
-/// Makes an open `/dev/net/tun` the TUN device `name`, whose packets come without a header of its own.
+/// Turns an open `/dev/net/tun` into the TUN device `name`, whose packets have no additional header.
 pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
     let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
-    // The last byte stays zero: it ends the name.
+    // The last byte stays zero and terminates the name.
     let room = request.name.len() - 1;
     if name.is_empty() || name.len() > room {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no name for an interface"));
     }
     request.name[..name.len()].copy_from_slice(name.as_bytes());
     // SAFETY: TUNSETIFF reads a `struct ifreq`, whose layout `InterfaceRequest` has, and writes one back to the same
-    // place, which is ours alone until the call has returned.
+    // memory, to which nothing else has access until the call returns.
     #[expect(unsafe_code, reason = "an ioctl of a driver, which no crate of ours wraps")]
     let done = unsafe {
         rustix::ioctl::ioctl(opened, Updater::<{ TUNSETIFF }, InterfaceRequest>::new(&mut request))
@@ -40,21 +39,21 @@ pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
     done.map_err(Into::into)
 }
 
-/// Bytes in a connection's send queue that the peer has not acknowledged (SIOCOUTQ, see tcp(7)).
+/// Returns the number of bytes in a connection's send queue that the peer has not acknowledged (SIOCOUTQ, see tcp(7)).
 pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
-    // SAFETY: TIOCOUTQ, which is SIOCOUTQ by another name, writes one `int`.
+    // SAFETY: TIOCOUTQ, another name of SIOCOUTQ, writes one `int`.
     #[expect(unsafe_code, reason = "an ioctl of sockets, which no crate of ours wraps")]
     let count = unsafe { rustix::ioctl::ioctl(connection, Getter::<{ SIOCOUTQ }, std::ffi::c_int>::new()) }?;
     Ok(u64::try_from(count).unwrap_or(0))
 }
 
-/// Has a socket of the kernel's SCTP send what is small without waiting for the acknowledgement of what is under way
+/// Disables Nagle's algorithm on a kernel SCTP socket: small messages do not wait for outstanding acknowledgements
 /// (RFC 6458 §8.1.5).
 pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
     let on: std::ffi::c_int = 1;
     let (level, option) = (nix::libc::IPPROTO_SCTP, nix::libc::SCTP_NODELAY);
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: the option is read from `on`, an `int` of the size that is told, which outlives the call.
+    // SAFETY: the option value is read from `on`, an `int` of the size passed, which outlives the call.
     #[expect(unsafe_code, reason = "an option of SCTP's, which no crate of ours wraps")]
     let done = unsafe {
         let (value, size) = (std::ptr::from_ref(&on).cast(), size_of_val(&on) as nix::libc::socklen_t);
@@ -63,16 +62,17 @@ pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
     if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Whether a socket of the kernel's MPTCP has become one of TCP, because its peer has none (RFC 8684 §3.7).
+/// Returns whether a kernel MPTCP socket has fallen back to TCP because its peer does not support MPTCP
+/// (RFC 8684 §3.7).
 ///
 /// # Errors
-/// The kernel does not tell: Linux before 5.16.
+/// The kernel does not report it: Linux before 5.16.
 pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
-    // Of `struct mptcp_info` as much as we look at: six numbers of a byte, two bytes of padding, the flags.
+    // The part of `struct mptcp_info` that is used: six numbers of one byte, two bytes of padding, the flags.
     let mut info = [0_u8; 12];
     let mut size = size_of_val(&info) as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: at most `size` bytes are written to `info`, which has as many, and the number of them to `size`; both
+    // SAFETY: the call writes at most `size` bytes to `info`, which has that many, and their number to `size`. Both
     // outlive the call.
     #[expect(unsafe_code, reason = "an option of MPTCP's, which no crate of ours wraps")]
     let done = unsafe {
@@ -86,13 +86,13 @@ pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
     Ok(u32::from_ne_bytes([a, b, c, d]) & MPTCP_INFO_FLAG_FALLBACK != 0)
 }
 
-/// What the kernel counts of a TCP connection (TCP_INFO, see tcp(7)).
+/// Returns the kernel's counters of a TCP connection (TCP_INFO, see tcp(7)).
 pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
-    // What an older kernel does not know stays zero.
+    // Fields that an older kernel does not know stay zero.
     let mut info = [0_u8; size_of::<nix::libc::tcp_info>()];
     let mut size = size_of_val(&info) as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
-    // SAFETY: at most `size` bytes are written to `info`, which has as many, and the number of them to `size`; both
+    // SAFETY: the call writes at most `size` bytes to `info`, which has that many, and their number to `size`. Both
     // outlive the call.
     #[expect(unsafe_code, reason = "an option of TCP's, which no crate of ours wraps")]
     let done = unsafe {
@@ -116,18 +116,18 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     })
 }
 
-/// Gives memory that was freed back to the host. An allocator keeps what lies below anything that is still in use: a
-/// server that has been busy once would hold for ever what it had at its busiest.
+/// Returns freed memory to the host. Without this, the allocator keeps all free memory below any block that is still in
+/// use: a server would keep the memory of its busiest moment for ever.
 pub(super) fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     {
-        // SAFETY: malloc_trim touches only what nobody holds, under the allocator's own locks.
+        // SAFETY: malloc_trim touches only free memory, under the allocator's own locks.
         #[expect(unsafe_code, reason = "glibc's own call, which no crate of ours wraps")]
         let _ = unsafe { nix::libc::malloc_trim(MEMORY_KEPT) };
     }
 }
 
-/// `struct ifreq`, of which the driver looks at name and flags.
+/// `struct ifreq`; the driver reads only name and flags.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],
@@ -135,8 +135,8 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Free memory that stays for what comes next: as much as glibc keeps by itself. It is at the end, where only the busiest
-/// moments reach: of a large remainder ever more would be in use, and it would look as if something leaked.
+/// Heap bytes at the end of the heap that stay free after trimming; glibc's default. Only the busiest moments use
+/// memory there. Keeping more free would look like a leak in RSS.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<std::ffi::c_int>(b'T', 202);

@@ -1,32 +1,33 @@
-//! When a program that runs for long gives memory back that a busy time has left behind.
+//! Decides when a long-running program returns memory to the host after a busy time.
 
 use super::{OsTimer, OsWorld, descriptor};
 use crate::{Timer, World};
 use anabranch_base::time::Duration;
 use std::task::Context;
 
-/// Gives the process's free memory back to the host, time after time; one thread of the process has it.
+/// Returns the process's free memory to the host from time to time. Only one thread of the process needs it.
 #[derive(Debug)]
 pub struct MemoryTrimmer {
     timer: OsTimer,
 }
 
-/// At the soonest: what the work of a moment took and will take again is not to be asked for anew each time. Not a
-/// round number: work that comes each second or two would be met at the same point of it for minutes.
+/// The minimum interval, so that memory in repeated use is not returned and requested again each time. It is not a
+/// round number: periodic work with a period of one or two seconds would otherwise be met at the same phase for
+/// minutes.
 const PERIOD: Duration = Duration::from_millis(730);
-/// Trimming may take one part in so many of the time: the allocator looks through all that it has free, which after a
-/// million associations is a lot.
+/// Trimming may take 1/`SHARE` of the time. The allocator walks all its free memory, which is large after a million
+/// associations.
 const SHARE: u32 = 1000;
 
 impl MemoryTrimmer {
-    /// A trimmer whose first turn is a period from now.
+    /// Creates a trimmer that first trims after one period.
     pub fn new(world: &OsWorld) -> Self {
         let mut timer = world.timer();
         timer.set(Some(world.now() + PERIOD));
         Self { timer }
     }
 
-    /// Trims if it is time, and has the task woken when it is time again.
+    /// Trims if it is due, and wakes the task when it is due again.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let begun = world.now();

@@ -1,21 +1,19 @@
 //! The world of the operating system, on Linux (feature `os`).
 //!
-//! A world is a current-thread runtime with a `LocalSet`: nothing is `Send`,
-//! tasks take turns first in first out. Time is the monotonic clock since the
-//! world began, timers are exact to what a timerfd gives. It needs no
-//! privilege, unless raw sockets are asked for.
+//! A world is a current-thread runtime with a `LocalSet`: nothing is `Send`, and tasks run in FIFO order. Time is the
+//! monotonic clock since the world began; timers have the precision of a timerfd. Only raw sockets need a privilege.
 //!
 //! - `timers`: one timerfd for all timers of the world
-//! - `busy_poll`: looking for packets once more before sleep
-//! - `addresses`: the host's addresses, and how they change
-//! - `udp`, `raw`: sockets; `bind`: how UDP's come to a port; `outbox`: packets that leave together
-//! - `ports`: whose the ports of raw sockets are
-//! - `shards`: several worlds behind one UDP port or IP protocol; `steer`: what the kernel is told of them
-//! - `descriptor`: what the event loop watches
-//! - `reports`: ICMP, by way of the sockets' error queues
+//! - `busy_poll`: polling for packets before the thread sleeps
+//! - `addresses`: the host's addresses and their changes
+//! - `udp`, `raw`: sockets; `bind`: binds UDP sockets; `outbox`: packets that are sent together
+//! - `ports`: ownership of the ports of raw sockets
+//! - `shards`: several worlds behind one UDP port or IP protocol; `steer`: the kernel's filters for them
+//! - `descriptor`: file descriptors in the event loop
+//! - `reports`: ICMP reports from the sockets' error queues
 //! - `tcp`: the host's own TCP
 //! - `names`: the resolver
-//! - `signals`: being asked to end, or to read settings again; `usage`: processor time, open files
+//! - `signals`: requests to end or to reload settings; `usage`: processor time, open files
 //! - `tun`, `packet`: whole packets of a device that is ours, where permitted
 
 mod addresses;
@@ -42,10 +40,10 @@ mod usage;
 pub use crate::kernel::{KernelOptions, KernelProtocol};
 pub use memory_trimmer::MemoryTrimmer;
 pub use packet::PacketSocket;
-/// The addresses of this host, in the order of its interfaces, those of the loopback interface last.
+/// Returns the addresses of this host, in the order of its interfaces, loopback addresses last.
 ///
 /// # Errors
-/// The host does not tell.
+/// The addresses cannot be read.
 pub fn addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
     Ok(addresses::Addresses::new(Vec::new())?.list())
 }
@@ -72,22 +70,20 @@ use std::task::{Context, Poll};
 use timers::Timers;
 use tokio::task::{JoinHandle, LocalSet};
 
-/// What a world is made with.
+/// The settings of a world.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The addresses to use; empty: all of the host, as they come and go, but
-    /// those of a single link.
+    /// The addresses to use. Empty means all addresses of the host, as they come and go, except link-local ones.
     pub addresses: Vec<IpAddr>,
-    /// The seed of all randomness; `None`: from the operating system.
+    /// The seed of all randomness; `None` means randomness from the operating system.
     pub seed: Option<u64>,
-    /// Sleep as soon as there is nothing to do. Else a world to which small
-    /// packets come one by one, each within 100 us of the last, looks for the
-    /// next one for as long: that saves being woken, and takes a processor for
-    /// as long as it goes on.
+    /// Whether to sleep as soon as there is nothing to do. Otherwise, a world that receives small packets one by one,
+    /// each within 100 us of the last, polls that long for the next one. This avoids wake-ups, but occupies a processor
+    /// meanwhile.
     pub sleep_at_once: bool,
 }
 
-/// The operating system as programs see it. Lives inside [`run`].
+/// The operating system as programs see it. Exists only inside [`run`].
 #[derive(Clone, Debug)]
 pub struct OsWorld {
     inner: Rc<Inner>,
@@ -97,7 +93,7 @@ pub struct OsWorld {
 struct Inner {
     timers: Rc<Timers>,
     rng: Rng,
-    /// Generators given out, where no seed asks for the same ones again.
+    /// The number of generators created, if there is no seed. Each one is then different.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
@@ -106,10 +102,10 @@ struct Inner {
     kernel: KernelOptions,
 }
 
-/// Runs `program` in a new world until it ends; what it has spawned ends with it.
+/// Runs `program` in a new world until it ends. The tasks that it has spawned then end too.
 ///
 /// # Errors
-/// The operating system gives no event queue, no timer, or no such address.
+/// The operating system provides no event queue or no timer, or the addresses cannot be read.
 pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::Result<T> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_io().max_blocking_threads(RESOLVERS);
@@ -128,11 +124,11 @@ pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::
         let world = OsWorld::begin(options, busy_poll)?;
         Ok(program(world).await)
     });
-    // Tasks are dropped while the runtime is there: they deregister their sockets.
+    // Tasks are dropped while the runtime exists, because they deregister their sockets.
     let inside = runtime.enter();
     drop(tasks);
     drop(inside);
-    // A resolver that still waits for an answer keeps nobody.
+    // A pending name lookup does not delay the end.
     runtime.shutdown_background();
     ended
 }
@@ -141,8 +137,8 @@ impl OsWorld {
     fn begin(options: Options, busy_poll: Arc<BusyPoll>) -> io::Result<Self> {
         let (rng, drawn) = match options.seed {
             Some(seed) => (Rng::new(seed), None),
-            // Verification tags, cookie keys and nonces are drawn from it: all that keeps a stranger who sees none of our
-            // packets from meddling (RFC 9260 §12.2.4.2).
+            // Verification tags, cookie keys and nonces are drawn from it. They are the only protection against an
+            // off-path attacker (RFC 9260 §12.2.4.2).
             None => (Rng::from_os()?, Some(Cell::new(0))),
         };
         let timers = Timers::begin()?;
@@ -152,7 +148,7 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(inner) })
     }
 
-    /// The same world and clock, seen from other addresses of the host (see [`Options::addresses`]).
+    /// Returns a view of the same world and clock that uses other addresses of the host (see [`Options::addresses`]).
     ///
     /// # Errors
     /// The host's addresses cannot be read.
@@ -161,38 +157,38 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(Inner { addresses: Rc::new(Addresses::new(addresses)?), ..inner }) })
     }
 
-    /// The clock of this world, which other threads may read.
+    /// Returns the clock of this world, which other threads may read.
     #[must_use]
     pub fn clock(&self) -> OsClock {
         self.inner.timers.clock()
     }
 
-    /// The same world, whose UDP goes packet by packet: neither cut (GSO) nor
-    /// joined (GRO) by the kernel, as on a host without these offloads.
+    /// Returns a view of this world whose UDP packets are sent and received one by one. The kernel neither splits (GSO)
+    /// nor joins (GRO) them, as on a host without these offloads.
     #[must_use]
     pub fn packet_by_packet(&self) -> Self {
         Self { inner: Rc::new(Inner { single_packets: true, ..self.new_view() }) }
     }
 
-    /// The same world, whose packets of raw sockets carry a mark (`SO_MARK`) by which the host's rules of routing know
-    /// them. Takes the right to administer the network namespace.
+    /// Returns a view of this world whose raw packets carry a mark (`SO_MARK`) that the host's routing rules can match.
+    /// Needs CAP_NET_ADMIN.
     #[must_use]
     pub fn marked(&self, mark: u32) -> Self {
         Self { inner: Rc::new(Inner { mark: Some(mark), ..self.new_view() }) }
     }
 
-    /// The same world, with the kernel's connections made in this way.
+    /// Returns a view of this world with these options for kernel connections.
     #[must_use]
     pub fn with_kernel(&self, options: KernelOptions) -> Self {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// What another view of this world begins with: the same clock, randomness of its own.
+    /// Returns the state of a new view of this world: the same clock, but its own randomness.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // The other's endpoints must not draw what this one's do.
+            // The endpoints of the views must not draw the same numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
@@ -222,7 +218,7 @@ impl World for OsWorld {
     }
 
     fn spawn<T: 'static>(&self, _name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
-        // Without the type of the task, tokio is compiled once for each type of result.
+        // Boxed without the task's type, so that tokio is compiled once per result type and not once per task.
         let task: Pin<Box<dyn Future<Output = T>>> = Box::pin(task);
         OsTask { handle: Some(tokio::task::spawn_local(task)) }
     }
@@ -261,9 +257,9 @@ impl World for OsWorld {
 pub enum OsSocket {
     /// UDP.
     Udp(Box<udp::Udp>),
-    /// IP, of one protocol.
+    /// Raw IP, of one protocol.
     Raw(Box<raw::Raw>),
-    /// Either, of one of several worlds.
+    /// Either, as the share of one of several worlds.
     Shared(Box<shards::Shared>),
 }
 
@@ -341,7 +337,7 @@ impl Datagrams for OsSocket {
     }
 }
 
-/// A running task; dropping it cancels it.
+/// A running task; dropping it cancels the task.
 #[derive(Debug)]
 pub struct OsTask<T> {
     handle: Option<JoinHandle<T>>,
@@ -355,7 +351,7 @@ impl<T> Future for OsTask<T> {
         match Pin::new(handle).poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(result)) => Poll::Ready(result),
-            // The world is one program: a task that panics takes it down.
+            // The world is one program: a panic in a task ends it.
             Poll::Ready(Err(error)) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Poll::Pending,
@@ -378,7 +374,7 @@ impl<T> Drop for OsTask<T> {
     }
 }
 
-/// Names that are looked up at a time.
+/// The number of names that are resolved at the same time.
 const RESOLVERS: usize = 16;
-/// What an IP packet can have at most, whatever its interface takes.
+/// The largest IP packet, whatever its interface allows.
 const LARGEST_PACKET: u32 = 65_535;

@@ -1,9 +1,8 @@
-//! Packets that wait to leave together.
+//! Packets that wait to be sent together.
 //!
-//! An endpoint with many associations has a packet or two of each to send at a
-//! time. Those of one source, target, mark and size are joined to a train that
-//! one call sends (GSO); what then is alone can go with others by one
-//! `sendmmsg`. Packets of one lane ([`SendBatch::lane`]) keep their order.
+//! An endpoint with many associations has one or two packets of each to send at a time. Packets with the same source,
+//! target, mark and size are joined to a train that one call sends (GSO). The remaining single packets are sent
+//! together by one `sendmmsg`. Packets of one lane ([`SendBatch::lane`]) keep their order.
 
 use anabranch_base::{Ecn, SendBatch};
 use nix::libc;
@@ -12,20 +11,20 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// What waits, in the order in which it leaves.
+/// The queued packets, in the order in which they will be sent.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     trains: Vec<Train>,
-    /// Of those, so many have left.
+    /// The number of trains at the front that have been sent.
     left: usize,
     packets: usize,
-    /// For lanes by their last bits: behind the train with the last packet of one of them.
+    /// For each lane, by its low bits: the index after the train that holds its last packet.
     latest: [u8; LANES],
-    /// Buffers of trains that have left.
+    /// Buffers of trains that have been sent.
     spare: Vec<Vec<u8>>,
 }
 
-/// Packets of one source, target, mark and size; the last may be shorter.
+/// Packets with one source, one target, one mark and one size; the last may be shorter.
 #[derive(Debug)]
 pub(super) struct Train {
     pub(super) source: IpAddr,
@@ -36,22 +35,22 @@ pub(super) struct Train {
 }
 
 impl Outbox {
-    /// Whether `batch` is worth a copy: what is large fills a call by itself.
+    /// Returns whether `batch` is worth copying; a large batch fills a call by itself.
     pub(super) fn wants(batch: &SendBatch) -> bool {
         !batch.may_fragment && batch.bytes().len() <= MAX_KEPT
     }
 
-    /// There is no room for another batch.
+    /// Returns whether there is no room for another batch.
     pub(super) fn is_full(&self) -> bool {
         self.packets >= MAX_PACKETS || self.trains.len() >= MAX_TRAINS
     }
 
-    /// Takes a copy of `batch`, for a train of at most `longest` packets.
+    /// Copies `batch` into a train of at most `longest` packets.
     pub(super) fn put(&mut self, batch: &SendBatch, longest: usize) {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // Not before what its lane has already given, nor behind what has left.
+        // Not before earlier packets of its lane, nor into a train that has been sent.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.left);
         let fits = |train: &Train| {
             train.stride == stride
@@ -72,12 +71,12 @@ impl Outbox {
         self.latest[lane] = (place + 1) as u8;
     }
 
-    /// What has not left yet.
+    /// Returns the trains that have not been sent.
     pub(super) fn waiting(&self) -> &[Train] {
         &self.trains[self.left..]
     }
 
-    /// The first so many of those have left, or are lost; with the last of them all begins anew.
+    /// Removes the first `count` waiting trains, which were sent or lost. Starts afresh after the last one.
     pub(super) fn leave(&mut self, count: usize) {
         self.left += count;
         if self.left < self.trains.len() {
@@ -92,7 +91,7 @@ impl Outbox {
     }
 }
 
-/// Packets of one source and mark, each with its target, in one call; how many have gone.
+/// Sends packets with one source and one mark, each with its own target, in one call. Returns the number sent.
 pub(super) fn send_many(
     socket: BorrowedFd<'_>,
     source: Option<IpAddr>,
@@ -103,7 +102,7 @@ pub(super) fn send_many(
     let parts: Vec<_> = packets.iter().map(|(packet, _)| [IoSlice::new(packet)]).collect();
     let to: Vec<_> = packets.iter().map(|(_, target)| Some(SockaddrStorage::from(*target))).collect();
     let (mark, class) = (ecn as u8, i32::from(ecn as u8));
-    // The kernel takes no more room than there is something in it.
+    // The kernel rejects a control buffer that is larger than its content.
     let send = |controls: &[ControlMessage<'_>], room: Vec<u8>| {
         let mut headers = MultiHeaders::preallocate(packets.len(), Some(room));
         let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &parts, &to, controls, MsgFlags::MSG_DONTWAIT)?;
@@ -130,10 +129,10 @@ pub(super) fn send_many(
     }
 }
 
-/// Batches up to this size wait for others: a copy costs less than a call.
+/// Batches up to this size in bytes are queued: copying one costs less than a call.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
-/// No more than `latest` can count.
+/// The largest index that fits `latest`.
 const MAX_TRAINS: usize = 64;
 const LANES: usize = 32;
 /// One call carries at most the payload of one UDP packet.
@@ -165,13 +164,13 @@ mod tests {
         outbox.put(&batch(2, 7, &[b"bb"]), 64);
         outbox.put(&batch(2, 8, &[b"bbb"]), 64);
         outbox.put(&batch(3, 7, &[b"cc", b"c"]), 64);
-        // Behind a short packet nothing fits any more.
+        // Nothing can follow a short packet in a train.
         outbox.put(&batch(4, 7, &[b"dd"]), 64);
         let expected: [(u16, &[u8]); 4] = [(7, b"aabbccc"), (7, b"aaa"), (8, b"bbb"), (7, b"dd")];
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The first one has left without it.
+        // The first train was sent without it.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);
@@ -186,7 +185,7 @@ mod tests {
         }
         let in_order: Vec<u8> = trains(&outbox).into_iter().flat_map(|(_, bytes)| bytes).collect();
         assert_eq!(in_order, b"112223344555");
-        // Trains have an end.
+        // A train has a maximum length.
         outbox.leave(4);
         for lane in 0..5 {
             outbox.put(&batch(lane, 7, &[b"zz"]), 2);

@@ -1,24 +1,24 @@
-//! Packet sockets: the frames of one interface, past the kernel's IP (packet(7)).
+//! Packet sockets: the frames of one interface, bypassing the kernel's IP (packet(7)).
 //!
-//! For hosts without TUN. Every frame that the interface receives is read, with
-//! its Ethernet header, and frames are sent as they are given.
+//! For hosts without TUN. Every frame that the interface receives is read with its Ethernet header, and frames are sent
+//! unchanged.
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, bind, socket};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// All frames of one interface.
+/// A socket for all frames of one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
     descriptor: OwnedFd,
 }
 
 impl PacketSocket {
-    /// The interface `name` of the calling thread's network namespace.
+    /// Opens the interface `name` in the calling thread's network namespace.
     ///
     /// # Errors
-    /// `NotFound` when there is no such interface, `PermissionDenied` without CAP_NET_RAW there.
+    /// `NotFound` if there is no such interface, `PermissionDenied` without CAP_NET_RAW.
     pub fn bind(name: &str) -> io::Result<Self> {
         let found = getifaddrs()?
             .filter(|interface| interface.interface_name == name)
@@ -28,18 +28,18 @@ impl PacketSocket {
         };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let descriptor = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
-        // An address without a protocol leaves the socket its own.
+        // An address without a protocol keeps the socket's own protocol.
         bind(descriptor.as_raw_fd(), &address)?;
-        // As much as the host lets us have: what waits here waits in front of the link.
+        // As large as the host allows: these buffers are the queue in front of the link.
         let _ = socket2::SockRef::from(&descriptor).set_recv_buffer_size(SOCKET_BUFFER);
         let _ = socket2::SockRef::from(&descriptor).set_send_buffer_size(SOCKET_BUFFER);
         Ok(Self { descriptor })
     }
 
-    /// The next frame; its length.
+    /// Reads the next frame and returns its length.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none, else what the interface says (it is down).
+    /// `WouldBlock` if there is none; otherwise the error of the interface (it is down).
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.descriptor, into)?)
     }
@@ -47,7 +47,7 @@ impl PacketSocket {
     /// Sends a frame.
     ///
     /// # Errors
-    /// `WouldBlock` when there is no room, else what the interface says.
+    /// `WouldBlock` if there is no room; otherwise the error of the interface.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         rustix::io::write(&self.descriptor, frame)?;
         Ok(())

@@ -1,9 +1,8 @@
-//! Which program of this host has which port of an IP protocol.
+//! Records which program of this host uses which port of an IP protocol.
 //!
-//! Every raw socket of a protocol hears every packet, and the kernel keeps no
-//! ports for them. So programs of ours keep them among themselves: whoever uses
-//! a port has an abstract Unix socket of that name, which belongs to the network
-//! namespace, takes no privilege, and is gone with the program.
+//! Every raw socket of a protocol receives every packet, and the kernel does not track ports for them. The programs of
+//! this project therefore coordinate among themselves: each port in use is an abstract Unix socket of that name. The
+//! name belongs to the network namespace, needs no privilege, and vanishes with the program.
 
 use super::addresses::Addresses;
 use super::usage::open_files;
@@ -15,23 +14,23 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The ports of one socket of ours, or of several that share them, a thread each.
+/// The ports of one socket of this program, or of several that share them, one per thread.
 #[derive(Debug)]
 pub(super) struct Kept {
     protocol: u8,
     addresses: Vec<IpAddr>,
-    /// Whether `addresses` are all that the host has, now and later.
+    /// Whether `addresses` stands for all addresses that the host has, now and later.
     all: bool,
-    /// Asks for names.
+    /// The socket that probes whether a name is in use.
     asks: UnixDatagram,
     claims: Arc<Claims>,
 }
 
-/// What is ours, by port.
+/// This program's claims, by port.
 #[derive(Debug, Default)]
 struct Claims(Mutex<BTreeMap<u16, Weak<Claim>>>);
 
-/// A port that is ours as long as this lives.
+/// A port that is claimed while this lives.
 #[derive(Debug)]
 struct Claim {
     port: u16,
@@ -69,7 +68,7 @@ impl Kept {
         Ok(Self { protocol, addresses: addresses.list(), all, asks, claims: Arc::default() })
     }
 
-    /// What stands for a port at an address, or at all of them.
+    /// Returns the name that stands for a port at an address, or at all addresses.
     fn name(&self, address: Option<IpAddr>, port: u16) -> io::Result<SocketAddr> {
         let address = address.map_or_else(|| "*".to_owned(), |address| address.to_string());
         SocketAddr::from_abstract_name(format!("anabranch/ip-{}/{address}/{port}", self.protocol))
@@ -77,7 +76,7 @@ impl Kept {
 
     fn take(&self, address: Option<IpAddr>, port: u16) -> io::Result<UnixDatagram> {
         let name = UnixDatagram::bind_addr(&self.name(address, port)?)?;
-        // Nobody reads what comes there.
+        // Data sent to the name is never read.
         name.shutdown(Shutdown::Both)?;
         Ok(name)
     }
@@ -101,7 +100,7 @@ impl Kept {
 
 impl Ports for Kept {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // Until it is there: another thread that asks meanwhile would find the names taken.
+        // Hold the lock until the claim is recorded: another thread that asks meanwhile would find the names in use.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);
@@ -120,7 +119,7 @@ impl Ports for Kept {
         if let Some(claim) = find(&claims, port) {
             return Some(claim);
         }
-        // Each takes a file, and others are wanted, too.
+        // Each claim takes a file descriptor; leave half of them for other uses.
         if claims.len() as u64 >= open_files() / 2 {
             return None;
         }
@@ -145,7 +144,7 @@ impl Ports for Kept {
 mod tests {
     use super::*;
 
-    /// The ports of a protocol that nobody has.
+    /// Ports of a protocol that no other program uses.
     fn kept(addresses: &[[u8; 4]]) -> Kept {
         let given = Addresses::new(vec![[127, 0, 0, 1].into()]).expect("loopback");
         let mut kept = Kept::new(&given, 253).expect("a socket");

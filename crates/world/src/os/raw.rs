@@ -1,10 +1,9 @@
 //! Raw sockets: IP packets of one protocol, where the host permits it.
 //!
-//! One socket for each IP version. The kernel writes the IP headers, with
-//! Don't Fragment set; an IPv4 packet arrives with its header, an IPv6 packet
-//! without. Such a socket excludes nobody: every socket of the protocol gets
-//! every packet, and `ports` says whose it is. Among the worlds of one program
-//! that share them (`shards`) each socket is told which are its own.
+//! One socket for each IP version. The kernel writes the IP headers, with Don't Fragment set. An IPv4 packet arrives
+//! with its header, an IPv6 packet without. Such a socket is not exclusive: every socket of the protocol receives every
+//! packet, and `ports` records who owns which port. If the worlds of one program share the sockets (`shards`), each
+//! socket has a filter that passes its own packets.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
@@ -32,23 +31,23 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// All packets of an IP protocol at the addresses of a world.
+/// A socket for all packets of an IP protocol at the addresses of a world.
 #[derive(Debug)]
 pub struct Raw {
     addresses: Rc<Addresses>,
     sockets: Vec<Version>,
     reports: RefCell<VecDeque<Report>>,
     arrived: RefCell<Arrived>,
-    /// Packets of the batch under way that have been sent already.
+    /// The number of packets of the current batch that have been sent.
     sent: Cell<usize>,
     protocol: u8,
 }
 
-/// The socket of an IP version.
+/// The socket of one IP version.
 struct Version {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// Ready when something is in the error queue.
+    /// Ready when the error queue is not empty.
     trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -65,7 +64,7 @@ impl Raw {
         Self::over(addresses, protocol, mark, opened)
     }
 
-    /// Over sockets of this protocol, for IPv4 or not.
+    /// Builds on open sockets of this protocol, each marked as IPv4 or not.
     pub(super) fn over(
         addresses: Rc<Addresses>,
         protocol: u8,
@@ -100,7 +99,7 @@ impl Raw {
         self.addresses.mtu(source)
     }
 
-    /// `None` on a host that has no Unix sockets for us.
+    /// Returns `None` if the host provides no Unix socket.
     pub(super) fn ports(&self) -> Option<Arc<dyn Ports>> {
         let kept = Kept::new(&self.addresses, self.protocol).ok()?;
         Some(Arc::new(kept))
@@ -111,7 +110,7 @@ impl Raw {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // Whoever sends is told what could not go: the batch stays as it is.
+        // The batch stays unchanged on an error, so that the caller learns what could not be sent.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -137,18 +136,18 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error is the first packet's: had one gone before, the call would have succeeded.
+                // The error belongs to the first packet: had one been sent before, the call would have succeeded.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // The way there may lead through another interface than that of the source.
+                        // The route may lead through another interface than that of the source.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
                         reports.push_back(Report { kind, target: batch.target, quoted });
                         cx.waker().wake_by_ref();
                     }
-                    // Anything else: the network does not want it.
+                    // After any other error, the packet counts as lost in the network.
                     self.sent.set(self.sent.get() + 1);
                 }
             }
@@ -186,7 +185,7 @@ impl Raw {
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
-        // The kernel does not say from which of our addresses the packet left.
+        // The kernel does not report the source address of the packet.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
@@ -196,22 +195,22 @@ impl Raw {
     }
 }
 
-/// What a look at a socket has brought.
+/// The result of reading a socket.
 enum Got {
     Nothing,
-    /// Something may stand in the error queue.
+    /// The error queue may contain a report.
     Trouble,
     Packets,
 }
 
-/// Packets that one call has brought and that were not handed on yet.
+/// Packets that one call has read and that have not been passed on yet.
 #[derive(Debug, Default)]
 struct Arrived {
     buffers: Vec<Vec<u8>>,
     waiting: VecDeque<Waiting>,
 }
 
-/// Where a packet lies, and what its header says.
+/// The position of a packet in the buffers, and the fields of its header.
 #[derive(Debug)]
 struct Waiting {
     source: IpAddr,
@@ -222,8 +221,8 @@ struct Waiting {
 }
 
 impl Arrived {
-    /// Fills `batch` with the next packet for this host, and those behind it
-    /// that can go with it: same addresses and mark, equal size.
+    /// Fills `batch` with the next packet for this host, and with those behind it that can join it: same addresses and
+    /// mark, equal size.
     fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
             self.waiting.pop_front();
@@ -246,7 +245,7 @@ impl Arrived {
     }
 }
 
-/// The IP versions of these addresses: whether it is IPv4.
+/// Returns the IP versions of these addresses: true for IPv4, false for IPv6.
 fn versions(addresses: &Addresses) -> impl Iterator<Item = bool> + use<> {
     let list = addresses.list();
     [true, false].into_iter().filter(move |v4| list.iter().any(|ip| ip.is_ipv4() == *v4))
@@ -256,8 +255,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
     socket.set_nonblocking(true)?;
-    // The kernel says Protocol Unreachable for a raw socket without room: more than the host's limit,
-    // where that is permitted.
+    // The kernel reports Protocol Unreachable if a raw socket has no room, so exceed the host's limit where that is
+    // permitted.
     if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     }
@@ -275,7 +274,7 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Sockets for `count` worlds at these addresses, each of which gets its share of the packets and nothing else.
+/// Opens sockets for `count` worlds at these addresses, each of which receives only its share of the packets.
 pub(super) fn share(
     addresses: &Addresses,
     protocol: u8,
@@ -286,7 +285,7 @@ pub(super) fn share(
         let mut sockets = Vec::new();
         for v4 in versions(addresses) {
             let socket = open(v4, protocol)?;
-            // The socket has been receiving since it was opened, what is others', too.
+            // An open socket receives all packets, including those for others. Block them until the share is set.
             steer::by_nothing(&socket)?;
             sockets.push((v4, socket));
         }
@@ -300,10 +299,10 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Has a socket that takes nothing take its share from here on, without what has come before.
+/// Makes a blocked socket receive its share from now on, and discards earlier packets.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
-        // Other errors are reports: packets may stand behind them.
+        // Other errors are reports; packets may follow them.
         let taken = rustix::net::recv(socket, &mut [0_u8; 1], rustix::net::RecvFlags::DONTWAIT);
         if taken.is_err_and(|error| error == rustix::io::Errno::AGAIN) {
             break;
@@ -319,7 +318,7 @@ impl Version {
         Ok(Self { v4, socket, trouble })
     }
 
-    /// How many of `packets` have gone.
+    /// Sends some of `packets` and returns how many were sent.
     fn send(&self, cx: &mut Context<'_>, batch: &SendBatch, packets: &[&[u8]]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match self.socket.poll_write_ready(cx) {
@@ -342,7 +341,7 @@ impl Version {
     fn send_now(&self, socket: &OwnedFd, batch: &SendBatch, packets: &[&[u8]]) -> io::Result<usize> {
         let packets = &packets[..packets.len().min(MAX_SEGMENTS)];
         let parts: Vec<_> = packets.iter().map(|packet| [IoSlice::new(packet)]).collect();
-        // A raw socket of IPv6 takes no port.
+        // A raw IPv6 socket takes no port.
         let to = SockaddrStorage::from(SocketAddr::new(batch.target.ip(), 0));
         let to = vec![Some(to); packets.len()];
         let (mark, class) = (batch.ecn as u8, i32::from(batch.ecn as u8));
@@ -384,7 +383,7 @@ impl Version {
         }
     }
 
-    /// Whether something may stand in the error queue; if not, its coming wakes us.
+    /// Returns whether the error queue may contain a report. If not, the next report wakes the task.
     fn has_trouble(&self, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.trouble.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {
@@ -407,7 +406,7 @@ impl Version {
                 Err(_) => {}
                 Ok(Ok(())) => return Ok(Got::Packets),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A report comes first as an error of the next call.
+                // A report first appears as an error of the next call.
                 Ok(Err(_)) => return Ok(Got::Trouble),
             }
         }
@@ -453,8 +452,8 @@ impl Version {
     }
 }
 
-/// Source, target, class and end of an IPv4 header. The kernel has verified it;
-/// its length is the one thing to be careful with.
+/// Returns source, target, traffic class and header length of an IPv4 packet. The kernel has verified the header; only
+/// its length needs care.
 fn from_header(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, usize)> {
     let header = packet.first_chunk::<20>()?;
     let address =
@@ -462,7 +461,7 @@ fn from_header(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, usize)> {
     Some((address(12), address(16), header[1], usize::from(header[0] & 0x0f) * 4))
 }
 
-/// Ready when the error queue of `socket` should be looked at.
+/// Returns a future that is ready when the error queue of `socket` should be read.
 fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         match socket.ready(Interest::ERROR).await {
@@ -472,17 +471,17 @@ fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
     })
 }
 
-/// Packets in a call (`sendmmsg`, `recvmmsg`).
+/// The number of packets in one call (`sendmmsg`, `recvmmsg`).
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// More than the buffer of a socket has room for.
+/// More packets than the buffer of a socket can hold.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A raw socket receives as soon as it is there, and before it can be told what.
+    /// A raw socket receives packets as soon as it is open, before its filter can be set.
     #[test]
     fn what_came_before_a_share_was_taken_is_forgotten() {
         let (socket, sender) = match (open(true, 247), open(true, 247)) {

@@ -1,8 +1,7 @@
-//! ICMP, as the error queues of sockets tell of it.
+//! ICMP reports, read from the error queues of sockets.
 //!
-//! The kernel keeps for us what came back: what the packet of ours began with,
-//! whom it was for, and what the message said (`IP_RECVERR`, `IPV6_RECVERR`).
-//! Unprivileged, and only about packets of this socket.
+//! The kernel keeps each report for the socket: the beginning of the packet, its target, and the content of the message
+//! (`IP_RECVERR`, `IPV6_RECVERR`). This needs no privilege, and covers only packets of this socket.
 
 use super::LARGEST_PACKET;
 use anabranch_base::{Icmp, IcmpKind};
@@ -13,7 +12,7 @@ use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One report: what it says, whom the packet was for, and how it began.
+/// One report: its content, the target of the packet, and the beginning of the packet.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) kind: IcmpKind,
@@ -22,15 +21,14 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// About a packet that left from `source`.
+    /// Returns the report in the form in which an engine receives it, for a packet sent from `source`.
     pub(super) fn icmp(&self, source: IpAddr) -> Icmp {
         Icmp { kind: self.kind, source, target: self.target.ip() }
     }
 }
 
-/// Moves what waits in the error queue of `socket` to `reports`; what is over
-/// their bound is lost, as ICMP may be. What the way of a packet takes that this
-/// host would not send for its size, if it says so.
+/// Moves reports from the error queue of `socket` to `reports`. Reports beyond the bound are dropped, as ICMP may be.
+/// Returns the MTU, if this host refused to send a packet because of its size.
 pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> Option<u32> {
     let mut takes = None;
     for _ in 0..MOST {
@@ -68,16 +66,16 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> O
     takes
 }
 
-/// A socket address of the kernel as the standard library's.
+/// Converts a socket address of the kernel to that of the standard library.
 pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::new(v4.ip().into(), v4.port()));
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::new(v6.ip().into(), v6.port())))
 }
 
-/// What the interface takes that a packet was too large for.
+/// Returns the MTU that a packet exceeded, if this host refused to send it.
 fn local(error: &libc::sock_extended_err) -> Option<u32> {
     let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
-    // The loopback interface takes more than IP has.
+    // The loopback interface's MTU exceeds the largest IP packet.
     too_large.then_some(error.ee_info.min(LARGEST_PACKET))
 }
 
@@ -98,15 +96,15 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
         _ if error.ee_origin != libc::SO_EE_ORIGIN_ICMP6 => None,
         1 => Some(IcmpKind::Unreachable(error.ee_code)),
         2 => Some(IcmpKind::TooBig(error.ee_info)),
-        // RFC 4443 §3.4: code 1 is about the next header, others about what no packet of ours has.
+        // RFC 4443 §3.4: code 1 is about the next header; the other codes concern fields that our packets do not have.
         4 if error.ee_code == 1 => Some(IcmpKind::UnknownNextHeader),
         _ => None,
     }
 }
 
-/// Reports that may wait.
+/// The number of reports that may wait.
 const MOST: usize = 64;
-/// Enough of a quoted packet for any engine.
+/// The number of quoted bytes; enough for any engine.
 const QUOTE: usize = 576;
 
 #[cfg(test)]
@@ -127,7 +125,7 @@ mod tests {
         let (icmp, icmp6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         assert_eq!(v4(&error(icmp, 3, 2)), Some(IcmpKind::Unreachable(2)));
         assert_eq!(v6(&error(icmp6, 4, 1)), Some(IcmpKind::UnknownNextHeader));
-        // Other parameters, another version's numbers, and what the kernel itself says.
+        // Other parameters, the numbers of the other IP version, and errors of the kernel itself.
         for (origin, kind, code) in
             [(icmp6, 4, 0), (icmp6, 4, 2), (icmp, 4, 1), (libc::SO_EE_ORIGIN_LOCAL, 4, 1)]
         {

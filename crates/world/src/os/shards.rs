@@ -1,12 +1,13 @@
-//! Several worlds behind one UDP port, or one IP protocol: sockets that share
-//! it, and what one world hands to another.
+//! Several worlds behind one UDP port or one IP protocol: the sockets that share it, and packets passed from one world
+//! to another.
 //!
-//! The kernel gives each socket the packets that are its world's (`steer`).
-//! What comes to another all the same is handed on: packets of several
-//! associations that the network has joined into one train (GRO), those that
-//! are found by address (see [`Steering`]), and ICMP, which the kernel gives
-//! to any of the sockets of a UDP port. Of raw sockets it gives ICMP to all:
-//! each world looks at what is its own, and hands on nothing.
+//! The kernel delivers each packet to the socket of its world (`steer`). Packets that reach another world are passed
+//! on. There are three such cases:
+//! - packets of several associations that were joined into one train (GRO)
+//! - packets whose owner is found by address (see [`Steering`])
+//! - ICMP reports, which the kernel delivers to any socket of a UDP port
+//!
+//! For raw sockets the kernel delivers ICMP reports to all worlds. Each handles its own and passes on none.
 
 use super::addresses::Addresses;
 use super::ports::Kept;
@@ -26,7 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The sockets of one of several worlds behind a port, or a protocol, for its thread to take.
+/// The sockets of one of several worlds behind a port or a protocol, to be moved to its thread.
 #[derive(Debug)]
 pub struct Seat {
     index: usize,
@@ -34,21 +35,21 @@ pub struct Seat {
     group: Arc<Group>,
 }
 
-/// What a world is behind.
+/// The sockets of a world, by type.
 #[derive(Debug)]
 enum Sockets {
-    /// A UDP port, at these addresses.
+    /// A UDP port, with one socket for each address.
     Udp { port: u16, bound: Vec<(IpAddr, Socket)> },
-    /// An IP protocol: IPv4 or not.
+    /// An IP protocol, with one socket for each IP version (true for IPv4).
     Raw { protocol: u8, opened: Vec<(bool, Socket)> },
 }
 
-/// What the worlds behind a port have in common.
+/// The state shared by the worlds behind one port.
 #[derive(Debug)]
 pub struct Group {
     steering: Arc<dyn Steering>,
     inboxes: Vec<Inbox>,
-    /// One claim for all: they would be in each other's way.
+    /// One set of claims for all worlds, which would otherwise block each other.
     ports: Option<Arc<dyn Ports>>,
     handed: AtomicU64,
     lost: AtomicU64,
@@ -60,24 +61,24 @@ impl Group {
         Arc::new(Self { steering, inboxes, ports, handed: AtomicU64::new(0), lost: AtomicU64::new(0) })
     }
 
-    /// Packets and reports that one world has handed to another.
+    /// Returns the number of packets and reports passed from one world to another.
     #[must_use]
     pub fn handed(&self) -> u64 {
         self.handed.load(Ordering::Relaxed)
     }
 
-    /// Those for which the other had no room.
+    /// Returns the number of packets and reports dropped because the other world had no room.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// Binds a UDP port for `count` worlds, in their order: on these addresses, or on all of the host where there are none.
-/// Port 0 has the host choose one that is free.
+/// Binds a UDP port for `count` worlds, in their order: on these addresses, or on all addresses of the host if there
+/// are none. For port 0, the host chooses a free port.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind): a port that anybody else has, with other worlds or without, is in use.
+/// As [`World::bind`](crate::World::bind): a port that any other program uses, shared or not, is in use.
 pub fn share_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -89,8 +90,8 @@ pub fn share_udp(
     Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
-/// The same, where packets say nothing of whose they are: the kernel brings what comes from one address and port to one of
-/// the sockets, always the same.
+/// Like [`share_udp`], for packets that do not identify their world. The kernel delivers all packets from one address
+/// and port to the same socket.
 ///
 /// # Errors
 /// As [`share_udp`].
@@ -100,7 +101,7 @@ pub fn share_udp_by_address(addresses: &[IpAddr], port: u16, count: usize) -> io
     Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
-/// Whoever has a packet keeps it.
+/// No steering: the shard whose socket received the packet handles it.
 #[derive(Debug)]
 struct Unread;
 
@@ -117,14 +118,15 @@ impl Steering for Unread {
 /// The sockets of a world behind a UDP port, each with its address.
 type Bound = Vec<(IpAddr, Socket)>;
 
-/// The sockets of `count` worlds behind a UDP port, and the port. The kernel steers by `mark`; without one, by addresses.
+/// Opens the sockets of `count` worlds behind a UDP port; returns the port, too. The kernel steers by `mark`, or
+/// without one by addresses.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
     count: usize,
     mark: Option<Mark>,
 ) -> io::Result<(u16, Vec<Bound>)> {
-    // The first ones share with nobody yet.
+    // The first sockets are bound without sharing, so that a port in use is detected.
     let (port, first) = bind::all(addresses, port)?;
     let mut each: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(count).collect();
     for (ip, socket) in first {
@@ -146,8 +148,9 @@ fn open_udp(
     Ok((port, each))
 }
 
-/// Opens raw sockets of an IP protocol, whose packets begin with SCTP's common header, for `count` worlds, in their
-/// order: on these addresses, or on all of the host where there are none. Each gets its share of what comes there.
+/// Opens raw sockets of an IP protocol, whose packets start with SCTP's common header, for `count` worlds in their
+/// order. They receive at these addresses, or at all addresses of the host if there are none. Each gets its share of
+/// the packets.
 ///
 /// # Errors
 /// As [`World::bind`](crate::World::bind).
@@ -170,7 +173,7 @@ fn seats(each: impl Iterator<Item = Sockets>, group: &Arc<Group>) -> Vec<Seat> {
 }
 
 impl Seat {
-    /// The port; 0 of an IP protocol, which has none.
+    /// Returns the port; 0 for an IP protocol, which has none.
     #[must_use]
     pub fn port(&self) -> u16 {
         match self.sockets {
@@ -179,13 +182,13 @@ impl Seat {
         }
     }
 
-    /// Which of the worlds it is for, from 0.
+    /// Returns the index of the world that it is for, from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// What it has in common with the others.
+    /// Returns the state shared with the other worlds.
     #[must_use]
     pub fn group(&self) -> Arc<Group> {
         self.group.clone()
@@ -193,11 +196,11 @@ impl Seat {
 }
 
 impl OsWorld {
-    /// The socket of this world among those behind a port or a protocol; the world's addresses must be those that they
-    /// were opened for.
+    /// Returns the socket of this world among those behind a port or a protocol. The world's addresses must be those
+    /// for which they were opened.
     ///
     /// # Errors
-    /// The host gives no offloads, or no event queue.
+    /// The host provides no offloads or no event queue.
     pub fn take_seat(&self, seat: Seat) -> io::Result<OsSocket> {
         let Seat { index, sockets, group } = seat;
         let own = match sockets {
@@ -215,13 +218,13 @@ impl OsWorld {
 /// The socket of one of several worlds.
 #[derive(Debug)]
 pub struct Shared {
-    /// What is not shared.
+    /// The world's own socket.
     pub(super) own: OsSocket,
     index: usize,
     group: Arc<Group>,
-    /// What came last was handed on by another world.
+    /// The last batch was passed on by another world.
     from_others: Cell<bool>,
-    /// Packets of a train, by the world that they are for.
+    /// The packets of a train, by the world that they are for.
     sorted: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -229,7 +232,7 @@ impl Shared {
     pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let inbox = &self.group.inboxes[self.index];
         loop {
-            // In turns: neither keeps the other from being heard.
+            // Alternate between the inbox and the socket, so that neither starves the other.
             if !self.from_others.replace(false) && inbox.take(batch) {
                 self.from_others.set(true);
                 return Poll::Ready(Ok(()));
@@ -256,7 +259,7 @@ impl Shared {
         self.group.ports.clone()
     }
 
-    /// Leaves in `batch` what is for this world.
+    /// Leaves only this world's packets in `batch`, and passes the others on.
     fn hand_on(&self, batch: &mut RecvBatch) {
         let Group { steering, inboxes, .. } = &*self.group;
         let within = |owner: Option<u32>| {
@@ -265,7 +268,7 @@ impl Shared {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // All have been told, and the first one looks at what is nobody's.
+            // All worlds have received the report; the first one handles reports without an owner.
             let told_all = matches!(self.own, OsSocket::Raw(_));
             let owner = within(if told_all { owner.or(Some(0)) } else { owner });
             if owner != self.index {
@@ -302,7 +305,7 @@ impl Shared {
         }
     }
 
-    /// Gives packets, or a report, to another world; a buffer for the next ones.
+    /// Passes packets, or a report, to another world. Returns a buffer for further ones.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let parcel = Parcel { source, target, ecn, icmp, stride: like.stride(), bytes };
@@ -320,10 +323,10 @@ impl Shared {
     }
 }
 
-/// What others have handed to a world.
+/// The packets that other worlds have passed to a world.
 #[derive(Debug, Default)]
 struct Inbox {
-    /// There is something: asked before the lock is taken.
+    /// The inbox is not empty. Checked before taking the lock.
     filled: AtomicBool,
     inside: Mutex<Inside>,
 }
@@ -332,12 +335,12 @@ struct Inbox {
 struct Inside {
     parcels: VecDeque<Parcel>,
     bytes: usize,
-    /// Buffers for those that come.
+    /// Buffers for further packets.
     spare: Vec<Vec<u8>>,
     waiting: Option<Waker>,
 }
 
-/// Packets of one source, target and mark; or a report.
+/// Packets with one source, one target and one mark; or a report.
 #[derive(Debug)]
 struct Parcel {
     source: SocketAddr,
@@ -353,7 +356,7 @@ impl Inbox {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a parcel in and wakes whom it is for; an empty buffer, or the bytes where there is no room.
+    /// Adds a parcel and wakes the receiver. Returns an empty buffer, or the bytes if there is no room.
     fn put(&self, parcel: Parcel) -> Result<Vec<u8>, Vec<u8>> {
         let mut inside = self.lock();
         if inside.bytes + parcel.bytes.len() > MAX_BYTES || inside.parcels.len() >= MAX_PARCELS {
@@ -391,7 +394,7 @@ impl Inbox {
         true
     }
 
-    /// Has the next parcel wake the task; false when there is one already.
+    /// Makes the next parcel wake the task. Returns false if there is already one.
     fn wait(&self, cx: &Context<'_>) -> bool {
         let mut inside = self.lock();
         let empty = inside.parcels.is_empty();
@@ -402,7 +405,7 @@ impl Inbox {
     }
 }
 
-/// What may wait for a world, as in the buffer of a socket.
+/// The limit on waiting data for a world in bytes, as in the buffer of a socket.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_PARCELS: usize = 16_384;
 const MAX_SPARE: usize = 64;

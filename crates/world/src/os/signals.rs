@@ -1,4 +1,4 @@
-//! Being asked to end, or to read settings again; and the end of a process that does not end when asked.
+//! Signals that ask a process to end or to reload its settings; and a watchdog for a process that does not end.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,26 +8,26 @@ use std::thread;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Hears SIGHUP, which from here on does not end the process: what a server has read is to be read again.
+/// Receives SIGHUP, which asks a server to reload its settings. From now on SIGHUP does not end the process.
 #[derive(Debug)]
 pub struct Hangups(Signal);
 
 impl Hangups {
-    /// Listens from here on.
+    /// Starts to receive the signal.
     ///
     /// # Errors
-    /// The operating system does not let us.
+    /// The operating system does not allow it.
     pub fn new() -> io::Result<Self> {
         signal(SignalKind::hangup()).map(Self)
     }
 
-    /// Ready with each signal.
+    /// Ready once for each signal.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.poll_recv(cx).map(|_| ())
     }
 }
 
-/// Hears SIGINT and SIGTERM, which from here on do not end the process.
+/// Receives SIGINT and SIGTERM. From now on they do not end the process.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
@@ -35,15 +35,15 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Listens from here on.
+    /// Starts to receive the signals.
     ///
     /// # Errors
-    /// The operating system does not let us.
+    /// The operating system does not allow it.
     pub fn new() -> io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ready with each signal.
+    /// Ready once for each signal.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.interrupt.poll_recv(cx) {
             Poll::Ready(_) => Poll::Ready(()),
@@ -52,24 +52,25 @@ impl Signals {
     }
 }
 
-/// Calls `end` on a thread of its own if the process still runs so long after SIGINT or SIGTERM: `grace` and half a second
-/// after the first, half a second after the second. It does so whatever the executors of the process do: a task may be stuck
-/// in a loop, or in a write to a pipe that nobody reads. The threads that this takes call `begin` first. From here on these signals do not end the process by themselves.
+/// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
+/// plus half a second after the first signal, or half a second after the second. This does not depend on the executors
+/// of the process: a task may be stuck in a loop, or in a write to a pipe that is not read. The threads that this
+/// starts call `begin` first. From now on these signals do not end the process by themselves.
 ///
 /// # Errors
-/// The operating system does not let us have signals, or threads.
+/// The operating system does not provide signals or threads.
 pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let (ready, registered) = channel();
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // It starts as this thread is: without what `begin` gave up.
+        // The watchdog inherits the state of this thread, without what `begin` gave up.
         let watchdog = small_thread("watchdog", move || {
             if wait_for_end(&signals, grace) {
                 end();
             }
         });
-        // Fails only before anything is caught.
+        // This fails only before any signal is caught.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
@@ -77,19 +78,19 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Waits until a process that was asked to end should have ended. False if nobody will ask.
+/// Waits until a process that was asked to end should have ended. Returns false if it can no longer be asked.
 fn wait_for_end(signals: &Receiver<()>, grace: Duration) -> bool {
     if signals.recv().is_err() {
         return false;
     }
-    // A second signal, or none in time.
+    // Until a second signal, or until the grace period is over.
     let _ = signals.recv_timeout(grace);
-    // The executor may just be doing it.
+    // The executor may be about to end the process.
     pause(MARGIN);
     true
 }
 
-/// Has an event queue of its own: that of another thread may be looked at no more.
+/// Runs its own event queue, because that of another thread may be stuck.
 fn forward_signals(ready: &Sender<io::Result<()>>, caught: &Sender<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
@@ -116,9 +117,9 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// How long after its time a process may still end by itself.
+/// The time after the grace period in which a process may still end by itself.
 const MARGIN: Duration = Duration::from_millis(500);
-/// Stack of a thread that does next to nothing, bytes.
+/// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;
 
 #[cfg(test)]

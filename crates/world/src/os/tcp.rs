@@ -1,7 +1,7 @@
-//! The kernel's TCP; and its MPTCP and SCTP, where it has them, as if they were TCP.
+//! The kernel's TCP; also its MPTCP and SCTP, if it has them, used like TCP.
 //!
-//! An SCTP socket of the one-to-one style (RFC 6458 §4) is used as a TCP socket
-//! is: all on stream 0, without regard to messages.
+//! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
+//! boundaries are ignored.
 
 use super::OsWorld;
 use crate::kernel::{Connection, Counters, KernelOptions, KernelProtocol, KernelTcp, Listening};
@@ -30,10 +30,11 @@ pub struct OsConnection {
 }
 
 impl KernelOptions {
-    /// Whether the kernel gives such a socket for an address of this family, in the calling thread's namespace.
+    /// Checks whether the kernel provides such a socket for an address of this family, in the calling thread's
+    /// namespace.
     ///
     /// # Errors
-    /// One line: what it does not give, and why.
+    /// One line that says what the kernel does not provide, and why.
     pub fn possible(&self, at: SocketAddr) -> Result<(), String> {
         socket(at, self).map(drop).map_err(|why| {
             let set = self.congestion.as_ref().map_or_else(String::new, |name| format!(" (cc={name})"));
@@ -62,7 +63,7 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     if let Some(bytes) = options.unsent {
         socket.set_tcp_notsent_lowat(bytes)?;
     }
-    // As TCP_NODELAY below; what a listening socket takes in has it from there.
+    // Like TCP_NODELAY below; accepted connections inherit it from the listening socket.
     if options.protocol == KernelProtocol::Sctp {
         super::descriptor::send_at_once(&socket)?;
     }
@@ -72,15 +73,16 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Whether the kernel's SCTP is there at the moment. It comes with the first socket that anybody asks it for, and answers
-/// from then on for all of protocol 132, with an ABORT where no socket of its own is meant (RFC 9260 §8.4).
+/// Returns whether the kernel's SCTP is loaded. It is loaded with the first SCTP socket that any program opens. From
+/// then on it handles all packets of protocol 132, and answers those for unknown sockets with an ABORT (RFC 9260 §8.4).
 #[must_use]
 pub fn kernel_has_sctp() -> bool {
     let protocols = std::fs::read_to_string("/proc/net/protocols").unwrap_or_default();
     protocols.lines().any(|line| line.split_whitespace().next() == Some("SCTP"))
 }
 
-/// Listens at `at`, for the world that takes it: each of several may have a clone, and takes in what it can.
+/// Listens at `at`, for a world to take the socket. Each of several worlds may take a clone and accept connections from
+/// it.
 ///
 /// # Errors
 /// As [`KernelTcp::listen_tcp`].
@@ -90,7 +92,7 @@ pub fn listen_tcp(
     options: &KernelOptions,
 ) -> io::Result<std::net::TcpListener> {
     let socket = socket(at, options)?;
-    // Connections of an earlier run that have not faded yet keep nobody out.
+    // Allows the bind while connections of an earlier run are in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&at.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
@@ -98,10 +100,10 @@ pub fn listen_tcp(
 }
 
 impl OsWorld {
-    /// Has this world take in connections of a socket that listens.
+    /// Makes this world accept connections from a listening socket.
     ///
     /// # Errors
-    /// The host does not let us watch it.
+    /// The event loop cannot watch it.
     pub fn take_listener(&self, listening: std::net::TcpListener) -> io::Result<OsListening> {
         let listener = TcpListener::from_std(listening)?;
         let local = listener.local_addr()?;
@@ -134,7 +136,7 @@ impl KernelTcp for OsWorld {
 
 impl OsConnection {
     fn new(stream: TcpStream, remote: SocketAddr, protocol: KernelProtocol) -> io::Result<Self> {
-        // Requests and answers are written whole; none should wait for the acknowledgement of another.
+        // Requests and answers are written whole; none should wait for an acknowledgement of another.
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
         Ok(Self { stream, local, remote, protocol })
@@ -196,8 +198,8 @@ impl Connection for OsConnection {
             match self.stream.try_read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => {
-                    // That was all there is: the next look need not ask the kernel for nothing. What comes later, and
-                    // an end, sets the readiness anew. SCTP has messages, which come one a read.
+                    // A short read has drained the socket: clear the readiness to save a read that would find nothing.
+                    // New data, or the end, sets it again. SCTP is different: it returns one message per read.
                     let drains = self.protocol != KernelProtocol::Sctp;
                     if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
@@ -228,14 +230,14 @@ impl Connection for OsConnection {
         if let Ok(fell_back) = super::descriptor::fell_back(&self.stream) {
             return Some(!fell_back);
         }
-        // What has become TCP's does not know the question; nor does an old kernel.
+        // A connection that fell back to TCP does not know the option; neither does an old kernel.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::fell_back(&new).ok().map(|_| false)
     }
 
     fn counters(&self) -> Option<Counters> {
-        // Of MPTCP the kernel tells what one of the paths has, which is not the connection's.
+        // For MPTCP the kernel reports one of the paths and not the connection.
         let is_tcp = self.protocol == KernelProtocol::Tcp;
         is_tcp.then(|| super::descriptor::tcp_counters(&self.stream).ok()).flatten()
     }
@@ -246,12 +248,12 @@ impl Connection for OsConnection {
     }
 
     fn finish(&self) {
-        // A connection that has ended already needs no end.
+        // A connection that has already ended needs no shutdown.
         let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write);
     }
 
     fn abort(&self) {
-        // What was not sent is dropped with the socket, and a RST goes out.
+        // Unsent data is dropped with the socket, and a RST is sent.
         let _ = SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
     }
 

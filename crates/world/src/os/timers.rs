@@ -1,7 +1,7 @@
 //! Timers: an ordered list, and one timerfd set to its first entry.
 //!
-//! The runtime's own timers count milliseconds; retransmission and pacing want
-//! less. Entries with one deadline fire in the order in which they were set.
+//! The runtime's own timers have a resolution of 1 ms; retransmission and pacing need a finer one. Timers with the same
+//! deadline fire in the order in which they were set.
 
 use crate::Timer;
 use anabranch_base::Instant;
@@ -16,7 +16,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// An entry's place: deadline first, then the order of setting.
+/// The key of an entry: its deadline, then the order of setting.
 type TimerKey = (Instant, u64);
 
 /// All timers of a world.
@@ -25,19 +25,19 @@ pub(super) struct Timers {
     begin: std::time::Instant,
     waiting: RefCell<BTreeMap<TimerKey, Waker>>,
     next: Cell<u64>,
-    /// What the timerfd is set to.
+    /// The deadline that the timerfd is set to.
     armed: Cell<Option<Instant>>,
     descriptor: AsyncFd<OwnedFd>,
 }
 
-/// The clock of a world, for threads beside the world's own.
+/// The clock of a world, for other threads.
 #[derive(Clone, Copy, Debug)]
 pub struct OsClock {
     begin: std::time::Instant,
 }
 
 impl OsClock {
-    /// Time since the world began.
+    /// Returns the time since the world began.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::from_nanos(anabranch_base::time::nanos(self.begin.elapsed()))
@@ -45,7 +45,7 @@ impl OsClock {
 }
 
 impl Timers {
-    /// The world begins now.
+    /// Creates the timers; the world's time starts now.
     pub(super) fn begin() -> io::Result<Rc<Self>> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -62,17 +62,17 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Time since the world began.
+    /// Returns the time since the world began.
     pub(super) fn now(&self) -> Instant {
         self.clock().now()
     }
 
-    /// What tells that time.
+    /// Returns the clock that gives this time.
     pub(super) fn clock(&self) -> OsClock {
         OsClock { begin: self.begin }
     }
 
-    /// Wakes all that is due.
+    /// Wakes all timers that are due.
     fn fire(&self) {
         let now = self.now();
         loop {
@@ -96,7 +96,7 @@ impl Timers {
         }
     }
 
-    /// Has the timerfd fire at `at`, or earlier.
+    /// Sets the timerfd to fire at `at` or earlier.
     fn arm(&self, at: Instant) {
         if self.armed.get().is_some_and(|armed| armed <= at) {
             return;
@@ -104,7 +104,7 @@ impl Timers {
         let span = at.since(self.now()).max(SHORTEST);
         let it_value = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        // Refused only for values out of range, which a u64 of nanoseconds is not.
+        // Fails only for values out of range, which nanoseconds in a u64 never are.
         let set = timerfd_settime(&self.descriptor, TimerfdTimerFlags::empty(), &once);
         assert!(set.is_ok(), "a timerfd refused {span:?}");
         self.armed.set(Some(at));
@@ -121,7 +121,7 @@ async fn watch(timers: Weak<Timers>) {
                 Poll::Ready(Err(_)) => Poll::Ready(false),
                 Poll::Ready(Ok(mut ready)) => {
                     let mut count = [0; 8];
-                    // What was set anew meanwhile has nothing to read, which is as well.
+                    // If the timerfd was set again meanwhile, there is nothing to read, which is harmless.
                     let _ = rustix::io::read(&timers.descriptor, &mut count);
                     ready.clear_ready();
                     Poll::Ready(true)
@@ -169,7 +169,7 @@ impl Timer for OsTimer {
                 self.place = None;
                 return Poll::Ready(());
             }
-            // Others are due before this one: they are woken first.
+            // Timers that are due before this one are woken first.
             self.timers.fire();
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -194,5 +194,5 @@ impl Drop for OsTimer {
     }
 }
 
-/// A timerfd set to zero would be off.
+/// Setting a timerfd to zero would disarm it.
 const SHORTEST: Duration = Duration::from_nanos(1);

@@ -1,8 +1,7 @@
-//! A TUN device: whole IP packets, to and from the kernel's network stack.
+//! A TUN device: whole IP packets to and from the kernel's network stack.
 //!
-//! What the kernel routes to the device is read here, and what is written here
-//! arrives at the kernel as if from a network. It takes `/dev/net/tun` and the
-//! right to administer the network namespace; the device goes when this does.
+//! Packets that the kernel routes to the device are read here. Packets written here arrive at the kernel as if from a
+//! network. This needs `/dev/net/tun` and CAP_NET_ADMIN. The device is deleted when this is dropped.
 
 use super::descriptor;
 use rustix::fs::{Mode, OFlags};
@@ -19,25 +18,25 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name`, or takes the one of this name that nobody holds. It has no address
-    /// yet and is down. Inside [`run`](super::run) only.
+    /// Creates the device `name`, or opens an existing one that no program holds. It has no address yet and is down.
+    /// Must be called inside [`run`](super::run).
     ///
     /// # Errors
-    /// There is no `/dev/net/tun`, the host does not permit it, the name is taken or none.
+    /// There is no `/dev/net/tun`, the host does not permit it, or the name is in use or invalid.
     pub fn open(name: &str) -> io::Result<Self> {
         Ok(Self { name: name.to_owned(), descriptor: descriptor::watch(open_tun(name)?)? })
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads one IP packet; what does not fit in `into` is lost.
+    /// Reads one IP packet; bytes that do not fit in `into` are lost.
     ///
     /// # Errors
-    /// The device is down (`EIO`, once it was up) or gone.
+    /// The device is down (`EIO`, if it was up before) or deleted.
     pub fn poll_recv(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = ready!(self.descriptor.poll_read_ready(cx))?;
@@ -50,7 +49,7 @@ impl Tun {
     /// Writes one IP packet.
     ///
     /// # Errors
-    /// `packet` is no IP packet (`EINVAL`), or the device is down (`EIO`).
+    /// `packet` is not an IP packet (`EINVAL`), or the device is down (`EIO`).
     pub fn poll_send(&self, cx: &mut Context<'_>, packet: &[u8]) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.descriptor.poll_write_ready(cx))?;
@@ -61,8 +60,8 @@ impl Tun {
     }
 }
 
-/// The same as a bare descriptor, for who has an event loop of its own: a packet a read or write, none of which waits.
-/// The device is in the network namespace of the calling thread.
+/// Like [`Tun::open`], but returns the bare descriptor, for callers with their own event loop. Each read or write
+/// transfers one packet and does not block. The device is in the network namespace of the calling thread.
 ///
 /// # Errors
 /// As [`Tun::open`].

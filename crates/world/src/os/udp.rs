@@ -1,10 +1,8 @@
-//! UDP sockets: one for each address that was given, or one for each IP
-//! version where all addresses are meant.
+//! UDP sockets: one for each given address, or one for each IP version if all addresses are meant.
 //!
-//! `quinn-udp` makes one call carry up to 64 KB of equal segments either way
-//! (GSO, GRO), with ECN marks and local addresses. Packets are sent whole, with
-//! Don't Fragment set, against the interface's MTU and not the kernel's guess
-//! at the path's: path MTUs are the engine's business.
+//! `quinn-udp` lets one call carry up to 64 KB of equal segments in either direction (GSO, GRO), with ECN marks and
+//! local addresses. Packets are sent whole, with Don't Fragment set. They are limited by the interface's MTU and not by
+//! the kernel's estimate of the path MTU, because path MTU discovery belongs to the engine.
 //!
 //! Home of RFC 6951 §5.2 and §5.3 as far as sockets go.
 
@@ -36,17 +34,17 @@ pub struct Udp {
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
     sockets: Vec<UdpSocket>,
-    /// Who is asked first next time.
+    /// The index of the socket that is read first next time.
     turn: Cell<usize>,
     received: RefCell<Received>,
     reports: RefCell<VecDeque<(usize, Report)>>,
-    /// What leaves with the next flush.
+    /// Packets that are sent at the next flush.
     outbox: RefCell<Outbox>,
-    /// Bytes of the batch or train under way that have been sent already.
+    /// The number of bytes of the current batch or train that have been sent.
     sent: Cell<usize>,
 }
 
-/// Packets to be sent: one source, target, mark and size, the last perhaps shorter.
+/// Packets to send, with one source, target, mark and size; the last may be shorter.
 #[derive(Clone, Copy)]
 struct Packets<'a> {
     source: IpAddr,
@@ -57,14 +55,14 @@ struct Packets<'a> {
     bytes: &'a [u8],
 }
 
-/// What one call has brought and nobody has taken yet.
+/// Datagrams that one call has read and that have not been taken yet.
 #[derive(Debug)]
 struct Received {
-    /// For many that are small, which are copied out of it.
+    /// Memory for many small datagrams, which are copied out of it.
     storage: Vec<u8>,
-    /// For trains, which are taken as they are, by exchange; each begins behind a batch's headroom.
+    /// Buffers for trains, which are taken by exchange. Each train starts after the headroom of a batch.
     trains: [Vec<u8>; TRAINS],
-    /// Trains are what comes.
+    /// Whether the received datagrams are trains.
     long: bool,
     metas: [RecvMeta; BUFFERS],
     socket: usize,
@@ -78,7 +76,7 @@ impl Udp {
         Self::over(world, port, sockets)
     }
 
-    /// Over sockets that are bound to `port` and these addresses.
+    /// Builds on sockets that are bound to `port` and these addresses.
     pub(super) fn over(world: &OsWorld, port: u16, sockets: Vec<(IpAddr, Socket)>) -> io::Result<Self> {
         let Inner { addresses, busy_poll, single_packets, .. } = &*world.inner;
         let single_packets = *single_packets;
@@ -115,7 +113,7 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // Many calls, but one turn of the loop.
+            // This takes many calls, but only one iteration of the loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -127,7 +125,7 @@ impl Udp {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // Whoever sends is told what could not go: the batch stays as it is.
+        // The batch stays unchanged on an error, so that the caller learns what could not be sent.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -136,7 +134,7 @@ impl Udp {
 
     pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
-        // What has been sent in part goes on by itself.
+        // A batch that has been sent in part is not queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
         if under_way || outbox.is_full() || !Outbox::wants(batch) {
             return false;
@@ -184,7 +182,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// What to tell the kernel of the source of a packet.
+    /// Returns the source address that must be passed to the kernel, if any.
     fn source(&self, bound: &UdpSocket, source: IpAddr) -> Option<IpAddr> {
         Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
     }
@@ -208,7 +206,8 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // The kernel cuts nothing that it could not send; and a piece is one IP packet to it.
+            // The kernel does not split a train into packets that it cannot send, and treats an unsplit one as one IP
+            // packet.
             let whole = may_fragment || stride + headers > largest;
             let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
@@ -219,7 +218,7 @@ impl Udp {
                     self.busy_poll.sent(gone * stride);
                     continue;
                 }
-                // Why not is told by the first of them alone.
+                // The error is determined by sending only the first of them.
             }
             let end = bytes.len().min(at + most * stride);
             let transmit = Transmit {
@@ -236,37 +235,37 @@ impl Udp {
                     self.busy_poll.sent(end - at);
                 }
                 Poll::Ready(Err(error)) => match Refusal::of(&error) {
-                    // Of a report that waited, not of this packet.
+                    // The error belongs to a waiting report, not to this packet.
                     Refusal::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     Refusal::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // The way there may lead through another interface than that of the source.
+                        // The route may lead through another interface than that of the source.
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
-                        // We hear of it the next time we look.
+                        // The report is returned at the next receive.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
                     Refusal::Invalid => {
                         self.addresses.refresh();
-                        // That the source is gone must not cost the socket its offloads.
+                        // A missing source address must not cost the socket its offloads.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
-                        // Many at once may be what is refused; then they go singly from here on.
+                        // Sending many at once may be what was refused; then send them singly from now on.
                         if refusals >= MAX_REFUSALS || transmit.segment_size.is_none() {
                             self.sent.set(end);
                         }
                         refusals += 1;
                     }
-                    // What lies before it is known by now to be of this packet.
+                    // After the retries, the error is known to belong to this packet.
                     Refusal::Earlier if error.kind() == io::ErrorKind::HostUnreachable => {
                         return Poll::Ready(Err(error));
                     }
                     Refusal::NoWay => return Poll::Ready(Err(error)),
-                    // The network does not want it.
+                    // The network does not accept it.
                     Refusal::Earlier | Refusal::Lost => self.sent.set(end),
                 },
             }
@@ -274,7 +273,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// The socket that sends from `source`.
+    /// Returns the socket that sends from `source`.
     fn from(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
         let like = if source.is_unspecified() { target } else { source };
         let found = self.sockets.iter().enumerate().find(|(_, bound)| {
@@ -318,7 +317,7 @@ impl Udp {
         }
     }
 
-    /// Takes what waits in a socket; false when nothing does, and then its coming wakes us.
+    /// Reads the datagrams that wait in a socket. Returns false if there are none; the next one then wakes the task.
     fn receive(&self, cx: &mut Context<'_>, number: usize) -> io::Result<bool> {
         let bound = &self.sockets[number];
         let mut received = self.received.borrow_mut();
@@ -344,8 +343,8 @@ impl Udp {
                     (*socket, *next, *count) = (number, 0, got);
                     self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
-                        // That was all. Another call would say so; what comes from here on is an event that the
-                        // loop has not looked at yet.
+                        // That drained the socket, as another call would show. New datagrams cause an event that the
+                        // loop has not seen yet.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = bound.socket.try_io(Interest::READABLE, nothing);
                     }
@@ -355,25 +354,25 @@ impl Udp {
                     Refusal::Invalid | Refusal::TooLarge if error.kind() != io::ErrorKind::WouldBlock => {
                         return Err(error);
                     }
-                    // Not yet; or a report, which stands in the error queue too.
+                    // Nothing has arrived, or the error is a report, which is also in the error queue.
                     _ => {}
                 },
             }
         }
     }
 
-    /// Takes what stands in the error queue of a socket.
+    /// Reads the error queue of a socket, if it may contain a report.
     fn look_for_trouble(&self, cx: &mut Context<'_>, number: usize) -> bool {
         let bound = &self.sockets[number];
         if bound.poll_trouble(cx).is_pending() {
             return false;
         }
         self.drain(number);
-        // Looked at anew at once: the new future must have our waker.
+        // The caller must poll again at once, because the new future needs our waker.
         true
     }
 
-    /// Takes all reports of a socket; what the way of a packet takes that was too large for it.
+    /// Reads all reports of a socket. Returns the MTU, if a packet was too large to be sent.
     fn drain(&self, number: usize) -> Option<u32> {
         let mut found = VecDeque::new();
         let takes = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
@@ -386,13 +385,13 @@ impl Udp {
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some((number, report)) = self.reports.borrow_mut().pop_front() else { return false };
         let ip = self.sockets[number].ip;
-        // The kernel does not say from which of our addresses the packet left.
+        // The kernel does not report the source address of the packet.
         let source =
             if ip.is_unspecified() { self.addresses.first_for(report.target.ip()).unwrap_or(ip) } else { ip };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // As if the peer had sent it: that is whom it is about.
+        // The source is the peer that the report is about.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }
@@ -404,7 +403,7 @@ impl Udp {
             let number = *next;
             *next += 1;
             let meta = &metas[number];
-            // An empty datagram says nothing to anyone.
+            // Skip empty datagrams.
             if meta.len == 0 || meta.stride == 0 {
                 continue;
             }
@@ -431,7 +430,7 @@ impl Udp {
 }
 
 impl Received {
-    /// Room for a train of any length. What the last one there was has left is not cleared again.
+    /// Resizes `train` for a train of any length. Bytes left from the last one are not cleared again.
     fn whole(train: &mut Vec<u8>) -> &mut [u8] {
         train.resize(HEADROOM + BUFFER_BYTES, 0);
         &mut train[HEADROOM..]
@@ -456,19 +455,19 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// Datagrams, or trains of them, that one call may bring: what `quinn-udp` takes at most.
+/// The largest number of datagrams, or trains of them, per call: the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// Trains that one call may bring: those that fit the caches next to the processor, and what is made of them.
+/// The largest number of trains per call, so that they and the data made from them fit the inner caches.
 const TRAINS: usize = 4;
-/// From here on it is a train: less is sooner copied than cleared.
+/// Reads of this many bytes count as trains: below it, copying is faster than clearing the buffer.
 const LONG: usize = 32 * 1024;
-/// Packets that one call takes where they are not joined.
+/// The number of packets per call if they are not joined.
 const MAX_MESSAGES: usize = 64;
-/// What GRO joins at most is one UDP payload.
+/// GRO joins at most one UDP payload, in bytes.
 const BUFFER_BYTES: usize = 65_536;
-/// Bytes that one call may send: the payload of the largest UDP packet of IPv6 and of IPv4.
+/// The largest number of bytes per call: the payload of the largest UDP packet over IPv6 and IPv4.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
-/// Reports that may wait.
+/// The number of reports that may wait.
 const MAX_REPORTS: usize = 64;
-/// How often one packet is tried again.
+/// The number of times that a packet is tried again.
 const MAX_REFUSALS: usize = 3;

@@ -1,4 +1,4 @@
-//! One UDP socket of the kernel: its offloads, sending by it, its error queue, and what a refused call means.
+//! One UDP socket of the kernel: its offloads, sending, its error queue, and the meaning of its errors.
 
 use super::outbox;
 use anabranch_base::Ecn;
@@ -18,13 +18,13 @@ use tokio::net;
 
 /// One socket of a [`Udp`](super::udp::Udp).
 pub(super) struct UdpSocket {
-    /// Its address; unspecified where it stands for all of an IP version.
+    /// Its address; unspecified if it stands for all addresses of an IP version.
     pub(super) ip: IpAddr,
     pub(super) socket: Rc<net::UdpSocket>,
     pub(super) state: RefCell<UdpSocketState>,
-    /// The kernel neither cuts nor joins packets here.
+    /// The kernel neither splits nor joins packets on this socket.
     single_packets: bool,
-    /// Ready when something is in the error queue.
+    /// Ready when the error queue is not empty.
     trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -42,25 +42,25 @@ impl UdpSocket {
         Ok(Self { ip, socket, state, single_packets, trouble })
     }
 
-    /// Makes the kernel's offloads available again, after a call that was refused for another reason.
+    /// Makes the kernel's offloads available again, after a call that failed for another reason.
     pub(super) fn reset_offloads(&self) -> io::Result<()> {
         *self.state.borrow_mut() = state_of(&self.socket, self.single_packets)?;
         Ok(())
     }
 
-    /// Ready when the error queue should be looked at; after that for the next time.
+    /// Ready when the error queue should be read; then starts to wait for the next time.
     pub(super) fn poll_trouble(&self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.trouble.borrow_mut().as_mut().poll(cx));
         *self.trouble.borrow_mut() = trouble(self.socket.clone());
         Poll::Ready(())
     }
 
-    /// Packets that the kernel takes in one piece.
+    /// Returns the number of packets that the kernel takes in one train.
     pub(super) fn segments(&self) -> usize {
         if self.single_packets { 1 } else { self.state.borrow().max_gso_segments() }
     }
 
-    /// How many of `packets` have gone.
+    /// Sends some of `packets` and returns how many were sent.
     pub(super) fn send_many(
         &self,
         cx: &mut Context<'_>,
@@ -109,7 +109,8 @@ impl UdpSocket {
         }
     }
 
-    /// For the next packet. A host that refuses sends it whole or not at all.
+    /// Sets whether the next packet may be fragmented. If the host refuses, packets are still sent with Don't Fragment
+    /// set.
     #[cold]
     fn allow_fragments(&self, allow: bool) {
         let socket = &*self.socket;
@@ -124,41 +125,41 @@ impl UdpSocket {
     }
 }
 
-/// Sets a socket up for what `quinn-udp` does.
+/// Prepares a socket for `quinn-udp`.
 fn state_of(socket: &net::UdpSocket, single_packets: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     if single_packets {
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
     }
-    // quinn-udp 0.6 asks for arrival times, and then has no room left for the ECN mark of packets joined by GRO.
+    // quinn-udp 0.6 requests arrival times, which leave no room for the ECN mark of packets joined by GRO.
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
-    // Without reports, timeouts tell the same, later.
+    // Without reports, timeouts give the same information later.
     let _ = state.enable_transport_errors(socket.into());
     Ok(state)
 }
 
-/// Ready when the error queue of `socket` should be looked at.
+/// Returns a future that is ready when the error queue of `socket` should be read.
 fn trouble(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
     Box::pin(async move {
         if socket.ready(Interest::ERROR).await.is_err() {
             return std::future::pending().await;
         }
-        // The readiness is used up; what comes later sets it anew.
+        // Clear the readiness; later reports set it again.
         let _ = socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     })
 }
 
-/// Why the kernel did not take or give a packet.
+/// The reason why the kernel did not send or receive a packet.
 pub(super) enum Refusal {
-    /// The report of an earlier packet, not of this one.
+    /// A report about an earlier packet, not this one.
     Earlier,
-    /// No interface takes a packet of that size.
+    /// The packet exceeds the MTU of the interface.
     TooLarge,
-    /// The call makes no sense to it: a source that is gone, an offload it does not have.
+    /// The call is invalid: the source address is gone, or an offload is not supported.
     Invalid,
-    /// There is no way for now.
+    /// There is no route at present.
     NoWay,
-    /// There is no room or no permission: the packet is lost.
+    /// There is no room or no permission, so the packet is lost.
     Lost,
 }
 

@@ -1,11 +1,11 @@
-//! What this process has cost so far, and how many files it may open.
+//! The processor time that this process has used, and the number of files that it may open.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 
-/// Processor time of this process, in user mode and in the kernel; zero where the host does not tell.
+/// Returns the processor time of this process in user mode and in the kernel; zero if the host does not report it.
 #[must_use]
 pub fn processor_time() -> (Duration, Duration) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
@@ -13,12 +13,11 @@ pub fn processor_time() -> (Duration, Duration) {
     (span(usage.user_time().num_microseconds()), span(usage.system_time().num_microseconds()))
 }
 
-/// Lets this process have as many files open as the host allows it at all; how
-/// many that are, where it tells. Each TCP connection is one. Programs that are
-/// started from here inherit it.
+/// Raises the limit on open files of this process to the maximum that the host allows. Returns the limit now in effect,
+/// if known. Each TCP connection takes one file. Child processes inherit the limit.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // `None` is no limit at all.
+    // `None` means no limit.
     let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let raised = Rlimit { current: maximum, maximum };
     if soft < hard && setrlimit(Resource::Nofile, raised).is_err() {
@@ -27,7 +26,7 @@ pub fn raise_open_files() -> Option<u64> {
     Some(hard)
 }
 
-/// How many files this process may have open now.
+/// Returns the number of files that this process may have open at present.
 pub(super) fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -1,6 +1,7 @@
-//! What is taken for lost: by counting, by time, by a timer, or because it was too large.
+//! Marks segments as lost: by counting, by time, on a timeout, or because they are too large.
 //!
-//! Who calls knows why; here segments are marked, and where the search for the next to retransmit begins.
+//! The callers decide why. This module marks segments, and maintains where the search for the next retransmission
+//! starts.
 //!
 //! Home of RFC 6675 §4 (IsLost); of RFC 8985 §6.2 step 5 and §6.3 as far as segments are concerned.
 
@@ -9,8 +10,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: takes for lost whatever has `dupthresh` separate
-    /// SACKed runs, or more than `dupthresh - 1` full segments SACKed, above it.
+    /// RFC 6675 §4, IsLost: marks each segment as lost that has `dupthresh` separate SACKed runs, or more than
+    /// `dupthresh - 1` full SACKed segments, above it.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -38,7 +39,7 @@ impl Scoreboard {
         }
     }
 
-    /// Takes the oldest segment for lost, retransmitted before or not.
+    /// Marks the oldest segment as lost, whether it was retransmitted before or not.
     pub(crate) fn lose_head(&mut self) {
         let Some(head) = self.segments.front().copied() else { return };
         if head.has(SACKED) {
@@ -49,20 +50,20 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// The oldest segment is taken for lost.
+    /// Returns whether the oldest segment is marked as lost.
     pub(crate) fn head_is_lost(&self) -> bool {
         self.segments.front().is_some_and(|head| head.has(LOST) && !head.has(SACKED))
     }
 
-    /// The oldest segment was taken for lost and has been retransmitted since.
+    /// Returns whether the oldest segment was marked as lost and has been retransmitted since.
     pub(crate) fn head_is_repaired(&self) -> bool {
         self.segments.front().is_some_and(|head| head.has(REPAIRED) && !head.has(SACKED))
     }
 
-    /// The retransmission timer ran out: everything not SACKed is lost, and has to be retransmitted.
+    /// The retransmission timer expired: marks everything not SACKed as lost, to be retransmitted.
     pub(crate) fn lose_all(&mut self) {
-        // RFC 2018 §8, RFC 6675 §5.1: when the segment that the receiver waits for was
-        // reported by SACK, the receiver has thrown data away: no report counts any more.
+        // RFC 2018 §8, RFC 6675 §5.1: if the oldest segment was SACKed, the receiver has discarded data that it
+        // reported. All SACK information is then dropped.
         let reneged = self.segments.front().is_some_and(|head| head.has(SACKED));
         let keep = if reneged { AMBIGUOUS } else { AMBIGUOUS | SACKED };
         for index in 0..self.segments.len() {
@@ -77,8 +78,8 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.3: the retransmission timer ran out: the oldest segment is lost, and of the others
-    /// those that are `overdue`.
+    /// RFC 8985 §6.3: the retransmission timer expired: marks the oldest segment as lost, and those others that are
+    /// `overdue`.
     pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
         if self.segments.front().is_some_and(|head| head.has(SACKED)) {
             return self.lose_all();
@@ -99,8 +100,8 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.2 step 5, of what was sent once: takes for lost what `judge` says, from the
-    /// oldest on, and stops at the first that may still come. Returns until when that may.
+    /// RFC 8985 §6.2 step 5, for segments sent once: marks segments as lost as `judge` decides, oldest first. Stops at
+    /// the first that may still arrive, and returns the time until which it may.
     pub(crate) fn lose_by_time(&mut self, judge: impl Fn(Instant, u64) -> Verdict) -> Option<Instant> {
         let mut index = self.index_at_or_after(self.lost_edge);
         let from = self.lost_edge;
@@ -125,14 +126,14 @@ impl Scoreboard {
         until
     }
 
-    /// The end of the segment at `start`, if what was retransmitted at `at` is still out.
+    /// Returns the end of the segment at `start`, if the retransmission sent at `at` is still outstanding.
     pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
         let segment = self.segments.get(self.index_at_or_after(start))?;
         let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
         out.then_some(segment.end)
     }
 
-    /// What was retransmitted at `start` is lost too.
+    /// Marks the retransmission at `start` as lost too.
     pub(crate) fn lose_repair(&mut self, start: u64) {
         let index = self.index_at_or_after(start);
         let Some(segment) = self.segments.get(index).copied() else { return };
@@ -142,7 +143,7 @@ impl Scoreboard {
         }
     }
 
-    /// Segments larger than `size` are known not to have passed: lost.
+    /// Marks segments larger than `size` as lost; they are known not to have passed.
     pub(crate) fn lose_larger_than(&mut self, size: u64) {
         for index in 0..self.segments.len() {
             let segment = self.segments[index];
@@ -154,7 +155,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// The losses were none: nothing counts as lost or retransmitted.
+    /// The losses were spurious: no segment counts as lost or retransmitted.
     pub(crate) fn forgive(&mut self) {
         for index in 0..self.segments.len() {
             let marks = self.segments[index].marks & !(LOST | REPAIRED);
@@ -164,10 +165,10 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// Takes for lost what lies before `edge` and has not been reported.
+    /// Marks everything before `edge` that was not SACKed as lost.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
-        // A segment cut by a partial acknowledgement begins at the edge itself.
+        // A segment cut by a partial acknowledgement starts at the edge itself.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

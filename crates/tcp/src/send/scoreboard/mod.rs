@@ -1,10 +1,9 @@
-//! What is on its way: one record a segment, from the oldest unacknowledged on.
+//! The scoreboard: one record per outstanding segment, from the oldest unacknowledged one on.
 //!
-//! Owns what is known of each segment (reported by SACK, taken for lost, sent
-//! again) and the byte counts that follow, kept up to date so that no
-//! acknowledgement walks the whole window. Knows nothing of windows or timers.
+//! Owns the state of each segment (SACKed, lost, retransmitted) and the byte counts derived from it. The counts are
+//! kept up to date, so that no acknowledgement has to walk the whole window. Does not deal with windows or timers.
 //!
-//! [`loss`] says what is taken for lost.
+//! [`loss`] marks segments as lost.
 //!
 //! Home of RFC 6675 §3 and §4 (scoreboard, SetPipe, the search of NextSeg).
 
@@ -15,23 +14,23 @@ use anabranch_congestion::{Delivered, Lost};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// One segment on its way.
+/// One outstanding segment.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u64,
     end: u64,
-    /// Last transmission.
+    /// The time of the last transmission.
     at: Instant,
     marks: u8,
 }
 
-/// The receiver has it, by SACK.
+/// The receiver has reported it by SACK.
 const SACKED: u8 = 1;
-/// Taken for lost.
+/// Considered lost.
 const LOST: u8 = 2;
-/// Retransmitted since it was taken for lost (RFC 6675: at or below HighRxt).
+/// Retransmitted since it was marked as lost (RFC 6675: at or below HighRxt).
 const REPAIRED: u8 = 4;
-/// Ever retransmitted: no round trip can be measured on it (Karn).
+/// Retransmitted at least once, so that it gives no RTT sample (Karn).
 const AMBIGUOUS: u8 = 8;
 
 impl Sent {
@@ -46,14 +45,14 @@ impl Sent {
     }
 }
 
-/// What a cumulative acknowledgement freed.
+/// The segments that a cumulative acknowledgement removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Freed {
-    /// Bytes it moved over.
+    /// The number of bytes by which it advanced.
     pub(crate) bytes: u64,
-    /// When the oldest of the segments was sent, if none of them was ever retransmitted.
+    /// The time when the oldest of the segments was sent, if none was ever retransmitted.
     pub(crate) sample: Option<Instant>,
-    /// One of the segments had been retransmitted.
+    /// At least one of the segments had been retransmitted.
     pub(crate) ambiguous: bool,
 }
 
@@ -62,148 +61,149 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<Sent>,
     una: u64,
     next: u64,
-    /// Units that SACK reported: bytes, or segments where those count alike.
+    /// Units reported by SACK. A unit is a byte, or a segment if all segments count alike.
     sacked: u64,
-    /// Units lost and not SACKed.
+    /// Units that are lost and not SACKed.
     lost: u64,
-    /// Units retransmitted and not SACKed.
+    /// Units that were retransmitted and not SACKed.
     repaired: u64,
-    /// Units lost, not retransmitted and not SACKed.
+    /// Units that are lost, not retransmitted and not SACKed.
     missing: u64,
-    /// The end of the highest segment that SACK reported.
+    /// The end of the highest SACKed segment.
     high_sacked: u64,
-    /// Every segment before it is SACKed or lost.
+    /// Every segment before this position is SACKed or lost.
     lost_edge: u64,
-    /// Every lost segment before it has been retransmitted.
+    /// Every lost segment before this position has been retransmitted.
     repair_from: u64,
-    /// SACK blocks taken in last time: receivers repeat them.
+    /// The SACK blocks last processed; receivers repeat them.
     seen: [(u64, u64); 4],
-    /// What arrived is noted in `fresh`.
+    /// Deliveries are recorded in `fresh`.
     notes: bool,
-    /// What the acknowledgements since it was last asked for have newly delivered.
+    /// The deliveries since the last call of [`take_fresh`](Self::take_fresh).
     fresh: Delivered,
-    /// The same of what was taken for lost.
+    /// The losses since the last call of [`take_lost`](Self::take_lost).
     fresh_lost: Lost,
-    /// Bytes that a segment counts for, whatever its length: the window is one of segments. 0: each counts for its own.
+    /// The number of bytes that each segment counts for, if the window counts segments; 0 if each counts for its
+    /// length.
     segment: u64,
-    /// Counted up: delivered by any report, and taken for lost, sent once or again.
+    /// Running totals: units delivered by any report, and segments marked as lost, originals and retransmissions.
     arrived: u64,
     losses: u64,
 }
 
 impl Scoreboard {
-    /// A board on which every segment counts for `segment` bytes; 0: each for its own.
+    /// Creates a scoreboard on which every segment counts for `segment` bytes, or for its length if that is 0.
     pub(crate) fn counting(segment: u64) -> Self {
         Self { segment, ..Self::default() }
     }
 
-    /// From now on every segment counts for so many bytes, if they count alike.
+    /// Changes the number of bytes that every segment counts for, if they count alike.
     pub(crate) fn set_segment(&mut self, segment: u64) {
         if self.segment > 0 {
             self.segment = segment;
         }
     }
 
-    /// What so many units are in bytes: units are segments where those count alike, else bytes.
+    /// Converts units to bytes. Units are segments if those count alike, otherwise bytes.
     #[inline]
     fn bytes(&self, units: u64) -> u64 {
         if self.segment > 0 { units * self.segment } else { units }
     }
 
-    /// The units of a segment.
+    /// Returns the number of units that a segment counts for.
     #[inline]
     fn weight(&self, segment: &Sent) -> u64 {
         if self.segment > 0 { 1 } else { segment.len() }
     }
 
-    /// Units sent and not cumulatively acknowledged.
+    /// Returns the units sent and not cumulatively acknowledged.
     #[inline]
     fn out(&self) -> u64 {
         if self.segment > 0 { self.segments.len() as u64 } else { self.flight() }
     }
 
-    /// As the window counts them, bytes sent and not cumulatively acknowledged.
+    /// Returns the bytes sent and not cumulatively acknowledged, as the window counts them.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.bytes(self.out())
     }
 
-    /// The same of what has been delivered so far, by any report.
+    /// Returns the bytes delivered so far, by any report, as the window counts them.
     #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.bytes(self.arrived)
     }
 
-    /// How often something was taken for lost, counted up.
+    /// Returns the running total of segments marked as lost.
     #[inline]
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// From now on [`take_fresh`](Self::take_fresh) tells of what arrives.
+    /// From now on, [`take_fresh`](Self::take_fresh) reports deliveries.
     pub(crate) fn record_deliveries(&mut self) {
         self.notes = true;
     }
 
-    /// What was newly delivered since the last call.
+    /// Returns what was delivered since the last call.
     #[inline]
     pub(crate) fn take_fresh(&mut self) -> Delivered {
         std::mem::take(&mut self.fresh)
     }
 
-    /// What was newly taken for lost since the last call.
+    /// Returns what was marked as lost since the last call.
     #[inline]
     pub(crate) fn take_lost(&mut self) -> Lost {
         std::mem::take(&mut self.fresh_lost)
     }
 
-    /// The same as [`take_fresh`](Self::take_fresh), without taking it.
+    /// Like [`take_fresh`](Self::take_fresh), without resetting it.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
         &self.fresh
     }
 
-    /// Bytes that SACK reported.
+    /// Returns the bytes reported by SACK.
     pub(crate) fn sacked(&self) -> u64 {
         self.bytes(self.sacked)
     }
 
-    /// Something is lost and has not been retransmitted.
+    /// Returns whether a lost segment has not been retransmitted.
     pub(crate) fn has_missing(&self) -> bool {
         self.missing > 0
     }
 
-    /// Oldest position not cumulatively acknowledged.
+    /// Returns the oldest position that is not cumulatively acknowledged.
     #[inline]
     pub(crate) fn una(&self) -> u64 {
         self.una
     }
 
-    /// The position after the last one sent.
+    /// Returns the position after the last one sent.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// RFC 5681 §2, FlightSize: sent and not cumulatively acknowledged.
+    /// RFC 5681 §2, FlightSize: returns the bytes sent and not cumulatively acknowledged.
     #[inline]
     pub(crate) fn flight(&self) -> u64 {
         self.next - self.una
     }
 
-    /// Everything before it is SACKed or lost.
+    /// Returns the position before which every segment is SACKed or lost.
     #[inline]
     pub(crate) fn lost_edge(&self) -> u64 {
         self.lost_edge
     }
 
-    /// RFC 6675 §4, SetPipe: an estimate of what is in the network.
+    /// RFC 6675 §4, SetPipe: returns an estimate of the bytes in the network.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
         self.bytes(self.out() - self.sacked - self.lost + self.repaired)
     }
 
-    /// New positions up to `end` are sent.
+    /// Records a segment of new data up to `end`.
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {
         assert!(end > self.next, "an empty segment");
@@ -211,8 +211,7 @@ impl Scoreboard {
         self.next = end;
     }
 
-    /// Everything before `position` is acknowledged. A window probe may have
-    /// been acknowledged that has no record.
+    /// Everything before `position` is acknowledged. This may include a window probe, which has no record.
     #[inline]
     pub(crate) fn acknowledge(&mut self, position: u64) -> Freed {
         let mut freed = Freed { bytes: position - self.una, ..Freed::default() };
@@ -223,7 +222,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // A part of a segment that counts whole is none.
+            // A partly acknowledged segment does not count yet, if segments count as a whole.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -257,17 +256,17 @@ impl Scoreboard {
         freed
     }
 
-    /// Takes in the SACK block `start..end`; returns the bytes it newly reported.
+    /// Processes the SACK block `start..end`. Returns the bytes that it newly reports.
     pub(crate) fn sack(&mut self, start: u64, end: u64) -> u64 {
         let (start, end) = (start.max(self.una), end.min(self.next));
         if start >= end {
             return 0;
         }
-        // A block that was seen before, or grew: only what is new is walked.
+        // If the block was seen before or has grown, only its new part is walked.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // A block that ended inside a segment said nothing of it: begin there.
+                // If the earlier block ended inside a segment, it did not SACK that segment. Resume at its start.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));
@@ -308,8 +307,8 @@ impl Scoreboard {
         newly
     }
 
-    /// RFC 6675 §4, NextSeg rule 1: the first lost segment that was not sent
-    /// again, at most `mss` bytes of it.
+    /// RFC 6675 §4, NextSeg rule 1: returns the first lost segment that was not retransmitted, at most `mss` bytes of
+    /// it.
     pub(crate) fn next_lost(&mut self, mss: u64) -> Option<Range<u64>> {
         if self.missing == 0 {
             return None;
@@ -326,10 +325,10 @@ impl Scoreboard {
         None
     }
 
-    /// RFC 6675 §4, NextSeg rule 3: the first segment below the highest SACKed
-    /// one that is neither SACKed nor retransmitted.
+    /// RFC 6675 §4, NextSeg rule 3: returns the first segment below the highest SACKed one that is neither SACKed nor
+    /// retransmitted.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // Before the edge everything is SACKed or lost, and what is lost was retransmitted by rule 1.
+        // Everything before the edge is SACKed or lost, and rule 1 has retransmitted the lost segments.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))
@@ -338,8 +337,8 @@ impl Scoreboard {
             .map(|segment| segment.start..segment.end.min(segment.start + mss))
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: the highest segment outstanding and not SACKed, unless
-    /// it is on its way again already (the letter of the rule would send it twice in a row).
+    /// RFC 6675 §4, NextSeg rule 4: returns the highest outstanding segment that is not SACKed. Returns `None` if it
+    /// has already been retransmitted; the letter of the rule would send it twice in a row.
     pub(crate) fn last_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         let segment = self.segments.iter().rev().find(|segment| !segment.has(SACKED))?;
         if segment.has(REPAIRED) {
@@ -348,7 +347,7 @@ impl Scoreboard {
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
-    /// `range`, part of one segment, is retransmitted.
+    /// Records the retransmission of `range`, which is part of one segment.
     pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);
@@ -361,7 +360,8 @@ impl Scoreboard {
         self.mark(index, marks);
     }
 
-    /// The segment that begins at or first after `position`; one that contains it counts as before.
+    /// Returns the index of the first segment that starts at or after `position`. A segment that contains it counts as
+    /// before.
     #[inline]
     fn index_at_or_after(&self, position: u64) -> usize {
         match self.segments.front() {
@@ -370,7 +370,7 @@ impl Scoreboard {
         }
     }
 
-    /// Cuts the segment that contains `position` in two there.
+    /// Splits the segment that contains `position` at that position.
     fn split(&mut self, near: usize, position: u64) {
         for index in near.saturating_sub(1)..(near + 1).min(self.segments.len()) {
             let segment = self.segments[index];
@@ -385,7 +385,7 @@ impl Scoreboard {
         }
     }
 
-    /// Gives a segment other marks and keeps the counts right.
+    /// Changes the marks of a segment and updates the counts.
     #[inline]
     fn mark(&mut self, index: usize, marks: u8) {
         let units = self.weight(&self.segments[index]);
@@ -435,7 +435,7 @@ impl Scoreboard {
         }
     }
 
-    /// Asserts that the counts are what the marks say.
+    /// Asserts that the counts match the marks.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn check_invariants(&self) {
         let sum = |keep: &dyn Fn(&Sent) -> bool| {

@@ -1,5 +1,4 @@
-//! The scoreboard against a model that keeps every byte and follows the RFC's
-//! definitions word for word.
+//! Tests the scoreboard against a model that records every byte and follows the RFC's definitions literally.
 
 use super::*;
 use anabranch_base::Rng;
@@ -22,7 +21,7 @@ const MSS: u64 = 10;
 const DUPTHRESH: u32 = 3;
 
 impl Model {
-    /// RFC 6675 §4, IsLost, for the byte at `place`.
+    /// RFC 6675 §4, IsLost, for the byte at index `place`.
     fn is_lost(&self, place: usize) -> bool {
         let (mut bytes, mut runs, mut inside) = (0, 0, false);
         for byte in &self.bytes[place + 1..] {
@@ -51,7 +50,7 @@ impl Model {
     }
 }
 
-/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with the model whatever comes.
+/// RFC 6675 §4: IsLost, SetPipe and NextSeg agree with the model for random sequences of events.
 #[test]
 fn agrees_with_a_model_that_keeps_every_byte() {
     for seed in 0..400 {
@@ -109,7 +108,7 @@ fn agrees_with_a_model_that_keeps_every_byte() {
     }
 }
 
-/// A path that takes less cuts segments in pieces, and nothing is forgotten.
+/// After the path MTU decreases, segments are split, and no byte is forgotten.
 #[test]
 fn segments_are_cut_where_the_path_demands() {
     let mut board = Scoreboard::default();
@@ -126,7 +125,7 @@ fn segments_are_cut_where_the_path_demands() {
     assert_eq!(sent, [0..60, 60..100, 100..160, 160..200, 200..260, 260..300]);
 }
 
-/// RFC 6298 §3 (Karn): what was sent twice, or SACKed long ago, is no measurement.
+/// RFC 6298 §3 (Karn): segments that were sent twice, or SACKed earlier, give no RTT sample.
 #[test]
 fn only_clean_segments_are_measured() {
     let mut board = Scoreboard::default();
@@ -144,7 +143,7 @@ fn only_clean_segments_are_measured() {
     assert_eq!(board.pipe(), 0);
 }
 
-/// A block may end inside a segment; when it grows, that segment is SACKed like any other.
+/// A block may end inside a segment. When the block grows, that segment is SACKed like any other.
 #[test]
 fn a_block_that_ended_inside_a_segment_may_grow() {
     let mut board = Scoreboard::default();

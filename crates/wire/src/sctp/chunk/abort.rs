@@ -1,4 +1,4 @@
-//! ABORT: the association is over at once.
+//! ABORT: ends the association at once.
 //!
 //! ```text
 //! +---------------+-------------+-+-------------------------------+
@@ -16,10 +16,9 @@ use std::fmt;
 /// An ABORT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abort<'a> {
-    /// T: the packet carries the tag of the packet it answers, not the
-    /// receiver's own (RFC 9260 §8.5.1 B).
+    /// T: the packet carries the tag of the packet that it answers, and not the receiver's own tag (RFC 9260 §8.5.1 B).
     pub reflected: bool,
-    /// Why, perhaps.
+    /// The reasons, if given.
     pub causes: Causes<'a>,
 }
 
@@ -27,15 +26,15 @@ impl<'a> Abort<'a> {
     /// Chunk type.
     pub const KIND: u8 = 6;
 
-    /// Reads a chunk of this type. Causes are checked when walked: an ABORT
-    /// with unreadable causes is still an ABORT.
+    /// Reads a chunk of this type. Causes are checked during iteration: an ABORT with malformed causes is still an
+    /// ABORT.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { reflected: raw.flags & 1 != 0, causes: Causes::new(raw.value) }
     }
 
-    /// Begins an ABORT with the causes of `self`; the caller appends more
-    /// ([`Cause::emit`](crate::sctp::Cause::emit)) and closes it.
+    /// Starts an ABORT with the causes of `self`. The caller appends more ([`Cause::emit`](crate::sctp::Cause::emit))
+    /// and closes it.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, u8::from(self.reflected));
         chunk.bytes(self.causes.rest());

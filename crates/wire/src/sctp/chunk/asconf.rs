@@ -1,4 +1,4 @@
-//! ASCONF and ASCONF ACK: addresses of the sender come and go.
+//! ASCONF and ASCONF ACK: add and remove addresses of the sender.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -19,9 +19,10 @@ use std::net::{IpAddr, Ipv4Addr};
 /// An ASCONF.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asconf<'a> {
-    /// Sequence number, one more with each new ASCONF.
+    /// The sequence number, which increases by one with each new ASCONF.
     pub serial: u32,
-    /// An address by which the receiver knows the sender; unspecified when it should look elsewhere.
+    /// An address of the sender that the receiver knows. Unspecified if the receiver must find the association by the
+    /// verification tag alone.
     pub address: IpAddr,
     /// The requests.
     pub params: Params<'a>,
@@ -32,7 +33,7 @@ pub struct Asconf<'a> {
 pub struct AsconfAck<'a> {
     /// The sequence number of the ASCONF that it answers.
     pub serial: u32,
-    /// Answers; a request without one succeeded, unless one before it failed.
+    /// The responses. A request without one succeeded, unless an earlier one failed.
     pub params: Params<'a>,
 }
 
@@ -43,14 +44,14 @@ impl<'a> Asconf<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Without a sequence number and an address parameter behind it.
+    /// The chunk lacks a sequence number or an address parameter.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let (&serial, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
         let Some(Ok(first)) = Tlvs::new(rest).next() else {
             return Err(raw.malformed());
         };
         let address = match Param::parse(first) {
-            // RFC 5061 §4.1.1: a host name is ignored: it tells no address.
+            // RFC 5061 §4.1.1: a host name is ignored, because it gives no address.
             Ok(Param::HostName(_)) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             other => other.ok().and_then(|param| param.address()).ok_or(raw.malformed())?,
         };
@@ -58,8 +59,7 @@ impl<'a> Asconf<'a> {
         Ok(Self { serial: u32::from_be_bytes(serial), address, params })
     }
 
-    /// Begins the chunk with the requests of `self`; the caller appends more
-    /// ([`Param::emit`]) and closes it.
+    /// Starts the chunk with the requests of `self`. The caller appends more ([`Param::emit`]) and closes it.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.serial.to_be_bytes());
@@ -81,14 +81,13 @@ impl<'a> AsconfAck<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Without a sequence number.
+    /// The chunk lacks a sequence number.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let (&serial, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
         Ok(Self { serial: u32::from_be_bytes(serial), params: Params::new(rest) })
     }
 
-    /// Begins the chunk with the answers of `self`; the caller appends more
-    /// ([`Param::emit`]) and closes it.
+    /// Starts the chunk with the responses of `self`. The caller appends more ([`Param::emit`]) and closes it.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.serial.to_be_bytes());
@@ -132,7 +131,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The add of RFC 5061 §4.2.1, in a chunk.
+    /// The add request of RFC 5061 §4.2.1, in a chunk.
     #[test]
     fn from_capture() {
         let bytes = [
@@ -149,7 +148,7 @@ mod tests {
         round_trip(one(&[0x80, 0, 0, 16, 0, 0, 0, 7, 0xc0, 5, 0, 8, 1, 2, 3, 4]));
     }
 
-    /// RFC 5061 §4.1.1: it is ignored, and what is asked for stands behind it all the same.
+    /// RFC 5061 §4.1.1: the host name is ignored, and the requests after it are still read.
     #[test]
     fn a_host_name_stands_for_no_address() {
         let mut bytes = vec![0, 0, 0, 7, 0, 11, 0, 7, b'a', b'.', 0, 0];

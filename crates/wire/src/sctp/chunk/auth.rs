@@ -1,4 +1,4 @@
-//! AUTH: the chunks behind it come from whom they say they come from.
+//! AUTH: authenticates the chunks after it.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -17,24 +17,24 @@ use std::fmt;
 /// An AUTH.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Auth<'a> {
-    /// Which endpoint pair shared key was used.
+    /// The identifier of the endpoint pair shared key.
     pub key: u16,
-    /// Which HMAC was used: 1 is SHA-1, 3 SHA-256.
+    /// The HMAC identifier: 1 is SHA-1, 3 is SHA-256.
     pub hmac: u16,
-    /// The HMAC over this chunk, with zeros in this place, and all chunks behind it.
+    /// The HMAC over this chunk, with this field as zeros, and all chunks after it.
     pub mac: &'a [u8],
 }
 
 impl<'a> Auth<'a> {
     /// Chunk type.
     pub const KIND: u8 = 15;
-    /// Bytes in front of the HMAC.
+    /// The length of the chunk without the HMAC in bytes.
     pub const HEADER: usize = 8;
 
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Too short for its identifiers.
+    /// The chunk is too short for its identifiers.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[k0, k1, h0, h1], mac)) = raw.value.split_first_chunk::<4>() else {
             return Err(raw.malformed());
@@ -52,7 +52,7 @@ impl<'a> Auth<'a> {
     }
 }
 
-/// What an HMAC identifier is called.
+/// Writes the name of an HMAC identifier.
 pub(crate) fn hmac_name(f: &mut impl fmt::Write, hmac: u16) -> fmt::Result {
     match hmac {
         1 => f.write_str("sha1"),

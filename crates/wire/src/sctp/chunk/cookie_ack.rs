@@ -1,4 +1,4 @@
-//! COOKIE ACK: the cookie was good, the association stands.
+//! COOKIE ACK: the cookie was valid and the association is established.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+

@@ -1,4 +1,4 @@
-//! COOKIE ECHO: the state cookie comes home.
+//! COOKIE ECHO: returns the state cookie to its sender.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -30,7 +30,7 @@ impl<'a> CookieEcho<'a> {
         Self { cookie: raw.value }
     }
 
-    /// Appends the chunk. A cookie that came in a parameter always fits.
+    /// Appends the chunk. A cookie that was received in a parameter always fits.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         bare(buffer, Self::KIND, 0, self.cookie);
     }

@@ -1,4 +1,4 @@
-//! CWR: the echo arrived and the window was reduced.
+//! CWR: the ECN echo arrived and the window was reduced.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,7 +7,7 @@
 //! |                         lowest TSN                               |
 //! ```
 //!
-//! RFC 9260 only reserves the type; its form is that of RFC 4960 Appendix A.
+//! RFC 9260 only reserves the type; the format is that of RFC 4960 Appendix A.
 
 use super::{bare, word};
 use crate::sctp::Tsn;
@@ -17,7 +17,7 @@ use std::fmt;
 /// A congestion-window-reduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cwr {
-    /// The TSN that the answered ECNE carried.
+    /// The TSN of the ECNE that this answers.
     pub tsn: Tsn,
 }
 

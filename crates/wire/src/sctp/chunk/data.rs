@@ -19,12 +19,12 @@ use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use crate::sctp::{Ssn, Tsn};
 use std::fmt;
 
-/// One DATA chunk. An empty payload parses: what to answer (RFC 9260 §6.2) is the endpoint's affair.
+/// One DATA chunk. An empty payload is parsed; the endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Data<'a> {
-    /// I: the sender wants the SACK at once.
+    /// I: the sender requests an immediate SACK.
     pub immediate: bool,
-    /// U: not part of the stream's order; the SSN means nothing.
+    /// U: the message is unordered and the SSN is meaningless.
     pub unordered: bool,
     /// B: first fragment of its message.
     pub begin: bool,
@@ -36,7 +36,7 @@ pub struct Data<'a> {
     pub stream: u16,
     /// Stream sequence number.
     pub ssn: Ssn,
-    /// Payload protocol identifier, the application's own.
+    /// Payload protocol identifier, set by the application.
     pub ppid: u32,
     /// User data.
     pub payload: &'a [u8],
@@ -45,7 +45,7 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     /// Chunk type.
     pub const KIND: u8 = 0;
-    /// Bytes in front of the payload, the chunk header included.
+    /// The number of bytes in front of the payload, including the chunk header.
     pub const HEADER: usize = 16;
 
     pub(super) const END: u8 = 0x01;
@@ -56,7 +56,7 @@ impl<'a> Data<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Shorter than the fixed part.
+    /// The chunk is shorter than its fixed part.
     #[inline(always)]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, s0, s1, n0, n1, p0, p1, p2, p3], payload)) =
@@ -77,9 +77,8 @@ impl<'a> Data<'a> {
         })
     }
 
-    /// Appends the header of a chunk that will carry `length` bytes; the
-    /// payload in `self` is not looked at. The caller appends the bytes, then
-    /// calls [`pad`] with `length`. More than fit a chunk is a bug.
+    /// Appends the header of a chunk with a payload of `length` bytes; `self.payload` is ignored. The caller appends
+    /// the payload, then calls [`pad`] with `length`. Panics if the chunk would be too long.
     #[inline]
     pub fn emit_header(&self, buffer: &mut Vec<u8>, length: usize) {
         let total = Self::HEADER + length;
@@ -97,8 +96,7 @@ impl<'a> Data<'a> {
         buffer.extend_from_slice(&head);
     }
 
-    /// Appends the whole chunk with a payload that lies in two pieces; the one
-    /// in `self` is not looked at.
+    /// Appends the whole chunk with a payload in two pieces; `self.payload` is ignored.
     #[inline(always)]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();
@@ -119,7 +117,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// The second piece, of a message that lies around the end of its ring.
+/// Appends the second piece of a message that wraps around the end of its ring.
 #[cold]
 fn append(buffer: &mut Vec<u8>, back: &[u8]) {
     buffer.extend_from_slice(back);
@@ -159,7 +157,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// A single-fragment message of one byte, as a kernel's chat example sends it.
+    /// A message of one byte in a single fragment, as sent by the chat example of a kernel.
     #[test]
     fn from_capture() {
         let bytes = [

@@ -1,4 +1,4 @@
-//! ECNE: a packet arrived with the mark of congestion.
+//! ECNE: a packet arrived with a CE mark.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,7 +7,7 @@
 //! |                         lowest TSN                               |
 //! ```
 //!
-//! RFC 9260 only reserves the type; its form is that of RFC 4960 Appendix A.
+//! RFC 9260 only reserves the type; the format is that of RFC 4960 Appendix A.
 
 use super::{bare, word};
 use crate::sctp::Tsn;

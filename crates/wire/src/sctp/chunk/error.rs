@@ -1,4 +1,4 @@
-//! ERROR: something was wrong, but the association goes on.
+//! ERROR: reports an error that does not end the association.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,8 +7,7 @@
 //! |                        error causes …                         |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10 but for the causes, which are in
-//! [`cause`](crate::sctp::cause).
+//! Home of RFC 9260 §3.3.10, except the causes, which are in [`cause`](crate::sctp::cause).
 
 use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};
@@ -17,7 +16,7 @@ use std::fmt;
 /// An ERROR.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Error<'a> {
-    /// What was wrong: at least one.
+    /// The reasons, at least one.
     pub causes: Causes<'a>,
 }
 
@@ -25,14 +24,14 @@ impl<'a> Error<'a> {
     /// Chunk type.
     pub const KIND: u8 = 9;
 
-    /// Reads a chunk of this type. Causes are checked when walked.
+    /// Reads a chunk of this type. Causes are checked during iteration.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { causes: Causes::new(raw.value) }
     }
 
-    /// Begins an ERROR with the causes of `self`; the caller appends more
-    /// ([`Cause::emit`](crate::sctp::Cause::emit)) and closes it.
+    /// Starts an ERROR with the causes of `self`. The caller appends more ([`Cause::emit`](crate::sctp::Cause::emit))
+    /// and closes it.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(self.causes.rest());

@@ -1,4 +1,4 @@
-//! FORWARD TSN: do not wait for what the sender has given up.
+//! FORWARD TSN: the receiver need not wait for data that the sender has abandoned.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -10,8 +10,8 @@
 //! +-------------------------------+-------------------------------+
 //! ```
 //!
-//! I-FORWARD-TSN is the same for associations that interleave messages: wider
-//! message identifiers, and for unordered messages too.
+//! I-FORWARD-TSN is the same for associations that interleave messages. It has wider message identifiers, and also
+//! covers unordered messages.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -36,16 +36,16 @@ use std::fmt;
 pub struct Skipped {
     /// The stream.
     pub stream: u16,
-    /// The highest number skipped in it.
+    /// The highest SSN skipped in it.
     pub ssn: Ssn,
 }
 
-/// A forward TSN to be written or as received.
+/// A FORWARD TSN, to be sent or as received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardTsn<'a> {
-    /// What is missing up to this TSN will not be sent any more.
+    /// Missing data up to this TSN will not be sent any more.
     pub cumulative: Tsn,
-    /// Streams and their highest number skipped, as on the wire.
+    /// Streams and their highest skipped SSN, in wire format.
     streams: &'a [[u8; 4]],
 }
 
@@ -54,20 +54,20 @@ impl<'a> ForwardTsn<'a> {
     pub const KIND: u8 = 192;
     /// Size without streams, the chunk header included.
     pub const FIXED: usize = 8;
-    /// Size of each stream.
+    /// The size of each stream entry.
     pub const EACH: usize = 4;
 
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value is not a TSN and whole entries.
+    /// The value does not consist of a TSN and whole entries.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let (cumulative, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
         let (streams, []) = rest.as_chunks::<4>() else { return Err(raw.malformed()) };
         Ok(Self { cumulative: Tsn(u32::from_be_bytes(*cumulative)), streams })
     }
 
-    /// The streams in which something was skipped, as written.
+    /// Returns the streams in which messages were skipped, in wire order.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = Skipped> + Clone + use<'a> {
         self.streams.iter().map(|&[s0, s1, n0, n1]| Skipped {
             stream: u16::from_be_bytes([s0, s1]),
@@ -75,7 +75,7 @@ impl<'a> ForwardTsn<'a> {
         })
     }
 
-    /// Appends a chunk of these parts.
+    /// Appends a chunk with this content.
     pub fn write(buffer: &mut Vec<u8>, cumulative: Tsn, streams: impl IntoIterator<Item = Skipped>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&cumulative.0.to_be_bytes());
@@ -91,7 +91,7 @@ impl<'a> ForwardTsn<'a> {
         Self::write(buffer, self.cumulative, self.streams());
     }
 
-    /// Writes ` sid=3:7,5:0`, or nothing.
+    /// Writes ` sid:ssn=3:7,5:0`, or nothing.
     pub(crate) fn fmt_streams(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for (i, Skipped { stream, ssn }) in self.streams().enumerate() {
             f.write_str(if i == 0 { " sid:ssn=" } else { "," })?;
@@ -113,18 +113,18 @@ impl fmt::Display for ForwardTsn<'_> {
 pub struct SkippedMessage {
     /// The stream.
     pub stream: u16,
-    /// Unordered messages, which count by themselves.
+    /// Whether the messages are unordered; those have their own numbering.
     pub unordered: bool,
     /// The highest message identifier skipped among them.
     pub mid: u32,
 }
 
-/// An interleaving forward TSN to be written or as received.
+/// An I-FORWARD-TSN, to be sent or as received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IForwardTsn<'a> {
-    /// What is missing up to this TSN will not be sent any more.
+    /// Missing data up to this TSN will not be sent any more.
     pub cumulative: Tsn,
-    /// Streams and their highest identifier skipped, as on the wire.
+    /// Streams and their highest skipped identifier, in wire format.
     streams: &'a [[u8; 8]],
 }
 
@@ -133,20 +133,20 @@ impl<'a> IForwardTsn<'a> {
     pub const KIND: u8 = 194;
     /// Size without streams, the chunk header included.
     pub const FIXED: usize = 8;
-    /// Size of each stream.
+    /// The size of each stream entry.
     pub const EACH: usize = 8;
 
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value is not a TSN and whole entries.
+    /// The value does not consist of a TSN and whole entries.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let (cumulative, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
         let (streams, []) = rest.as_chunks::<8>() else { return Err(raw.malformed()) };
         Ok(Self { cumulative: Tsn(u32::from_be_bytes(*cumulative)), streams })
     }
 
-    /// The streams in which something was skipped, as written.
+    /// Returns the streams in which messages were skipped, in wire order.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = SkippedMessage> + Clone + use<'a> {
         self.streams.iter().map(|&[s0, s1, _, flags, m0, m1, m2, m3]| SkippedMessage {
             stream: u16::from_be_bytes([s0, s1]),
@@ -155,7 +155,7 @@ impl<'a> IForwardTsn<'a> {
         })
     }
 
-    /// Appends a chunk of these parts.
+    /// Appends a chunk with this content.
     pub fn write(buffer: &mut Vec<u8>, cumulative: Tsn, streams: impl IntoIterator<Item = SkippedMessage>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&cumulative.0.to_be_bytes());

@@ -1,4 +1,4 @@
-//! HEARTBEAT and HEARTBEAT ACK: is this address alive, and how far away?
+//! HEARTBEAT and HEARTBEAT ACK: test whether a path works, and measure its round-trip time.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -18,7 +18,7 @@ use std::fmt;
 /// A HEARTBEAT.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat<'a> {
-    /// Opaque to the receiver, who returns it unchanged.
+    /// Opaque to the receiver, which returns it unchanged.
     pub info: &'a [u8],
     /// Further parameters, returned with it.
     pub rest: &'a [u8],
@@ -27,9 +27,9 @@ pub struct Heartbeat<'a> {
 /// A HEARTBEAT ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeartbeatAck<'a> {
-    /// What the HEARTBEAT carried.
+    /// The information of the HEARTBEAT.
     pub info: &'a [u8],
-    /// What followed it.
+    /// The parameters that followed it.
     pub rest: &'a [u8],
 }
 
@@ -60,7 +60,7 @@ impl<'a> Heartbeat<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Does not begin with a heartbeat information parameter.
+    /// The value does not begin with a heartbeat information parameter.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         read(raw).map(|(info, rest)| Self { info, rest })
     }
@@ -78,7 +78,7 @@ impl<'a> HeartbeatAck<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Does not begin with a heartbeat information parameter.
+    /// The value does not begin with a heartbeat information parameter.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         read(raw).map(|(info, rest)| Self { info, rest })
     }

@@ -1,4 +1,4 @@
-//! I-DATA: one fragment of a user message that others may interrupt.
+//! I-DATA: one fragment of a user message that can be interleaved with others.
 //!
 //! ```text
 //! +---------------+-------+-+-+-+-+-------------------------------+
@@ -22,12 +22,12 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use std::fmt;
 
-/// One I-DATA chunk. An empty payload parses: what to answer (RFC 9260 §6.2) is the endpoint's affair.
+/// One I-DATA chunk. An empty payload is parsed; the endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IData<'a> {
-    /// I: the sender wants the SACK at once.
+    /// I: the sender requests an immediate SACK.
     pub immediate: bool,
-    /// U: not part of the stream's order.
+    /// U: the message is unordered.
     pub unordered: bool,
     /// B: first fragment of its message.
     pub begin: bool,
@@ -37,11 +37,11 @@ pub struct IData<'a> {
     pub tsn: Tsn,
     /// Stream.
     pub stream: u16,
-    /// Message identifier: counted per stream, ordered and unordered messages apart.
+    /// Message identifier, counted per stream and separately for ordered and unordered messages.
     pub mid: u32,
-    /// Fragment sequence number; the first fragment is 0 and does not carry it.
+    /// Fragment sequence number. It is 0 for the first fragment, which does not carry it.
     pub fsn: u32,
-    /// Payload protocol identifier; only the first fragment carries it, 0 in others.
+    /// Payload protocol identifier. Only the first fragment carries it; it is 0 in others.
     pub ppid: u32,
     /// User data.
     pub payload: &'a [u8],
@@ -50,10 +50,10 @@ pub struct IData<'a> {
 impl<'a> IData<'a> {
     /// Chunk type.
     pub const KIND: u8 = 64;
-    /// Bytes in front of the payload, the chunk header included.
+    /// The number of bytes in front of the payload, including the chunk header.
     pub const HEADER: usize = 20;
 
-    /// The fragment of `data`, numbered as I-DATA is.
+    /// Creates an I-DATA chunk from `data` with these numbers.
     #[must_use]
     pub const fn numbered(data: Data<'a>, mid: u32, fsn: u32) -> Self {
         let Data { immediate, unordered, begin, end, tsn, stream, ppid, payload, .. } = data;
@@ -63,7 +63,7 @@ impl<'a> IData<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Shorter than the fixed part.
+    /// The chunk is shorter than its fixed part.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, s0, s1, _, _, m0, m1, m2, m3, n0, n1, n2, n3], payload)) =
@@ -73,7 +73,7 @@ impl<'a> IData<'a> {
         };
         let begin = raw.flags & Data::BEGIN != 0;
         let number = u32::from_be_bytes([n0, n1, n2, n3]);
-        // RFC 8260 §2.1: one place for both; the first fragment is number 0 without saying so.
+        // RFC 8260 §2.1: both share one field; the first fragment has number 0 implicitly.
         let (ppid, fsn) = if begin { (number, 0) } else { (0, number) };
         Ok(Self {
             immediate: raw.flags & Data::IMMEDIATE != 0,
@@ -89,8 +89,8 @@ impl<'a> IData<'a> {
         })
     }
 
-    /// Appends the whole chunk with a payload that lies in two pieces; the one
-    /// in `self` is not looked at. More than fit a chunk is a bug.
+    /// Appends the whole chunk with a payload in two pieces; `self.payload` is ignored. Panics if the chunk would be
+    /// too long.
     #[inline]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();
@@ -119,7 +119,7 @@ impl<'a> IData<'a> {
         self.emit_parts(buffer, (self.payload, &[]));
     }
 
-    /// Writes what follows stream in the one-line form: numbers, length, flags.
+    /// Writes the part of the one-line form after the stream: numbers, length, flags.
     pub(crate) fn fmt_rest(&self, f: &mut impl fmt::Write) -> fmt::Result {
         write!(f, " mid={}", self.mid)?;
         if !self.begin {
@@ -147,7 +147,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The first fragment carries the PPID where others carry their number.
+    /// The first fragment carries the PPID in the field in which others carry their number.
     #[test]
     fn reads_both_forms() {
         let mut bytes = [

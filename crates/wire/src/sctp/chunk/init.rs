@@ -1,4 +1,4 @@
-//! INIT and INIT ACK: what each side offers when an association begins.
+//! INIT and INIT ACK: the parameters that each side offers for a new association.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -15,9 +15,8 @@
 //! |                         parameters …                          |
 //! ```
 //!
-//! The two have one layout; [`InitAck`] is an [`Init`] that carries at least a
-//! state cookie. Values that are forbidden (tag 0, no streams) are values here:
-//! the endpoint judges them.
+//! Both have the same layout; an [`InitAck`] is an [`Init`] that carries at least a state cookie. Forbidden values (tag
+//! 0, no streams) are parsed; the endpoint rejects them.
 //!
 //! Home of RFC 9260 §3.3.2 and §3.3.3.
 
@@ -29,13 +28,13 @@ use std::fmt;
 /// The content of an INIT chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Init<'a> {
-    /// The tag that every packet to the sender of this chunk has to carry.
+    /// The tag that every packet to the sender of this chunk must carry.
     pub tag: u32,
     /// Advertised receiver window in bytes.
     pub window: u32,
-    /// Outbound streams the sender wants.
+    /// The number of outbound streams that the sender wants.
     pub outbound: u16,
-    /// Inbound streams the sender accepts at most.
+    /// The largest number of inbound streams that the sender accepts.
     pub inbound: u16,
     /// The first TSN that the sender will use.
     pub tsn: Tsn,
@@ -56,7 +55,7 @@ impl<'a> Init<'a> {
     /// Reads a chunk of either type.
     ///
     /// # Errors
-    /// Shorter than the fixed part. Parameters are checked when walked.
+    /// The chunk is shorter than its fixed part. Parameters are checked during iteration.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[g0, g1, g2, g3, w0, w1, w2, w3, o0, o1, i0, i1, t0, t1, t2, t3], params)) =
             raw.value.split_first_chunk::<16>()
@@ -73,8 +72,8 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// Begins an INIT: the fixed part and the parameters of `self`; the caller
-    /// appends more parameters ([`Param::emit`]) and closes it.
+    /// Starts an INIT with the fixed part and the parameters of `self`. The caller appends more parameters
+    /// ([`Param::emit`]) and closes it.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         self.open_as(buffer, Self::KIND)
     }
@@ -105,12 +104,12 @@ impl<'a> InitAck<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// Shorter than the fixed part.
+    /// The chunk is shorter than its fixed part.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         Init::parse(raw).map(Self)
     }
 
-    /// Begins an INIT ACK, as [`Init::open`] does an INIT.
+    /// Starts an INIT ACK, as [`Init::open`] starts an INIT.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         self.0.open_as(buffer, Self::KIND)
     }
@@ -127,7 +126,7 @@ impl Init<'_> {
         write!(f, "{name} tag={tag:08x} rwnd={window} os={outbound} is={inbound} tsn={tsn}")?;
         for param in *params {
             match param {
-                // Every INIT ACK has one, and its content is opaque.
+                // Every INIT ACK has a cookie, and its content is opaque.
                 Ok(Param::StateCookie(_)) => write!(f, " …cookie")?,
                 Ok(param) => write!(f, " {param}")?,
                 Err(error) => write!(f, " ({error})")?,

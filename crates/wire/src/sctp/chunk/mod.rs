@@ -1,4 +1,4 @@
-//! Chunks: one file each, gathered in one enum.
+//! Chunks: one file for each, and one enum of all.
 //!
 //! Home of RFC 9260 §3.3, whose subsections are the files.
 
@@ -50,7 +50,7 @@ pub use unknown::UnknownChunk;
 use super::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// A chunk, told apart by type.
+/// A chunk, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each variant is documented at its type")]
 pub enum Chunk<'a> {
@@ -82,10 +82,10 @@ pub enum Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Tells a chunk apart by its type.
+    /// Parses a chunk by its type.
     ///
     /// # Errors
-    /// The chunk's value does not have the form of its type.
+    /// The value does not have the form that its type requires.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
@@ -123,7 +123,7 @@ impl<'a> Chunk<'a> {
         })
     }
 
-    /// The chunk's type on the wire.
+    /// Returns the chunk's type on the wire.
     #[must_use]
     pub const fn kind(&self) -> u8 {
         match self {
@@ -155,7 +155,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// The chunk's name in the RFC.
+    /// Returns the chunk's name in the RFC.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -251,7 +251,7 @@ impl fmt::Display for Chunk<'_> {
     }
 }
 
-/// The value of a chunk that consists of one 32-bit number.
+/// Returns the value of a chunk that consists of one 32-bit number.
 fn word(raw: RawChunk<'_>) -> Result<u32, Malformed> {
     let bytes = <[u8; 4]>::try_from(raw.value).map_err(|_| raw.malformed())?;
     Ok(u32::from_be_bytes(bytes))
@@ -274,7 +274,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::sctp::Chunks;
 
-    /// The one chunk that `bytes` are.
+    /// Parses `bytes` as exactly one chunk.
     pub(crate) fn one(bytes: &[u8]) -> Chunk<'_> {
         let mut chunks = Chunks::new(bytes);
         let chunk = chunks.next().expect("a chunk").expect("a well-formed chunk");
@@ -282,7 +282,7 @@ pub(crate) mod tests {
         chunk
     }
 
-    /// Writes `chunk`, reads it back, and compares; also behind other bytes.
+    /// Writes `chunk` after other bytes, reads it back, and compares.
     pub(crate) fn round_trip(chunk: Chunk<'_>) {
         let mut buffer = vec![0x55; 5];
         chunk.emit(&mut buffer);

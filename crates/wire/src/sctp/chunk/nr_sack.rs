@@ -1,4 +1,4 @@
-//! NR-SACK: a SACK whose receiver says of some TSNs that it will not drop them again.
+//! NR-SACK: a SACK that also reports TSNs as non-renegable: the receiver will not drop them.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -26,25 +26,25 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// An NR-SACK to be written, by a receiver that drops nothing again.
+/// An NR-SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSack<'a> {
     /// Everything up to this TSN has arrived.
     pub cumulative: Tsn,
     /// Advertised receiver window in bytes.
     pub window: u32,
-    /// Runs that arrived beyond gaps and may be dropped again, ascending.
+    /// Renegable runs that arrived beyond gaps: the receiver may still drop them. Ascending.
     pub gaps: &'a [GapBlock],
-    /// Runs that arrived beyond gaps and will not be dropped, ascending; apart from those.
+    /// Non-renegable runs that arrived beyond gaps: the receiver will not drop them. Ascending, disjoint from `gaps`.
     pub nr_gaps: &'a [GapBlock],
     /// TSNs that arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
 }
 
-/// A received NR-SACK. Blocks are as the peer wrote them.
+/// A received NR-SACK. Blocks are as the peer sent them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSackView<'a> {
-    /// What a SACK would say: of gap blocks those of which the TSNs may be dropped again.
+    /// The content in the form of a SACK, whose gap blocks are the renegable ones.
     pub sack: SackView<'a>,
     nr_gaps: &'a [[u8; 4]],
 }
@@ -55,8 +55,7 @@ impl NrSack<'_> {
     /// Size without blocks, the chunk header included.
     pub const FIXED: usize = 20;
 
-    /// Appends the chunk. More blocks than a chunk can count is a bug: the
-    /// caller keeps within its packet.
+    /// Appends the chunk. Panics if there are more blocks than a chunk can count; the caller keeps within its packet.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.cumulative.0.to_be_bytes());
@@ -81,7 +80,7 @@ impl<'a> NrSackView<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The length is not what the three counts make it.
+    /// The length does not match the three counts.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, n0, n1, d0, d1, _, _], blocks)) =
             raw.value.split_first_chunk::<16>()
@@ -101,15 +100,16 @@ impl<'a> NrSackView<'a> {
         Ok(Self { sack: SackView::of(cumulative, window, gaps, duplicates), nr_gaps })
     }
 
-    /// The NR gap blocks, as written.
+    /// Returns the NR gap blocks in wire order.
     pub fn nr_gaps(&self) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'a> {
         super::sack::blocks(self.nr_gaps)
     }
 
-    /// Both kinds of gap blocks by their start, as written; of what both kinds tell of, what is new in the later block.
+    /// Returns both types of gap blocks, merged by their start. If blocks of both types overlap, the later block is cut
+    /// to the part that is new.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        // How far the blocks of each kind have come.
+        // The end of the blocks of each type so far.
         let (mut told, mut nr_told) = (0, 0);
         std::iter::from_fn(move || {
             loop {
@@ -145,7 +145,7 @@ impl<'a> NrSackView<'a> {
         NrSack { cumulative, window, gaps: &gaps, nr_gaps: &nr_gaps, duplicates: &duplicates }.emit(buffer);
     }
 
-    /// Writes ` gaps=2-3 nr-gaps=5 dups=7`, or nothing, with TSNs as `number` tells them.
+    /// Writes ` gaps=2-3 nr-gaps=5 dups=7`, or nothing, with TSNs converted by `number`.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         self.sack.fmt_gaps(f, " gaps=", self.sack.gaps(), &number)?;
         self.sack.fmt_gaps(f, " nr-gaps=", self.nr_gaps(), &number)?;
@@ -187,7 +187,7 @@ mod tests {
         round_trip(Chunk::NrSack(view));
     }
 
-    /// A receiver that reports a TSN as both, droppable and not, has it.
+    /// A TSN that is reported as both renegable and non-renegable has arrived.
     #[test]
     fn blocks_of_one_kind_may_overlap_those_of_the_other() {
         let block = |(start, end)| GapBlock { start, end };
@@ -198,7 +198,7 @@ mod tests {
             (&[(2, 5), (8, 9)], &[(4, 8)], &[(2, 5), (6, 8), (9, 9)]),
             (&[(2, 2)], &[(2, 2)], &[(2, 2)]),
             (&[(2, 65_535)], &[(3, 65_535)], &[(2, 65_535)]),
-            // What is no block, or overlaps within one kind, is for the reader to refuse.
+            // Invalid blocks, and overlaps within one type, are for the reader to reject.
             (&[(5, 4), (2, 3), (3, 6)], &[], &[(5, 4), (2, 3), (3, 6)]),
             (&[(0, 9)], &[(0, 3), (9, 2), (9, 9)], &[(0, 9), (0, 3), (9, 2), (9, 9)]),
         ] {

@@ -1,4 +1,4 @@
-//! PAD: bytes that mean nothing, so that a packet has a wanted size.
+//! PAD: padding bytes that bring a packet to a wanted size.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -16,14 +16,14 @@ use std::fmt;
 /// A PAD chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pad<'a> {
-    /// What fills it; the receiver ignores it.
+    /// The padding bytes, which the receiver ignores.
     pub filling: &'a [u8],
 }
 
 impl<'a> Pad<'a> {
-    /// Chunk type: whoever does not know it skips it without a report.
+    /// Chunk type. A receiver that does not know it skips it without a report.
     pub const KIND: u8 = 0x84;
-    /// Bytes of a PAD without filling.
+    /// The size of a PAD chunk without padding bytes.
     pub const HEADER: usize = 4;
 
     /// Reads a chunk of this type.
@@ -37,8 +37,8 @@ impl<'a> Pad<'a> {
         bare(buffer, Self::KIND, 0, self.filling);
     }
 
-    /// Appends a PAD chunk of `length` bytes in all, its header included (at
-    /// least [`HEADER`](Self::HEADER)), filled with zeros.
+    /// Appends a PAD chunk with a total of `length` bytes, including its header (at least [`HEADER`](Self::HEADER)),
+    /// filled with zeros.
     pub fn emit_zeros(length: usize, buffer: &mut Vec<u8>) {
         const ZEROS: [u8; 256] = [0; 256];
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);

@@ -1,4 +1,4 @@
-//! RE-CONFIG: streams are reset, or added.
+//! RE-CONFIG: resets or adds streams.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,7 +7,7 @@
 //! |             one or two requests or responses …                |
 //! ```
 //!
-//! Which of its parameters may be together is the engine's business.
+//! The engine decides which parameters may be combined.
 //!
 //! Home of RFC 6525 §3 and §4.
 
@@ -32,48 +32,48 @@ pub struct StreamList<'a> {
 pub enum ReConfigParam<'a> {
     /// The sender resets its outgoing streams (type 13, RFC 6525 §4.1).
     ResetOutgoing {
-        /// Number of the request.
+        /// The sequence number of the request.
         request: u32,
-        /// The request of the receiver that this answers, else the last one it made.
+        /// The receiver's request that this answers; otherwise the last request that the receiver made.
         response: u32,
-        /// The last TSN the sender has assigned.
+        /// The last TSN that the sender has assigned.
         last: Tsn,
-        /// Which.
+        /// The streams.
         streams: StreamList<'a>,
     },
-    /// The sender asks the receiver to reset its outgoing streams (type 14, RFC 6525 §4.2).
+    /// The sender asks the receiver to reset the receiver's outgoing streams (type 14, RFC 6525 §4.2).
     ResetIncoming {
-        /// Number of the request.
+        /// The sequence number of the request.
         request: u32,
-        /// Which.
+        /// The streams.
         streams: StreamList<'a>,
     },
-    /// The sender asks that both sides reset all SSNs and TSNs (type 15, RFC 6525 §4.3).
+    /// The sender asks both sides to reset all SSNs and TSNs (type 15, RFC 6525 §4.3).
     ResetTsn {
-        /// Number of the request.
+        /// The sequence number of the request.
         request: u32,
     },
-    /// What became of a request (type 16, RFC 6525 §4.4).
+    /// The result of a request (type 16, RFC 6525 §4.4).
     Response {
-        /// The request that this answers.
+        /// The sequence number of the request that this answers.
         response: u32,
         /// Result (0 to 6).
         result: u32,
-        /// After a reset of TSNs: the next TSN of the response's sender, and that of its receiver.
+        /// After a TSN reset: the next TSN of the response's sender, and that of its receiver.
         next: Option<(Tsn, Tsn)>,
     },
-    /// The sender wants more streams to send on (type 17, RFC 6525 §4.5).
+    /// The sender wants more outgoing streams (type 17, RFC 6525 §4.5).
     AddOutgoing {
-        /// Number of the request.
+        /// The sequence number of the request.
         request: u32,
-        /// How many more.
+        /// The number of additional streams.
         streams: u16,
     },
-    /// The receiver should have more streams to send on (type 18, RFC 6525 §4.6).
+    /// The sender asks for more streams in the other direction (type 18, RFC 6525 §4.6).
     AddIncoming {
-        /// Number of the request.
+        /// The sequence number of the request.
         request: u32,
-        /// How many more.
+        /// The number of additional streams.
         streams: u16,
     },
 }
@@ -86,29 +86,29 @@ const ADD_OUTGOING: u16 = 17;
 const ADD_INCOMING: u16 = 18;
 
 impl<'a> StreamList<'a> {
-    /// The streams of `bytes`, two bytes each; a half at the end is left out.
+    /// Creates a list from `bytes`, two bytes per stream; an odd byte at the end is ignored.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// All streams are meant.
+    /// Returns whether the list means all streams.
     #[must_use]
     pub const fn is_all(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The numbers, as listed.
+    /// Returns the stream numbers in wire order.
     pub fn iter(&self) -> impl Iterator<Item = u16> + use<'a> {
         self.bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
     }
 }
 
 impl<'a> ReConfigParam<'a> {
-    /// Tells a parameter apart by its type.
+    /// Parses a parameter by its type.
     ///
     /// # Errors
-    /// The parameter's value does not have the form of its type, or it has no place in a RE-CONFIG.
+    /// The value does not have the form that its type requires, or the type does not belong in a RE-CONFIG.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let word = |at: usize| {
             let bytes = raw.value.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
@@ -133,7 +133,7 @@ impl<'a> ReConfigParam<'a> {
             }
             RESPONSE => {
                 let result = word(4)?;
-                // RFC 6525 §4.4: both TSNs or none.
+                // RFC 6525 §4.4: both TSNs or neither.
                 let next = if length == 8 {
                     None
                 } else {
@@ -155,8 +155,7 @@ impl<'a> ReConfigParam<'a> {
         })
     }
 
-    /// Appends the parameter to a chunk. Returns false, with nothing written,
-    /// when the chunk cannot hold it.
+    /// Appends the parameter to a chunk. Returns false and writes nothing if the chunk cannot hold it.
     pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
         let word = u32::to_be_bytes;
         match *self {
@@ -182,7 +181,7 @@ impl<'a> ReConfigParam<'a> {
         }
     }
 
-    /// Writes it in words: `mine` numbers the sender's TSNs and requests, `theirs` the receiver's.
+    /// Writes it as text. `mine` converts the sender's TSNs and request numbers, `theirs` the receiver's.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -237,7 +236,7 @@ impl<'a> ReConfig<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk holds no parameter, or one that does not have the form of its type.
+    /// The chunk has no parameter, or one with an invalid form.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let params = Tlvs::new(raw.value);
         if raw.value.is_empty() {
@@ -249,9 +248,9 @@ impl<'a> ReConfig<'a> {
         Ok(Self { params })
     }
 
-    /// The chunk's parameters, in order.
+    /// Returns the chunk's parameters in order.
     pub fn params(&self) -> impl Iterator<Item = ReConfigParam<'a>> + use<'a> {
-        // They were looked at when the chunk was read.
+        // The parameters were checked when the chunk was parsed.
         self.params.filter_map(|raw| ReConfigParam::parse(raw.ok()?).ok())
     }
 
@@ -260,7 +259,7 @@ impl<'a> ReConfig<'a> {
         super::bare(buffer, Self::KIND, 0, self.params.rest());
     }
 
-    /// Appends a chunk of these parameters.
+    /// Appends a chunk with these parameters.
     pub fn write(buffer: &mut Vec<u8>, params: &[ReConfigParam<'_>]) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         for param in params {
@@ -269,7 +268,7 @@ impl<'a> ReConfig<'a> {
         chunk.close();
     }
 
-    /// Writes it in words, after its name.
+    /// Writes the parameters as text, after the chunk name.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -317,7 +316,7 @@ mod tests {
         bytes
     }
 
-    /// RFC 6525 §4.1: two streams, by hand.
+    /// RFC 6525 §4.1: two streams, encoded by hand.
     #[test]
     fn from_capture() {
         let bytes = [130, 0, 0, 24, 0, 13, 0, 20, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 1, 0, 7];

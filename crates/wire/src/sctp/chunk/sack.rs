@@ -1,4 +1,4 @@
-//! SACK: which TSNs have arrived, and how much more may be sent.
+//! SACK: reports which TSNs have arrived, and the receiver window.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -30,7 +30,7 @@ pub struct GapBlock {
     pub end: u16,
 }
 
-/// A SACK to be written.
+/// A SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sack<'a> {
     /// Everything up to this TSN has arrived.
@@ -43,8 +43,7 @@ pub struct Sack<'a> {
     pub duplicates: &'a [Tsn],
 }
 
-/// A received SACK. Gap blocks are as the peer wrote them: they may be out of
-/// order, overlap, or be nonsense.
+/// A received SACK. Gap blocks are as the peer sent them: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackView<'a> {
     /// Everything up to this TSN has arrived.
@@ -61,12 +60,11 @@ impl Sack<'_> {
     /// Size without blocks, the chunk header included.
     pub const FIXED: usize = 16;
 
-    /// Appends the chunk. More blocks than a chunk can count is a bug: the
-    /// caller keeps within its packet.
+    /// Appends the chunk. Panics if there are more blocks than a chunk can count; the caller keeps within its packet.
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // Written in one go, for it is read again at once, eight bytes at a time: for the checksum.
+            // Written at once, because the checksum soon reads it again, eight bytes at a time.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;
@@ -98,7 +96,7 @@ impl Sack<'_> {
     }
 }
 
-/// Blocks as the peer wrote them.
+/// Returns blocks in wire order.
 #[inline]
 pub(super) fn blocks(raw: &[[u8; 4]]) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'_> {
     raw.iter().map(|&[s0, s1, e0, e1]| GapBlock {
@@ -111,7 +109,7 @@ impl<'a> SackView<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The length is not what the two counts make it.
+    /// The length does not match the two counts.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, d0, d1], blocks)) =
@@ -134,7 +132,7 @@ impl<'a> SackView<'a> {
         })
     }
 
-    /// What another chunk says that is to be read as a SACK.
+    /// Creates the view from the content of another chunk.
     pub(super) const fn of(
         cumulative: Tsn,
         window: u32,
@@ -144,24 +142,24 @@ impl<'a> SackView<'a> {
         Self { cumulative, window, gaps, duplicates }
     }
 
-    /// The gap blocks, as written.
+    /// Returns the gap blocks in wire order.
     #[inline]
     pub fn gaps(&self) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'a> {
         blocks(self.gaps)
     }
 
-    /// The duplicate TSNs, as written.
+    /// Returns the duplicate TSNs in wire order.
     pub fn duplicates(&self) -> impl ExactSizeIterator<Item = Tsn> + Clone + use<'a> {
         self.duplicates.iter().map(|&bytes| Tsn(u32::from_be_bytes(bytes)))
     }
 
-    /// No gap blocks: the usual case.
+    /// Returns whether there are no gap blocks, which is the usual case.
     #[must_use]
     pub const fn has_no_gaps(&self) -> bool {
         self.gaps.is_empty()
     }
 
-    /// Neither gap blocks nor duplicates.
+    /// Returns whether there are neither gap blocks nor duplicates.
     #[must_use]
     #[inline]
     pub const fn says_no_more(&self) -> bool {
@@ -189,7 +187,7 @@ impl fmt::Display for SackView<'_> {
 }
 
 impl SackView<'_> {
-    /// Writes ` gaps=2-3,5 dups=7`, or nothing, with TSNs as `number` tells them.
+    /// Writes ` gaps=2-3,5 dups=7`, or nothing, with TSNs converted by `number`.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         self.fmt_gaps(f, " gaps=", self.gaps(), &number)?;
         self.fmt_duplicates(f, &number)

@@ -1,4 +1,4 @@
-//! SHUTDOWN: nothing more will be sent, and this much has arrived.
+//! SHUTDOWN: the sender will send no more data; acknowledges the data received so far.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+

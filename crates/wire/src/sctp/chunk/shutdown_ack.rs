@@ -1,4 +1,4 @@
-//! SHUTDOWN ACK: the SHUTDOWN arrived and nothing is left to send.
+//! SHUTDOWN ACK: the SHUTDOWN arrived and all data has been sent.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+

@@ -1,4 +1,4 @@
-//! SHUTDOWN COMPLETE: the graceful end is complete.
+//! SHUTDOWN COMPLETE: the graceful shutdown has finished.
 //!
 //! ```text
 //! +---------------+-------------+-+-------------------------------+
@@ -15,8 +15,7 @@ use std::fmt;
 /// A SHUTDOWN COMPLETE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ShutdownComplete {
-    /// T: the packet carries the tag of the packet it answers, not the
-    /// receiver's own (RFC 9260 §8.5.1 C).
+    /// T: the packet carries the tag of the packet that it answers, and not the receiver's own tag (RFC 9260 §8.5.1 C).
     pub reflected: bool,
 }
 

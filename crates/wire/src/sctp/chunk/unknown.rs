@@ -1,5 +1,4 @@
-//! A chunk of a type that this code does not know: a value like any other, so
-//! that reporting it is a rule and not a special case.
+//! A chunk of an unknown type. It is a variant like any other, so that reporting it needs no special case.
 //!
 //! RFC 9260 §3.2: the rule itself is [`Unrecognized::chunk`].
 
@@ -10,12 +9,12 @@ use std::fmt;
 /// A chunk of an unknown type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownChunk<'a> {
-    /// The chunk as it is.
+    /// The chunk, unparsed.
     pub raw: RawChunk<'a>,
 }
 
 impl UnknownChunk<'_> {
-    /// What its type asks of us.
+    /// Returns the action that the chunk's type requires.
     #[must_use]
     pub const fn action(&self) -> Unrecognized {
         Unrecognized::chunk(self.raw.kind)

@@ -1,32 +1,31 @@
-//! Bytes in front of a packet that leave its CRC32c as it is.
+//! Bytes that can be put in front of a packet without changing its CRC32c.
 //!
-//! `crc-fast` folds blocks of 384 bytes with wide multiplications, from one cache
-//! line on; what is left over it sums word by word, which for a full packet takes
-//! as long as all the rest. There are four bytes that lead the sum from its
-//! beginning back to its beginning. So many of them in front of a packet that it is
-//! a multiple of a block, and the packet placed so that both begin on a cache line:
-//! then nothing is left over. Where a packet lies decides how it is summed, never
-//! what comes out.
+//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It sums the rest word
+//! by word, which takes as long as all the blocks of a full packet. There is a sequence of four bytes that takes the
+//! CRC from its initial state back to that state. This module repeats it in front of a packet, so that the total is a
+//! multiple of a block and starts at a cache line. Then nothing is left over. The position of a packet decides how it
+//! is summed, and never changes the result.
 
-/// What is folded at a time.
+/// The size of a block in bytes.
 const BLOCK: usize = 384;
 
-/// Where the folding begins.
+/// The alignment of the first block in bytes.
 pub const LINE: usize = 64;
 
-/// The free bytes in front of a packet of `size` bytes that it takes to make it a multiple of a block.
+/// Returns the number of free bytes needed in front of a packet of `size` bytes to make the total a multiple of a
+/// block.
 #[must_use]
 #[inline]
 pub const fn room_for(size: usize) -> usize {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Where whole blocks begin that end with the packet `buffer[start..]`, if it lies so that it can be
-/// lengthened to them, and that is worth it.
+/// Returns where whole blocks that end with the packet `buffer[start..]` begin. `None` if the position of the packet
+/// does not allow to extend it to whole blocks, or if that would not be faster.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // Not for short packets, nor to sum one more block for a few words.
+    // It is not faster for short packets, nor if it adds a block only for a few words.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
     }
@@ -37,21 +36,22 @@ pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     lies_well.then(|| start - room)
 }
 
-/// What has the CRC32c of the packet `buffer[start..]`, from `begin` on, which [`begin`] has said.
+/// Fills the bytes in front of the packet and returns the slice from `begin` on, which has the CRC32c of the packet
+/// `buffer[start..]`. `begin` is the result of [`begin`].
 #[inline(always)]
 pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     buffer[begin..start].copy_from_slice(&NEUTRAL[..start - begin]);
     &buffer[begin..]
 }
 
-/// Four bytes after which the sum is what it was at the beginning, many times.
+/// The four bytes that take the CRC back to its initial state, repeated.
 static NEUTRAL: [u8; BLOCK] = neutral();
 
 const fn neutral() -> [u8; BLOCK] {
     /// The polynomial of CRC32c, lowest bit first.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
-    // The sum begins with all ones. Backwards, bit by bit, from there: what the sum and the four
-    // bytes come to together.
+    // The CRC starts with all ones. Computes backwards from there, bit by bit, the value that the CRC and the four
+    // bytes must have together.
     let mut word = u32::MAX;
     let mut bit = 0;
     while bit < u32::BITS {
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// Wherever a packet lies, and however long it is: the sum is the same, and the packet, too.
+    /// For packets of any length and at any position, the checksum is the same and the packet is unchanged.
     #[test]
     fn alone_as_among_others() {
         let mut lengthened = 0;
@@ -92,7 +92,7 @@ mod tests {
             for start in [0, 48, 56, 72, 88, 400] {
                 let mut buffer = Vec::with_capacity(2600);
                 let begin = buffer.as_ptr() as usize + start - room_for(size).min(start);
-                // Half of them where they are wanted.
+                // Half of them at aligned positions.
                 let start = start + if start % 16 == 0 { begin.next_multiple_of(LINE) - begin } else { 0 };
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);

@@ -1,4 +1,4 @@
-//! IPv4 (type 5) and IPv6 (type 6) address parameters: where else the sender can be reached.
+//! IPv4 (type 5) and IPv6 (type 6) address parameters: further addresses of the sender.
 //!
 //! Home of RFC 9260 §3.3.2.1.1 and §3.3.2.1.2.
 

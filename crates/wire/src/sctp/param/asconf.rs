@@ -1,6 +1,5 @@
-//! Requests of an ASCONF (add 0xC001, delete 0xC002, set primary 0xC004), the
-//! answers of an ASCONF ACK (error causes 0xC003, success 0xC005), and the
-//! adaptation layer indication (0xC006).
+//! Requests of an ASCONF (add 0xC001, delete 0xC002, set primary 0xC004), responses of an ASCONF ACK (error causes
+//! 0xC003, success 0xC005), and the adaptation layer indication (0xC006).
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -24,13 +23,13 @@ pub(super) const SET_PRIMARY: u16 = 0xc004;
 pub(super) const SUCCESS: u16 = 0xc005;
 pub(super) const ADAPTATION: u16 = 0xc006;
 
-/// A correlation id and what follows it.
+/// Reads a correlation id and the bytes after it.
 pub(super) fn correlated(raw: RawTlv<'_>) -> Result<(u32, &[u8]), Malformed> {
     let (&id, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
     Ok((u32::from_be_bytes(id), rest))
 }
 
-/// A correlation id and the address behind it.
+/// Reads a correlation id and the address after it.
 pub(super) fn with_address(raw: RawTlv<'_>) -> Result<(u32, IpAddr), Malformed> {
     let (id, rest) = correlated(raw)?;
     let Some(Ok(inner)) = Tlvs::new(rest).next() else {
@@ -44,7 +43,7 @@ pub(super) fn with_address(raw: RawTlv<'_>) -> Result<(u32, IpAddr), Malformed> 
     Ok((id, address))
 }
 
-/// One number.
+/// Reads one 32-bit number.
 pub(super) fn word(raw: RawTlv<'_>) -> Result<u32, Malformed> {
     <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
 }
@@ -57,9 +56,9 @@ pub(super) fn emit_address(chunk: &mut ChunkWriter<'_>, kind: u16, id: u32, addr
     }
 }
 
-/// What a parameter of an unknown type may hold as its correlation id.
+/// Access to the correlation id of requests and responses.
 impl Param<'_> {
-    /// The correlation id of a request or an answer.
+    /// Returns the correlation id of a request or a response.
     #[must_use]
     pub fn correlation(&self) -> Option<u32> {
         match *self {

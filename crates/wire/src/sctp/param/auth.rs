@@ -1,5 +1,4 @@
-//! RANDOM (type 0x8002), CHUNKS (0x8003) and HMAC-ALGO (0x8004): what chunk
-//! authentication needs of the handshake.
+//! RANDOM (type 0x8002), CHUNKS (0x8003) and HMAC-ALGO (0x8004): the handshake parameters of chunk authentication.
 //!
 //! Home of RFC 4895 §3.1 to §3.3.
 
@@ -10,7 +9,7 @@ pub(super) const RANDOM: u16 = 0x8002;
 pub(super) const CHUNKS: u16 = 0x8003;
 pub(super) const HMAC_ALGO: u16 = 0x8004;
 
-/// The identifiers of an HMAC-ALGO parameter.
+/// Returns the identifiers of an HMAC-ALGO parameter.
 pub fn hmacs(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
 }

@@ -1,5 +1,5 @@
-//! ECN capable (type 0x8000): reserved by RFC 9260; its meaning is RFC 4960 Appendix A's.
+//! ECN capable (type 0x8000): reserved by RFC 9260; RFC 4960 Appendix A defines its meaning.
 //!
-//! The value is empty; what an odd sender puts there is ignored.
+//! The value is empty; any other value is ignored.
 
 pub(super) const KIND: u16 = 0x8000;

@@ -1,4 +1,4 @@
-//! Heartbeat information (type 1): opaque to the peer, who returns it.
+//! Heartbeat information (type 1): opaque to the peer, which returns it.
 //!
 //! Home of RFC 9260 §3.3.5, parameter part.
 

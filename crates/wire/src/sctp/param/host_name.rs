@@ -1,4 +1,5 @@
-//! Host name address (type 11): deprecated; never sent, and on receipt the sender is told that the address cannot be resolved.
+//! Host name address (type 11): deprecated and never sent. On receipt, the sender gets the error cause for an
+//! unresolvable address.
 //!
 //! Home of RFC 9260 §3.3.2.1.4.
 

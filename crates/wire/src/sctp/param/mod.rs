@@ -1,5 +1,4 @@
-//! Parameters of INIT and INIT ACK (and of HEARTBEAT): one file each,
-//! gathered in one enum.
+//! Parameters of INIT and INIT ACK (and of HEARTBEAT): one file for each, and one enum of all.
 //!
 //! Home of RFC 9260 §3.3.2.1 and §3.3.3.1, whose parts are the files.
 
@@ -25,80 +24,80 @@ use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, Unrecognized};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A parameter, told apart by type.
+/// A parameter, by type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Param<'a> {
-    /// What a HEARTBEAT carries (type 1).
+    /// The information of a HEARTBEAT (type 1).
     HeartbeatInfo(&'a [u8]),
     /// An IPv4 address of the sender (type 5).
     Ipv4(Ipv4Addr),
     /// An IPv6 address of the sender (type 6).
     Ipv6(Ipv6Addr),
-    /// The state cookie (type 7): opaque to all but its maker.
+    /// The state cookie (type 7): opaque except to its creator.
     StateCookie(&'a [u8]),
-    /// A parameter of the INIT that its receiver did not know, whole (type 8).
+    /// An INIT parameter that its receiver did not recognize, quoted whole (type 8).
     Unrecognized(&'a [u8]),
-    /// By how many milliseconds the cookie should live longer (type 9).
+    /// The requested increase of the cookie lifetime in milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name (type 11): deprecated, never sent, answered by an ABORT.
+    /// A host name (type 11): deprecated, never sent, answered with an ABORT.
     HostName(&'a [u8]),
-    /// Which address types the sender can use (type 12).
+    /// The address types that the sender can use (type 12).
     SupportedAddresses(AddressTypes<'a>),
-    /// The sender knows ECN (type 0x8000, RFC 4960 Appendix A).
+    /// The sender supports ECN (type 0x8000, RFC 4960 Appendix A).
     EcnCapable,
-    /// Chunk types of the extensions that the sender supports (type 0x8008, RFC 5061 §4.2.7).
+    /// The chunk types of the extensions that the sender supports (type 0x8008, RFC 5061 §4.2.7).
     SupportedExtensions(&'a [u8]),
     /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
     ForwardTsnSupported,
-    /// Packets may come without a checksum, protected by this method (type 0x8001, RFC 9653 §4).
+    /// Packets may have a zero checksum if protected by this method (type 0x8001, RFC 9653 §4).
     ZeroChecksum(u32),
     /// A random number for the keys of chunk authentication (type 0x8002, RFC 4895 §3.1).
     Random(&'a [u8]),
-    /// Chunk types that the sender takes only authenticated (type 0x8003, RFC 4895 §3.2).
+    /// The chunk types that the sender accepts only if authenticated (type 0x8003, RFC 4895 §3.2).
     ChunkList(&'a [u8]),
-    /// HMACs that the sender wants used, two bytes each, the best liked first (type 0x8004, RFC 4895 §3.3).
+    /// The HMACs that the sender accepts, two bytes each, in order of preference (type 0x8004, RFC 4895 §3.3).
     HmacAlgos(&'a [u8]),
-    /// The sender has one more address; unspecified for the packet's source (type 0xC001, RFC 5061 §4.2.1).
+    /// The sender adds an address; unspecified means the packet's source (type 0xC001, RFC 5061 §4.2.1).
     AddAddress {
         /// Correlation id.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// The sender gives an address up; unspecified for all but the packet's source (type 0xC002, RFC 5061 §4.2.2).
+    /// The sender deletes an address; unspecified means all except the packet's source (type 0xC002, RFC 5061 §4.2.2).
     DeleteAddress {
         /// Correlation id.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// A request was refused (type 0xC003, RFC 5061 §4.2.3).
+    /// A request failed (type 0xC003, RFC 5061 §4.2.3).
     RequestFailed {
         /// The request's correlation id.
         id: u32,
-        /// Why: error causes.
+        /// The error causes.
         causes: &'a [u8],
     },
-    /// The sender wants to be reached at this address first (type 0xC004, RFC 5061 §4.2.4).
+    /// The sender asks the peer to use this address as the primary one (type 0xC004, RFC 5061 §4.2.4).
     SetPrimary {
         /// Correlation id.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// A request was granted (type 0xC005, RFC 5061 §4.2.5); its correlation id.
+    /// The request with this correlation id succeeded (type 0xC005, RFC 5061 §4.2.5).
     RequestDone(u32),
-    /// What runs above SCTP, as a code point (type 0xC006, RFC 5061 §4.2.6).
+    /// The code point of the layer above SCTP (type 0xC006, RFC 5061 §4.2.6).
     Adaptation(u32),
-    /// A type that this code does not know.
+    /// An unknown type.
     Unknown(RawTlv<'a>),
 }
 
 impl<'a> Param<'a> {
-    /// Tells a parameter apart by its type.
+    /// Parses a parameter by its type.
     ///
     /// # Errors
-    /// The parameter's value does not have the form of its type.
+    /// The value does not have the form that its type requires.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             heartbeat_info::KIND => Self::HeartbeatInfo(raw.value),
@@ -138,7 +137,7 @@ impl<'a> Param<'a> {
         })
     }
 
-    /// The address, if this is one.
+    /// Returns the address, if this is an address parameter.
     #[must_use]
     pub const fn address(&self) -> Option<IpAddr> {
         match *self {
@@ -148,8 +147,7 @@ impl<'a> Param<'a> {
         }
     }
 
-    /// Appends the parameter to a chunk. Returns false, with nothing written,
-    /// when the chunk cannot hold it.
+    /// Appends the parameter to a chunk. Returns false and writes nothing if the chunk cannot hold it.
     pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
         match self {
             Self::HeartbeatInfo(info) => chunk.tlv(heartbeat_info::KIND, &[info]),
@@ -240,21 +238,20 @@ impl fmt::Display for Param<'_> {
     }
 }
 
-/// Walks parameters. An error of framing ends the walk; an error inside one
-/// parameter does not.
+/// Iterates over parameters. A framing error ends the iteration; an error inside one parameter does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params<'a> {
     tlvs: Tlvs<'a>,
 }
 
 impl<'a> Params<'a> {
-    /// The walk over `bytes`, which begin with a parameter header.
+    /// Creates an iterator over `bytes`, which begin with a parameter header.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { tlvs: Tlvs::new(bytes) }
     }
 
-    /// The bytes not walked yet.
+    /// Returns the bytes not yet read.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.tlvs.rest()
@@ -275,7 +272,7 @@ impl<'a> Iterator for Params<'a> {
     }
 }
 
-/// RFC 9260 §3.2.1: what to do with a parameter of this unknown type.
+/// RFC 9260 §3.2.1: returns the action for a parameter of this unknown type.
 #[must_use]
 pub const fn action(kind: u16) -> Unrecognized {
     Unrecognized::param(kind)

@@ -19,7 +19,7 @@ impl<'a> AddressTypes<'a> {
     pub const V4: Self = Self { bytes: &[0, IPV4 as u8] };
     /// IPv6 only.
     pub const V6: Self = Self { bytes: &[0, IPV6 as u8] };
-    /// Both.
+    /// IPv4 and IPv6.
     pub const BOTH: Self = Self { bytes: &[0, IPV4 as u8, 0, IPV6 as u8] };
 
     pub(super) fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
@@ -30,18 +30,18 @@ impl<'a> AddressTypes<'a> {
         self.bytes
     }
 
-    /// The types, as written.
+    /// Returns the types in wire order.
     pub fn kinds(&self) -> impl Iterator<Item = u16> + use<'a> {
         self.bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
     }
 
-    /// IPv4 is among them.
+    /// Returns whether IPv4 is among the types.
     #[must_use]
     pub fn has_v4(&self) -> bool {
         self.kinds().any(|kind| kind == IPV4)
     }
 
-    /// IPv6 is among them.
+    /// Returns whether IPv6 is among the types.
     #[must_use]
     pub fn has_v6(&self) -> bool {
         self.kinds().any(|kind| kind == IPV6)

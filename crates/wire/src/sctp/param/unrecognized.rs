@@ -1,4 +1,4 @@
-//! Unrecognized parameter (type 8): a parameter of the INIT, whole, returned in the INIT ACK.
+//! Unrecognized parameter (type 8): a parameter of the INIT, quoted whole in the INIT ACK.
 //!
 //! Home of RFC 9260 §3.3.3.1.2.
 

@@ -1,5 +1,5 @@
-//! Zero checksum acceptable (type 0x8001): packets may come without a checksum, for
-//! something else finds errors: by which method.
+//! Zero checksum acceptable (type 0x8001): packets may have a zero checksum, because another method detects errors. The
+//! value identifies that method.
 //!
 //! Home of RFC 9653 §4.
 
@@ -7,7 +7,7 @@ use crate::sctp::tlv::{Malformed, RawTlv};
 
 pub(super) const KIND: u16 = 0x8001;
 
-/// The Error Detection Method Identifier.
+/// Returns the Error Detection Method Identifier.
 pub(super) fn parse(raw: RawTlv<'_>) -> Result<u32, Malformed> {
     <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
 }

@@ -1,5 +1,6 @@
-//! One DTLS connection with one peer, from its handshake to its end: the handshake of RFC 9147 or RFC 6347 by the library, records
-//! by ours (`records`), and what RFC 8261 adds: a packet is a record, and when the last association is over so is the connection.
+//! One DTLS connection with one peer, from its handshake to its end. The library does the handshake of RFC 9147 or
+//! RFC 6347, `records` handles records. RFC 8261 adds that a packet is a record, and that a connection ends with its last
+//! association.
 
 use crate::ends::{Ends, EndsError};
 use crate::hello::is_client_hello;
@@ -17,54 +18,54 @@ use std::sync::LazyLock;
 
 /// One connection.
 pub(crate) struct Connection {
-    /// While that is going on.
+    /// The handshake, while it is under way.
     handshake: Option<Box<Handshake>>,
-    /// From when the keys are there.
+    /// Present once the keys are known.
     records: Option<Records>,
     pub client: bool,
-    /// When it is to be looked at, as the layer's list has it.
+    /// The deadline under which the connection is listed in `Peers::due`.
     pub listed: Option<Instant>,
     usage: Usage,
-    /// The cookie that its client has brought.
+    /// The cookie that the client has returned.
     pub cookie: Option<Cookie>,
-    /// What has come from a client that has not brought one, and what went to it.
+    /// Bytes received from and sent to a client that has not returned a cookie.
     pub unproven: Option<Unproven>,
 }
 
-/// What a handshake needs, and nothing after it.
+/// The state of a handshake, dropped when it is done.
 struct Handshake {
     dtls: Dtls,
-    /// What the server's certificate has to be for.
+    /// The name that the server's certificate must have.
     name: String,
-    /// When the library wants to be called.
+    /// The time at which the library wants to be called.
     timer: Option<Instant>,
-    /// The first datagram of the flight under way, by which a report of ICMP about it is known.
+    /// The first datagram of the current flight, with which ICMP reports about it are recognized.
     flight: Vec<u8>,
-    /// What the client's hello has of randomness, by which key logs know a connection.
+    /// The random value of the client's hello, which identifies the connection in key logs.
     random: [u8; 32],
     seen: Seen,
-    /// Packets that came before the handshake was over.
+    /// Packets that arrived before the handshake was done.
     early: Vec<Vec<u8>>,
 }
 
-/// What a connection is used for.
+/// How a connection is used.
 struct Usage {
-    /// When it opened, and when it last carried a packet.
+    /// The time at which the connection opened, or last carried a packet.
     last: Instant,
-    /// The ports of the packet sent before, as they were in it: its association is there.
+    /// The ports of the last packet that was sent, in its byte order: their association is already in `associations`.
     latest: Option<[u8; 4]>,
-    /// Ports of the associations that are alive on it, ours first.
+    /// The ports of the associations that are alive on the connection, ours first.
     associations: BTreeSet<(u16, u16)>,
-    /// An association has been there.
+    /// Whether there has ever been an association.
     carried: bool,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Debug, Default)]
 pub(crate) struct Came {
-    /// The handshake is over since.
+    /// Whether the call has completed the handshake.
     pub opened: bool,
-    /// It is over, and why.
+    /// Why the connection has ended, if it has.
     pub ended: Option<CloseReason>,
 }
 
@@ -78,7 +79,7 @@ impl Connection {
     pub fn begin(ends: &Ends, client: bool, name: &str, mtu: usize, now: Instant) -> Result<Self, EndsError> {
         let mut dtls = ends.begin(client, mtu, std_instant(&ends.surroundings, now))?;
         if client {
-            // The clock goes on once before a client begins.
+            // The library needs one call with the current time before a client begins.
             let began =
                 ends.surroundings.within(|| dtls.handle_timeout(std_instant(&ends.surroundings, now)));
             began.map_err(|why| EndsError::Library(why.to_string()))?;
@@ -103,8 +104,8 @@ impl Connection {
         })
     }
 
-    /// Begins as a server whose client has brought a cookie: the library is given the hello that came before, of which it
-    /// was `asked`, and what it answers has to be what was sent.
+    /// Begins as a server whose client has returned a cookie. The library is given the client's first hello; its answer
+    /// must equal `asked`, which was sent without keeping state.
     pub fn enter(
         ends: &Ends,
         mtu: usize,
@@ -123,17 +124,17 @@ impl Connection {
         Ok(this)
     }
 
-    /// Packets may be sent on it.
+    /// Whether packets may be sent on it.
     pub fn is_open(&self) -> bool {
         self.handshake.is_none()
     }
 
-    /// The first datagram of the flight under way.
+    /// The first datagram of the current flight.
     pub fn flight(&self) -> &[u8] {
         self.handshake.as_ref().map_or(&[], |handshake| &handshake.flight)
     }
 
-    /// Takes a datagram of the peer's, or none if time has passed.
+    /// Handles a datagram of the peer, or (with `None`) the passing of time.
     pub fn receive(
         &mut self,
         ends: &Ends,
@@ -150,7 +151,7 @@ impl Connection {
         }
     }
 
-    /// Opens a datagram of the peer's, when the handshake is over.
+    /// Opens a datagram of the peer after the handshake.
     #[inline]
     pub fn open(
         &mut self,
@@ -180,7 +181,7 @@ impl Connection {
         if let Some(datagram) = datagram.as_ref().filter(|_| !self.client) {
             handshake.note_random(datagram);
         }
-        // Packets that come early are ours to open, and of them alone the library is told nothing.
+        // Packets that arrive early are opened by us; only they are withheld from the library.
         let told = datagram.as_ref().map(|datagram| match &self.records {
             Some(records) => records.without_data(datagram),
             None => datagram,
@@ -206,7 +207,7 @@ impl Connection {
         if came.ended.is_some() {
             return came;
         }
-        // The library has had what is of the handshake; here it is known not to come again.
+        // The library has received the handshake records; here they are only marked as received, to detect replays.
         let early = &mut handshake.early;
         let keep = |packet: &[u8]| {
             if early.len() < MAX_EARLY {
@@ -229,7 +230,7 @@ impl Connection {
         came
     }
 
-    /// Takes out what the library has to say.
+    /// Handles the library's output.
     fn drain(
         &mut self,
         ends: &Ends,
@@ -239,7 +240,7 @@ impl Connection {
     ) -> Came {
         let mut came = Came::default();
         let Some(handshake) = &mut self.handshake else { return came };
-        // What a client says to a server that it does not believe stays here.
+        // A client's messages are not sent if it does not trust the server.
         let mut held: Vec<Vec<u8>> = Vec::new();
         ends.surroundings.within(|| {
             loop {
@@ -262,11 +263,11 @@ impl Connection {
                     Output::Timeout(at) => {
                         handshake.timer = virtual_instant(&ends.surroundings, at)
                             .filter(|at| *at < now + FOR_EVER)
-                            // Its clock may be a little behind, its calls must not spin.
+                            // The library's clock may be slightly behind; a later time avoids a busy loop.
                             .map(|at| at.max(now + Duration::from_millis(1)));
                         return;
                     }
-                    // Packets that came early it has not been told of.
+                    // Other output concerns early packets, which were withheld from the library.
                     _ => {}
                 }
             }
@@ -288,7 +289,8 @@ impl Connection {
         came
     }
 
-    /// Makes a record of a packet, at the end of `out`; there must be room for one more ([`overhead`](Self::overhead)).
+    /// Seals a packet as a record at the end of `out`; there must be room for one more record
+    /// ([`overhead`](Self::overhead)).
     #[inline]
     pub fn seal(&mut self, now: Instant, packet: &[u8], out: &mut Vec<u8>) {
         self.usage.note(packet, true, now);
@@ -296,18 +298,18 @@ impl Connection {
         debug_assert!(sealed.is_some(), "no room for a record");
     }
 
-    /// How many bytes longer a packet is when it is sealed; `None` where no more may be.
+    /// The number of bytes that sealing adds to a packet; `None` if no more records may be sealed.
     pub fn overhead(&self) -> Option<usize> {
         self.records.as_ref().filter(|records| self.is_open() && records.may_seal()).map(|it| it.overhead())
     }
 
-    /// There is something to be sent beside packets: [`receive`](Self::receive) does that.
+    /// Whether something other than packets has to be sent, which [`receive`](Self::receive) does.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.records.as_ref().is_some_and(|records| records.wants_update())
     }
 
-    /// Says goodbye (close_notify), if there is anybody to say it to.
+    /// Sends a closure alert (close_notify), if the handshake is done.
     pub fn close(&mut self, mut send: impl FnMut(&[u8])) {
         let mut out = Vec::new();
         let records = self.records.as_mut().filter(|_| self.handshake.is_none());
@@ -316,15 +318,15 @@ impl Connection {
         }
     }
 
-    /// It carries an association.
+    /// Whether it carries an association.
     pub fn is_in_use(&self) -> bool {
         !self.usage.associations.is_empty()
     }
 
-    /// When it has outlived its use, as things stand.
+    /// The time at which the connection ends if it is not used until then.
     pub fn expires(&self) -> Option<Instant> {
         let span = match (self.is_in_use(), self.usage.carried) {
-            // RFC 9260 §9.2: a SHUTDOWN ACK may come again, and is still to be answered.
+            // RFC 9260 §9.2: a SHUTDOWN ACK may be retransmitted and still has to be answered.
             (false, true) => LINGER,
             (false, false) => UNUSED,
             (true, _) => IDLE,
@@ -332,7 +334,7 @@ impl Connection {
         self.is_open().then(|| self.usage.last + span)
     }
 
-    /// When somebody must look at it.
+    /// The next time at which the connection has to be checked.
     pub fn deadline(&self) -> Option<Instant> {
         let timer = match &self.handshake {
             Some(handshake) => handshake.timer,
@@ -341,8 +343,8 @@ impl Connection {
         [timer, self.expires()].into_iter().flatten().min()
     }
 
-    /// The list has another deadline than this one, and not only an earlier one: a later one is found when that has come, because
-    /// use puts it off with each packet.
+    /// Whether the listed deadline must be updated. One that has become later is not updated, because each packet
+    /// postpones it; that is noticed when the listed deadline has come.
     #[inline]
     pub fn is_listed_wrongly(&self) -> bool {
         match (self.listed, self.deadline()) {
@@ -353,7 +355,7 @@ impl Connection {
 }
 
 impl Handshake {
-    /// Has the library do something in this connection's surroundings, and looks at what secrets that shows.
+    /// Runs `work` on the library with this connection's randomness and clock, and records the secrets that it shows.
     fn run<T>(&mut self, ends: &Ends, cookie: Option<Cookie>, work: impl FnOnce(&mut Dtls) -> T) -> T {
         let dtls = &mut self.dtls;
         let inside = || ends.surroundings.within(|| work(dtls));
@@ -370,7 +372,7 @@ impl Handshake {
         done
     }
 
-    /// Notes the randomness of a client's hello, if the datagram begins with one.
+    /// Records the random value of a client's hello, if the datagram begins with one.
     fn note_random(&mut self, datagram: &[u8]) {
         if is_client_hello(datagram)
             && let Some(random) = datagram.get(27..).and_then(<[u8]>::first_chunk)
@@ -381,13 +383,13 @@ impl Handshake {
 }
 
 impl Usage {
-    /// Notes which associations live on it, by a packet of SCTP that is sent or has come.
+    /// Records which associations are alive on the connection, from an SCTP packet that is sent or received.
     #[inline]
     fn note(&mut self, packet: &[u8], sent: bool, now: Instant) {
         self.last = now;
         let Some((&ports, kind)) = packet.first_chunk::<4>().zip(packet.get(12)) else { return };
         let ends = matches!(*kind, ABORT | SHUTDOWN_COMPLETE);
-        // Nothing is remembered of an INIT that was answered.
+        // An answered INIT leaves no state.
         let begins = sent && !ends && *kind != INIT_ACK && self.latest != Some(ports);
         if ends || begins {
             self.note_association(ports, ends, sent);
@@ -400,7 +402,7 @@ impl Usage {
         let ports = if sent { (source, target) } else { (target, source) };
         self.latest = None;
         if ends {
-            // ABORT and SHUTDOWN COMPLETE stand first in their packets (RFC 9260 §6.10), and nothing comes after.
+            // ABORT and SHUTDOWN COMPLETE are the first chunks of their packets (RFC 9260 §6.10) and end the association.
             self.associations.remove(&ports);
         } else {
             self.carried = true;
@@ -410,23 +412,23 @@ impl Usage {
     }
 }
 
-/// The first byte of chunks (RFC 9260 §3.2).
+/// Chunk types (RFC 9260 §3.2).
 const INIT_ACK: u8 = 2;
 const ABORT: u8 = 6;
 const SHUTDOWN_COMPLETE: u8 = 14;
 
-/// How long a connection stays when its last association is over: what may still come for that one is answered.
+/// How long a connection remains after its last association, to answer retransmissions of the peer.
 const LINGER: Duration = Duration::from_secs(3);
-/// How long one may be without a first association.
+/// How long a connection may wait for its first association.
 const UNUSED: Duration = Duration::from_secs(10);
-/// How long an association may be silent on it, both ways: several heartbeats (RFC 9260 §8.3).
+/// How long an association may be silent in both directions: several heartbeat intervals (RFC 9260 §8.3).
 const IDLE: Duration = Duration::from_secs(15 * 60);
-/// What the library calls no deadline lies ten years ahead.
+/// A timeout later than this is none: the library sets it ten years ahead.
 const FOR_EVER: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Packets that are kept of those that come before the handshake is over; what is lost so is sent again.
+/// The maximum number of early packets that are kept during the handshake; further ones are lost and retransmitted.
 const MAX_EARLY: usize = 16;
 
-/// What went wrong, as a line for people.
+/// Converts a library error to a close reason with a message for people.
 fn fault(error: &dimpl::Error) -> CloseReason {
     match error {
         dimpl::Error::Timeout(_) => Ended::Silent.into(),
@@ -434,7 +436,7 @@ fn fault(error: &dimpl::Error) -> CloseReason {
     }
 }
 
-/// What the library is told when it is `now`.
+/// The library's instant for the time `now`.
 fn std_instant(surroundings: &Surroundings, now: Instant) -> std::time::Instant {
     beginning(surroundings) + Duration::from_nanos(now.as_nanos())
 }
@@ -445,7 +447,7 @@ fn virtual_instant(surroundings: &Surroundings, at: std::time::Instant) -> Optio
 }
 
 fn beginning(surroundings: &Surroundings) -> std::time::Instant {
-    /// When a real world's clock began, about: the library compares instants, and no more.
+    /// The origin of the clock in a real world: the library only compares instants.
     #[expect(
         clippy::disallowed_methods,
         reason = "the library counts from somewhere; its timers run by the world's clock"

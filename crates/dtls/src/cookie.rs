@@ -1,5 +1,6 @@
-//! Cookies that nothing is kept of (RFC 6347 §4.2.1, RFC 9147 §5.1): when one was given, and a code over that, the
-//! addresses and the hello, by a secret of this socket alone; and what has to be known of the hello to have it again.
+//! Stateless cookies (RFC 6347 §4.2.1, RFC 9147 §5.1). A cookie contains the time at which it was made and the order
+//! of the hello's extensions. It ends with a code over both, the addresses and the hello, made with a secret of this
+//! socket.
 
 use crate::hello::{ORDER, Order};
 use crate::secrets::Cookie;
@@ -8,32 +9,32 @@ use anabranch_base::time::Duration;
 use ring::hmac;
 use std::net::{IpAddr, SocketAddr};
 
-/// What cookies are made with.
+/// The key with which cookies are made.
 #[derive(Debug)]
 pub(crate) struct Secret(hmac::Key);
 
 impl Secret {
-    /// From what nobody else knows.
+    /// Creates the key from secret bytes.
     pub fn new(bytes: &[u8; 32]) -> Self {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes))
     }
 
-    /// The cookie of this time for a hello of this peer.
+    /// Makes the cookie for a hello of this peer at this time.
     pub fn make(&self, now: Instant, place: (IpAddr, SocketAddr), order: Order, hello: &[u8]) -> Cookie {
         self.at(span(now), place, order, hello)
     }
 
-    /// Whether it is one that was made here for this peer and this hello, not long ago.
+    /// Whether the cookie was made here recently, for this peer and this hello.
     pub fn is_good(&self, now: Instant, place: (IpAddr, SocketAddr), hello: &[u8], cookie: &Cookie) -> bool {
         let now = span(now);
         let [a, b, c, d, ..] = *cookie;
         let made = u32::from_be_bytes([a, b, c, d]);
-        // What has just been made may be looked at in the next span.
+        // A cookie made at the end of a time span may be checked in the next one.
         if now.wrapping_sub(made) > 1 {
             return false;
         }
         let right = self.at(made, place, order(cookie), hello);
-        // In constant time, so that nobody finds a code byte by byte.
+        // Compare in constant time, so that nobody can find a code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
@@ -58,22 +59,22 @@ impl Secret {
     }
 }
 
-/// The order of the first hello's extensions.
+/// Returns the order of the first hello's extensions.
 pub(crate) fn order(cookie: &Cookie) -> Order {
     let mut order = [0; ORDER];
     order.copy_from_slice(&cookie[4..CODE]);
     order
 }
 
-/// Where the code begins: twenty bytes of one.
+/// The offset of the code, which has twenty bytes.
 const CODE: usize = 4 + ORDER;
 
-/// The number of the span of time that it is in.
+/// The number of the time span that contains `now`.
 fn span(now: Instant) -> u32 {
     (now.as_nanos() / SPAN.as_nanos() as u64) as u32
 }
 
-/// A cookie is good for this long at least, and for twice as long at most: as long as a client tries.
+/// The length of a time span. A cookie is valid for one to two spans, which is as long as a client tries.
 const SPAN: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

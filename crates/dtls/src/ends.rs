@@ -1,4 +1,4 @@
-//! What both roles of a host are set to: who it is, whom it believes, which versions it speaks.
+//! The settings of both roles of a host: certificates, trust and versions.
 
 use crate::hello::Spoken;
 use crate::{provider, simulation};
@@ -12,24 +12,24 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The versions that an end speaks.
+/// The protocol versions that an endpoint speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
 pub enum Version {
-    /// DTLS 1.3, and 1.2 with peers that have no other.
+    /// DTLS 1.3, and 1.2 with peers that support no other.
     #[default]
     From12,
-    /// DTLS 1.2 alone (RFC 6347).
+    /// DTLS 1.2 only (RFC 6347).
     Only12,
-    /// DTLS 1.3 alone (RFC 9147).
+    /// DTLS 1.3 only (RFC 9147).
     Only13,
 }
 
 impl Version {
-    /// Bytes that a record adds to a packet.
+    /// The maximum number of bytes that a record adds to a packet.
     #[must_use]
     pub const fn overhead(self) -> u32 {
         match self {
-            // RFC 9147 §4: a header of five bytes, as sent here; RFC 8446 §5.2: the type; AES-GCM's tag.
+            // RFC 9147 §4: a header of five bytes in the form sent here; RFC 8446 §5.2: the content type; AES-GCM's tag.
             Self::Only13 => 5 + 1 + 16,
             // RFC 6347 §4.1: a header of thirteen; RFC 5288 §3: the explicit nonce; the tag.
             Self::Only12 | Self::From12 => 13 + 8 + 16,
@@ -37,47 +37,47 @@ impl Version {
     }
 }
 
-/// What a host's DTLS begins with.
+/// The settings of a host's DTLS.
 #[derive(Debug, Default)]
 pub struct Settings {
-    /// The versions spoken.
+    /// The protocol versions.
     pub version: Version,
-    /// Who it is to clients. `None`: it takes no clients in.
+    /// Certificate and key for the server role. `None`: it accepts no clients.
     pub identity: Option<Identity>,
-    /// Whom it believes as a client. `None`: it goes to no servers.
+    /// The certificates trusted in the client role. `None`: it connects to no servers.
     pub trust: Option<Trust>,
-    /// Who is told the secrets of connections, for decoders.
+    /// Receives the secrets of connections, for packet decoders.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
-/// Why a host cannot speak DTLS as it is set.
+/// Why a host cannot use DTLS with its settings.
 #[derive(Debug, thiserror::Error)]
 pub enum EndsError {
-    /// The identity is of no use.
+    /// The certificate or key cannot be used.
     #[error("DTLS needs a certificate and a key of ECDSA P-256 here, and {0}")]
     Identity(String),
-    /// Nobody can be believed.
+    /// The trusted certificates cannot be used.
     #[error(transparent)]
     Trust(#[from] TrustError),
-    /// The library refuses.
+    /// The library reported an error.
     #[error("DTLS: {0}")]
     Library(String),
 }
 
-/// Both roles of a host, to be begun with each peer.
+/// The settings of both roles of a host, from which connections are created.
 pub struct Ends {
     pub(crate) version: Version,
     pub(crate) surroundings: Surroundings,
     identity: Option<DtlsCertificate>,
-    /// A client shows this one to nobody, but the library wants one.
+    /// The library requires a certificate for the client, too; it is never sent.
     client: DtlsCertificate,
     judge: Option<Judge>,
     pub(crate) key_log: Option<Arc<dyn KeyLog>>,
-    /// Records of one key after which it is changed.
+    /// The number of records after which a key is changed.
     pub(crate) update_after: u64,
-    /// What its first answer to a hello shows.
+    /// The parameters that the first answer to a hello shows.
     pub(crate) spoken: Spoken,
-    /// For each size of datagram; on a real network alone.
+    /// The library's configuration for each datagram size; on a real network only.
     configs: RefCell<BTreeMap<usize, Arc<Config>>>,
 }
 
@@ -88,10 +88,10 @@ impl fmt::Debug for Ends {
 }
 
 impl Ends {
-    /// With these settings, in these surroundings.
+    /// Creates the ends with these settings and this source of randomness and time.
     ///
     /// # Errors
-    /// [`EndsError`]: one line.
+    /// [`EndsError`], with a one-line message.
     pub fn new(settings: Settings, surroundings: Surroundings) -> Result<Self, EndsError> {
         let provider = provider::real();
         let identity = settings.identity.as_ref().map(|identity| usable(identity, &provider)).transpose()?;
@@ -102,7 +102,7 @@ impl Ends {
                 match surroundings {
                     Surroundings::Real => usable(&Identity::self_signed(&[]).map_err(wrong)?, &provider)?,
                     Surroundings::Simulated(_) => {
-                        // Always the same.
+                        // The certificate is the same in every run.
                         static CLIENT: OnceLock<DtlsCertificate> = OnceLock::new();
                         match CLIENT.get() {
                             Some(client) => client.clone(),
@@ -139,14 +139,14 @@ impl Ends {
         Ok(ends)
     }
 
-    /// Has keys of DTLS 1.3 changed after so many records, if that is earlier than the cipher wants it (RFC 9147 §4.5.3).
+    /// Changes DTLS 1.3 keys after this number of records, if that is earlier than the cipher requires (RFC 9147 §4.5.3).
     #[must_use]
     pub fn update_keys_after(mut self, records: u64) -> Self {
         self.update_after = records.max(1);
         self
     }
 
-    /// Bytes that nobody else knows.
+    /// Draws secret bytes.
     pub(crate) fn secret(&self) -> Result<[u8; 32], EndsError> {
         let mut bytes = [0; 32];
         let drawn = match &self.surroundings {
@@ -158,17 +158,17 @@ impl Ends {
         drawn.then_some(bytes).ok_or_else(|| EndsError::Library("there is no randomness".to_owned()))
     }
 
-    /// Whether it takes clients in.
+    /// Whether the host accepts clients.
     pub(crate) fn accepts(&self) -> bool {
         self.identity.is_some()
     }
 
-    /// Whether it goes to servers.
+    /// Whether the host connects to servers.
     pub(crate) fn opens(&self) -> bool {
         self.judge.is_some()
     }
 
-    /// Looks at a server's certificate.
+    /// Verifies a server's certificate.
     pub(crate) fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         match &self.judge {
             Some(judge) => judge.judge(certificate, name),
@@ -176,7 +176,7 @@ impl Ends {
         }
     }
 
-    /// Begins as a client or as a server, with datagrams of at most `mtu` bytes.
+    /// Creates a connection of the library as a client or a server, with datagrams of at most `mtu` bytes.
     pub(crate) fn begin(&self, client: bool, mtu: usize, now: std::time::Instant) -> Result<Dtls, EndsError> {
         let config = self.config(mtu)?;
         let own = if client { &self.client } else { self.identity.as_ref().unwrap_or(&self.client) };
@@ -191,15 +191,15 @@ impl Ends {
         })
     }
 
-    /// What one begins with. In virtual time each has its own, because its randomness of no secrecy (the hello's, the
-    /// timers') comes by a seed within it.
+    /// Returns the configuration of a connection. In virtual time each connection has its own, because non-secret
+    /// randomness (for hellos and timers) comes from a seed in the configuration.
     fn config(&self, mtu: usize) -> Result<Arc<Config>, EndsError> {
         if let Some(config) = self.configs.borrow().get(&mtu) {
             return Ok(config.clone());
         }
         let config = Config::builder()
             .mtu(mtu)
-            // Every server certificate is looked at; servers ask clients for none.
+            // Clients verify every server certificate; servers request none from clients.
             .require_client_certificate(false)
             .use_server_cookie(true)
             .flight_start_rto(Duration::from_secs(1))
@@ -230,12 +230,12 @@ impl Ends {
     }
 }
 
-/// The certificate and key of an identity, if they are of a kind that can be used.
+/// Returns the certificate and key of an identity, if they are of a supported kind.
 fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertificate, EndsError> {
     let wrong = |what: &str| EndsError::Identity(what.to_owned());
     let own = identity.chain.first().ok_or_else(|| wrong("there is no certificate"))?;
     let key = identity.key.secret_der();
-    // RFC 8422 §2.2: the key of the certificate is what signs.
+    // RFC 8422 §2.2: signatures are made with the certificate's key.
     dimpl::crypto::cert_named_group(own)
         .map_err(|_| wrong("the certificate is of another kind (RSA, Ed25519)"))?;
     let loaded = provider.key_provider.load_private_key(key);
@@ -243,5 +243,5 @@ fn usable(identity: &Identity, provider: &CryptoProvider) -> Result<DtlsCertific
     Ok(DtlsCertificate { certificate: own.to_vec(), private_key: key.to_vec() })
 }
 
-/// For how long a handshake may take, in all.
+/// The maximum duration of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);

@@ -1,60 +1,60 @@
-//! A ClientHello, read without any state, and the answer to it that asks for a cookie: HelloVerifyRequest (RFC 6347 §4.2.1)
-//! or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4), byte for byte as the library would write it.
+//! Parses a ClientHello without keeping state, and builds the answer that asks for a cookie: HelloVerifyRequest (RFC 6347
+//! §4.2.1) or HelloRetryRequest (RFC 9147 §5.1, RFC 8446 §4.1.4), with the same bytes as the library's.
 //!
-//! Nothing is kept of who says hello. The cookie that comes back says when it was given and that it was given to this
-//! address for this very hello; the hello without it, which the library has to have had first, is the one that has come
-//! less its cookie.
+//! No state is kept for a hello. The returned cookie proves when it was made, and that it was made for this address and
+//! this hello. The library must first process the hello without the cookie, which is reconstructed from the second hello
+//! by removing its cookie.
 
 use dimpl::crypto::{Dtls13CipherSuite, NamedGroup};
 
-/// What a server speaks, as far as its first answer shows it.
+/// The protocol parameters of a server that its first answer shows.
 #[derive(Debug)]
 pub(crate) struct Spoken {
-    /// DTLS 1.2, 1.3.
+    /// Whether it speaks DTLS 1.2, and 1.3.
     pub versions: [bool; 2],
-    /// Of DTLS 1.3.
+    /// The cipher suites of DTLS 1.3.
     pub suites: Vec<Dtls13CipherSuite>,
     pub groups: Vec<NamedGroup>,
 }
 
-/// A hello that is all in one datagram, alone.
+/// A hello that is complete in one datagram, alone.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hello<'a> {
     datagram: &'a [u8],
-    /// Behind the headers.
+    /// The message body, without the headers.
     body: &'a [u8],
-    /// The message's number: the first is without a cookie, the second with one.
+    /// The message number: 0 without a cookie, 1 with one.
     number: u16,
-    /// Where the cookie of DTLS 1.2 is in `body`, behind its length.
+    /// The range of the DTLS 1.2 cookie in `body`, after its length.
     legacy: (usize, usize),
     suites: &'a [u8],
-    /// Where the extensions begin in `body`, behind their length.
+    /// The offset of the extensions in `body`, after their length.
     extensions: usize,
-    /// Where the cookie of DTLS 1.3 is, with its headers.
+    /// The range of the DTLS 1.3 cookie extension in `body`, with its headers.
     cookie: Option<(usize, usize)>,
     versions: &'a [u8],
     shares: &'a [u8],
 }
 
-/// What is to be done with a hello.
+/// How to answer a hello; the flag is true for DTLS 1.3.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// It has no cookie: what asks for one.
+    /// It has no cookie: ask for one.
     Ask(bool),
-    /// It has this cookie.
+    /// It has this cookie, which has to be checked.
     Look(bool, [u8; 32]),
-    /// It needs more than a cookie, which cannot be had without state: another key share.
+    /// It needs another key share, which cannot be negotiated without state.
     More,
-    /// Nobody here speaks what it speaks.
+    /// The two ends share no version or cipher suite.
     Nothing,
 }
 
 impl<'a> Hello<'a> {
-    /// Reads it; `None`: it is none, or not in one piece.
+    /// Parses a hello; `None` if the datagram is not a complete ClientHello.
     pub fn read(datagram: &'a [u8]) -> Option<Self> {
         let (head, body) = datagram.split_first_chunk::<HEADERS>()?;
         let (record, length) = (be(&head[11..13]), be(&head[14..17]));
-        // A handshake record of epoch 0 that fills the datagram, with a ClientHello that fills it, from its first byte.
+        // A handshake record of epoch 0 that fills the datagram, with an unfragmented ClientHello that fills the record.
         let whole = head[0] == 22
             && head[1] == 0xfe
             && head[3..5] == [0, 0]
@@ -66,7 +66,7 @@ impl<'a> Hello<'a> {
         if !whole || body.get(..2) != Some(&[0xfe, 0xfd]) {
             return None;
         }
-        // Behind the version and the randomness.
+        // Skip the version and the random value.
         let mut at = 34;
         vector(body, &mut at, 1).filter(|session| session.len() <= 32)?;
         let legacy = vector(body, &mut at, 1)?;
@@ -107,9 +107,9 @@ impl<'a> Hello<'a> {
         Some(hello)
     }
 
-    /// What a server that speaks this does with it.
+    /// Decides how a server with these parameters answers.
     pub fn answer(&self, spoken: &Spoken) -> Answer {
-        // RFC 8446 §4.2.1: who lists its versions has those alone; who does not has the one of its hello.
+        // RFC 8446 §4.2.1: a client that lists versions supports only those; otherwise it supports that of its hello.
         let has = |wanted| self.versions.chunks_exact(2).any(|version| version == wanted);
         if !(has([0xfe, 0xfc]) && spoken.versions[1]) {
             let older = spoken.versions[0] && (self.versions.is_empty() || has([0xfe, 0xfd]));
@@ -119,7 +119,7 @@ impl<'a> Hello<'a> {
             return Answer::Nothing;
         }
         let given = match self.cookie {
-            // Its header, and the cookie's length.
+            // Skip the extension header, and the cookie's length.
             Some((begins, ends)) => match <[u8; 32]>::try_from(&self.body[(begins + 6).min(ends)..ends]) {
                 Ok(cookie) if self.number == 1 => Some(cookie),
                 _ => return Answer::Nothing,
@@ -137,12 +137,12 @@ impl<'a> Hello<'a> {
         match <[u8; 32]>::try_from(cookie) {
             _ if cookie.is_empty() => Answer::Ask(false),
             Ok(cookie) if self.number == 1 => Answer::Look(false, cookie),
-            // RFC 6347 §4.2.1: an invalid cookie is as none.
+            // RFC 6347 §4.2.1: an invalid cookie is treated as none.
             _ => Answer::Ask(false),
         }
     }
 
-    /// The first of its suites that is spoken, as the library has it.
+    /// Returns the first of its cipher suites that the server speaks, as the library selects it.
     fn suite(&self, spoken: &Spoken) -> Option<[u8; 2]> {
         let suites = self.suites.chunks_exact(2).map(|suite| [suite[0], suite[1]]);
         let known =
@@ -165,7 +165,7 @@ impl<'a> Hello<'a> {
         false
     }
 
-    /// Its extensions but for a cookie, each with its kind and its headers, by their kinds.
+    /// Returns its extensions except the cookie, each with its type and including its header, sorted by type.
     fn sorted(&self) -> Vec<(usize, &'a [u8])> {
         let (mut at, mut all) = (self.extensions, Vec::new());
         while let Some(kind) = self.body.get(at..at + 2).map(be) {
@@ -182,8 +182,8 @@ impl<'a> Hello<'a> {
         all
     }
 
-    /// The order of its extensions: of each, in turn, which it is by their kinds. Clients may put them in another order in
-    /// the next hello, wolfSSL does. `None`: there are too many.
+    /// Returns the order of its extensions: for each one in turn, its index when sorted by type. Clients may reorder them
+    /// in the next hello, as wolfSSL does. `None` if there are too many.
     pub fn order(&self) -> Option<Order> {
         let sorted = self.sorted();
         if sorted.len() > 2 * ORDER {
@@ -201,9 +201,10 @@ impl<'a> Hello<'a> {
         Some(order)
     }
 
-    /// What a cookie holds for: RFC 6347 §4.2.1: what a client does not change of its hello; in DTLS 1.3, where both are
-    /// part of what is signed, all of the one without a cookie. `order`: that of its extensions. `padded`: a client that makes
-    /// its hellos equally long has taken from its padding (RFC 7685) what the cookie needs (RFC 8446 §4.1.2).
+    /// Returns the bytes for which a cookie is valid. RFC 6347 §4.2.1: the part of the hello that a client does not
+    /// change. In DTLS 1.3, both hellos are signed, so it is all of the first hello. `order` is the order of its
+    /// extensions. With `padded`, the client has shortened its padding (RFC 7685) by the size of the cookie (RFC 8446
+    /// §4.1.2), to keep the length equal.
     pub fn lasting(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         match newer {
             true => self.without_cookie(true, order, padded),
@@ -211,7 +212,7 @@ impl<'a> Hello<'a> {
         }
     }
 
-    /// Its body as it was without the cookie.
+    /// Returns the body as it was without the cookie.
     fn without_cookie(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         if !newer {
             let (begins, ends) = self.legacy;
@@ -238,13 +239,13 @@ impl<'a> Hello<'a> {
         [head, &length, &extensions].concat()
     }
 
-    /// The datagram with the hello that came before this one, which has a cookie.
+    /// Returns the datagram with the client's first hello, if this one has a cookie.
     pub fn first(&self, newer: bool, order: &Order, padded: bool) -> Vec<u8> {
         let body = self.without_cookie(newer, order, padded);
         message(&self.datagram[1..3], 1, 0, &body)
     }
 
-    /// This one, where its record's number is the first hello's, with the next.
+    /// Returns this hello with a record number of at least 1, because the reconstructed first hello has number 0.
     pub fn second(&self) -> Vec<u8> {
         let mut datagram = self.datagram.to_vec();
         if datagram[5..11] == [0; 6] {
@@ -253,7 +254,7 @@ impl<'a> Hello<'a> {
         datagram
     }
 
-    /// The datagram that asks for a cookie.
+    /// Builds the datagram that asks for a cookie.
     pub fn ask(&self, newer: bool, spoken: &Spoken, cookie: &[u8; 32]) -> Option<Vec<u8>> {
         let mut body = Vec::with_capacity(96);
         if newer {
@@ -261,10 +262,10 @@ impl<'a> Hello<'a> {
             body.extend(RETRY);
             body.push(0);
             body.extend(self.suite(spoken)?);
-            // No compression; then extensions: the version, the cookie.
+            // No compression; then the extensions: version and cookie.
             body.extend([0, 0, 6 + 38, 0, 43, 0, 2, 0xfe, 0xfc, 0, 44, 0, 34, 0, 32]);
         } else {
-            // RFC 6347 §4.2.1: the version here is that of DTLS 1.0.
+            // RFC 6347 §4.2.1: this field has the version of DTLS 1.0.
             body.extend([0xfe, 0xff, 32]);
         }
         body.extend(cookie);
@@ -272,7 +273,7 @@ impl<'a> Hello<'a> {
     }
 }
 
-/// A record with the number 0 and this handshake message, whole.
+/// Builds a record with number 0 that holds this whole handshake message.
 fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(body.len()).unwrap_or_default().to_be_bytes();
     let record = u16::try_from(body.len() + MESSAGE).unwrap_or_default().to_be_bytes();
@@ -290,7 +291,7 @@ fn message(version: &[u8], kind: u8, number: u16, body: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The bytes of a vector (RFC 8446 §3.4) whose length has so many bytes, and `at` behind it.
+/// Reads a vector (RFC 8446 §3.4) with a length of `width` bytes, and moves `at` behind it.
 fn vector<'a>(bytes: &'a [u8], at: &mut usize, width: usize) -> Option<&'a [u8]> {
     let length = be(bytes.get(*at..*at + width)?);
     let begins = *at + width;
@@ -303,31 +304,31 @@ fn be(bytes: &[u8]) -> usize {
     bytes.iter().fold(0, |number, byte| number << 8 | usize::from(*byte))
 }
 
-/// In which order extensions stand: four bits for each, which of them it is by their kinds.
+/// The order of extensions: for each one, four bits with its index when sorted by type.
 pub(crate) type Order = [u8; ORDER];
 pub(crate) const ORDER: usize = 8;
 
-/// Kinds of extensions (RFC 7685 §3, RFC 8446 §4.2).
+/// Extension types (RFC 7685 §3, RFC 8446 §4.2).
 const PADDING: usize = 21;
 const COOKIE: usize = 44;
 
-/// A message's header (RFC 6347 §4.2.2), and a record's before it.
+/// The size of a message header (RFC 6347 §4.2.2), and of a record header together with it.
 const MESSAGE: usize = 12;
 const HEADERS: usize = 13 + MESSAGE;
 
-/// RFC 8446 §4.1.3: what makes a ServerHello a HelloRetryRequest.
+/// RFC 8446 §4.1.3: the random value that marks a ServerHello as a HelloRetryRequest.
 pub(crate) const RETRY: [u8; 32] = [
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2,
     0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
 
-/// Whether a datagram begins with a ClientHello in the clear, or with the first piece of one (RFC 6347 §4.2.2).
+/// Whether a datagram begins with an unencrypted ClientHello, or with its first fragment (RFC 6347 §4.2.2).
 pub(crate) fn is_client_hello(datagram: &[u8]) -> bool {
-    /// A record's header and a message's.
+    /// The size of a record header and a message header.
     const HEADERS: usize = 13 + 12;
     let Some(head) = datagram.first_chunk::<HEADERS>() else { return false };
     let length = usize::from(u16::from_be_bytes([head[11], head[12]]));
-    // Handshake, of some version of DTLS, epoch 0; ClientHello, from its first byte.
+    // A handshake record of any DTLS version and epoch 0, with a ClientHello from its first byte.
     head[0] == 22
         && head[1] == 0xfe
         && head[3..5] == [0, 0]
@@ -344,7 +345,7 @@ mod tests {
     use anabranch_base::Instant;
     use anabranch_tls::{Surroundings, Trust};
 
-    /// What a client of ours says first.
+    /// Returns the first datagram of our client.
     fn said(version: Version) -> Vec<u8> {
         let settings = Settings { version, trust: Some(Trust::Anybody), ..Settings::default() };
         let ends = Ends::new(settings, Surroundings::Real).expect("ends");
@@ -407,7 +408,7 @@ mod tests {
         assert!(matches!(none, Answer::Nothing), "{none:?}");
     }
 
-    /// A hello with a cookie, less the cookie, is the one before.
+    /// A hello with a cookie becomes the first hello again when the cookie is removed.
     #[test]
     fn the_first_hello_is_in_the_second() {
         let with = |first: &[u8], cut: (usize, usize), put: &[u8], lengths: &[usize]| {
@@ -432,7 +433,7 @@ mod tests {
         let new = said(Version::Only13);
         let hello = Hello::read(&new).expect("a hello");
         let order = hello.order().expect("not too many");
-        // Between two other extensions, or behind the last.
+        // Between two other extensions, or after the last one.
         for at in [HEADERS + hello.extensions, new.len()] {
             let extension = [&[0, 44, 0, 34, 0, 32][..], &[9; 32]].concat();
             let all = HEADERS + hello.extensions - 2;
@@ -453,7 +454,7 @@ mod tests {
             turned[at..at + 2].copy_from_slice(&(length as u16).to_be_bytes());
         }
         assert_eq!(Hello::read(&turned).expect("a hello").first(true, &order, false), new);
-        // Our own client pads, and takes the room for the cookie from its padding.
+        // Our own client pads its hello, and makes room for the cookie by shortening the padding.
         let last = hello.sorted().into_iter().find(|(kind, _)| *kind == PADDING).expect("padding").1.len();
         let (opens, closes) = (new.len() - last, new.len());
         let mut shorter = new.clone();

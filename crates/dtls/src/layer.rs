@@ -1,7 +1,7 @@
-//! The layer around a socket: packets of an engine in, datagrams out, and back. What lies between is [`Peers`].
+//! The layer around a socket, between the engine's packets and the network's datagrams. [`Peers`] does the work between.
 //!
-//! A batch of packets is sealed into one batch of datagrams. Datagrams that come are opened where they lie, one after the other, and
-//! given on as packets while these fit together; what of a batch is not opened yet waits for the next look.
+//! A batch of packets is sealed into one batch of datagrams. Received datagrams are opened in place, one after the other,
+//! and passed on as packets while these fit into one batch. The rest of a received batch is opened at the next poll.
 
 use crate::ends::Ends;
 use crate::peers::{Peers, Sent, Shared};
@@ -16,7 +16,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// DTLS of a host. It is a layer for one transport.
+/// DTLS for a host. It is a layer for one transport.
 pub struct DtlsLayer<W> {
     world: W,
     ends: Rc<Ends>,
@@ -30,13 +30,13 @@ impl<W> fmt::Debug for DtlsLayer<W> {
 }
 
 impl<W: World> DtlsLayer<W> {
-    /// Of a host with these ends. `name`: what every server that it goes to has a certificate for.
+    /// Creates the layer for a host with these settings. `name` is the certificate name that every server must have.
     pub fn new(world: W, ends: Ends, name: Option<&str>) -> Self {
         let shared = Shared { name: name.map(str::to_owned), ..Shared::default() };
         Self { world, ends: Rc::new(ends), shared: Rc::new(RefCell::new(shared)) }
     }
 
-    /// The server at this address (with its UDP port) is to have a certificate for this name.
+    /// Sets the certificate name of the server at this address and UDP port.
     pub fn expect(&self, server: SocketAddr, name: &str) {
         self.shared.borrow_mut().names.insert(server, name.to_owned());
     }
@@ -62,27 +62,27 @@ impl<W: World> Layer for DtlsLayer<W> {
     }
 }
 
-/// A socket with DTLS on it.
+/// A socket with DTLS over it.
 struct Socket<W: World> {
     world: W,
     ends: Rc<Ends>,
     below: Box<dyn Datagrams>,
     peers: RefCell<Peers>,
-    /// Datagrams that have come, and which of them is to be opened next.
+    /// Received datagrams, and the index of the next one to open.
     came: RefCell<(RecvBatch, usize)>,
-    /// And what it is set to.
+    /// The timer, and the time it is set to.
     timer: RefCell<(W::Timer, Option<Instant>)>,
 }
 
 impl<W: World> Socket<W> {
-    /// The largest datagram of a handshake from this address: what its interface takes in one piece, and no more than usual
-    /// interfaces do. The library fills its hello up to that, and programs that take 64 KiB of a loopback interface are few.
+    /// The largest handshake datagram from this address: the MTU of its interface, but at most that of usual interfaces.
+    /// The library pads its hello to this size, and few programs accept the 64 KiB of a loopback interface.
     fn datagram(&self, source: IpAddr) -> usize {
         let headers = if source.is_ipv4() { 20 + 8 } else { 40 + 8 };
         self.below.mtu(source).min(USUAL_MTU).saturating_sub(headers).max(MIN_DATAGRAM) as usize
     }
 
-    /// Has the timer wake us when something is due; true when it already is.
+    /// Makes the timer wake us at `due`. Returns true if that time has already come.
     fn watch(&self, cx: &mut Context<'_>, due: Option<Instant>) -> bool {
         let (timer, set) = &mut *self.timer.borrow_mut();
         if *set != due {
@@ -103,7 +103,7 @@ impl<W: World> Datagrams for Socket<W> {
             return Poll::Ready(Ok(()));
         }
         let peers = &mut *self.peers.borrow_mut();
-        // An error is that of datagrams which are there from before, and are lost.
+        // An error belongs to earlier datagrams, which are lost.
         if peers.outbox.poll_flush(cx, &*self.below).is_pending() {
             return Poll::Pending;
         }
@@ -113,11 +113,11 @@ impl<W: World> Datagrams for Socket<W> {
         match (sent, flushed) {
             (Sent::Waits, _) => return Poll::Ready(Err(io::ErrorKind::HostUnreachable.into())),
             (Sent::Sealed, Poll::Ready(Err(error))) => {
-                // The engine is told of packets that cannot go at all.
+                // Report packets that cannot be sent at all to the engine.
                 (batch.source, batch.target) = (source, target);
                 return Poll::Ready(Err(error));
             }
-            // What waits below goes at the next look.
+            // Datagrams that still wait are sent at the next poll.
             _ => {}
         }
         batch.clear();
@@ -135,7 +135,7 @@ impl<W: World> Datagrams for Socket<W> {
                 let mtu = self.datagram(came.target.ip());
                 peers.take_in(now, (came, next), batch, mtu);
             }
-            // An error is that of one datagram, which is lost.
+            // An error belongs to one datagram, which is lost.
             let _ = peers.outbox.poll_flush(cx, &*self.below);
             if !batch.is_empty() {
                 return Poll::Ready(Ok(()));
@@ -185,7 +185,7 @@ impl<W: World> Datagrams for Socket<W> {
     }
 
     fn mtu(&self, source: IpAddr) -> u32 {
-        // RFC 8446 §5.1, RFC 5246 §6.2.1: a record holds 2^14 bytes.
+        // RFC 8446 §5.1, RFC 5246 §6.2.1: a record holds up to 2^14 bytes.
         self.below.mtu(source).saturating_sub(self.ends.version.overhead()).min(1 << 14)
     }
 
@@ -198,7 +198,7 @@ impl<W: World> Datagrams for Socket<W> {
     }
 }
 
-/// What most interfaces take.
+/// The MTU of most interfaces.
 const USUAL_MTU: u32 = 1_500;
-/// A datagram of a handshake may be so small, whatever the interface says.
+/// The minimum size of handshake datagrams, even if the interface has a smaller MTU.
 const MIN_DATAGRAM: u32 = 256;

@@ -1,21 +1,21 @@
-//! DTLS under an engine of datagrams: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or 1.2 (RFC 6347): the handshake by `dimpl`,
-//! all that follows it by this crate.
+//! DTLS below a datagram engine: SCTP over DTLS (RFC 8261), with DTLS 1.3 (RFC 9147) or 1.2 (RFC 6347). `dimpl`
+//! implements the handshake, this crate everything after it.
 //!
-//! A layer below a transport's engine, where TLS is one above it: each packet of the engine becomes one record in one UDP
-//! datagram. [`DtlsLayer`] stands around a world's socket; the same code runs on a real network and in virtual time, and
-//! where randomness and the time of day come from is an argument ([`Surroundings`](anabranch_tls::Surroundings)).
+//! TLS is a layer above a transport; DTLS is a layer below its engine. Each packet of the engine becomes one record in
+//! one UDP datagram. [`DtlsLayer`] wraps a world's socket. The same code runs on a real network and in virtual time; the
+//! sources of randomness and of the time of day are an argument ([`Surroundings`](anabranch_tls::Surroundings)).
 //!
-//! - `layer`: packets in and out
-//! - `peers`: connections by their addresses, what is due, limits; and `entrance`, whose handshake begins
-//! - `hello`, `cookie`: the first answer to a client, for which nothing is kept
+//! - `layer`: packets in both directions
+//! - `peers`: connections by address, their deadlines and limits; and `entrance`, which decides whose handshake begins
+//! - `hello`, `cookie`: the stateless first answer to a client
 //! - `connection`: one connection, from its handshake to its end
-//! - `records`: what is sealed, and what goes on beneath data after the handshake
-//! - `outbox`: datagrams on their way out
-//! - `ends`: what both roles are set to: who we are, whom we believe, what is spoken
-//! - `provider`: the cryptography that the library is handed
-//! - `secrets`: what it lets us see, and what follows from that
-//! - `simulation`: what of it is another in virtual time
-//! - `pair`: two ends of an experiment that know each other
+//! - `records`: sealing and opening records, and the protocol after the handshake
+//! - `outbox`: outgoing datagrams
+//! - `ends`: the settings of both roles: certificates, trust, versions
+//! - `provider`: the cryptographic provider for the library
+//! - `secrets`: observes the library's secrets through its HMAC calls
+//! - `simulation`: the provider for virtual time
+//! - `pair`: the two ends of an experiment, with matching certificates
 
 mod connection;
 mod cookie;
@@ -34,5 +34,5 @@ pub use ends::{Ends, EndsError, Settings, Version};
 pub use layer::DtlsLayer;
 pub use pair::Pair;
 
-/// The UDP port of a server that names none. None is registered for SCTP over DTLS; here decoders look for DTLS.
+/// The default UDP port of a server. None is registered for SCTP over DTLS; packet decoders expect DTLS on this one.
 pub const PORT: u16 = 4433;

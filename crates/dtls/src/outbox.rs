@@ -1,4 +1,4 @@
-//! Datagrams on their way out: in order, in batches as far as they fit together, and not without end.
+//! Outgoing datagrams: sent in order, in batches if they fit together, with a limit on how many wait.
 
 use anabranch_base::{Ecn, SendBatch};
 use anabranch_world::Datagrams;
@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// What a datagram needs beside its bytes.
+/// The attributes of a datagram besides its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Label {
     pub source: SocketAddr,
@@ -20,12 +20,12 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// Of a datagram of the layer's own.
+    /// The label of a datagram that the layer itself creates.
     pub fn own(source: SocketAddr, target: SocketAddr) -> Self {
         Self { source, target, ecn: Ecn::NotEct, may_fragment: true, lane: 0, tag: 0 }
     }
 
-    /// Of the first packet of a batch.
+    /// The label of the first packet of a batch.
     pub fn of(batch: &SendBatch) -> Self {
         Self {
             source: batch.source,
@@ -38,7 +38,7 @@ impl Label {
     }
 }
 
-/// Datagrams that have not left.
+/// Datagrams that have not been sent.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     batch: SendBatch,
@@ -50,14 +50,14 @@ impl Outbox {
         Self { batch: SendBatch::new(max_segments), rest: VecDeque::new() }
     }
 
-    /// Takes a datagram; when very many wait, it is lost, as in any network.
+    /// Queues a datagram; if too many wait, it is dropped, as in any network.
     pub fn push(&mut self, label: Label, bytes: &[u8]) {
         if !bytes.is_empty() && self.rest.len() < MAX_WAITING {
             self.push_with(label, bytes.len(), |out| out.extend_from_slice(bytes));
         }
     }
 
-    /// Takes a datagram of `size` bytes, which `write` puts at the end of what it is given.
+    /// Queues a datagram of `size` bytes, which `write` appends to the given buffer.
     #[inline]
     pub fn push_with(&mut self, label: Label, size: usize, write: impl FnOnce(&mut Vec<u8>)) {
         if self.rest.is_empty() && self.fits(label, size) {
@@ -69,7 +69,7 @@ impl Outbox {
         }
     }
 
-    /// Whether a datagram goes with those that are in the batch, which is labelled by its first.
+    /// Whether a datagram can be added to the batch, whose label is that of its first datagram.
     #[inline]
     fn fits(&mut self, label: Label, size: usize) -> bool {
         let batch = &mut self.batch;
@@ -82,7 +82,8 @@ impl Outbox {
         Label { tag, ..Label::of(batch) } == label && batch.has_room() && size <= batch.stride()
     }
 
-    /// Sends what waits. After an error that batch is lost, and the rest waits still.
+    /// Sends the queued datagrams. After an error the current batch is lost, and the rest remains
+    /// queued.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>, below: &dyn Datagrams) -> Poll<io::Result<()>> {
         loop {
             while let Some((label, bytes)) = self.rest.pop_front() {
@@ -107,5 +108,5 @@ impl Outbox {
     }
 }
 
-/// Datagrams that may wait.
+/// The maximum number of queued datagrams.
 const MAX_WAITING: usize = 1_024;

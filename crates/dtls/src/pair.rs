@@ -1,10 +1,10 @@
-//! Two ends of an experiment that know each other.
+//! The two ends of an experiment, with matching certificates.
 
 use crate::{Ends, EndsError, Settings, Version};
 use anabranch_tls::{CertificateDer, Identity, KeyLog, Secrets, Surroundings, Trust};
 use std::sync::Arc;
 
-/// Two ends that know each other.
+/// Two ends with matching certificates.
 #[derive(Clone, Debug)]
 pub struct Pair {
     version: Version,
@@ -14,19 +14,19 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// What its server is called.
+    /// The server's name.
     pub const NAME: &'static str = "server.test";
 
-    /// A pair whose server shows a certificate of `bytes`.
+    /// Creates a pair whose server shows a certificate of `bytes` bytes.
     ///
     /// # Errors
-    /// One line.
+    /// One line that says why the certificate could not be created.
     pub fn new(version: Version, bytes: usize) -> Result<Self, String> {
         let made = Identity::simulated_alone(Self::NAME, bytes).map_err(|error| error.to_string())?;
         Ok(Self { version, identity: made.0, root: made.1, secrets: Arc::default() })
     }
 
-    /// What it speaks, for people.
+    /// The protocol version and algorithms, as text.
     #[must_use]
     pub const fn spoken(version: Version) -> &'static str {
         match version {
@@ -35,14 +35,14 @@ impl Pair {
         }
     }
 
-    /// The secrets of all connections that the client has begun so far, a line each, as decoders read them (the format of
-    /// NSS's key log).
+    /// Returns the secrets of all connections that the client has begun so far, one per line, in the format that decoders
+    /// read (NSS key log).
     #[must_use]
     pub fn secrets(&self) -> String {
         self.secrets.text()
     }
 
-    /// One end: a server, or a client.
+    /// Creates one end: a server, or a client.
     ///
     /// # Errors
     /// [`EndsError`].

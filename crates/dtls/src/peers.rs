@@ -1,8 +1,8 @@
-//! The peers of a socket: which connection a datagram belongs to, what may go where, and what is due.
+//! The peers of a socket: assigns datagrams to connections, decides what may be sent, and keeps deadlines.
 //!
-//! RFC 8261 §6: a connection is found by the addresses and UDP ports of its two ends; all associations between them share
-//! it, told apart by SCTP's own ports. Whoever begins an association is the client of DTLS: its INIT begins the handshake
-//! and does not leave before that is done.
+//! RFC 8261 §6: a connection is identified by the addresses and UDP ports of its two ends. All associations between them
+//! share it and are distinguished by SCTP's own ports. The side that begins an association is the DTLS client: its INIT
+//! starts the handshake and is not sent before the handshake is done.
 mod entrance;
 mod proof;
 
@@ -21,18 +21,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// What the host and its socket have in common.
+/// The state that the host and its socket share.
 #[derive(Default)]
 pub(crate) struct Shared {
-    /// What servers have certificates for, by their addresses; other servers are to have one for their address.
+    /// The certificate names of servers, by address; servers without an entry need one for their address.
     pub names: BTreeMap<SocketAddr, String>,
-    /// What all servers have certificates for.
+    /// The certificate name of all other servers.
     pub name: Option<String>,
     /// Why peers were lost.
     pub faults: BTreeMap<SocketAddr, CloseReason>,
 }
 
-/// Our address, and the peer's with its port.
+/// Our address, and the peer's address and port.
 pub(crate) type Key = (IpAddr, SocketAddr);
 
 pub(crate) struct Peers {
@@ -40,22 +40,22 @@ pub(crate) struct Peers {
     /// Our UDP port.
     port: u16,
     shared: Rc<RefCell<Shared>>,
-    /// Those of a client from their begin, those of a server from the end of the handshake.
+    /// A client's connections from the start, and a server's connections after their handshakes.
     open: BTreeMap<Key, Connection>,
-    /// Those of a server until then, each with its number.
+    /// A server's connections during their handshakes, each with its number.
     half_open: BTreeMap<Key, (u64, Connection)>,
-    /// The same by their numbers: those without a cookie, and those with one.
+    /// The same by number: those without a cookie, and those with one.
     order: [BTreeMap<u64, Key>; 2],
     begun: u64,
-    /// What cookies are made with; without, nobody is taken in.
+    /// The secret that makes cookies; without it, no clients are accepted.
     secret: Option<Secret>,
-    /// When each is to be looked at; of those that are half open, if so.
+    /// The deadline of each connection; the flag is true for half-open ones.
     due: BTreeSet<(Instant, bool, Key)>,
     pub outbox: Outbox,
-    /// Packets for the engine.
+    /// Packets that wait for the engine.
     inbound: VecDeque<Inbound>,
     changes: VecDeque<(SocketAddr, PeerState)>,
-    /// Where the library writes what it has to say.
+    /// The buffer for the library's output.
     buffer: Vec<u8>,
 }
 
@@ -124,7 +124,7 @@ impl Peers {
         Sent::Sealed
     }
 
-    /// Opens datagrams from the one that is next, while what is in them goes on in one batch.
+    /// Opens datagrams, beginning with the next one, while their packets fit into one batch.
     pub fn take_in(
         &mut self,
         now: Instant,
@@ -178,7 +178,7 @@ impl Peers {
             } else if connection.is_listed_wrongly() {
                 self.list(false, key);
             }
-            // Whatever else it is, it is looked at below, in its turn.
+            // Any other datagram is handled below, after the batch has been delivered.
             if !batch.is_empty() || !self.inbound.is_empty() {
                 return;
             }
@@ -208,7 +208,7 @@ impl Peers {
         }
     }
 
-    /// A datagram has come, perhaps of a handshake.
+    /// Handles a datagram that may belong to a handshake.
     fn receive(
         &mut self,
         now: Instant,
@@ -233,7 +233,7 @@ impl Peers {
         } else if serves && is_client_hello(datagram) {
             self.admit(now, key, mtu);
         }
-        // One of the two does not know what to do with it, and leaves it.
+        // If both connections exist, the one that does not recognize the datagram ignores it.
         if self.half_open.contains_key(&key) {
             let mut copy = datagram.to_vec();
             self.call(now, true, (target, source), Some(&mut copy), mark);
@@ -243,7 +243,7 @@ impl Peers {
         }
     }
 
-    /// Has a connection take a datagram, or see that time has passed.
+    /// Hands a datagram to a connection, or lets it handle its timeouts.
     pub fn call(
         &mut self,
         now: Instant,
@@ -279,7 +279,7 @@ impl Peers {
         self.after(half, key, came);
     }
 
-    /// What follows from a call.
+    /// Applies the result of a call to a connection.
     fn after(&mut self, half: bool, key: Key, came: Came) {
         if came.ended.is_some() {
             self.remove(half, key);
@@ -290,14 +290,14 @@ impl Peers {
         }
         if came.opened {
             if half && let Some(connection) = self.remove(true, key) {
-                // The one before has lost its peer, and with it what was on it.
+                // The peer has left the previous connection, and with it the associations on it.
                 if self.remove(false, key).is_some_and(|old| old.is_in_use()) {
                     self.changes.push_back((key.1, PeerState::Lost));
                 }
                 self.make_room();
                 self.open.insert(key, connection);
             } else {
-                // Only a client has something that waits for it.
+                // Only a client has packets that wait for the handshake.
                 self.changes.push_back((key.1, PeerState::Ready));
             }
             self.list(false, key);
@@ -306,7 +306,7 @@ impl Peers {
         self.list(half, key);
     }
 
-    /// Ends the open connection that has been of no use for longest where there are too many.
+    /// If there are too many open connections, ends the one that has been unused for the longest time.
     fn make_room(&mut self) {
         if self.open.len() < MAX_OPEN {
             return;
@@ -320,7 +320,7 @@ impl Peers {
         }
     }
 
-    /// Says goodbye on a connection, and forgets it.
+    /// Sends a closure alert on a connection and removes it.
     fn end(&mut self, key: Key) {
         if let Some(mut connection) = self.remove(false, key) {
             let outbox = &mut self.outbox;
@@ -329,7 +329,7 @@ impl Peers {
         }
     }
 
-    /// Takes a connection out, with what is due of it.
+    /// Removes a connection and its deadline.
     pub fn remove(&mut self, half: bool, key: Key) -> Option<Connection> {
         let mut connection = match half {
             true => {
@@ -347,7 +347,7 @@ impl Peers {
         Some(connection)
     }
 
-    /// Puts a connection among those that are due, at its deadline.
+    /// Updates the deadline of a connection in `due`.
     fn list(&mut self, half: bool, key: Key) {
         let connection = match half {
             true => self.half_open.get_mut(&key).map(|(_, connection)| connection),
@@ -363,7 +363,7 @@ impl Peers {
         }
     }
 
-    /// Looks at what is due.
+    /// Handles all deadlines that have passed.
     pub fn expire(&mut self, now: Instant) {
         while let Some(&(at, half, key)) = self.due.first()
             && at <= now
@@ -388,8 +388,8 @@ impl Peers {
         }
     }
 
-    /// A report of ICMP about a datagram of ours to a peer: believed where it quotes a handshake of ours, whose random
-    /// bytes nobody knows who was not on the way.
+    /// Handles an ICMP report about a datagram of ours. It is believed only if it quotes a handshake datagram of ours,
+    /// whose random bytes are unknown to anybody off the path.
     pub fn unreachable(&mut self, (local, peer): (IpAddr, IpAddr), quoted: &[u8]) {
         let is_quoted = |connection: &Connection| {
             let flight = connection.flight();
@@ -410,7 +410,7 @@ impl Peers {
         }
     }
 
-    /// A peer is lost, and why.
+    /// Records that a peer is lost, and why.
     fn lose(&mut self, peer: SocketAddr, reason: CloseReason) {
         let faults = &mut self.shared.borrow_mut().faults;
         if faults.len() >= MAX_FAULTS {
@@ -420,7 +420,7 @@ impl Peers {
         self.changes.push_back((peer, PeerState::Lost));
     }
 
-    /// Gives the engine what has come, as much of it as one batch takes; false when there is nothing.
+    /// Delivers waiting packets to the engine, as many as fit into one batch. Returns false if there are none.
     pub fn deliver(&mut self, batch: &mut RecvBatch) -> bool {
         let Some(first) = self.inbound.pop_front() else { return false };
         (batch.source, batch.target, batch.ecn) = (first.source, first.target, first.ecn);
@@ -439,38 +439,38 @@ impl Peers {
         true
     }
 
-    /// Packets wait for the engine.
+    /// Whether packets wait for the engine.
     pub fn has_more(&self) -> bool {
         !self.inbound.is_empty()
     }
 
-    /// When something is to be looked at.
+    /// The next deadline.
     pub fn due(&self) -> Option<Instant> {
         self.due.first().map(|(at, ..)| *at)
     }
 
-    /// What has become of a peer.
+    /// Takes the next change of a peer's state.
     pub fn take_change(&mut self) -> Option<(SocketAddr, PeerState)> {
         self.changes.pop_front()
     }
 }
 
-/// What became of packets.
+/// The result of sending packets.
 pub(crate) enum Sent {
-    /// They are sealed.
+    /// They were sealed.
     Sealed,
-    /// They wait for a handshake that is not done.
+    /// They have to wait for a handshake.
     Waits,
-    /// There is nobody to send them to.
+    /// There is no connection to the peer, and none begins.
     Nowhere,
 }
 
-/// Whether a datagram may be of DTLS at all (RFC 7983 §7; RFC 9147 §4.1).
+/// Whether the first byte of a datagram is possible in DTLS (RFC 7983 §7; RFC 9147 §4.1).
 fn is_dtls(datagram: &[u8]) -> bool {
     matches!(datagram.first(), Some(20..=63))
 }
 
-/// Whether a datagram begins with a record that is sealed, of an epoch of data: RFC 9147 §4, or RFC 6347 §4.1.
+/// Whether a datagram begins with an encrypted record of a data epoch: RFC 9147 §4, or RFC 6347 §4.1.
 #[inline]
 fn is_sealed(datagram: &[u8]) -> bool {
     match datagram {
@@ -483,16 +483,16 @@ fn is_sealed(datagram: &[u8]) -> bool {
 /// The first byte of an INIT chunk (RFC 9260 §3.2).
 const INIT: u8 = 1;
 
-/// Connections that may be open.
+/// The maximum number of open connections.
 const MAX_OPEN: usize = 65_536;
-/// Packets that may wait for the engine.
+/// The maximum number of packets that wait for the engine.
 const MAX_INBOUND: usize = 4_096;
-/// Peers that it is remembered of why they were lost.
+/// The maximum number of lost peers whose reasons are kept.
 const MAX_FAULTS: usize = 64;
-/// Bytes that a report of ICMP must quote: the headers of a hello, and its random bytes.
+/// The number of bytes that an ICMP report must quote: the headers of a hello, and its random bytes.
 const MIN_QUOTE: usize = 13 + 12 + 2 + 32;
-/// What the library may give at once: it wants room for a certificate as large as the datagrams that it keeps of one
-/// handshake (30, RFC 768's 64 KiB each), and panics without. Memory that is never written costs nothing.
+/// The size of the library's output buffer. The library needs room for a certificate as large as all datagrams that it
+/// keeps of one handshake (30, RFC 768's 64 KiB each), and panics otherwise. Memory that is never written costs nothing.
 pub(crate) const MAX_OUTPUT: usize = 32 * 65_536;
-/// RFC 8446 §5.1, RFC 5246 §6.2.1: what a record may hold.
+/// RFC 8446 §5.1, RFC 5246 §6.2.1: the maximum payload of a record in bytes.
 const MAX_PACKET: usize = 1 << 14;

@@ -1,7 +1,7 @@
-//! The cryptography that the library is handed: ring's ciphers and its verification of signatures, and on a real network ring's
-//! key exchange and signatures; what is left is the library's own.
+//! The cryptographic provider for the library: ring's ciphers and signature verification, and on a real network ring's
+//! key exchange and signatures. The rest is the library's own.
 //!
-//! What the library does not say passes here, and in [`crate::secrets`].
+//! Values that the library does not expose can be observed here and in [`crate::secrets`].
 
 use crate::secrets::{self, Hmac};
 use anabranch_tls::CertificateDer;
@@ -17,12 +17,12 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use webpki::EndEntityCert;
 
-/// For a real network.
+/// The provider for a real network.
 pub(crate) fn real() -> CryptoProvider {
     CryptoProvider { kx_groups: GROUPS, key_provider: &Keys, ..common() }
 }
 
-/// What both worlds have.
+/// The part of the provider that real and virtual worlds share.
 pub(crate) fn common() -> CryptoProvider {
     CryptoProvider {
         hmac_provider: &Hmac,
@@ -60,13 +60,13 @@ const SUITES_13: &[&dyn SupportedDtls13CipherSuite] = {
     &[&FIRST, &SECOND, &THIRD]
 };
 
-/// A cipher with authentication.
+/// An AEAD cipher.
 #[derive(Clone, Copy)]
 pub(crate) struct Aead {
     pub algorithm: &'static aead::Algorithm,
-    /// What hides the numbers of records of DTLS 1.3 (RFC 9147 §4.2.3), which is what hides those of QUIC's packets.
+    /// The algorithm that encrypts record numbers in DTLS 1.3 (RFC 9147 §4.2.3); the same as for QUIC's packet numbers.
     pub numbers: &'static aead::quic::Algorithm,
-    /// Bytes of the nonce that each record of DTLS 1.2 names (RFC 5288 §3; RFC 7905 §2: none).
+    /// The number of explicit nonce bytes in each DTLS 1.2 record (RFC 5288 §3; RFC 7905 §2: none).
     pub explicit: usize,
 }
 
@@ -175,7 +175,8 @@ impl SupportedDtls13CipherSuite for Suite13 {
         self.2.key(key)
     }
 
-    /// RFC 9147 §4.2.3. ring gives fewer bytes of it than the library looks at when it tries a provider.
+    /// RFC 9147 §4.2.3. Uses the library's own implementation: ring returns fewer bytes than the library's self-test
+    /// checks.
     fn encrypt_sn(&self, key: &[u8], sample: &[u8; 16]) -> [u8; 16] {
         let theirs = rust_crypto::default_provider().dtls13_cipher_suites;
         let same = theirs.iter().find(|suite| suite.suite() == self.0);
@@ -183,7 +184,7 @@ impl SupportedDtls13CipherSuite for Suite13 {
     }
 }
 
-/// A group of key exchange.
+/// A key exchange group.
 #[derive(Debug)]
 struct Group(NamedGroup, &'static agreement::Algorithm);
 
@@ -227,7 +228,7 @@ impl ActiveKeyExchange for Exchange {
     }
 }
 
-/// Verifies signatures by ring, which is ten times as fast as the library.
+/// Verifies signatures with ring, which is ten times as fast as the library.
 #[derive(Debug)]
 pub(crate) struct Verifier;
 
@@ -252,7 +253,7 @@ impl SignatureVerifier for Verifier {
             _ => return slowly(),
         };
         let der = CertificateDer::from(certificate);
-        // Whatever is odd about a certificate is the library's to judge.
+        // The library decides about unusual certificates.
         let Ok(certificate) = EndEntityCert::try_from(&der) else { return slowly() };
         for algorithm in algorithms {
             match certificate.verify_signature(algorithm, data, signature) {
@@ -260,7 +261,7 @@ impl SignatureVerifier for Verifier {
                 Err(webpki::Error::InvalidSignatureForPublicKey) => {
                     return Err(failed(CryptoOperation::VerifySignature));
                 }
-                // Of another curve.
+                // The key is of another curve.
                 Err(_) => {}
             }
         }
@@ -268,7 +269,7 @@ impl SignatureVerifier for Verifier {
     }
 }
 
-/// Keys for signatures.
+/// Loads signature keys.
 #[derive(Debug)]
 struct Keys;
 
@@ -277,22 +278,22 @@ impl KeyProvider for Keys {
         let random = SystemRandom::new();
         match EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key, &random) {
             Ok(fast) => Ok(Box::new(Key { fast, slow: key.to_vec(), random })),
-            // Of another curve, or written in another way.
+            // The key is of another curve, or in another format.
             Err(_) => rust_crypto::default_provider().key_provider.load_private_key(key),
         }
     }
 }
 
-/// A key of P-256.
+/// A P-256 key.
 struct Key {
     fast: EcdsaKeyPair,
-    /// The same as it is written, for what `fast` does not do.
+    /// The encoded key, for hashes that `fast` does not support.
     slow: Vec<u8>,
     random: SystemRandom,
 }
 
 impl std::fmt::Debug for Key {
-    /// Never the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Key").finish_non_exhaustive()
     }
@@ -323,5 +324,5 @@ impl SigningKey for Key {
     }
 }
 
-/// What a key of P-256 signs, with whatever it is hashed.
+/// The hashes with which a P-256 key can sign.
 pub(crate) const P256_HASHES: &[HashAlgorithm] = &[HashAlgorithm::SHA256, HashAlgorithm::SHA384];

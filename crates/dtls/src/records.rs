@@ -1,22 +1,24 @@
-//! The records of a connection, once its keys are there: sealed and opened in place, and what still goes on beneath data
-//! when the handshake is over.
+//! The records of a connection once its keys are known: seals and opens them in place, and handles the protocol after the
+//! handshake.
 //!
-//! The handshake is the library's, and the library is gone as soon as it is over: its own way of keeping records costs kilobytes
-//! each, and four times the cipher. The keys are made of the secrets that were seen on the way (`secrets`), and from then on all of
-//! RFC 9147 and RFC 6347 that follows a handshake is here: acknowledgements, updates of keys, last flights that are asked for again,
-//! alerts, the window against replay, the limits of the ciphers.
+//! The library does the handshake and is dropped as soon as that is done. Its own record handling would need kilobytes
+//! per connection and four times the CPU time of the cipher. The keys are derived from secrets observed during the
+//! handshake (`secrets`). From then on this module implements everything in RFC 9147 and RFC 6347 that follows a
+//! handshake. That is: acknowledgements, key updates, retransmission of last flights, alerts, the replay window, and the
+//! limits of the ciphers.
 //!
-//! **A nonce is used once.** A nonce is made of an epoch's key and a record's number, and each number is taken once, by adding one to
-//! the number before, in one place (`seal`), whatever the record holds; what is sent again is sealed again, with a number of its own.
-//! A new epoch, whose numbers begin at 0, comes with a new key. The library has sealed records with the same keys before: each
-//! datagram of its that leaves is opened here first ([`Records::adopt`]), so that our numbers begin above all of its, and nothing is sealed
-//! here before it is gone. Where DTLS 1.2 names its nonces, the library's are random, and ours begin with two bytes that none of
-//! those began with. `records/tests/nonces.rs` looks at all that leaves two ends in long runs.
+//! **A nonce is used once.** A nonce is made from an epoch's key and a record's number. Each number is used once: one
+//! place (`seal`) adds one to the previous number, whatever the record contains. A retransmission is sealed again, with a
+//! number of its own. A new epoch, whose numbers begin at 0, has a new key. The library has sealed records with the same
+//! keys before. So each datagram that the library sends is opened here first ([`Records::adopt`]), and our numbers begin
+//! above all of its. Nothing is sealed here before the library is dropped. DTLS 1.2 records can contain explicit nonces:
+//! the library's are random, and ours begin with two bytes with which none of the library's began.
+//! `records/tests/nonces.rs` checks all datagrams of two ends in long runs.
 //!
 //! - `keys`: one record
-//! - `window`: which have come
+//! - `window`: which records have arrived
 //! - `dtls13`, `dtls12`: a connection's state, by version
-//! - `flight`: what is sent again
+//! - `flight`: retransmissions
 
 mod dtls12;
 mod dtls13;
@@ -30,22 +32,22 @@ use crate::secrets::Seen;
 use anabranch_base::Instant;
 use anabranch_transport::CloseReason;
 
-/// Those of a connection.
+/// The record state of a connection.
 pub(crate) enum Records {
     V12(Box<dtls12::Records>),
     V13(Box<dtls13::Records>),
 }
 
-/// Why a connection is over.
+/// Why a connection has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ended {
-    /// The peer has said goodbye.
+    /// The peer has sent a closure alert.
     Closed,
-    /// The peer has sent this alert.
+    /// The peer has sent this other alert.
     Alert(u8),
-    /// The peer has broken the rules, and been told so.
+    /// The peer has violated the protocol; an alert was sent.
     Broken(&'static str),
-    /// What the cipher may do with one key is used up.
+    /// A limit of the cipher for one key has been reached.
     UsedUp,
     /// The peer does not answer.
     Silent,
@@ -64,14 +66,14 @@ impl From<Ended> for CloseReason {
 }
 
 impl Records {
-    /// Made of what has been seen of a handshake; `None` while that is not enough. Keys of DTLS 1.3 are changed after so many
-    /// records.
+    /// Creates the records from the secrets observed during a handshake; `None` while some are missing. Keys of DTLS 1.3
+    /// are changed after `update_after` records.
     pub fn of(seen: &Seen, client: bool, update_after: u64) -> Option<Self> {
         let v13 = dtls13::Records::of(seen, client, update_after).map(|records| Self::V13(Box::new(records)));
         v13.or_else(|| Some(Self::V12(Box::new(dtls12::Records::of(seen, client)?))))
     }
 
-    /// The library sends this datagram.
+    /// Takes record numbers and nonces from a datagram that the library sends.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         match self {
             Self::V12(records) => records.adopt(datagram),
@@ -79,7 +81,7 @@ impl Records {
         }
     }
 
-    /// The handshake is over, and the library is gone.
+    /// Called when the handshake is done and the library has been dropped.
     pub fn begin(&mut self, now: Instant) {
         match self {
             Self::V12(records) => records.begin(),
@@ -87,7 +89,8 @@ impl Records {
         }
     }
 
-    /// Appends a record with a packet to `out`. `None`, and the connection is of no more use, where no more may be sealed.
+    /// Appends a record with a packet to `out`. Returns `None` if no more records may be sealed; the connection is then
+    /// useless.
     #[inline]
     pub fn seal(&mut self, packet: &[u8], out: &mut Vec<u8>) -> Option<()> {
         match self {
@@ -105,7 +108,7 @@ impl Records {
         }
     }
 
-    /// A datagram without the records of packets that it begins with.
+    /// Returns the datagram without the data records at its beginning.
     pub fn without_data<'a>(&self, datagram: &'a [u8]) -> &'a [u8] {
         let (mut rest, is_v13) = (datagram, matches!(self, Self::V13(_)));
         loop {
@@ -120,7 +123,7 @@ impl Records {
         }
     }
 
-    /// Bytes that a record adds to a packet.
+    /// The number of bytes that a record adds to a packet.
     pub fn overhead(&self) -> usize {
         match self {
             Self::V12(records) => records.overhead(),
@@ -128,7 +131,7 @@ impl Records {
         }
     }
 
-    /// Opens what has come, in place: packets are delivered, and what is to be answered is.
+    /// Opens a received datagram in place, delivers its packets, and sends answers if needed.
     #[inline]
     pub fn receive(
         &mut self,
@@ -143,7 +146,7 @@ impl Records {
         }
     }
 
-    /// Looks whether something is to be sent again, or for the first time.
+    /// Sends what is due: retransmissions, and key updates.
     pub fn expire(&mut self, now: Instant, send: impl FnMut(&[u8])) -> Option<Ended> {
         match self {
             Self::V12(_) => None,
@@ -151,7 +154,7 @@ impl Records {
         }
     }
 
-    /// When [`expire`](Self::expire) has something to do.
+    /// The time at which [`expire`](Self::expire) has to be called.
     #[inline]
     pub fn deadline(&self) -> Option<Instant> {
         match self {
@@ -160,13 +163,13 @@ impl Records {
         }
     }
 
-    /// The keys are to be changed: [`expire`](Self::expire) begins with that.
+    /// Whether the keys have to be changed, which [`expire`](Self::expire) starts.
     #[inline]
     pub fn wants_update(&self) -> bool {
         matches!(self, Self::V13(records) if records.wants_update())
     }
 
-    /// Appends a goodbye (close_notify) to `out`.
+    /// Appends a closure alert (close_notify) to `out`.
     pub fn close(&mut self, out: &mut Vec<u8>) -> Option<()> {
         match self {
             Self::V12(records) => records.seal(keys::ALERT, &GOODBYE, out),
@@ -175,7 +178,7 @@ impl Records {
     }
 }
 
-/// Warning, close_notify (RFC 8446 §6.1, RFC 5246 §7.2.1).
+/// A warning alert, close_notify (RFC 8446 §6.1, RFC 5246 §7.2.1).
 const GOODBYE: [u8; 2] = [WARNING, CLOSE_NOTIFY];
 const WARNING: u8 = 1;
 const FATAL: u8 = 2;
@@ -185,11 +188,11 @@ const ILLEGAL_PARAMETER: u8 = 47;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// RFC 9147 §4.5.3: after so many records that are not authentic nothing of a key is to be believed.
+/// RFC 9147 §4.5.3: the number of records with failed authentication after which a key must not be used any more.
 const MAX_FORGED: u64 = 1 << 36;
 
-/// Handshake messages in a record, one after the other: kind, number, what there is of its body if that is all of it (RFC 9147 §5.2,
-/// RFC 6347 §4.2.2). What is cut off is not given.
+/// Iterates over the handshake messages of a record: type, number, and body if it is not fragmented (RFC 9147 §5.2,
+/// RFC 6347 §4.2.2). A truncated message ends the iteration.
 fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)> {
     std::iter::from_fn(move || {
         let head = content.first_chunk::<MESSAGE>()?;
@@ -204,7 +207,7 @@ fn messages(mut content: &[u8]) -> impl Iterator<Item = (u8, u16, Option<&[u8]>)
     })
 }
 
-/// The header of a handshake message.
+/// The size of a handshake message header.
 const MESSAGE: usize = 12;
 const CLIENT_HELLO: u8 = 1;
 const HELLO_REQUEST: u8 = 0;

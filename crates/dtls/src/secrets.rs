@@ -1,9 +1,8 @@
-//! What passes through the library's HMAC: cookies, the secrets of a connection, and what follows from them.
+//! Observes the library's HMAC calls: cookies, the secrets of a connection, and the keys derived from them.
 //!
-//! The library asks for two things in one place each, which is how this crate comes by what the library does not say: the
-//! cookie of a hello (RFC 6347 §4.2.1, RFC 9147 §5.1) is the one call of [`HmacProvider::hmac_sha256`], and the secrets of
-//! a connection are results of [`HmacProvider::hmac`] whose input holds their label (RFC 8446 §7.1, RFC 5246 §6.3,
-//! RFC 7627 §4).
+//! The library does not expose these values, but it computes each of them in only one kind of call. The cookie of a hello
+//! (RFC 6347 §4.2.1, RFC 9147 §5.1) is the only call of [`HmacProvider::hmac_sha256`]. The secrets of a connection are
+//! results of [`HmacProvider::hmac`] whose input contains their label (RFC 8446 §7.1, RFC 5246 §6.3, RFC 7627 §4).
 
 use crate::provider::Aead;
 use dimpl::CryptoError;
@@ -12,22 +11,22 @@ use ring::hmac;
 use std::cell::RefCell;
 use std::fmt;
 
-/// A cookie: when it was made, and who for.
+/// A cookie: the time at which it was made, and the client it was made for.
 pub(crate) type Cookie = [u8; 32];
 
-/// What has been seen of a handshake's secrets.
+/// The observed secrets of a handshake.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// Their labels in the format of NSS's key log, and their bytes.
     pub secrets: Vec<(&'static str, Vec<u8>)>,
-    /// The keys of DTLS 1.2, all in one (RFC 5246 §6.3).
+    /// The key block of DTLS 1.2, which contains all keys (RFC 5246 §6.3).
     pub key_block: Vec<u8>,
-    /// What was agreed on.
+    /// The negotiated cipher.
     pub aead: Option<Aead>,
 }
 
 impl Seen {
-    /// Takes over what has been seen later.
+    /// Adds later observations.
     pub fn add(&mut self, later: Self) {
         self.secrets.extend(later.secrets);
         if !later.key_block.is_empty() {
@@ -36,7 +35,7 @@ impl Seen {
         self.aead = later.aead.or(self.aead);
     }
 
-    /// The secret that a key log calls so, once it is known.
+    /// Returns the secret with this label of the key log, if it is known.
     pub fn secret(&self, label: &str) -> Option<TrafficSecret> {
         let (_, bytes) = self.secrets.iter().rev().find(|(known, _)| *known == label)?;
         TrafficSecret::new(bytes)
@@ -44,13 +43,13 @@ impl Seen {
 }
 
 thread_local! {
-    /// The cookie of the hello whose call is under way.
+    /// The cookie of the hello for which the library is being called.
     static COOKIE: RefCell<Option<Cookie>> = const { RefCell::new(None) };
-    /// What the call under way has shown, if anybody looks.
+    /// The observations of the current call, if they are wanted.
     static SEEN: RefCell<Option<Seen>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`, in which the library's cookie is this one.
+/// Runs `work`, within which the library computes this cookie.
 pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
     COOKIE.set(Some(cookie));
     let done = work();
@@ -58,14 +57,14 @@ pub(crate) fn with_cookie<T>(cookie: Cookie, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `work`, and gives what it has shown of secrets.
+/// Runs `work` and returns the secrets observed during it.
 pub(crate) fn watched<T>(work: impl FnOnce() -> T) -> (T, Seen) {
     SEEN.set(Some(Seen::default()));
     let done = work();
     (done, SEEN.take().unwrap_or_default())
 }
 
-/// The library makes a key for this cipher.
+/// Records that the library creates a key for this cipher.
 pub(crate) fn note_cipher(aead: Aead) {
     SEEN.with_borrow_mut(|seen| {
         if let Some(seen) = seen {
@@ -111,7 +110,7 @@ impl HmacProvider for Hmac {
     }
 }
 
-/// The labels of secrets in DTLS 1.3 (RFC 8446 §7.1), and what key logs call them.
+/// The labels of DTLS 1.3 secrets (RFC 8446 §7.1), and their names in key logs.
 const LABELS: [(&[u8], &str); 5] = [
     (b"c hs traffic", CLIENT_HANDSHAKE),
     (b"s hs traffic", SERVER_HANDSHAKE),
@@ -124,23 +123,23 @@ pub(crate) const SERVER_HANDSHAKE: &str = "SERVER_HANDSHAKE_TRAFFIC_SECRET";
 pub(crate) const CLIENT_TRAFFIC: &str = "CLIENT_TRAFFIC_SECRET_0";
 pub(crate) const SERVER_TRAFFIC: &str = "SERVER_TRAFFIC_SECRET_0";
 const MASTER: &[u8] = b"extended master secret";
-/// What key logs call the one secret of DTLS 1.2.
+/// The name of the only DTLS 1.2 secret in key logs.
 const MASTER_LABEL: &str = "CLIENT_RANDOM";
 const MASTER_BYTES: usize = 48;
 const KEYS: &[u8] = b"key expansion";
-/// Of both ends, the largest there are: keys of 32 bytes, and nonces of 12.
+/// The maximum size of a key block: for both ends, keys of 32 bytes and nonces of 12.
 const MAX_KEYS: usize = 2 * (32 + 12);
 
-/// Notes a secret, if what was computed is one.
+/// Records a secret, if the computed value is one.
 fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
-    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, a context; RFC 9147 §5.9: "dtls13". The first block
-    // of the expansion (RFC 5869 §2.3) is as long as the secret.
+    // RFC 8446 §7.1: HkdfLabel is a length, a label with its length, and a context; RFC 9147 §5.9: the prefix is
+    // "dtls13". The first block of the expansion (RFC 5869 §2.3) is as long as the secret.
     if let Some(label) = data.get(3..).and_then(|rest| rest.strip_prefix(b"dtls13")) {
         let known = LABELS.iter().find(|(known, _)| label.starts_with(known));
         seen.secrets.extend(known.map(|(_, name)| (*name, made.to_vec())));
         return;
     }
-    // RFC 5246 §5: blocks of P_hash are made of A(i), the label, and the seed.
+    // RFC 5246 §5: the input of each P_hash block is A(i), the label, and the seed.
     let Some(rest) = data.get(made.len()..) else { return };
     if rest.starts_with(MASTER) {
         match seen.secrets.last_mut() {
@@ -157,7 +156,7 @@ fn note(seen: &mut Seen, data: &[u8], made: &[u8]) {
     }
 }
 
-/// A secret of DTLS 1.3 that keys are made of; as long as its hash.
+/// A DTLS 1.3 secret from which keys are derived; as long as its hash.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct TrafficSecret {
     bytes: [u8; 48],
@@ -165,14 +164,14 @@ pub(crate) struct TrafficSecret {
 }
 
 impl fmt::Debug for TrafficSecret {
-    /// Never the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TrafficSecret").finish_non_exhaustive()
     }
 }
 
 impl TrafficSecret {
-    /// Of SHA-256 or SHA-384.
+    /// Creates a secret for SHA-256 or SHA-384, according to its length.
     pub fn new(secret: &[u8]) -> Option<Self> {
         let mut bytes = [0; 48];
         let length = secret.len();
@@ -196,7 +195,7 @@ impl TrafficSecret {
         out
     }
 
-    /// The one that a KeyUpdate puts in its place (RFC 8446 §7.2).
+    /// Returns the secret that replaces this one after a KeyUpdate (RFC 8446 §7.2).
     pub fn next(&self) -> Self {
         Self { bytes: self.expand(b"traffic upd", self.length), length: self.length }
     }

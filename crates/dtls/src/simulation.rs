@@ -1,8 +1,8 @@
-//! The cryptography of virtual time: the library's, with randomness and key exchange from the seed.
+//! The cryptographic provider of virtual time: the library's, with randomness and key exchange from the seed.
 //!
-//! Signatures are ECDSA with nonces that follow from key and message (RFC 6979, which is what the library has); secrets of
-//! the key exchange (X25519, RFC 7748) are drawn. Both sources give nothing outside of a call in virtual time, so that every
-//! handshake fails: a real connection cannot come to use them.
+//! Signatures are ECDSA with nonces derived from key and message (RFC 6979, as the library implements it). Secrets of the
+//! key exchange (X25519, RFC 7748) are drawn from the seed. Outside a call in virtual time both sources fail, so every
+//! handshake fails. A real connection therefore cannot use them by mistake.
 
 use crate::provider;
 use anabranch_base::time::Duration;
@@ -18,7 +18,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Instant, SystemTime};
 use x25519_dalek::{PublicKey, StaticSecret};
 
-/// The library's, with the source of randomness and the key exchange replaced.
+/// The library's provider, with the source of randomness and the key exchange replaced.
 pub(crate) fn provider() -> CryptoProvider {
     CryptoProvider {
         kx_groups: &[&SeededX25519],
@@ -30,13 +30,14 @@ pub(crate) fn provider() -> CryptoProvider {
 }
 
 thread_local! {
-    /// The library tries a provider that has been tried before.
+    /// Whether the library is testing a provider that it has tested before.
     static TRIED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Has the library take a configuration with this provider. It tries the provider each time: it verifies three signatures and
-/// exchanges keys, which takes longer than a handshake; and in virtual time each connection has a configuration of its own. What
-/// was right the first time in this process is taken for right from then on. What is drawn on the way is the same.
+/// Lets the library create a configuration with this provider. The library tests the provider each time: it verifies
+/// three signatures and exchanges keys, which takes longer than a handshake. In virtual time each connection has its own
+/// configuration. So after the first success in this process, the tests are skipped. They draw the same random bytes
+/// either way.
 pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     static IS_GOOD: AtomicBool = AtomicBool::new(false);
     TRIED.set(IS_GOOD.load(Ordering::Relaxed));
@@ -48,7 +49,7 @@ pub(crate) fn configured<T, E>(build: impl FnOnce() -> Result<T, E>) -> Result<T
     built
 }
 
-/// The one of a real network, when it has not been tried.
+/// The signature verifier of a real network; it accepts all signatures during repeated self-tests.
 #[derive(Debug)]
 struct Verifier;
 
@@ -68,11 +69,11 @@ impl SignatureVerifier for Verifier {
     }
 }
 
-/// The library's keys, of which the last few are kept: they are the same for all connections, and each would be made anew.
+/// Loads keys with the library and caches the last few: they are the same for all connections, and loading is slow.
 #[derive(Debug)]
 struct Keys;
 
-/// As it is written, and made.
+/// An encoded key, and the loaded key.
 type Known = (Vec<u8>, Arc<Mutex<Box<dyn SigningKey>>>);
 
 impl KeyProvider for Keys {
@@ -93,10 +94,10 @@ impl KeyProvider for Keys {
     }
 }
 
-/// Keys that are kept.
+/// The maximum number of cached keys.
 const MAX_KNOWN: usize = 4;
 
-/// A key of P-256.
+/// A P-256 key.
 #[derive(Debug)]
 struct Key(Arc<Mutex<Box<dyn SigningKey>>>);
 
@@ -118,11 +119,11 @@ impl SigningKey for Key {
     }
 }
 
-/// What the library is told is the instant at which virtual time begins.
+/// The library's instant at which virtual time begins.
 ///
-/// It asks the clock of the system one thing: DTLS 1.2 puts the time of day, in seconds, into its hellos (RFC 5246 §7.4.1.2).
-/// So the beginning is the instant whose time of day, counted in 32 bits, is 1 January 2026. Half a second keeps it clear of
-/// the next one.
+/// The library reads the system clock for one purpose: DTLS 1.2 puts the time of day in seconds into its hellos (RFC 5246
+/// §7.4.1.2). So the beginning is the instant whose time of day, counted in 32 bits, is 1 January 2026. Half a second
+/// keeps it clear of the next second.
 #[expect(clippy::disallowed_methods, reason = "what comes of it is the same whenever it is asked")]
 pub(crate) static BEGINNING: LazyLock<Instant> = LazyLock::new(|| {
     let then = Duration::from_secs(1_767_225_600 + (1 << 32)) + Duration::from_millis(500);
@@ -143,7 +144,7 @@ fn draw(out: &mut [u8], operation: CryptoOperation) -> Result<(), CryptoError> {
     if draw_seeded(out) { Ok(()) } else { Err(CryptoError::OperationFailed(operation)) }
 }
 
-/// X25519 with drawn secrets.
+/// X25519 with secrets drawn from the scope.
 #[derive(Debug)]
 struct SeededX25519;
 
@@ -163,7 +164,7 @@ impl SupportedKxGroup for SeededX25519 {
     }
 }
 
-/// What stands for an exchange while the library tries it once more; nobody else is given one.
+/// A fake key exchange for repeated self-tests of the library.
 #[derive(Debug)]
 struct NoExchange;
 
@@ -173,7 +174,7 @@ impl ActiveKeyExchange for NoExchange {
     }
 
     fn complete(self: Box<Self>, _: &[u8], out: &mut Buf) -> Result<(), CryptoError> {
-        // Outside of a trial it is of no use.
+        // Outside a self-test it must not be used.
         if !TRIED.get() {
             return Err(CryptoError::InvalidPublicKey(NamedGroup::X25519));
         }
@@ -193,7 +194,7 @@ struct Exchange {
 }
 
 impl std::fmt::Debug for Exchange {
-    /// Never the secret.
+    /// Omits the secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Exchange").finish_non_exhaustive()
     }
@@ -208,7 +209,7 @@ impl ActiveKeyExchange for Exchange {
         let wrong = CryptoError::InvalidPublicKey(NamedGroup::X25519);
         let Ok(peer) = <[u8; 32]>::try_from(peer) else { return Err(wrong) };
         let shared = self.secret.diffie_hellman(&PublicKey::from(peer));
-        // RFC 7748 §6.1: a peer's key of small order gives zeros, and is refused.
+        // RFC 7748 §6.1: a peer's key of small order gives an all-zero secret and is refused.
         if !shared.was_contributory() {
             return Err(wrong);
         }
@@ -233,7 +234,7 @@ mod tests {
         let provider = provider();
         assert!(provider.secure_random.fill(&mut [0; 4]).is_err());
         assert!(provider.kx_groups.iter().all(|group| group.start_exchange(Buf::new()).is_err()));
-        // The scope of a real connection gives none, either.
+        // Within a real connection's scope, the simulated provider fails, too.
         Surroundings::Real.within(|| assert!(provider.secure_random.fill(&mut [0; 4]).is_err()));
         let simulation = Simulation::new(Rng::new(1), || Instant::ZERO);
         let simulated = Surroundings::Simulated(simulation);

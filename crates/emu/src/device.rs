@@ -1,10 +1,10 @@
-//! How packets get out of a namespace and into it: TUN, or Ethernet frames where there is no TUN.
+//! How packets leave a namespace and enter it: by TUN, or as Ethernet frames if there is no TUN.
 //!
-//! Of a pair of Ethernet interfaces one end is the namespace's, the other is
-//! read and written through a packet socket. Nobody asks for addresses there:
-//! the namespace's end resolves nothing (its neighbour discovery is off), and
-//! frames into the namespace are addressed to it. Its kernel believes in hardware
-//! that finishes checksums, and there is none: that is done here.
+//! Of a pair of Ethernet interfaces one is in the namespace; the other is read and
+//! written through a packet socket. No address resolution takes place: it is off at the
+//! namespace's interface, and frames into the namespace carry its address. The
+//! namespace's kernel leaves checksums to hardware, which does not exist, so they are
+//! completed here.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -14,7 +14,7 @@ use anabranch_world::os::PacketSocket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Room before each packet: an Ethernet header.
+/// The headroom before each packet: the size of an Ethernet header.
 pub const HEADROOM: usize = 14;
 
 /// One end of a path.
@@ -22,14 +22,14 @@ pub const HEADROOM: usize = 14;
 pub enum Device {
     /// A TUN interface.
     Tun(OwnedFd),
-    /// The outer one of a pair of Ethernet interfaces, and the address of the inner one.
+    /// The outer interface of an Ethernet pair, and the hardware address of the inner one.
     Ethernet(PacketSocket, [u8; 6]),
 }
 
-/// Which devices to use.
+/// The kind of device to use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// TUN where it opens, else Ethernet.
+    /// TUN if it can be opened, otherwise Ethernet.
     #[default]
     Auto,
     /// TUN.
@@ -39,10 +39,10 @@ pub enum Choice {
 }
 
 impl Device {
-    /// The next packet, found in `scratch`; `None`: a frame that is none.
+    /// Reads the next packet into `scratch`; `None` if the frame contains no IP packet.
     ///
     /// # Errors
-    /// `WouldBlock` when there is none.
+    /// `WouldBlock` if there is none.
     pub fn read<'a>(&self, scratch: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         match self {
             Self::Tun(tun) => {
@@ -62,7 +62,7 @@ impl Device {
         }
     }
 
-    /// Puts a packet, which follows [`HEADROOM`] bytes of room, before the kernel.
+    /// Hands a packet, which follows [`HEADROOM`] bytes of headroom, to the kernel.
     ///
     /// # Errors
     /// The kernel refuses it, or has no room now.
@@ -90,27 +90,27 @@ impl AsFd for Device {
     }
 }
 
-/// The time on a clock that begins with it.
+/// A clock that starts at zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: std::time::Instant,
 }
 
 impl Clock {
-    /// The clock begins now.
+    /// Creates a clock that starts now.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "an emulated link lives in real time")]
     pub fn begin() -> Self {
         Self { begin: std::time::Instant::now() }
     }
 
-    /// The clock begins so much later; until then it is at its beginning.
+    /// Creates a clock that starts after `span`; until then it shows zero.
     #[must_use]
     pub fn begin_in(span: Duration) -> Self {
         Self { begin: Self::begin().begin + span }
     }
 
-    /// How long it is until it begins.
+    /// The time until it starts.
     #[must_use]
     pub fn ahead(&self) -> Duration {
         self.begin.saturating_duration_since(Self::begin().begin)
@@ -123,8 +123,8 @@ impl Clock {
     }
 }
 
-/// Finishes the checksum of a TCP or UDP packet of which the kernel has summed the pseudo-header only, as it does for
-/// hardware that would do the rest. A checksum that is finished, or wrong, stays.
+/// Completes the checksum of a TCP or UDP packet in which the kernel has summed only the pseudo-header, as it does
+/// for hardware checksum offload. A complete checksum, correct or wrong, is not changed.
 fn finish_checksum(packet: &mut [u8]) {
     let Ok(seen) = ip::Packet::parse_quoted(packet) else { return };
     let at = match seen.protocol {
@@ -136,7 +136,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let (start, end) = (seen.header_len, seen.header_len + seen.payload.len());
     let pseudo = Checksum::pseudo_header(seen.source, seen.target, seen.protocol, seen.payload.len() as u32);
     let (Some(pseudo), Some(field)) = (pseudo, seen.payload.get(at..at + 2)) else { return };
-    // What is left there is the sum itself; a finished checksum is the complement of one.
+    // A partial checksum is the sum itself; a complete one is the complement of a sum.
     if field != (!pseudo.finish()).to_be_bytes() {
         return;
     }
@@ -144,7 +144,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let mut sum = pseudo;
     sum.add(&packet[start..end]);
     let checksum = match sum.finish() {
-        // RFC 768: none at all would be 0.
+        // RFC 768: 0 would mean that there is no checksum.
         0 if seen_is_udp(at) => 0xffff,
         sum => sum,
     };
@@ -155,7 +155,7 @@ const fn seen_is_udp(checksum_at: usize) -> bool {
     checksum_at == 6
 }
 
-/// The address that frames of ours come from: locally administered, of nobody.
+/// The source address of frames that we send: locally administered.
 const LINK_ADDRESS: [u8; 6] = [0x02, 0x61, 0x62, 0, 0, 0];
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
@@ -195,7 +195,7 @@ mod tests {
         let before = packet.clone();
         finish_checksum(&mut packet);
         assert_eq!(packet, before);
-        // And what is no packet harms nobody.
+        // Truncated packets must not cause a panic.
         for length in 0..packet.len() {
             finish_checksum(&mut packet.clone()[..length]);
         }

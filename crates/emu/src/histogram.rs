@@ -1,7 +1,7 @@
-//! How times are distributed: counts in buckets that grow with the time.
+//! A histogram of times: counts in buckets whose width grows with the time.
 //!
-//! A bucket is at most 1/64 of its time wide, so a quantile is right to 1.6 %;
-//! the least, the greatest and the mean are exact. No time is too long.
+//! The width of a bucket is at most 1/64 of its time, so quantiles are accurate to
+//! 1.6 %; the minimum, the maximum and the mean are exact. Times have no upper limit.
 
 /// Counts of times in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,31 +29,31 @@ impl Histogram {
         self.greatest = self.greatest.max(nanos);
     }
 
-    /// Times counted.
+    /// The number of times counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The shortest; `None` without any.
+    /// The shortest time; `None` if there is none.
     #[must_use]
     pub fn least(&self) -> Option<u64> {
         (self.count > 0).then_some(self.least)
     }
 
-    /// The longest; `None` without any.
+    /// The longest time; `None` if there is none.
     #[must_use]
     pub fn greatest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.greatest)
     }
 
-    /// The mean; `None` without any.
+    /// The mean; `None` if there is none.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
         u64::try_from(self.sum.checked_div(u128::from(self.count))?).ok()
     }
 
-    /// The time that this many of a thousand do not exceed; `None` without any.
+    /// The time that this many of a thousand do not exceed; `None` if there is none.
     #[must_use]
     pub fn quantile(&self, thousandths: u64) -> Option<u64> {
         let rank = (self.count * thousandths).div_ceil(1000).max(1);
@@ -66,7 +66,8 @@ impl Histogram {
     }
 }
 
-/// The bucket of a time: the first 64 are a nanosecond wide, then 64 for each doubling.
+/// The index of a time's bucket: the first 64 buckets are a nanosecond wide, then there
+/// are 64 per doubling.
 fn bucket(nanos: u64) -> usize {
     let doublings = (u64::BITS - nanos.leading_zeros()).saturating_sub(FINE + 1);
     (u64::from(doublings) * STEPS + (nanos >> doublings)) as usize

@@ -1,21 +1,22 @@
-//! Emulated links: the very elements of `anabranch-link` on live packets, between network namespaces.
+//! Emulated links: the elements of `anabranch-link`, applied to live packets between network
+//! namespaces.
 //!
-//! A command, or a host of a race, lives in a network namespace of its own; its
-//! packets come out at a TUN interface (or, where the host has none, at a pair
-//! of Ethernet interfaces), go through the chains that the simulator would have
-//! driven in virtual time, and enter the namespace at the other end when the
-//! chain says so. Linux only.
+//! A command, or a host of a race, runs in a network namespace of its own. Its
+//! packets leave by a TUN interface (or, if the host has none, by a pair of Ethernet
+//! interfaces). They pass through the same chains that the simulator runs in virtual
+//! time, and enter the namespace at the other end at the time that the chain says.
+//! Linux only.
 //!
-//! - [`netns`]: namespaces, as root or without any privilege
+//! - [`netns`]: namespaces, as root or without privileges
 //! - [`wiring`]: interfaces, addresses and routes of the two ends
 //! - [`device`]: how packets get in and out
-//! - [`relay`]: the chains, driven in real time
+//! - [`relay`]: runs the chains in real time
 //! - [`packet`]: a packet as the chains see it
 //! - [`histogram`]: distributions of times
-//! - [`record`]: what passed, for captures and for bytes over time
-//! - [`report`]: what a link did, in words
-//! - [`rules`]: loss by iptables in the link's stead
-//! - [`watch`]: when user data came that set out after an instant
+//! - [`record`]: records of the traffic, for captures and for bytes over time
+//! - [`report`]: the statistics of a link, as text
+//! - [`rules`]: loss by iptables instead of the link
+//! - [`watch`]: detects the first user data after a given time
 //! - [`shell`]: `anabranch link`: a command behind a link
 
 #![cfg(target_os = "linux")]
@@ -32,19 +33,19 @@ pub mod shell;
 pub mod watch;
 pub mod wiring;
 
-/// Why there is no emulated link.
+/// Why an emulated link could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EmuError {
-    /// The host does not let us, or cannot.
+    /// The host lacks a permission or a feature.
     #[error("not possible on this host: {0}")]
     Impossible(String),
-    /// Failed, although the host permits it.
+    /// An operation failed, although the host permits it.
     #[error("{0}")]
     Failed(String),
-    /// The command is there and cannot be run.
+    /// The command exists but cannot be run.
     #[error("{0}")]
     NotExecutable(String),
-    /// There is no such command.
+    /// The command does not exist.
     #[error("{0}")]
     NotFound(String),
 }

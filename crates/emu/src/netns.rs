@@ -1,10 +1,10 @@
-//! Network namespaces, as root or without any privilege.
+//! Network namespaces, as root or without privileges.
 //!
-//! A namespace is a property of a thread: what a thread opens, and what it
-//! starts, belongs to the one it is in. So nothing is forked here: a thread
-//! enters a namespace, does its work there, and ends. Without privilege the
-//! whole process first becomes root of a user namespace of its own, which it
-//! can do only while it has a single thread.
+//! A namespace is a property of a thread: everything that a thread opens or starts
+//! belongs to the namespace it is in. So nothing is forked here: a thread enters a
+//! namespace, does its work there, and ends. Without privileges the whole process first
+//! becomes root of a user namespace of its own, which is possible only while it has a
+//! single thread.
 
 use crate::EmuError;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -14,14 +14,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// A network namespace, which lives as long as this, or as somebody is in it.
+/// A network namespace, which exists as long as this handle, or as long as a thread is in it.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     file: Arc<File>,
 }
 
 impl Namespace {
-    /// The calling thread's.
+    /// Returns the calling thread's namespace.
     ///
     /// # Errors
     /// There is no `/proc`.
@@ -29,7 +29,7 @@ impl Namespace {
         Ok(Self { file: Arc::new(File::open("/proc/thread-self/ns/net")?) })
     }
 
-    /// A new one, with nothing in it but its loopback interface.
+    /// Creates a namespace with only a loopback interface.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN.
@@ -40,24 +40,24 @@ impl Namespace {
         })?
     }
 
-    /// Moves the calling thread here for good. With `look`, files about the network in `/sys` tell of this
-    /// namespace, too (where the host lets us).
+    /// Moves the calling thread into the namespace permanently. With `look`, files about the network in `/sys` also
+    /// show this namespace (if the host permits it).
     ///
     /// # Errors
-    /// What the operating system says.
+    /// An error of the operating system.
     pub fn enter(&self, look: bool) -> io::Result<()> {
         setns(&*self.file, CloneFlags::CLONE_NEWNET)?;
         if look {
-            // Who reads there still finds the interfaces of before otherwise, which harms few.
+            // Otherwise `/sys` still shows the previous interfaces, which rarely matters.
             let _ = own_sys();
         }
         Ok(())
     }
 
-    /// Does something in a thread of its own here.
+    /// Runs `task` in a new thread in this namespace.
     ///
     /// # Errors
-    /// The thread cannot be started, or not get here.
+    /// The thread cannot be started, or cannot enter the namespace.
     pub fn run<T: Send>(&self, task: impl FnOnce() -> T + Send) -> io::Result<T> {
         apart(|| {
             self.enter(false)?;
@@ -65,14 +65,14 @@ impl Namespace {
         })?
     }
 
-    /// Where other programs of this user find it while this process lives.
+    /// A path by which other programs of this user find the namespace while this process lives.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
     }
 }
 
-/// Does something in a thread of its own.
+/// Runs `task` in a new thread.
 fn apart<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("namespace".to_owned()).spawn_scoped(scope, task)?;
@@ -80,13 +80,13 @@ fn apart<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// Gives the calling thread, and what it starts, a `/sys` that tells of its network namespace.
+/// Gives the calling thread and its children a `/sys` that shows its network namespace.
 fn own_sys() -> nix::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let nothing = None::<&str>;
-    // What is mounted here stays here.
+    // Mounts made here must not affect other namespaces.
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_SLAVE, nothing)?;
-    // Limits of processors and memory are read from below /sys: they stay in sight.
+    // CPU and memory limits are read from below /sys: keep them visible.
     let groups = File::open("/sys/fs/cgroup");
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("sysfs"), "/sys", Some("sysfs"), quiet, nothing)?;
@@ -94,18 +94,19 @@ fn own_sys() -> nix::Result<()> {
         let before = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
-            // Better the old view of the network than none of the limits.
+            // Without the limits, keep the old /sys instead.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }
     Ok(())
 }
 
-/// Sees to it that this process may make namespaces: as it is, or as root of a user namespace of its own. Call it
-/// while the process has one thread. True: it had no privilege, and what belongs to the host's network is out of reach.
+/// Ensures that this process may create namespaces: as it is, or as root of a user namespace of its own. Call this
+/// while the process has a single thread. Returns true if it had no privileges: the host's network cannot be changed
+/// then.
 ///
 /// # Errors
-/// [`EmuError::Impossible`] with what the host forbids.
+/// [`EmuError::Impossible`], with the operation that the host forbids.
 pub fn prepare() -> Result<bool, EmuError> {
     let refused = match Namespace::create() {
         Ok(_) => return Ok(false),
@@ -131,7 +132,7 @@ pub fn prepare() -> Result<bool, EmuError> {
 fn rootless() -> io::Result<()> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER)?;
-    // user_namespaces(7): groups can be mapped only by who cannot change them.
+    // user_namespaces(7): an unprivileged process may map groups only after it has given up setgroups(2).
     fs::write("/proc/self/setgroups", "deny")?;
     fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
     fs::write("/proc/self/gid_map", format!("0 {group} 1"))

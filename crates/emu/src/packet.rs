@@ -1,4 +1,4 @@
-//! A live packet as a chain sees it, and the buffers that packets live in.
+//! A live packet as a chain sees it, and the pool of packet buffers.
 
 use crate::device::HEADROOM;
 use anabranch_base::{Ecn, Instant, Rng};
@@ -6,15 +6,15 @@ use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
 
-/// A packet under way: after [`HEADROOM`] free bytes its IP header.
+/// A packet under way: [`HEADROOM`] free bytes, followed by the IP header.
 #[derive(Debug)]
 pub struct LivePacket {
     buffer: Vec<u8>,
-    /// When it entered the link.
+    /// The time at which it entered the link.
     pub entered: Instant,
-    /// Which of the link's lanes it is of.
+    /// The link's lane to which it belongs.
     pub lane: usize,
-    /// The link has damaged it.
+    /// Whether the link has corrupted it.
     pub is_corrupted: bool,
 }
 
@@ -25,7 +25,7 @@ impl LivePacket {
         &self.buffer[HEADROOM..]
     }
 
-    /// The packet with the free room in front of it.
+    /// The packet, with the headroom before it.
     pub fn with_headroom(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
@@ -67,16 +67,17 @@ impl Carried for LivePacket {
     }
 }
 
-/// Buffers that have been used and may be used again.
+/// Used buffers that can be reused.
 #[derive(Debug, Default)]
 pub struct Pool {
     free: Vec<Vec<u8>>,
 }
 
 impl Pool {
-    /// A packet of these bytes, which enters the link at `entered` from a lane.
+    /// Creates a packet with these bytes, which enters the link at `entered` from a lane.
     pub fn packet(&mut self, bytes: &[u8], entered: Instant, lane: usize) -> LivePacket {
-        // All of one size from the first on: small ones would grow one by one, as they meet larger packets.
+        // All buffers have the same size from the start: small ones would grow one by one when reused for
+        // larger packets.
         let room = HEADROOM + bytes.len().max(USUAL_SIZE);
         let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(room));
         buffer.clear();
@@ -85,7 +86,7 @@ impl Pool {
         LivePacket { buffer, entered, lane, is_corrupted: false }
     }
 
-    /// Takes a packet's buffer back.
+    /// Takes back a packet's buffer.
     pub fn give(&mut self, packet: LivePacket) {
         if self.free.len() < POOL_LIMIT {
             self.free.push(packet.buffer);
@@ -93,9 +94,9 @@ impl Pool {
     }
 }
 
-/// What most packets fit in: Ethernet's MTU.
+/// The size that most packets do not exceed: Ethernet's MTU.
 const USUAL_SIZE: usize = 1500;
-/// Buffers kept at most.
+/// The maximum number of buffers in the pool.
 const POOL_LIMIT: usize = 4096;
 
 #[cfg(test)]

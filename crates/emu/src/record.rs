@@ -1,6 +1,6 @@
-//! What passed a link: packets for captures, bytes over time for results.
+//! Records of a link's traffic: packets for captures, bytes over time for results.
 //!
-//! Kept only when asked for. Packets go to a file as they are seen.
+//! Kept only on request. Packets are written to a file as they are seen.
 
 use anabranch_base::Instant;
 use anabranch_link::spec::Direction;
@@ -9,28 +9,28 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What is kept of the traffic.
+/// The records that are kept of the traffic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Keep {
     /// Counters only.
     #[default]
     Counters,
-    /// And bytes over time.
+    /// Also bytes over time.
     Bytes,
-    /// And every packet.
+    /// Also every packet.
     Packets,
 }
 
-/// A packet at one of the link's ends.
+/// A packet that was seen at one of the link's ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Sighting {
-    /// When, on the link's clock.
+    /// The time on the link's clock.
     at: Instant,
-    /// Whose it is.
+    /// The lane of the packet.
     lane: u16,
-    /// At the near end, else at the far one.
+    /// Whether it was seen at the near end; otherwise at the far end.
     near: bool,
-    /// Which way it was going.
+    /// The direction of the packet.
     direction: Direction,
     bytes: Vec<u8>,
 }
@@ -38,9 +38,9 @@ struct Sighting {
 /// Bytes of one direction over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Series {
-    /// Handed to the link, in buckets.
+    /// Bytes that entered the link, per time bucket.
     pub entered: Vec<u64>,
-    /// Handed out by the link, in buckets.
+    /// Bytes that left the link, per time bucket.
     pub left: Vec<u64>,
 }
 
@@ -55,20 +55,20 @@ impl Series {
     }
 }
 
-/// Packets as they are seen, in the order of time. They wait in a file without a name, so that a long run needs no
-/// more memory than a short one, and nothing is left of it whatever happens.
+/// Packets as they were seen, in order of time. They are stored in an unlinked file, so that a long run needs no more
+/// memory than a short one and no file remains in any case.
 #[derive(Debug)]
 pub struct Spool {
     file: BufWriter<File>,
-    /// The first thing that went wrong: nothing is kept from there on.
+    /// The first error: nothing is stored after it.
     failed: Option<io::Error>,
 }
 
 impl Spool {
-    /// An empty one.
+    /// Creates an empty spool.
     ///
     /// # Errors
-    /// No file can be made in the host's directory for such files.
+    /// The host's directory for temporary files allows no new file.
     pub fn new() -> io::Result<Self> {
         Ok(Self { file: BufWriter::with_capacity(BUFFER, nameless()?), failed: None })
     }
@@ -88,10 +88,10 @@ impl Spool {
         self.failed = written.err();
     }
 
-    /// All of them, to be read.
+    /// Returns all packets for reading.
     ///
     /// # Errors
-    /// Something could not be written.
+    /// A packet could not be written.
     pub fn finish(self) -> io::Result<Packets> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -101,7 +101,7 @@ impl Spool {
     }
 }
 
-/// What a spool holds.
+/// The packets of a finished spool.
 #[derive(Debug)]
 pub struct Packets {
     file: File,
@@ -122,7 +122,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Takes the next packet; the one behind it becomes the next.
+    /// Returns the next packet and reads the one after it.
     fn advance(&mut self) -> io::Result<Option<Sighting>> {
         let mut head = [0; HEAD];
         let more = match self.file.read_exact(&mut head) {
@@ -145,10 +145,10 @@ impl Reader<'_> {
     }
 }
 
-/// A file without a name, in the host's directory for such files: it ends with us.
+/// Creates an unlinked file in the host's directory for temporary files; it disappears when it is closed.
 ///
 /// # Errors
-/// What the host says.
+/// An error of the operating system.
 pub fn nameless() -> io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -158,11 +158,11 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end of a lane: an interface a path, packets in the order of time, before them the secrets of TLS
-/// sessions, if there are any.
+/// Writes the capture of one end of a lane: one interface per path, packets in order of time, preceded by the secrets of
+/// TLS sessions, if there are any.
 ///
 /// # Errors
-/// What reading and writing bring.
+/// An error while reading or writing. What reading and writing bring.
 pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &str, out: W) -> io::Result<W> {
     let wanted = |sighting: &Sighting| sighting.near == near && usize::from(sighting.lane) == lane;
     let mut writer = pcap::Writer::new(out, "anabranch")?;
@@ -184,11 +184,11 @@ pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &s
     }
 }
 
-/// Of a packet in a spool: when, where, which way, whose, how long.
+/// The size of a packet's header in a spool: time, end, direction, lane, length.
 const HEAD: usize = 16;
-/// Bytes that are written and read at a time.
+/// The number of bytes that are read and written at once.
 const BUFFER: usize = 1 << 16;
-/// Width of a bucket of [`Series`], nanoseconds.
+/// The width of a bucket of [`Series`] in nanoseconds.
 pub const BUCKET_NS: u64 = 100_000_000;
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
             let mut spool = Spool::new().expect("a file");
             for (n, &ms) in times.iter().enumerate() {
                 let way = if n % 2 == 0 { Direction::Up } else { Direction::Down };
-                // Ten bytes of an IPv4 header are enough of a packet here.
+                // Ten bytes of an IPv4 header are enough for this test.
                 let at = Instant::from_millis(ms);
                 spool.add(at, 0, true, way, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
                 spool.add(at, 0, false, way, &[0x45]);

@@ -1,12 +1,11 @@
-//! One path in real time: packets from either device through a chain to the other.
+//! Runs one path in real time: packets from either device pass through a chain to the other.
 //!
-//! A thread a path. It reads what has come, gives it to the chain with the time
-//! at which it was read, takes out what is due, and sleeps until the next
-//! instant that a chain names, or until a packet comes. How late packets leave
-//! is counted: it is what a real machine adds to the link.
+//! There is one thread per path. It reads the packets that have arrived, hands them to the chain with the time of
+//! reading, and takes out packets that are due. Then it sleeps until the next instant that a chain names, or until a
+//! packet arrives. It counts how late packets leave: that is the delay that a real machine adds to the link.
 //!
-//! Several pairs of devices may share a path: each is a *lane*, whose packets
-//! meet those of the others in the chains and leave by their own lane's device.
+//! Several pairs of devices may share a path: each is a *lane*, whose packets meet
+//! those of the others in the chains and leave by their own lane's device.
 
 use crate::EmuError;
 use crate::device::{Clock, Device};
@@ -30,20 +29,20 @@ use std::thread::JoinHandle;
 /// The devices of one lane of a path.
 #[derive(Debug)]
 pub struct Pipe {
-    /// Where the commands' packets come from.
+    /// The device from which the commands' packets come.
     pub near: Device,
-    /// The other end.
+    /// The device at the other end.
     pub far: Device,
 }
 
-/// A path that is being driven.
+/// A path that is running.
 #[derive(Debug)]
 pub struct Relay {
     stop: Stop,
     thread: JoinHandle<Result<Outcome, String>>,
 }
 
-/// Ends the thread that drives a path when it is dropped, whoever gives the path up, and why.
+/// Ends the thread of a path when it is dropped, for whatever reason.
 #[derive(Debug)]
 struct Stop(Arc<OwnedFd>);
 
@@ -53,44 +52,44 @@ impl Drop for Stop {
     }
 }
 
-/// What is known of a path once it has been driven.
+/// The result of running a path.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What the link did.
+    /// The link's report.
     pub report: PathReport,
-    /// Every packet at both ends, if they were to be kept.
+    /// Every packet at both ends, if they were recorded.
     pub packets: Option<Packets>,
-    /// What became of each lane's packets, in the order of the lanes.
+    /// The result of each lane, in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
 }
 
-/// What is known of one lane.
+/// The result of one lane.
 #[derive(Debug)]
 pub struct LaneOutcome {
-    /// Up, down.
+    /// The packets up and down.
     pub ways: [Passed; 2],
-    /// What was waited for down, if anything was.
+    /// The watch on the down direction, if there was one.
     pub watch: Option<Watch>,
 }
 
-/// What became of the packets of one lane in one direction.
+/// The packets of one lane in one direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Passed {
-    /// Read from its device.
+    /// Packets read from the lane's device.
     pub entered: Tally,
-    /// Did not arrive, or arrived only to be thrown away.
+    /// Packets that did not arrive, or were discarded on arrival.
     pub lost: u64,
     /// Bytes over time.
     pub series: Series,
 }
 
 impl Relay {
-    /// Drives the link `spec` between the devices of these lanes, which share it, from here on. `seed` and `rng` are
-    /// as in [`LinkSpec::build`]; `keep` says what is recorded beside counters, `watch` what is waited for on the way
-    /// down of each lane.
+    /// Starts running the link `spec` between the devices of these lanes, which share it. `seed` and `rng` are as in
+    /// [`LinkSpec::build`]. `keep` says what is recorded besides counters; `watch` says what to detect in the down
+    /// direction of each lane.
     ///
     /// # Errors
-    /// The link contradicts itself, or no thread can be started.
+    /// The link's settings contradict each other, or no thread can be started.
     pub fn start(
         lanes: Vec<Pipe>,
         spec: &LinkSpec,
@@ -100,7 +99,7 @@ impl Relay {
         keep: Keep,
         watch: Option<Watch>,
     ) -> Result<Self, EmuError> {
-        // A link that cannot be built is told here and not in the thread.
+        // Report an invalid link here and not in the thread.
         spec.build::<LivePacket>(seed, rng).map_err(|error| EmuError::Failed(error.to_string()))?;
         let failed = |error: io::Error| EmuError::Failed(format!("a link cannot be driven: {error}"));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -121,10 +120,10 @@ impl Relay {
         Ok(Self { stop, thread })
     }
 
-    /// Ends it; what is under way stays there.
+    /// Stops it; packets that are under way remain in the link.
     ///
     /// # Errors
-    /// The relay has ended by itself: the devices are gone.
+    /// The relay has already ended because the devices are gone.
     pub fn stop(self) -> Result<Outcome, EmuError> {
         drop(self.stop);
         match self.thread.join() {
@@ -134,8 +133,8 @@ impl Relay {
     }
 }
 
-/// What hosts say to a wire (who is there? which groups are wanted?) is no traffic: the simulator's hosts do not say it
-/// either, and it would be counted by a loss model that goes by numbers.
+/// Whether a packet goes through the link. Link-local traffic of hosts (neighbour discovery, multicast groups) does
+/// not: the simulator's hosts do not send it either, and loss models that count packets would count it.
 fn is_for_the_link(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => packet.get(16..19).is_none_or(|target| target != [224, 0, 0]),
@@ -144,12 +143,13 @@ fn is_for_the_link(packet: &[u8]) -> bool {
     }
 }
 
-/// Has the kernel wake this thread on time, and before others where it lets us.
+/// Makes the kernel wake this thread on time, and before other threads if permitted.
 pub fn be_prompt() {
-    // Timers of ordinary threads may be late by 50 µs, to save wakeups.
+    // By default, timers of ordinary threads may be late by 50 µs, to save wakeups.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // Before every ordinary thread, where this may be had (root); else as far before them as it goes. On Linux both
-    // are a thread's. A tool sets the first, since no crate in the tree has a safe call for it.
+    // Use real-time priority, before every ordinary thread, if permitted (root); otherwise the highest ordinary
+    // priority. On Linux both apply to a thread. A tool sets the first, because no crate in the tree has a safe call
+    // for it.
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut chrt = Command::new("chrt");
     chrt.args(["--rr", "--pid", "1", &thread])
@@ -161,10 +161,10 @@ pub fn be_prompt() {
     }
 }
 
-/// Both directions of a path.
+/// Runs both directions of a path.
 struct Driver {
     lanes: Vec<Lane>,
-    /// Up (from near to far), down.
+    /// The directions: up (from near to far), down.
     ways: [Way; 2],
     clock: Clock,
     pool: Pool,
@@ -173,9 +173,9 @@ struct Driver {
     spool: Option<Spool>,
 }
 
-/// A pair of devices, and what became of their packets.
+/// A pair of devices, and the results of their packets.
 struct Lane {
-    /// Near, far.
+    /// The devices: near, far.
     devices: [Device; 2],
     outcome: LaneOutcome,
 }
@@ -220,7 +220,7 @@ impl Driver {
     }
 
     fn run(&mut self, stop: &OwnedFd) -> io::Result<()> {
-        // Whether the devices of near and far of each lane have packets, as far as is known.
+        // Whether the near and far devices of each lane may have packets to read.
         let mut ready = vec![[true; 2]; self.lanes.len()];
         loop {
             let mut more = false;
@@ -249,14 +249,14 @@ impl Driver {
         }
     }
 
-    /// How long there is nothing to do; `None`: until a packet comes.
+    /// The time until something is due; `None`: wait until a packet arrives.
     fn wait(&self) -> Option<Timespec> {
         let next = self.ways.iter().filter_map(|way| way.chain.next()).min()?;
         let span = next.since(self.clock.now());
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
-    /// Reads what has come from a lane for a way; true: there may be more.
+    /// Reads packets from a lane in one direction; returns true if there may be more.
     fn take_in(&mut self, lane: usize, way: usize) -> io::Result<bool> {
         let Self { lanes, ways, clock, pool, scratch, keep, spool } = self;
         for _ in 0..BATCH {
@@ -288,7 +288,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Hands on what is due.
+    /// Writes all packets that are due.
     fn let_out(&mut self) {
         let Self { lanes, ways, clock, pool, keep, spool, .. } = self;
         for (index, way) in ways.iter_mut().enumerate() {
@@ -322,7 +322,7 @@ impl Driver {
 
     fn outcome(self) -> io::Result<Outcome> {
         let span = self.clock.now().since(Instant::ZERO);
-        // Of the thread that drives it.
+        // The CPU time of this thread.
         let busy = clock_gettime(ClockId::ThreadCPUTime);
         let busy = Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32);
         let [up, down] = self.ways.map(|way| {
@@ -337,7 +337,8 @@ impl Driver {
     }
 }
 
-/// Counts what a way's chain has lost, by lane; a chain remembers so many only.
+/// Counts the packets that a chain has lost, by lane; must be called often, because a chain remembers only a limited
+/// number.
 fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], pool: &mut Pool) {
     while let Some(dropped) = chain.pop_dropped() {
         lanes[dropped.packet.lane].outcome.ways[way].lost += 1;
@@ -345,9 +346,9 @@ fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], 
     }
 }
 
-/// Packets read from one device before the other has its turn.
+/// The number of packets read from one device before the other gets its turn.
 const BATCH: usize = 64;
-/// Packets in a chain beyond which it takes no more: some 400 MB of the usual size.
+/// The number of packets in a chain beyond which it accepts no more: some 400 MB at the usual size.
 const MAX_HELD: usize = 1 << 18;
-/// The largest IP packet, and an Ethernet header.
+/// The size of the largest IP packet and an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

@@ -1,4 +1,4 @@
-//! What a link did, in numbers and in words.
+//! The statistics of a link, as numbers and as text.
 
 use crate::histogram::Histogram;
 use anabranch_base::Bytes;
@@ -10,24 +10,24 @@ use std::io;
 /// One direction of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirectionReport {
-    /// What its elements counted.
+    /// The counters of the link's elements.
     pub meter: Meter,
-    /// From being read on one side to having been written on the other.
+    /// The time from reading a packet on one side to having written it on the other.
     pub delay: Histogram,
-    /// From the instant that the chain named to having been written.
+    /// The time from the instant that the chain named to having written the packet.
     pub late: Histogram,
-    /// Packets still inside at the end.
+    /// The number of packets still inside at the end.
     pub held: u64,
-    /// Packets that found the emulator full: its memory is bounded.
+    /// The number of packets refused because the emulator was full: its memory is bounded.
     pub refused: u64,
-    /// Packets that the kernel did not take in at the other end, and what it said of the last.
+    /// The number of packets that the kernel did not accept at the other end.
     pub not_taken: u64,
-    /// What the kernel said.
+    /// The kernel's first error message.
     pub said: String,
 }
 
 impl DirectionReport {
-    /// The kernel does not take a packet.
+    /// Counts a packet that the kernel did not accept.
     pub(crate) fn refuse(&mut self, error: &io::Error) {
         self.not_taken += 1;
         if self.not_taken == 1 {
@@ -39,20 +39,20 @@ impl DirectionReport {
 /// A path: both directions of its link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathReport {
-    /// How long it was there.
+    /// How long the path existed.
     pub span: Duration,
     /// From the command to the other end.
     pub up: DirectionReport,
     /// From the other end to the command.
     pub down: DirectionReport,
-    /// Processor time that driving it took.
+    /// The CPU time for running the path.
     pub busy: Duration,
     /// Packets that the kernel dropped before the link saw them, up and down: the machine was too slow.
     pub unseen: [u64; 2],
 }
 
 impl fmt::Display for PathReport {
-    /// A line or two for each direction.
+    /// Writes one or two lines for each direction.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, way, unseen) in [("up", &self.up, self.unseen[0]), ("down", &self.down, self.unseen[1])] {
             direction(f, name, way, unseen)?;
@@ -113,7 +113,7 @@ fn tally(count: Tally) -> String {
     format!("{} packets ({})", count.packets, Bytes(count.bytes))
 }
 
-/// Milliseconds with microseconds.
+/// Formats nanoseconds as milliseconds with three decimals.
 fn ms(nanos: u64) -> String {
     format!("{}.{:03} ms", nanos / 1_000_000, nanos / 1000 % 1000)
 }

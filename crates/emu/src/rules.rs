@@ -1,13 +1,11 @@
 //! Loss by the kernel's packet filter: iptables with its match `statistic`.
 //!
-//! This is how loss was made before there were emulated links, and on hosts
-//! that have no other way: a rule drops every n-th packet, or each with a
-//! probability. A rule of a direction stands where that direction's packets
-//! arrive, in a namespace of ours, so that a lost packet has used the link, as
-//! one that the link itself loses; or where they set out, which the kernel tells
-//! their sender, as a rule of the chain OUTPUT does. Each rule has another before it that only counts, so
-//! that what was dropped can be held against what has come. Packets are counted
-//! as the hosts see them: fragments of IP after they were put together.
+//! A rule drops every n-th packet, or each packet with a probability. Loss was generated like this before there were
+//! emulated links, and still is on hosts that have no other means. The rule of a direction may apply where packets
+//! arrive, in a namespace of ours. Then a lost packet has used the link, like a packet that the link itself loses. Or it
+//! may apply where packets are sent, in the chain OUTPUT; then the kernel reports the loss to the sender. Another rule
+//! before each one only counts, so that drops can be compared with arrivals. Packets are counted as hosts see them: IP
+//! fragments after reassembly.
 
 use crate::EmuError;
 use crate::netns::Namespace;
@@ -17,37 +15,37 @@ use anabranch_link::{DirectionSpec, LinkSpec};
 use std::io;
 use std::process::{Command, Stdio};
 
-/// What a pair of rules has counted.
+/// The counters of a pair of rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ruled {
-    /// Packets that came.
+    /// Packets that reached the rules.
     pub packets: u64,
-    /// Of these, dropped.
+    /// Packets that were dropped.
     pub dropped: u64,
 }
 
 /// The rules for the links of a wiring.
 #[derive(Debug)]
 pub struct Rules {
-    /// Links whose up direction, and whose down direction, has rules, in their order.
+    /// The indices of the links with rules in the up direction, and in the down direction, in order.
     ruled: [Vec<usize>; 2],
     links: usize,
-    /// One rule loses packets of both directions of the only link.
+    /// Whether one rule drops packets of both directions of the only link.
     is_shared: bool,
     at: Place,
 }
 
-/// Where rules stand.
+/// Where the rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// Where packets arrive.
     Arrival,
-    /// Where they set out: whoever sends one that is lost is told so at once.
+    /// Where packets are sent: the sender of a lost packet learns of the loss at once.
     Departure,
 }
 
 impl Place {
-    /// The chain of the kernel's filter.
+    /// The chain of the kernel's packet filter.
     const fn chain(self) -> &'static str {
         match self {
             Self::Arrival => "INPUT",
@@ -55,7 +53,7 @@ impl Place {
         }
     }
 
-    /// How a rule says by which interface.
+    /// The option with which a rule names the interface.
     const fn by(self) -> &'static str {
         match self {
             Self::Arrival => "-i",
@@ -63,7 +61,7 @@ impl Place {
         }
     }
 
-    /// The end of the link at which it is.
+    /// The end of the link at which the rules apply.
     const fn end(self, way: Direction) -> End {
         match (self, way) {
             (Self::Arrival, Direction::Up) | (Self::Departure, Direction::Down) => End::Far,
@@ -80,11 +78,11 @@ impl Place {
 }
 
 impl Rules {
-    /// Has the rules of these links' loss models put where the packets arrive, or set out. The links themselves must lose nothing
-    /// ([`lossless`]); `seed` chooses the first packet of `nth`, as in [`LinkSpec::build`].
+    /// Installs rules for the loss models of these links, where packets arrive or where they are sent. The links
+    /// themselves must be lossless ([`lossless`]). `seed` chooses the first packet of `nth`, as in [`LinkSpec::build`].
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] when there is no iptables, or it or the kernel does not know the match.
+    /// [`EmuError::Impossible`] if iptables is missing, or if it or the kernel does not support the match.
     pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64, at: Place) -> Result<Self, EmuError> {
         let one_host = wiring.is_one_host();
         let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false, at };
@@ -117,10 +115,10 @@ impl Rules {
         Ok(this)
     }
 
-    /// What the rules of each link have counted so far: up, down.
+    /// Returns the counts of each link's rules so far: up, down.
     ///
     /// # Errors
-    /// What iptables says.
+    /// The error message of iptables.
     pub fn read(&self, wiring: &Wiring) -> Result<Vec<[Ruled; 2]>, EmuError> {
         let mut all = vec![[Ruled::default(); 2]; self.links];
         let list = |way| -> Result<Vec<u64>, EmuError> {
@@ -139,7 +137,7 @@ impl Rules {
             }
             let mut counted = list(way)?;
             if wiring.is_one_host() {
-                // The rules of both directions are in one list, up before down.
+                // Both directions have their rules in one list, up before down.
                 let others = counted.len().saturating_sub(2 * ruled.len());
                 counted =
                     if side == 0 { counted[..2 * ruled.len()].to_vec() } else { counted.split_off(others) };
@@ -155,7 +153,8 @@ impl Rules {
     }
 }
 
-/// One counter for what comes out of the link, or sets out, at either end. What came and what was left is counted by direction.
+/// Installs one counter for packets that arrive, or are sent, at either end. Arrived and remaining packets are counted
+/// per direction.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -171,7 +170,7 @@ fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), E
     Ok(())
 }
 
-/// Finds out in a namespace of its own whether rules can be made here.
+/// Checks in a temporary namespace whether rules can be installed here.
 ///
 /// # Errors
 /// [`EmuError::Impossible`] with what is missing.
@@ -184,7 +183,7 @@ pub fn possible() -> Result<(), EmuError> {
     iptables(&namespace, &words.map(str::to_owned)).map(drop)
 }
 
-/// The link without what the rules lose for it.
+/// Returns the link without the loss that rules generate instead.
 #[must_use]
 pub fn lossless(link: &LinkSpec) -> LinkSpec {
     let mut link = link.clone();
@@ -192,14 +191,15 @@ pub fn lossless(link: &LinkSpec) -> LinkSpec {
     link
 }
 
-/// A loss model as arguments of the match; none when nothing is to be lost. `one_host`: both ends of the link are there.
+/// Converts a loss model to arguments of the match; `None` if nothing is to be lost. `one_host` says that both ends of
+/// the link are on one host.
 ///
 /// # Errors
-/// The match has no such mode: one line.
+/// One line: the match has no such mode.
 pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<String>>, String> {
     let words = match loss {
         LossSpec::None => return Ok(None),
-        // Twelve digits behind the point, which is what a share has.
+        // Twelve decimals, the precision of a share.
         LossSpec::Bernoulli(share) => {
             let (whole, part) = (share.parts() / ONE, share.parts() % ONE);
             vec!["random".to_owned(), "--probability".to_owned(), format!("{whole}.{part:012}")]
@@ -214,7 +214,8 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
             if !(1..=*every).contains(&first) || *every > u64::from(u32::MAX) {
                 return Err(format!("the first packet lost is one of the first {every}, not number {first}"));
             }
-            // iptables-extensions(8): the counter's first value, from 0; the packet that finds it so is dropped.
+            // iptables-extensions(8): the counter's initial value, from 0; the packet for which it has this value is
+            // dropped.
             ["nth", "--every", &every.to_string(), "--packet", &(first - 1).to_string()]
                 .map(str::to_owned)
                 .to_vec()
@@ -229,11 +230,11 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
     Ok(Some(std::iter::once("--mode".to_owned()).chain(words).collect()))
 }
 
-/// Has iptables do something in a namespace; what it says.
+/// Runs iptables in a namespace; returns its output.
 fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError> {
     let run = || {
         let mut command = Command::new("iptables");
-        // Where it has a lock, another run's call is waited for.
+        // Wait for the lock if another run holds it.
         command.arg("-w").args(words).stdin(Stdio::null()).env("LC_ALL", "C");
         command.output()
     };
@@ -258,17 +259,17 @@ fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError>
     )))
 }
 
-/// Packets counted by each rule of a chain, as `iptables -nvxL` lists them.
+/// Returns the packet count of each rule of a chain, as `iptables -nvxL` prints them.
 fn counted(text: &str) -> Vec<u64> {
     // Two lines of headings.
     let rules = text.lines().skip(2);
     rules.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-/// Where packets of both directions meet.
+/// The name of the chain for packets of both directions.
 const BOTH_WAYS: &str = "both-ways";
 const WAYS: [Direction; 2] = [Direction::Up, Direction::Down];
-/// Parts of a share.
+/// The parts of a whole in a share.
 const ONE: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
         assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
-        // The seed chooses as it does for a link: packet 1 + 12 mod 10.
+        // The seed chooses as for a link: packet 1 + 12 mod 10.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
         let shared = "nth:10/first=3/shared".parse().expect("a loss model");
         let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));

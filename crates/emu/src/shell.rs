@@ -1,9 +1,9 @@
 //! `anabranch link`: a command behind emulated links.
 //!
-//! The command gets a network namespace of its own. The other end of the links
-//! is the namespace this was started in, where we may change it; else, or when
-//! something is to run there, a second namespace of ours. Signals that ask for an
-//! end go on to the command, and its end is the end of the links.
+//! The command runs in a network namespace of its own. The other end of the links is
+//! the namespace in which this program was started, if it may be changed. Otherwise,
+//! or if a command is to run there, it is a second namespace of ours. Signals that ask
+//! the program to end are passed on to the command, and its end ends the links.
 
 use crate::EmuError;
 use crate::device::{Choice, Clock};
@@ -24,50 +24,50 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// What to run behind which links.
+/// The command to run, and the links in front of it.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The links, each a path; at least one.
+    /// The links, one per path; at least one.
     pub links: Vec<LinkSpec>,
-    /// Of all their luck.
+    /// The seed of all random events.
     pub seed: u64,
-    /// How packets are caught.
+    /// How packets are captured.
     pub device: Choice,
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// What to run at the other end, as a line for the shell.
+    /// A shell command to run at the other end.
     pub far: Option<String>,
 }
 
-/// Where the two ends are.
+/// The addresses of the two ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// The command's addresses, one a link.
+    /// The command's addresses, one per link.
     pub near: Vec<IpAddr>,
-    /// The other end's addresses, one a link.
+    /// The other end's addresses, one per link.
     pub far: Vec<IpAddr>,
-    /// The other end is the namespace this was started in.
+    /// Whether the other end is the namespace in which this program was started.
     pub shared: bool,
 }
 
-/// How it went.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// As a shell would return it: the command's own, or 128 and the signal that ended it.
+    /// The exit status as a shell returns it: the command's own, or 128 plus the number of the signal that ended it.
     pub status: u8,
-    /// The same of the command at the other end, where it had failed before it was told to end.
+    /// The exit status of the command at the other end, if it failed before it was asked to end.
     pub far_failed: Option<u8>,
-    /// What each link did.
+    /// The report of each link.
     pub paths: Vec<PathReport>,
 }
 
-/// Runs it to its end. `begun` is told where the ends are, just before the command starts. Call it while the process
-/// has one thread.
+/// Runs the command to its end. `begun` is called with the addresses just before the command starts. Call this while the
+/// process has a single thread.
 ///
 /// # Errors
-/// [`EmuError`]: there are no links here, or no such command.
+/// [`EmuError`]: links cannot be created here, or the command does not exist.
 pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuError> {
-    // Threads started from here on leave these signals to us.
+    // Threads that are started from here on inherit the mask, so that only we handle these signals.
     let mask: SigSet = HEARD.into_iter().collect();
     let failed = |what: &str, error: io::Error| EmuError::Failed(format!("{what}: {error}"));
     mask.thread_block().map_err(|error| failed("signals", error.into()))?;
@@ -80,13 +80,13 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let outer = std::env::var(ENVIRONMENT).ok();
     let mut attempt = 0;
     let (place, (wiring, pipes), near) = loop {
-        // A new one each time: what a failed attempt has left in it goes only after a while.
+        // Use a new namespace for each attempt: the remains of a failed attempt are removed only after a while.
         let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
         let place = far.run(|| Place::within(outer.as_deref().filter(|_| shared), attempt));
         let place = place.map_err(|error| failed("a namespace", error))??;
         match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
             Ok(joined) => break (place, joined, near),
-            // Another link may have been started at the same moment, and have taken what was free.
+            // Another link may have been started at the same time and have taken the addresses.
             Err(_) if shared && attempt < ATTEMPTS => attempt = place.block + 1,
             Err(error) => return Err(error),
         }
@@ -128,7 +128,7 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     Ok(Ended { status: shell_status(status?), far_failed, paths: paths? })
 }
 
-/// Starts a command in a namespace; `aside`: with what it starts it is a group of its own, without our input.
+/// Starts a command in a namespace. With `aside` it gets a process group of its own, with its children, and no input.
 fn start(
     namespace: &Namespace,
     words: &[OsString],
@@ -146,7 +146,7 @@ fn start(
     let started = std::thread::scope(|scope| {
         let starter = scope.spawn(|| {
             namespace.enter(true)?;
-            // A child has its parent's mask, and is to hear signals as ever.
+            // A child inherits the signal mask, and must receive signals normally.
             let mask: SigSet = HEARD.into_iter().collect();
             mask.thread_unblock()?;
             command.spawn()
@@ -164,7 +164,7 @@ fn start(
     })
 }
 
-/// Waits for the command's end, and hands signals on to it.
+/// Waits for the command's end, and passes signals on to it.
 fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> {
     let failed = |error: io::Error| EmuError::Failed(format!("waiting for the command: {error}"));
     loop {
@@ -172,7 +172,7 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
             return Ok(status);
         }
         let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
-        // What a terminal sends went to the command, too.
+        // A signal from the terminal has reached the command, too.
         let everybody = signal.ssi_code == SI_KERNEL;
         let known = Signal::try_from(signal.ssi_signo as i32);
         let pid = Pid::from_raw(child.id() as i32);
@@ -185,7 +185,7 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
     }
 }
 
-/// A command at the other end, which ends with this, and so does what it has started.
+/// A command at the other end. Dropping this ends it together with its children.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -194,7 +194,7 @@ impl Drop for Guard {
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = send(rustix::process::Signal::TERM);
         for _ in 0..PATIENCE {
-            // Who has ended and was waited for is no group any more.
+            // A group whose members have all ended and been waited for no longer exists.
             let ended = !matches!(self.0.try_wait(), Ok(None));
             if ended && group.is_none_or(|group| !is_alive(group)) {
                 return;
@@ -206,13 +206,13 @@ impl Drop for Guard {
     }
 }
 
-/// Whether anybody of a process group still runs. Orphans that have ended stay in it until the host's first process takes
-/// note of them, which may be seconds later.
+/// Whether any process of a group is still running. Orphans that have ended remain in the group until the host's first
+/// process collects them, perhaps seconds later.
 fn is_alive(group: Pid) -> bool {
     if test_kill_process_group(group).is_err() {
         return false;
     }
-    // Where processes cannot be looked at, all of them count.
+    // If processes cannot be examined, all of them count as running.
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
     processes.flatten().any(|process| {
         let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -220,24 +220,24 @@ fn is_alive(group: Pid) -> bool {
     })
 }
 
-/// Whether `status`, a process's line in `/proc`, is that of one in this group that has not ended.
+/// Whether `status`, the line of a process in `/proc`, is that of a member of this group that has not ended.
 fn runs_in(status: &str, group: i32) -> bool {
-    // The name, in parentheses, may hold anything.
+    // The name, in parentheses, may contain any characters.
     let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let (state, its_group) = (words.next(), words.nth(1));
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
         && its_group.is_some_and(|its| its.parse() == Ok(group))
 }
 
-/// Waits, for a while, until somebody listens in the calling thread's namespace, or the command that was to do so is gone
-/// with all that it has started.
+/// Waits for a limited time until a socket is open in the calling thread's namespace, or until the command that should
+/// open it has ended with all its children.
 fn listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-    // To read them takes the kernel a while, however little they say.
+    // Reading these tables takes the kernel a while, even if they are short.
     let clock = Clock::begin();
     while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
         let some = tables.iter().any(|table| {
-            // A line is its heading.
+            // The first line is a heading.
             std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
                 .is_ok_and(|text| text.lines().count() > 1)
         });
@@ -268,14 +268,14 @@ fn shell_status(status: ExitStatus) -> u8 {
     }
 }
 
-/// The signals that are heard.
+/// The signals that are handled.
 const HEARD: [Signal; 5] =
     [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// siginfo: sent by the kernel, for a terminal to its whole group.
+/// `si_code`: sent by the kernel, for a terminal to its whole process group.
 const SI_KERNEL: i32 = 0x80;
-/// Blocks of addresses that are tried.
+/// The number of address blocks that are tried.
 const ATTEMPTS: u8 = 8;
-/// Hundredths of a second that something may take to start, or to end.
+/// How long something may take to start or to end, in hundredths of a second.
 const PATIENCE: u32 = 300;
 
 #[cfg(test)]

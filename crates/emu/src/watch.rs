@@ -1,15 +1,15 @@
-//! Waiting for user data that sets out after an instant: how long a transport took to get past a failure.
+//! Detects the first user data sent after a given time: how long a transport takes to recover from a failure.
 //!
-//! Packets are only looked at until the first such one has come out. What holds
-//! user data: a TCP segment with a payload, an SCTP packet (on IP, or in UDP as
-//! of RFC 6951) with a DATA or I-DATA chunk.
+//! Packets are examined only until the first one with user data has come out. User data
+//! means a TCP segment with a payload, or an SCTP packet (on IP, or in UDP as in RFC 6951)
+//! with a DATA or I-DATA chunk.
 
 use anabranch_base::Instant;
 use anabranch_wire::ip::{self, protocol};
 use anabranch_wire::sctp::PacketView;
 use anabranch_wire::{tcp, udp};
 
-/// What is waited for, and when it came.
+/// The time after which user data counts, and when it was seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     after: Instant,
@@ -17,19 +17,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for user data that enters a link later than `after`.
+    /// Watches for user data that enters a link later than `after`.
     #[must_use]
     pub const fn after(after: Instant) -> Self {
         Self { after, came: None }
     }
 
-    /// When the first of it came out.
+    /// The time at which the first such data came out.
     #[must_use]
     pub const fn came(&self) -> Option<Instant> {
         self.came
     }
 
-    /// A packet that had entered the link at `entered` comes out `now`.
+    /// Examines a packet that entered the link at `entered` and comes out `now`.
     pub(crate) fn look(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
         if self.came.is_none() && entered > self.after && has_user_data(packet) {
             self.came = Some(now);
@@ -37,7 +37,8 @@ impl Watch {
     }
 }
 
-/// Whether an IP packet has user data of TCP or SCTP in it. Of a packet in pieces only the first is understood.
+/// Whether an IP packet contains user data of TCP or SCTP. Of a fragmented packet only the first fragment is
+/// examined.
 fn has_user_data(packet: &[u8]) -> bool {
     let Ok(packet) = ip::Packet::parse_quoted(packet) else { return false };
     if packet.fragment.is_some_and(|piece| piece.offset > 0) {
@@ -63,7 +64,7 @@ fn has_chunks_of_data(packet: &[u8]) -> bool {
     false
 }
 
-/// RFC 9260 §3.3.1, RFC 8260 §2.1.
+/// Chunk types (RFC 9260 §3.3.1, RFC 8260 §2.1).
 const DATA: u8 = 0;
 const I_DATA: u8 = 64;
 
@@ -88,7 +89,7 @@ mod tests {
         [&[0x26, 0xab, 0x26, 0xab, 0, 8 + payload.len() as u8, 0, 0][..], payload].concat()
     }
 
-    /// A TCP header without options, then `payload`.
+    /// A TCP header without options, followed by `payload`.
     fn tcp(payload: &[u8]) -> Vec<u8> {
         let mut segment = vec![0; 20];
         segment[12] = 5 << 4;
@@ -120,7 +121,7 @@ mod tests {
             (false, ipv4(1, b"ping")),
         ] {
             assert_eq!(has_user_data(&packet), data, "{packet:02x?}");
-            // And whatever is cut short harms nobody.
+            // Truncated packets must not cause a panic.
             for length in 0..packet.len() {
                 let _ = has_user_data(&packet[..length]);
             }

@@ -1,19 +1,19 @@
-//! Interfaces, addresses and routes: two namespaces joined by one or several links.
+//! Interfaces, addresses and routes: two namespaces connected by one or several links.
 //!
-//! Link p of depth d has 100.(64+k).d.(4p+1) at its far end and the next address
-//! at its near end (of the range that RFC 6598 sets aside, which hosts have no
-//! addresses in), and the like of fd61:6e61:kkdd:pp::/64. The near end's default
-//! route leads over link 1. A command behind a link may start another: one depth
-//! more, in the same block k; so the far end of the outermost link routes the
-//! deeper ranges to its near end, and every level reaches every other without
-//! any translation of addresses. With several links, a packet leaves by the link
-//! of its *source* address, as in the simulator.
+//! Link p of depth d in block k has the address 100.(64+k).d.(4p+1) at its far end
+//! and the next address at its near end. The range is reserved by RFC 6598, and hosts
+//! have no addresses in it. The IPv6 addresses are of fd61:6e61:kkdd:pp::/64. The near
+//! end's default route uses link 1. A command behind a link may start another one, with
+//! a depth higher by one in the same block k. So the far end of the outermost link
+//! routes the deeper ranges to its near end, and every level reaches every other
+//! without address translation. With several links, a packet leaves by the link of its
+//! *source* address, as in the simulator.
 //!
-//! Both ends may be in one namespace, as on a loopback ([`Wiring::on_one_host`]): then rules of routing have packets
-//! between the two addresses leave by the link, which the kernel would else hand over by itself, and be taken where they
-//! come out of it.
+//! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). The kernel would then deliver
+//! packets between the two addresses directly. Routing rules make them leave by the link instead, and make the host
+//! accept them where they come out.
 //!
-//! Interfaces are set up by `ip` of iproute2, one call a namespace.
+//! Interfaces are configured with `ip` of iproute2, with one call per namespace.
 
 use crate::EmuError;
 use crate::device::{Choice, Device};
@@ -28,30 +28,30 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
-/// Which addresses a set of links has.
+/// The address range of a set of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
-    /// The block of addresses, shared by links inside one another.
+    /// The address block, shared by nested links.
     pub block: u8,
-    /// How many links are around these.
+    /// The number of links around these.
     pub depth: u8,
 }
 
 /// An end of a set of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// Where the command is.
+    /// The end where the command runs.
     Near,
-    /// The other one.
+    /// The other end.
     Far,
 }
 
 impl Place {
-    /// The place of links that are started from within `name`, the value of [`ENVIRONMENT`], whose far end is in the
-    /// calling thread's namespace; without one, the first block from `block` on that is free there.
+    /// Chooses the range of links that are started from within `name`, the value of [`ENVIRONMENT`], and whose far end is
+    /// in the calling thread's namespace. Without `name`, chooses the first free block from `block` on.
     ///
     /// # Errors
-    /// Too many links inside one another, or no block is free.
+    /// Too many nested links, or no free block.
     pub fn within(name: Option<&str>, block: u8) -> Result<Self, EmuError> {
         if let Some(outer) = name.and_then(Self::parse).filter(|_| block == 0) {
             if outer.depth + 1 >= DEPTHS {
@@ -73,7 +73,7 @@ impl Place {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Nobody in the calling thread's namespace has an address of this depth or a deeper one. Links around
+    /// Whether no interface in the calling thread's namespace has an address of this depth or a deeper one. Links around
     /// these have one.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
@@ -86,14 +86,14 @@ impl Place {
         !addresses.any(taken)
     }
 
-    /// An end's address on a link, counted from 0.
+    /// Returns the IPv4 address of an end on a link, counted from 0.
     #[must_use]
     pub fn address(&self, link: usize, end: End) -> IpAddr {
         Ipv4Addr::new(100, 64 + self.block, self.depth, (link * 4) as u8 + 1 + u8::from(end == End::Near))
             .into()
     }
 
-    /// An end's IPv6 address on a link, counted from 0.
+    /// Returns the IPv6 address of an end on a link, counted from 0.
     #[must_use]
     pub fn address_v6(&self, link: usize, end: End) -> IpAddr {
         let place = u16::from(self.block) << 8 | u16::from(self.depth);
@@ -101,13 +101,13 @@ impl Place {
         Ipv6Addr::new(0xfd61, 0x6e61, place, link as u16, 0, 0, 0, host).into()
     }
 
-    /// An end's addresses, one a link.
+    /// Returns the IPv4 addresses of an end, one per link.
     #[must_use]
     pub fn addresses(&self, links: usize, end: End) -> Vec<IpAddr> {
         (0..links).map(|link| self.address(link, end)).collect()
     }
 
-    /// The name of a link's interface at an end.
+    /// Returns the name of a link's interface at an end.
     fn interface(&self, link: usize, end: End, far_is_shared: bool) -> String {
         match end {
             End::Far if far_is_shared => format!("ab{}-{}-{}", self.block, self.depth, link + 1),
@@ -115,42 +115,42 @@ impl Place {
         }
     }
 
-    /// The routing table for packets from a link's address.
+    /// Returns the number of the routing table for packets from a link's address.
     fn table(&self, link: usize) -> u32 {
         FIRST_TABLE + (u32::from(self.block) * u32::from(DEPTHS) + u32::from(self.depth)) * 64 + link as u32
     }
 }
 
 impl std::fmt::Display for Place {
-    /// As [`Place::within`] reads it.
+    /// Writes the form that [`Place::within`] reads.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.block, self.depth)
     }
 }
 
-/// Two namespaces and what joins them.
+/// Two namespaces and the links between them.
 #[derive(Debug)]
 pub struct Wiring {
-    /// Where the commands are.
+    /// The namespace of the commands.
     pub near: Namespace,
-    /// The other end.
+    /// The namespace of the other end.
     pub far: Namespace,
-    /// Where Ethernet interfaces have their outer ends.
+    /// The namespace that holds the outer ends of Ethernet pairs.
     between: Option<Namespace>,
     place: Place,
     links: usize,
-    /// The far namespace is not ours alone.
+    /// Whether the far namespace is also used by others.
     shared: bool,
-    /// Near and far are one namespace.
+    /// Whether near and far are the same namespace.
     is_one_host: bool,
 }
 
 impl Wiring {
-    /// Joins `near`, a namespace of ours, and `far` by these links. `shared`: `far` is somebody else's, too, and
-    /// nothing but the links is changed there.
+    /// Connects `near`, a namespace of ours, and `far` by these links. `shared` says that others use `far`, too; then
+    /// only the links are configured there.
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] when the host does not let us, or lacks iproute2.
+    /// [`EmuError::Impossible`] if the host does not permit it, or lacks iproute2.
     pub fn join(
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),
@@ -163,11 +163,11 @@ impl Wiring {
         links_of.open(links, choice)
     }
 
-    /// Has a link begin and end in `host`, a namespace of ours, where a packet from one end's address to the other's
-    /// crosses it all the same.
+    /// Creates a link that begins and ends in `host`, a namespace of ours. A packet from one end's address to the other's
+    /// passes through it nevertheless.
     ///
     /// # Errors
-    /// As [`join`](Self::join), or the host does not let packets come in that have an address of its own.
+    /// As for [`join`](Self::join), or the host rejects received packets with a source address of its own.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
@@ -187,7 +187,8 @@ impl Wiring {
         Ok((wiring, pipes))
     }
 
-    /// What comes out of a link is for this host; what is for an address of its own goes into one.
+    /// Returns the routing rules: packets that come out of a link are for this host; packets for its own addresses enter
+    /// a link.
     fn through_the_link(&self) -> String {
         let mut text = String::new();
         for (end, other) in [(End::Near, End::Far), (End::Far, End::Near)] {
@@ -201,7 +202,7 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING}"
             );
         }
-        // The rule that is there from the start comes before all others.
+        // The rule that exists from the start precedes all others.
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 
@@ -216,7 +217,7 @@ impl Wiring {
         self.is_one_host
     }
 
-    /// Makes the interfaces.
+    /// Creates the interfaces.
     fn open(mut self, links: &[LinkSpec], choice: Choice) -> Result<(Self, Vec<Pipe>), EmuError> {
         if links.len() > MAX_LINKS {
             return Err(EmuError::Failed(format!(
@@ -229,7 +230,7 @@ impl Wiring {
             Choice::Veth => self.ethernets()?,
             Choice::Auto => match self.tuns() {
                 Ok(pipes) => pipes,
-                // Both are told: what mends one of them is enough.
+                // Report both errors: resolving either one is enough.
                 Err(no_tun) => self.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
                     (EmuError::Impossible(tun), EmuError::Impossible(why) | EmuError::Failed(why)) => {
                         EmuError::Impossible(format!("{tun}; nor a pair of Ethernet interfaces: {why}"))
@@ -269,13 +270,13 @@ impl Wiring {
         Ok(pipes.map(|(near, far)| Pipe { near: Device::Tun(near), far: Device::Tun(far) }).collect())
     }
 
-    /// Pairs of Ethernet interfaces from either namespace into one between them.
+    /// Creates pairs of Ethernet interfaces from either namespace into one between them.
     fn ethernets(&mut self) -> Result<Vec<Pipe>, EmuError> {
         let refused =
             |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
         let between = Namespace::create().map_err(refused)?;
         let pipes = between.run(|| -> Result<Vec<Pipe>, EmuError> {
-            // Nobody is to talk there but us.
+            // No other protocol must send packets there.
             quietly("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             quietly("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();
@@ -306,12 +307,12 @@ impl Wiring {
         Ok(pipes)
     }
 
-    /// A locally administered address for an end's interface.
+    /// Returns a locally administered hardware address for an end's interface.
     fn hardware(&self, link: usize, end: End) -> [u8; 6] {
         [0x02, 0x61, 0x62, self.place.block, self.place.depth, (link * 2) as u8 + u8::from(end == End::Near)]
     }
 
-    /// Brings an end's interfaces up and gives them addresses and routes.
+    /// Configures an end's interfaces, addresses and routes.
     fn settle(&self, links: &[LinkSpec], end: End) -> Result<(), EmuError> {
         let ours = end == End::Near || !self.shared;
         let settled = self.namespace(end).run(|| {
@@ -321,7 +322,7 @@ impl Wiring {
                 }
             }
             ip(&[], &self.commands(links, end, ours))?;
-            // A host may be without IPv6, and then the link is.
+            // A host may be without IPv6; then the link has none either.
             let _ = ip(&["-6", "-force"], &self.commands_v6(end));
             Ok(())
         });
@@ -337,8 +338,8 @@ impl Wiring {
                 End::Near => (self.place.address(number, end), link.up.mtu),
                 End::Far => (self.place.address(number, end), link.down.mtu),
             };
-            // Packets go one by one: what a large segment would spare, neither a link nor a rule of iptables could count.
-            // Not more than the link's own queue should wait in front of it, but what comes at once must have room.
+            // Send packets one by one: neither a link nor an iptables rule could count the packets of a large segment.
+            // The interface must hold bursts, although packets should wait in the link's own queue.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -392,16 +393,16 @@ impl Wiring {
         text
     }
 
-    /// Of rules for packets from a link's address: before the host's own.
+    /// The priority of rules for packets from a link's address: before the host's own rules.
     fn priority(&self) -> u32 {
         100 + u32::from(self.place.depth)
     }
 
-    /// Has connections of Multipath TCP use the first `paths` links: the far end tells of its addresses (RFC 8684
-    /// §3.4.1), the near end opens a subflow to each, which leaves by the link that leads there.
+    /// Makes Multipath TCP connections use the first `paths` links: the far end announces its addresses (RFC 8684
+    /// §3.4.1). The near end opens a subflow to each of them, which leaves by the link that leads there.
     ///
     /// # Errors
-    /// `ip` or the kernel does not know it.
+    /// `ip` or the kernel does not support it.
     pub fn announce(&self, paths: usize) -> Result<(), EmuError> {
         let more = paths.min(self.links).saturating_sub(1).min(MAX_SUBFLOWS);
         for &end in self.hosts() {
@@ -418,12 +419,12 @@ impl Wiring {
         Ok(())
     }
 
-    /// Has the kernel's own SCTP say nothing at both ends: it would answer the packets of an SCTP in user space over
-    /// protocol 132, of which it knows nothing, with an ABORT (RFC 9260 §8.4). Its packets find no route; those that
-    /// carry `mark` do.
+    /// Prevents the kernel's own SCTP from answering at both ends. It would answer packets of a user-space SCTP over
+    /// protocol 132, which it does not know, with an ABORT (RFC 9260 §8.4). Its packets find no route; packets that carry
+    /// `mark` do.
     ///
     /// # Errors
-    /// `ip` or the kernel does not know such a rule.
+    /// `ip` or the kernel does not support this rule.
     pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
         let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
         for &end in self.hosts() {
@@ -445,7 +446,8 @@ impl Wiring {
         Ok(())
     }
 
-    /// Packets that the kernel dropped at the two ends' interfaces of a link before it saw them: up, down.
+    /// Returns the packets that the kernel dropped at the interfaces of a link's two ends before the link saw them: up,
+    /// down.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
         [End::Near, End::Far].map(|end| {
@@ -460,7 +462,7 @@ impl Wiring {
 
 impl Drop for Wiring {
     fn drop(&mut self) {
-        // Interfaces go with the devices; rules have to be taken back where others live.
+        // Interfaces disappear with the devices; rules in a shared namespace have to be removed.
         if !self.shared || self.links < 2 {
             return;
         }
@@ -478,17 +480,17 @@ impl Drop for Wiring {
     }
 }
 
-/// The outer one of a pair of Ethernet interfaces.
+/// Returns the name of the outer interface of an Ethernet pair.
 fn outer(link: usize, end: End) -> String {
     format!("{}{}", if end == End::Near { "near" } else { "far" }, link + 1)
 }
 
-/// Sets something that not every host lets us, or has.
+/// Writes a kernel setting that not every host permits or has; errors are ignored.
 fn quietly(file: &str, value: &str) {
     let _ = fs::write(file, value);
 }
 
-/// Has `ip` carry out commands in the calling thread's namespace.
+/// Runs `ip` commands in the calling thread's namespace.
 fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     let mut command = Command::new("ip");
     command.args(options).args(["-batch", "-"]);
@@ -501,7 +503,7 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     };
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // If it has ended already, it has said why.
+        // If it has ended already, its error output says why.
         let _ = input.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -513,41 +515,42 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     Err(EmuError::Failed(format!("interfaces cannot be set up: ip says: {said}")))
 }
 
-/// Of an interface in `/proc/net/dev`: packets to be sent that were dropped.
+/// Returns the number of outgoing packets that an interface has dropped, from the text of `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
     // Received: bytes packets errs drop fifo frame compressed multicast; sent: bytes packets errs drop ...
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 
-/// What a namespace of ours is set to: it forwards for links inside it, and takes packets by any way.
+/// The settings of a namespace of ours: it forwards packets for nested links, and accepts packets from any interface.
 const SETTINGS: [(&str, &str); 6] = [
     ("/proc/sys/net/ipv4/ip_forward", "1"),
     ("/proc/sys/net/ipv6/conf/all/forwarding", "1"),
     ("/proc/sys/net/ipv4/conf/all/rp_filter", "0"),
     ("/proc/sys/net/ipv4/conf/default/rp_filter", "0"),
     ("/proc/sys/net/ipv6/conf/default/accept_dad", "0"),
-    // What one connection learns must not help the next: each run is to stand for itself.
+    // What the kernel learns from one connection must not affect the next: runs are independent.
     ("/proc/sys/net/ipv4/tcp_no_metrics_save", "1"),
 ];
 
-/// The environment variable that tells a link inside a link where it is.
+/// The environment variable that tells a nested link its range.
 pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
-/// Blocks of addresses: 100.64.0.0/10 has 64 of /16.
+/// The number of address blocks: 100.64.0.0/10 has 64 of size /16.
 pub const BLOCKS: u8 = 64;
-/// Subflows beside the first that the kernel lets a connection of Multipath TCP have.
+/// The maximum number of subflows of a Multipath TCP connection besides the first.
 pub const MAX_SUBFLOWS: usize = 8;
-/// Links inside one another.
+/// The maximum number of nested links.
 const DEPTHS: u8 = 16;
-/// Links side by side.
+/// The maximum number of parallel links.
 pub const MAX_LINKS: usize = 63;
-/// Of the rule that keeps the kernel's SCTP silent: before those that lead packets to their links.
+/// The priority of the rule that silences the kernel's SCTP: before the rules that lead packets to their links.
 const SILENCE: u32 = 50;
-/// Of the rules of a host at both ends of a link: before and after that one.
+/// The priorities of the rules of a host that is at both ends of a link: for arrived packets, for leaving packets, and
+/// for local delivery.
 const ARRIVED: u32 = 40;
 const LEAVING: u32 = 60;
 const LOCAL: u32 = 70;
-/// Routing tables below are the host's.
+/// The first routing table number used here; lower ones are the host's.
 const FIRST_TABLE: u32 = 0x6162_0000;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! One direction of a link: elements one behind the other.
+//! One direction of a link: a sequence of elements.
 //!
-//! Owns the packets that are under way and the order in which they come out:
-//! by instant, and at equal instants in the order in which they were let go.
-//! [`Stage`] is the closed set of elements (see `table`), so that a packet's way
-//! through the chain is a few predictable branches and no virtual call.
+//! Owns the packets that are under way and the order in which they come out: by
+//! instant, and at equal instants in the order in which elements released them.
+//! [`Stage`] is the closed set of elements (see `table`), so a packet passes through
+//! the chain by a few predictable branches and no virtual call.
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;
@@ -16,25 +16,24 @@ pub use crate::Stage;
 /// A packet that the link did not deliver.
 #[derive(Debug)]
 pub struct Dropped<P> {
-    /// When it was lost; for a packet lost on the wire this is when its
-    /// serialization ended, which may still lie ahead.
+    /// The time of the loss. For a packet lost on the wire this is the end of its
+    /// serialization, which may still be ahead.
     pub at: Instant,
-    /// Why.
+    /// The cause of the loss.
     pub cause: Cause,
     /// The packet.
     pub packet: P,
 }
 
-/// One direction of a link. See the crate's documentation for the protocol:
-/// [`push`](Self::push), then ask [`next`](Self::next) again, and
-/// [`pop`](Self::pop) until `None` when that instant has come. `now` must not
-/// go backwards from call to call.
+/// One direction of a link. Usage: call [`push`](Self::push), then ask
+/// [`next`](Self::next) again, and call [`pop`](Self::pop) until it returns `None`
+/// when that instant has come. `now` must not go backwards from call to call.
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Some stage holds packets: only then are deadlines looked for.
+    /// Whether any stage can hold packets: only then are deadlines checked.
     holding: bool,
-    /// What leaves when, in order.
+    /// Packets that will leave, with their times, in order.
     arrivals: VecDeque<(Instant, P)>,
     dropped: VecDeque<Dropped<P>>,
     released: Released<P>,
@@ -43,7 +42,7 @@ pub struct Chain<P> {
 }
 
 impl<P: Carried> Chain<P> {
-    /// The chain of these elements, the first being the first to see a packet.
+    /// Creates a chain of these elements; a packet passes the first one first.
     #[must_use]
     pub fn new(stages: Vec<Stage<P>>) -> Self {
         let holding = stages.iter().any(|stage| {
@@ -60,8 +59,8 @@ impl<P: Carried> Chain<P> {
         }
     }
 
-    /// A packet enters at `now`. What is due up to `now` inside the chain
-    /// happens first. Afterwards [`next`](Self::next) may be earlier than before.
+    /// Adds a packet at `now`. Events inside the chain that are due up to `now` are
+    /// processed first. Afterwards [`next`](Self::next) may be earlier than before.
     #[inline(always)]
     pub fn push(&mut self, now: Instant, packet: P) {
         self.advance(now);
@@ -86,7 +85,7 @@ impl<P: Carried> Chain<P> {
         deadlines.chain(head).min()
     }
 
-    /// The next packet that has come out by `now`, if any.
+    /// Returns the next packet that has come out by `now`, if any.
     #[inline]
     pub fn pop(&mut self, now: Instant) -> Option<P> {
         self.advance(now);
@@ -101,15 +100,15 @@ impl<P: Carried> Chain<P> {
         Some(packet)
     }
 
-    /// A packet that was lost, oldest first. The caller should take them after
-    /// every `push` and `pop` (to recycle buffers, to send ICMP for
-    /// [`Cause::TooBig`], to draw a ladder); only the last 1024 are kept.
+    /// Returns a lost packet, oldest first. The caller should take them after every
+    /// `push` and `pop`: to recycle buffers, to send ICMP for [`Cause::TooBig`], or to
+    /// draw a ladder diagram. Only the last 1024 are kept.
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
         self.dropped.pop_front()
     }
 
-    /// A lost packet is there to be taken.
+    /// Whether a lost packet can be taken.
     #[must_use]
     #[inline]
     pub fn has_dropped(&self) -> bool {
@@ -122,7 +121,7 @@ impl<P: Carried> Chain<P> {
         &self.meter
     }
 
-    /// What waits in the queues at `now`, the packet being serialized not included.
+    /// The packets that wait in the queues at `now`, without the one being serialized.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.stages.iter().fold(Occupancy::default(), |sum, stage| {
@@ -137,15 +136,15 @@ impl<P: Carried> Chain<P> {
         })
     }
 
-    /// Packets inside: waiting, being serialized or under way.
+    /// The number of packets inside: waiting, being serialized or propagating.
     #[must_use]
     pub fn held(&self) -> usize {
         let waiting: usize = self.stages.iter().map(Stage::held).sum();
         waiting + self.arrivals.len()
     }
 
-    /// Lets the holding stages do what is due, the first stage first: what one
-    /// lets go may still be due in the next.
+    /// Processes the due events of holding stages, the first stage first: a packet that
+    /// one releases may be due in the next.
     #[inline]
     fn advance(&mut self, now: Instant) {
         debug_assert!(self.now <= now, "time goes forward");
@@ -169,7 +168,7 @@ impl<P: Carried> Chain<P> {
         }
     }
 
-    /// Sends what the stage before `from` let go through the rest.
+    /// Passes the packets that the stage before `from` has released through the rest.
     fn run_released(&mut self, from: usize) {
         if self.released.packets.is_empty() {
             return;
@@ -181,8 +180,8 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // The memory is kept; nothing can have been released meanwhile that a
-        // deeper call did not take.
+        // Reuse the allocation; whatever a deeper call released meanwhile, it has also
+        // taken.
         self.released.packets = released;
     }
 
@@ -237,10 +236,10 @@ impl<P: Carried> Chain<P> {
         self.dropped.push_back(Dropped { at, cause, packet });
     }
 
-    /// Puts the packet in its place among those under way.
+    /// Inserts the packet by time among those under way.
     #[inline(always)]
     fn arrive(&mut self, at: Instant, packet: P) {
-        // A reordering element may reach back, but never before the packet entered.
+        // A reordering element may move a packet forward, but never before it entered.
         let at = at.max(self.now);
         match self.arrivals.back() {
             Some((last, _)) if *last > at => self.overtake(at, packet),
@@ -255,21 +254,21 @@ impl<P: Carried> Chain<P> {
     }
 }
 
-/// How far a packet came.
+/// How far a packet has come through the stages.
 enum Passed {
-    /// To the end, at this instant.
+    /// Through all stages, leaving at this instant.
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, Cause),
-    /// Through a stage that doubled it.
+    /// Through a stage that duplicated it.
     Doubled(Instant),
-    /// To a stage that is to hold it, at this instant.
+    /// To a stage that has to hold it, at this instant.
     Held(Instant),
 }
 
-/// Leads a packet through the chain that most links are: a queue with its
-/// serializer, perhaps a loss model, a delay. `None`: it is another chain. Does
-/// what [`pass_through`] does, without asking each stage what it is.
+/// Passes a packet through the most common chain: a queue with its serializer,
+/// perhaps a loss model, a delay. `None` if the chain is another one. Does the same
+/// as [`pass_through`] without a match on each stage.
 #[inline(always)]
 fn pass_plainly<P: Carried>(
     stages: &mut [Stage<P>],
@@ -302,8 +301,8 @@ fn pass_plainly<P: Carried>(
     }
 }
 
-/// Leads a packet through `stages` as far as it goes without being moved.
-/// Also returns the number of the stage that ended it.
+/// Passes a packet through `stages` as far as it goes without being moved. Also
+/// returns the index of the stage that ended it.
 #[inline]
 fn pass_through<P: Carried>(
     stages: &mut [Stage<P>],
@@ -344,5 +343,5 @@ impl<P: Carried> Stage<P> {
     }
 }
 
-/// How many lost packets wait for [`Chain::pop_dropped`].
+/// The maximum number of lost packets that wait for [`Chain::pop_dropped`].
 const DROPPED_KEPT: usize = 1024;

@@ -1,14 +1,14 @@
-//! Contention for a half-duplex medium: both ends want it at once, and may collide.
+//! Contention for a half-duplex medium: both ends may want to send at the same time and collide.
 //!
-//! Owns what IEEE 802.11's distributed coordination function adds to a medium that is shared in turn. Whenever the medium
-//! becomes free and both ends have a packet waiting, each has drawn a number of slots from its contention window, evenly;
-//! the smaller one sends, and the other keeps what is left of its own. Equal numbers collide: the time of the longer packet
-//! is lost, both windows double, both draw again, and the slots until somebody sends are waited for. After so many
-//! collisions a packet is lost. An end that finds nobody waiting sends at once: what access costs it on average is part of
-//! `packet-time`, as without contention.
+//! Adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end with a waiting packet
+//! draws a number of slots uniformly from its contention window. When the medium becomes free and both ends wait, the end
+//! with the smaller number sends, and the other keeps its remaining slots. Equal numbers collide: the time of the longer
+//! packet is lost, both windows double, both ends draw again, and the slots until the next transmission pass. After a
+//! number of collisions a packet is lost. An end sends at once if the other does not wait: the average cost of access is
+//! part of `packet-time`, as without contention.
 //!
-//! Which packet is sent when cannot be promised as it enters, so each direction holds its packets; what both must know lies
-//! in [`Contention`].
+//! The time at which a packet is sent is not known when it enters, so each direction holds its packets. The state that
+//! both directions need is in [`Contention`].
 
 use crate::element::{Carried, Cause, Holding, Released};
 use crate::meter::Meter;
@@ -22,56 +22,56 @@ use std::rc::Rc;
 /// The rules of one kind of medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// What they are called.
+    /// The name.
     pub name: &'static str,
-    /// The least contention window, in slots: numbers from 0 to it are drawn.
+    /// The minimum contention window in slots: numbers from 0 to this one are drawn.
     pub window_min: u64,
-    /// The largest one.
+    /// The maximum contention window.
     pub window_max: u64,
-    /// A slot, nanoseconds.
+    /// The duration of a slot in nanoseconds.
     pub slot_nanos: u64,
-    /// Transmissions of a packet that collide before it is lost.
+    /// The number of collisions of a packet after which it is lost.
     pub attempts: u32,
 }
 
-/// The media there are. Windows and slots: IEEE 802.11b-1999, table 101 (HR/DSSS: aCWmin 31, aCWmax 1023, slot 20 us);
-/// IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9 us), aCWmax as before. Attempts:
-/// dot11ShortRetryLimit, 7, which is for frames without RTS. Bianchi, "Performance analysis of the IEEE 802.11 distributed
-/// coordination function", IEEE JSAC 18(3), 2000, has the same model, with stations that always have something to send.
+/// The supported media. Windows and slots: IEEE 802.11b-1999, table 101 (HR/DSSS: aCWmin 31, aCWmax 1023, slot 20 us);
+/// IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9 us), the same aCWmax. Attempts:
+/// dot11ShortRetryLimit, 7, which applies to frames without RTS. Bianchi, "Performance analysis of the IEEE 802.11
+/// distributed coordination function", IEEE JSAC 18(3), 2000, has the same model, with stations that always have data.
 pub const RULES: [Rules; 2] = [
     Rules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     Rules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
 ];
 
-/// What both ends of a medium share.
+/// The state that both ends of a medium share.
 #[derive(Debug)]
 pub struct Contention {
     rules: Rules,
-    /// Nobody sends from here on.
+    /// The time from which the medium is free.
     free: Instant,
     ends: [End; 2],
     rng: Rng,
     collisions: u64,
 }
 
-/// One end, which sends one direction.
+/// One end, which sends in one direction.
 #[derive(Debug, Default)]
 struct End {
     serializer: Option<Serializer>,
-    /// Sizes of the packets that wait, in order.
+    /// The sizes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// What came of the packets before those: when each has been sent, or been given up. They are held until their chain
-    /// asks.
+    /// The results of the packets before those: the time of each, and whether it was sent or lost. They are held until
+    /// their chain asks for them.
     decided: VecDeque<(Instant, bool)>,
-    /// Slots left, of a draw that did not win yet.
+    /// The remaining slots of a draw that has not won yet.
     slots: Option<u64>,
     window: u64,
     collided: u32,
 }
 
 impl Contention {
-    /// A medium by these rules; `rng` is its own.
+    /// Creates a medium with these rules and its own `rng`.
     #[must_use]
     pub fn new(rules: Rules, rng: Rng) -> Rc<RefCell<Self>> {
         let end = || End { window: rules.window_min, ..End::default() };
@@ -79,13 +79,13 @@ impl Contention {
         Rc::new(RefCell::new(Self { rules, free: Instant::ZERO, ends, rng, collisions: 0 }))
     }
 
-    /// Collisions so far.
+    /// The number of collisions so far.
     #[must_use]
     pub fn collisions(&self) -> u64 {
         self.collisions
     }
 
-    /// Does all that is due at or before `now`.
+    /// Processes everything that is due at or before `now`.
     fn decide(&mut self, now: Instant) {
         while self.free <= now {
             match self.ends.each_ref().map(|end| !end.waiting.is_empty()) {
@@ -96,7 +96,7 @@ impl Contention {
         }
     }
 
-    /// Both want it.
+    /// Handles an attempt of both ends to send.
     fn contend(&mut self) {
         for end in &mut self.ends {
             if end.slots.is_none() {
@@ -127,7 +127,7 @@ impl Contention {
         }
     }
 
-    /// One has it.
+    /// Sends a packet of one end.
     fn send(&mut self, end: usize, start: Instant) {
         let end = &mut self.ends[end];
         self.free = end.transmit(start);
@@ -136,7 +136,7 @@ impl Contention {
 }
 
 impl End {
-    /// When the packet that is next has been sent, if it begins at `start`.
+    /// Returns the end of the next packet's transmission if it begins at `start`.
     fn transmit(&mut self, start: Instant) -> Instant {
         let bytes = self.waiting.front().copied().unwrap_or(0);
         self.serializer.as_mut().map_or(start, |serializer| serializer.transmit(start, bytes).end)
@@ -164,14 +164,14 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// The queue of `end`, 0 or 1, whose packets take the time of `serializer`.
+    /// Creates the queue of `end`, 0 or 1, whose packets are sent by `serializer`.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
         Self { limit, medium, end, packets: VecDeque::new() }
     }
 
-    /// What waits.
+    /// The packets that wait.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.medium.borrow().ends[self.end].occupancy()
@@ -193,7 +193,7 @@ impl<P: Carried> Holding<P> for Contender<P> {
         end.waiting_bytes += packet.wire_len() as u64;
         self.packets.push_back(packet);
         if idle {
-            // Nobody waits where nobody sends: what was due has been done.
+            // Nobody waits while the medium is idle: everything due has been processed.
             medium.send(self.end, at);
         }
         drop(medium);
@@ -202,7 +202,7 @@ impl<P: Carried> Holding<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// Another end's doing never brings it nearer: the medium is not free before it was to be.
+    /// The other end never makes the deadline earlier: the medium does not become free before the expected time.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];
@@ -233,7 +233,7 @@ mod tests {
     use crate::element::Blank;
     use crate::rate::Rate;
 
-    /// Two ends of a medium, 1 ms for a packet of 1500 bytes.
+    /// Two ends of a medium on which a packet of 1500 bytes takes 1 ms.
     fn ends(rules: usize, seed: u64) -> (Rc<RefCell<Contention>>, [Contender<Blank>; 2]) {
         let medium = Contention::new(RULES[rules], Rng::new(seed));
         let end = |number| {
@@ -244,7 +244,8 @@ mod tests {
         (medium, both)
     }
 
-    /// Packets of 1500 bytes for both, always more than are sent; how many of each have left and been lost, and when it ended.
+    /// Sends packets of 1500 bytes while both ends always have more. Returns the collisions, the packets sent by each
+    /// end, the packets lost, and the end time.
     fn saturated(rules: usize, seed: u64, rounds: usize) -> (u64, [usize; 2], usize, Instant) {
         let (medium, mut ends) = ends(rules, seed);
         let (mut out, mut meter) = (Released::default(), Meter::default());
@@ -282,7 +283,7 @@ mod tests {
         let times: Vec<u64> = out.packets.iter().map(|(at, ..)| at.as_nanos() / 1_000_000).collect();
         assert_eq!(times, (1..=11).collect::<Vec<_>>());
         assert_eq!((medium.borrow().collisions(), end.held(), meter.queue_peak_packets), (0, 0, 10));
-        // The eleventh that would have to wait has no room.
+        // The eleventh packet that would have to wait finds no room.
         for _ in 0..12 {
             end.push(Instant::from_millis(20), Blank::new(1500), &mut out, &mut meter);
         }
@@ -311,7 +312,7 @@ mod tests {
         for (rules, window, doublings) in [(0, 32.0, 5), (1, 16.0, 6)] {
             let (collisions, left, lost, _) = saturated(rules, 7, 60_000);
             let sent = (left[0] + left[1]) as f64;
-            // Of an end's transmissions, those that collide.
+            // The share of an end's transmissions that collide.
             let share = 2.0 * collisions as f64 / (sent + 2.0 * collisions as f64);
             let expected = bianchi(window, doublings);
             assert!((share / expected - 1.0).abs() < 0.15, "{}: {share} and {expected}", RULES[rules].name);
@@ -325,7 +326,7 @@ mod tests {
         assert_ne!(saturated(1, 3, 5_000), saturated(1, 4, 5_000));
     }
 
-    /// A window that cannot grow and has one slot: every transmission collides, and each packet is lost after its attempts.
+    /// With a fixed window of one slot, every transmission collides, and each packet is lost after its attempts.
     #[test]
     fn a_packet_that_always_collides_is_given_up() {
         let (medium, mut ends) = ends(1, 1);
@@ -333,7 +334,7 @@ mod tests {
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
-        // The first goes out alone; it ends at 1 ms.
+        // The first packet is sent alone, until 1 ms.
         for end in [0, 0, 1] {
             ends[end].push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
         }

@@ -1,4 +1,4 @@
-//! Corruption: a share of the packets has bits flipped, checksums left as they are.
+//! Corruption: a share of the packets has bits flipped; checksums are not updated.
 
 use crate::element::{Carried, Fate, Passing};
 use crate::meter::Meter;
@@ -7,7 +7,7 @@ use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 
-/// Damages a share of the packets.
+/// Corrupts a share of the packets.
 #[derive(Clone, Debug)]
 pub struct Corrupt {
     share: Ratio,
@@ -15,7 +15,7 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
-    /// Damages `share` of the packets.
+    /// Corrupts `share` of the packets.
     #[must_use]
     pub const fn new(share: Ratio, rng: Rng) -> Self {
         Self { share, rng }
@@ -55,7 +55,7 @@ pub fn flip_bits(bytes: &mut [u8], rng: &mut Rng) {
     if bits == 0 {
         return;
     }
-    // An even number of flips of the same bit would be no damage.
+    // Flip different bits: an even number of flips of the same bit would change nothing.
     let first = rng.below(bits);
     let more = rng.below(4);
     for step in 0..=more {

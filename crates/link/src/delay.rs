@@ -1,4 +1,4 @@
-//! Propagation delay: every packet leaves the same span after it entered, unless a trace has recorded the delay.
+//! Propagation delay: every packet leaves a fixed time after it entered, or after the delay recorded in a trace.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -17,7 +17,7 @@ pub struct Delay {
 }
 
 impl Delay {
-    /// The delay of this span.
+    /// Creates a delay of this duration.
     #[must_use]
     pub const fn new(span: Duration) -> Self {
         Self { nanos: nanos(span) }
@@ -32,7 +32,7 @@ impl Impairment<Duration> for Delay {
     }
 
     fn show(spec: &DirectionSpec) -> String {
-        // Recorded delays are the trace's.
+        // Recorded delays belong to the trace.
         let trace = spec.trace.as_ref().and_then(|spec| spec.trace.as_ref());
         if trace.is_some_and(|trace| trace.delays().is_some()) {
             return String::new();

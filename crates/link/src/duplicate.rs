@@ -1,7 +1,7 @@
 //! Duplication: a share of the packets arrives twice.
 //!
-//! The copy leaves at the same instant, right behind the packet; jitter further
-//! on may part them.
+//! The copy leaves at the same instant, right behind the packet; a later jitter
+//! element may separate them.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -10,7 +10,7 @@ use crate::table::{Impairment, Side};
 use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 
-/// Doubles a share of the packets.
+/// Duplicates a share of the packets.
 #[derive(Clone, Debug)]
 pub struct Duplicate {
     share: Ratio,
@@ -18,7 +18,7 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// Doubles `share` of the packets.
+    /// Duplicates `share` of the packets.
     #[must_use]
     pub const fn new(share: Ratio, rng: Rng) -> Self {
         Self { share, rng }

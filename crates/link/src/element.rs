@@ -1,34 +1,34 @@
-//! What a packet must offer, and what becomes of it: the two element traits.
+//! The interface of packets, and the two traits of elements.
 //!
-//! Owns the vocabulary that every element shares. An element that can tell at
-//! once when (or whether) a packet leaves is [`Passing`]; one that decides later
-//! is [`Holding`]. The set of elements is closed (`chain::Stage` is an enum);
-//! the set of packet types is open, so that is the generic parameter.
+//! An element that can tell at once when (or whether) a packet leaves is
+//! [`Passing`]; one that decides later is [`Holding`]. The set of elements is
+//! closed (`chain::Stage` is an enum). The set of packet types is open, so the
+//! packet is the generic parameter.
 
 use crate::meter::Meter;
 use anabranch_base::{Ecn, Instant, Rng};
 
 /// A packet as a link sees it.
 pub trait Carried: Sized {
-    /// Bytes that occupy the link: the IP header and all that follows.
+    /// The number of bytes that occupy the link: the IP header and everything after it.
     fn wire_len(&self) -> usize;
 
     /// The two ECN bits of the IP header.
     fn ecn(&self) -> Ecn;
 
-    /// Sets the ECN bits to CE and mends the header checksum. Called only when
+    /// Sets the ECN bits to CE and updates the header checksum. Called only when
     /// [`ecn`](Self::ecn) is ECT(0) or ECT(1).
     fn mark_ce(&mut self);
 
-    /// A number equal for packets of one flow (addresses, protocol, ports), for
-    /// fair queueing. Need not be mixed: the queue does that.
+    /// A number that is equal for packets of one flow (addresses, protocol, ports), for
+    /// fair queueing. It need not be mixed: the queue does that.
     fn flow(&self) -> u64;
 
-    /// The packet will leave next: one that has been under way for long may wish to be near.
+    /// Called when the packet will leave next; may prefetch it into the caches.
     #[inline]
     fn approach(&self) {}
 
-    /// A copy, as a faulty network would deliver it.
+    /// Returns a copy, as a faulty network would deliver it.
     #[must_use]
     fn duplicate(&self) -> Self;
 
@@ -41,19 +41,19 @@ pub trait Carried: Sized {
 pub enum Cause {
     /// The queue was full.
     Overflow,
-    /// Active queue management (RED, PIE, CoDel) took it out early.
+    /// Active queue management (RED, PIE, CoDel) dropped it.
     Early,
-    /// The loss model took it, after it had used the link.
+    /// The loss model dropped it after it had used the link.
     Loss,
-    /// It collided with one from the other end too often.
+    /// It collided too often with packets from the other end.
     Collision,
     /// The link was down.
     Outage,
-    /// Larger than the link's MTU, which is given: the sender is to be told by ICMP.
+    /// It was larger than the link's MTU (the value): the sender gets an ICMP message.
     TooBig(u32),
 }
 
-/// What becomes of a packet that enters a [`Passing`] element.
+/// The fate of a packet that enters a [`Passing`] element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The packet leaves at this instant.
@@ -64,33 +64,33 @@ pub enum Fate {
     Lost(Cause),
 }
 
-/// An element that knows at once what becomes of a packet.
+/// An element that decides the fate of a packet at once.
 pub trait Passing<P> {
-    /// The packet enters at `at` and may be changed in place. Calls come in the
+    /// Handles a packet that enters at `at`; may change it in place. Calls come in the
     /// order of `at`, except behind an element that reorders.
     fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Fate;
 }
 
-/// An element that keeps packets and decides later.
+/// An element that holds packets and decides later.
 pub trait Holding<P> {
-    /// The packet enters at `at`, not before any earlier call's instant.
+    /// Handles a packet that enters at `at`, which is not before any earlier call's instant.
     fn push(&mut self, at: Instant, packet: P, out: &mut Released<P>, meter: &mut Meter);
 
-    /// When [`advance`](Self::advance) will next have something to do; `None`
-    /// when nothing is held. Never later than the truth.
+    /// The time at which [`advance`](Self::advance) next has something to do; `None`
+    /// if no packet is held. It may be too early, but never too late.
     fn deadline(&self) -> Option<Instant>;
 
-    /// Does everything that is due at or before `now`, each at its own instant.
+    /// Processes everything that is due at or before `now`, each event at its own instant.
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter);
 
-    /// Packets kept.
+    /// The number of packets held.
     fn held(&self) -> usize;
 }
 
-/// What a [`Holding`] element let go, in order.
+/// The packets that a [`Holding`] element has released, in order.
 #[derive(Debug)]
 pub struct Released<P> {
-    /// Each packet with the instant it leaves, or is lost for a cause.
+    /// Each packet with the instant at which it leaves, or at which it is lost for a cause.
     pub packets: Vec<(Instant, P, Option<Cause>)>,
 }
 
@@ -101,12 +101,12 @@ impl<P> Default for Released<P> {
 }
 
 impl<P> Released<P> {
-    /// The packet leaves at `at`.
+    /// Records that the packet leaves at `at`.
     pub fn leaves(&mut self, at: Instant, packet: P) {
         self.packets.push((at, packet, None));
     }
 
-    /// The packet is lost at `at`.
+    /// Records that the packet is lost at `at`.
     pub fn lost(&mut self, at: Instant, packet: P, cause: Cause) {
         self.packets.push((at, packet, Some(cause)));
     }
@@ -120,11 +120,11 @@ pub struct Blank {
     pub bytes: usize,
     /// ECN bits.
     pub ecn: Ecn,
-    /// Which flow.
+    /// The flow.
     pub flow: u64,
     /// Any number, to tell packets apart.
     pub number: u64,
-    /// Has been corrupted.
+    /// Whether it has been corrupted.
     pub damaged: bool,
 }
 

@@ -1,9 +1,9 @@
-//! A medium that carries one packet at a time, whichever way it goes.
+//! A medium that carries one packet at a time, in either direction.
 //!
-//! Both directions' serializers share one [`Medium`]; packets get it in the
-//! order in which they asked, first come first served. That order is known when
-//! a packet enters, so no element has to hold it. Where both ends
-//! contend for the medium ([`contention`](crate::contention)) it is not.
+//! The serializers of both directions share one [`Medium`]; packets use it first
+//! come, first served. That order is known when a packet enters, so no element has to
+//! hold it. If both ends contend for the medium ([`contention`](crate::contention)),
+//! the order is not known.
 
 use crate::LinkSpec;
 use crate::contention::{RULES, Rules};
@@ -12,10 +12,10 @@ use anabranch_base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// When the medium is next free: one direction's own, or shared by both.
+/// The time at which the medium is next free: one direction's own, or shared by both.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// A medium of one direction alone.
+    /// A medium of one direction only.
     Own(Instant),
     /// Shared with the other direction.
     Shared(Rc<Cell<Instant>>),
@@ -24,17 +24,17 @@ pub enum Medium {
 /// Whether both directions share one medium, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HalfDuplex {
-    /// Each direction has its own.
+    /// Each direction has its own medium.
     #[default]
     No,
     /// They take turns, first come first served.
     InTurn,
-    /// They contend for it by these rules.
+    /// They contend for the medium by these rules.
     Contention(Rules),
 }
 
 impl HalfDuplex {
-    /// As it is written; empty where each direction has its own.
+    /// The text form; empty if each direction has its own medium.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -62,19 +62,19 @@ impl OfLink for Medium {
 }
 
 impl Medium {
-    /// A medium of one direction's own, free from the start.
+    /// Creates a medium for one direction, free from the start.
     #[must_use]
     pub const fn own() -> Self {
         Self::Own(Instant::ZERO)
     }
 
-    /// A medium to be cloned into both directions.
+    /// Creates a medium that is to be cloned into both directions.
     #[must_use]
     pub fn shared() -> Self {
         Self::Shared(Rc::new(Cell::new(Instant::ZERO)))
     }
 
-    /// The instant from which it is free.
+    /// The time from which it is free.
     #[must_use]
     #[inline]
     pub fn free(&self) -> Instant {
@@ -84,7 +84,7 @@ impl Medium {
         }
     }
 
-    /// Takes it until `end`.
+    /// Occupies it until `end`.
     #[inline]
     pub fn occupy(&mut self, end: Instant) {
         match self {

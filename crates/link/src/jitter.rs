@@ -1,9 +1,10 @@
 //! Jitter: a delay that varies from packet to packet.
 //!
-//! Each packet moves by a span drawn evenly from −j to +j. Unless reordering is
-//! wanted, a packet never leaves before the one ahead of it: it then leaves at
-//! the same instant, behind it. Belongs behind a [`Delay`](crate::delay::Delay)
-//! of at least j, so that no packet leaves before it entered.
+//! Each packet's departure is shifted by a time drawn uniformly from −j to +j. Unless
+//! reordering is allowed, a packet never leaves before the one ahead of it: then it
+//! leaves at the same instant, behind it. This element must follow a
+//! [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it
+//! entered.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -14,7 +15,7 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{Instant, Rng};
 
-/// An even spread around the delay in front.
+/// A uniform spread around the preceding delay.
 #[derive(Clone, Debug)]
 pub struct Jitter {
     spread: u64,
@@ -24,7 +25,8 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Moves packets by up to `spread` either way; `in_order` forbids overtaking.
+    /// Shifts packets by up to `spread` in either direction; `in_order` forbids
+    /// overtaking.
     #[must_use]
     pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {
         Self { spread: nanos(spread), in_order, last: Instant::ZERO, rng }
@@ -97,7 +99,7 @@ mod tests {
         assert!(leave(false).windows(2).any(|pair| pair[0] > pair[1]));
         let ordered = leave(true);
         assert!(ordered.windows(2).all(|pair| pair[0] <= pair[1]));
-        // In order costs delay, never more than the spread.
+        // Keeping the order adds delay, but never more than the spread.
         for (i, at) in ordered.iter().enumerate() {
             assert!(*at <= (105 + i as u64) * 1_000_000);
         }

@@ -1,17 +1,17 @@
 //! Link impairments as sans-IO elements: queue, rate, loss, delay, reordering and more.
 //!
-//! One direction of a link is a [`Chain`]: packets go in at an instant and come
-//! out at later ones. The chain never reads a clock and never waits; it answers
-//! [`Chain::next`] with the instant at which it wants to be asked again. The
-//! simulator and the live emulator run the same objects.
+//! One direction of a link is a [`Chain`]: packets go in at one instant and come
+//! out at a later one. The chain never reads a clock and never waits; after each
+//! call, [`Chain::next`] returns the instant of the next event. The simulator and
+//! the live emulator run the same objects.
 //!
-//! Most elements know the fate of a packet the moment it enters ([`Passing`]):
-//! a drop-tail queue knows from the departures it has promised when the new
-//! packet will have been serialized. So a whole chain costs its caller one event
-//! a packet. Elements that decide when a packet is *taken out* (CoDel, FQ-CoDel,
-//! loss counted across both directions) hold it ([`Holding`]) and name a deadline.
+//! Most elements decide the fate of a packet the moment it enters ([`Passing`]): a
+//! drop-tail queue knows from the scheduled departures when the new packet will
+//! have been serialized. So a whole chain costs its caller one event per packet.
+//! Elements that decide when a packet is *taken out* (CoDel, FQ-CoDel, loss counted
+//! across both directions) hold it ([`Holding`]) and name a deadline.
 //!
-//! [`LinkSpec`] reads the text forms of the command line and of plans and builds
+//! [`LinkSpec`] parses the text forms of the command line and of plans, and builds
 //! both directions:
 //!
 //! ```

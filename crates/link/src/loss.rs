@@ -1,8 +1,8 @@
-//! Loss models: which packets the wire does not deliver.
+//! Loss models: which packets are lost on the wire.
 //!
 //! Bernoulli, every n-th (of one direction, or counted across both), the
-//! Gilbert-Elliott two-state model, a list of packet numbers, and what a trace has
-//! recorded. A lost packet has already used the link.
+//! Gilbert-Elliott two-state model, a list of packet numbers, and losses recorded in
+//! a trace. A lost packet has already used the link.
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;
@@ -22,18 +22,18 @@ pub enum Loss {
     Bernoulli(Ratio, Rng),
     /// Every n-th packet is lost.
     Nth(Nth),
-    /// Loss comes in bursts.
+    /// Losses come in bursts.
     GilbertElliott(GilbertElliott),
-    /// The packets of these numbers are lost.
+    /// The packets with these numbers are lost.
     List(List),
-    /// Each packet is lost with the probability that a trace has at its instant.
+    /// Each packet is lost with the probability that a trace has recorded for its time.
     Recorded(Series<Ratio>, Rng),
 }
 
 /// Loses packets `first`, `first + every`, `first + 2·every`, …, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nth {
-    /// Packets until the next one that is lost, itself included; at least 1.
+    /// The number of packets up to the next lost one, including it; at least 1.
     until: u64,
     every: u64,
 }
@@ -45,12 +45,12 @@ impl Nth {
         Self { until: first.max(1), every: every.max(1) }
     }
 
-    /// The model of a link's setting: without a first packet, the seed chooses it.
+    /// Creates the model from a link's setting: without a first packet, the seed chooses it.
     pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
         Self::new(every, first.unwrap_or(1 + seed % every))
     }
 
-    /// Counts a packet; true when it is one to lose.
+    /// Counts a packet; returns true if it is to be lost.
     pub fn count(&mut self) -> bool {
         self.until -= 1;
         let hit = self.until == 0;
@@ -61,20 +61,19 @@ impl Nth {
     }
 }
 
-/// The two-state model of Gilbert (1960) and Elliott (1963): in the good state a
-/// packet is lost with one probability, in the bad state with another; after
-/// each packet the state changes with the probability of leaving it. It begins
-/// in the good state. The order (loss by the state that is, then the change)
-/// is netem's.
+/// The two-state model of Gilbert (1960) and Elliott (1963): in the good state a packet
+/// is lost with one probability, in the bad state with another. After each packet the
+/// state changes with the probability of leaving it. The initial state is good. The
+/// order (loss by the current state, then the change) is netem's.
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
-    /// Good to bad.
+    /// The probability to change from good to bad.
     pub to_bad: Ratio,
-    /// Bad to good.
+    /// The probability to change from bad to good.
     pub to_good: Ratio,
-    /// Loss in the bad state.
+    /// The loss probability in the bad state.
     pub bad_loss: Ratio,
-    /// Loss in the good state.
+    /// The loss probability in the good state.
     pub good_loss: Ratio,
     bad: bool,
     rng: Rng,
@@ -96,16 +95,16 @@ impl GilbertElliott {
     }
 }
 
-/// Loses the packets of given numbers, counted from 1.
+/// Loses the packets with given numbers, counted from 1.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Sorted, each once, the next one last.
+    /// Sorted in descending order, without duplicates: the next one is last.
     ahead: Vec<u64>,
     seen: u64,
 }
 
 impl List {
-    /// Loses the packets of these numbers, given in any order.
+    /// Loses the packets with these numbers, given in any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
         let mut ahead = numbers.to_vec();
@@ -133,7 +132,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Recorded losses are the trace's.
+            // Recorded losses belong to the trace.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -171,10 +170,9 @@ impl<P: Carried> Passing<P> for Loss {
     }
 }
 
-/// Every n-th packet, counted across both directions as iptables' `statistic`
-/// match does on a loopback. Packets are counted when they reach this point of
-/// the link, and those of the two directions take turns as they do so; hence
-/// they are held until then.
+/// Loses every n-th packet, counted across both directions, as iptables' `statistic`
+/// match does on a loopback interface. Packets are counted at the time at which they
+/// reach this point of the link, in either direction; so they are held until then.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,
@@ -182,7 +180,7 @@ pub struct SharedLoss<P> {
 }
 
 impl<P> SharedLoss<P> {
-    /// One direction's element around a counter, which the other's has, too.
+    /// Creates one direction's element; the other direction's uses the same counter.
     #[must_use]
     pub fn new(counter: Rc<Cell<Nth>>) -> Self {
         Self { counter, waiting: VecDeque::new() }
@@ -222,7 +220,7 @@ mod tests {
         text.parse().expect("a ratio")
     }
 
-    /// The numbers, from 1, of the packets lost among the first `count`.
+    /// Returns the numbers, from 1, of the packets lost among the first `count`.
     fn lost(mut loss: Loss, count: u64) -> Vec<u64> {
         let mut meter = Meter::default();
         (1..=count)
@@ -248,7 +246,8 @@ mod tests {
         let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
-        // Entered in another order than they reach the end of their serializers.
+        // The order in which they enter differs from the order in which they reach the end of
+        // their serializers.
         up.push(at(10), Blank::numbered(1, 1), &mut out, &mut meter);
         up.push(at(20), Blank::numbered(1, 2), &mut out, &mut meter);
         down.push(at(5), Blank::numbered(1, 3), &mut out, &mut meter);
@@ -267,13 +266,15 @@ mod tests {
             Loss::GilbertElliott(GilbertElliott::new(to_bad, to_good, bad_loss, good_loss, Rng::new(3)))
         };
         let numbers = lost(model(Ratio::ONE, Ratio::ZERO), 1_000_000);
-        // Stationary share of the bad state p/(p+r) = 3.226 %, mean burst 1/r = 3.33 packets.
+        // The stationary share of the bad state is p/(p+r) = 3.226 %, the mean burst 1/r =
+        // 3.33 packets.
         assert!((31_000..33_600).contains(&numbers.len()), "{}", numbers.len());
         let bursts = 1 + numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
         let length = numbers.len() * 100 / bursts;
         assert!((323..343).contains(&length), "{length}");
         assert!(numbers[0] > 1, "it begins in the good state");
-        // Half of the bad state's packets and 0.1 % of the good state's: 1.613 + 0.097 %.
+        // Half of the packets in the bad state and 0.1 % of those in the good state: 1.613 +
+        // 0.097 %.
         let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
         assert!((16_300..17_900).contains(&count), "{count}");
     }

@@ -1,29 +1,29 @@
-//! Counts of what a chain did to its packets.
+//! Counters of a chain.
 //!
-//! Always: entered + duplicated = left + lost + still inside, in packets and in
-//! bytes. The counters cost a few additions a packet and are never off.
+//! Invariant: entered + duplicated = left + lost + still inside, in packets and in
+//! bytes. The counters cost a few additions per packet and are always on.
 
 use crate::Changed;
 use crate::element::Cause;
 
-/// Packets and their bytes.
+/// A number of packets and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes, IP headers included.
+    /// The number of bytes, IP headers included.
     pub bytes: u64,
 }
 
 impl Tally {
-    /// One more packet of `bytes`.
+    /// Counts one more packet of `bytes`.
     #[inline]
     pub fn add(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
 
-    /// Both together.
+    /// Returns the sum.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
@@ -33,15 +33,15 @@ impl Tally {
 /// The counters of one chain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Meter {
-    /// Handed to the chain.
+    /// Packets that entered the chain.
     pub entered: Tally,
-    /// Handed out by the chain.
+    /// Packets that left the chain.
     pub left: Tally,
-    /// What it did to packets that were not lost.
+    /// Packets that were changed but not lost.
     pub changed: Changed,
     /// Lost: the queue was full.
     pub overflowed: Tally,
-    /// Lost: taken out early by active queue management.
+    /// Lost: dropped early by active queue management.
     pub dropped_early: Tally,
     /// Lost: by the loss model.
     pub lost_at_random: Tally,
@@ -51,10 +51,10 @@ pub struct Meter {
     pub lost_in_outage: Tally,
     /// Refused: larger than the MTU.
     pub too_big: Tally,
-    /// The most packets that ever waited in the queue at once, the one being
-    /// serialized not among them.
+    /// The maximum number of packets that waited in the queue at once, without the one
+    /// being serialized.
     pub queue_peak_packets: u64,
-    /// The most bytes that ever waited in the queue at once.
+    /// The maximum number of bytes that waited in the queue at once.
     pub queue_peak_bytes: u64,
 }
 
@@ -71,7 +71,7 @@ impl Meter {
         }
     }
 
-    /// Lost packets by cause: its name in results, and a phrase.
+    /// Lost packets by cause: the name in results, and a phrase.
     #[must_use]
     pub fn lost_by(&self) -> [(&'static str, &'static str, Tally); 6] {
         [
@@ -84,13 +84,13 @@ impl Meter {
         ]
     }
 
-    /// Everything that entered and will not leave, whatever the cause.
+    /// All packets that entered and were lost, for any cause.
     #[must_use]
     pub fn lost(&self) -> Tally {
         self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// The counts of two chains, and the higher of their peaks.
+    /// Returns the sum of the counters of two chains, and the higher of their peaks.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -108,10 +108,10 @@ impl Meter {
         }
     }
 
-    /// Records how much waits in the queue now.
+    /// Records the current length of the queue.
     #[inline]
     pub fn queue_holds(&mut self, packets: u64, bytes: u64) {
-        // Branches that are seldom taken: two maxima at once take a processor longer.
+        // Rarely taken branches are faster than computing two maxima.
         if packets > self.queue_peak_packets {
             self.queue_peak_packets = packets;
         }

@@ -1,8 +1,8 @@
-//! The largest packet the link takes.
+//! The largest packet that the link carries.
 //!
 //! A larger one is handed back ([`Chain::pop_dropped`](crate::Chain::pop_dropped))
 //! with [`Cause::TooBig`], so that the router in front can send the ICMP message.
-//! Whether a packet is cut into fragments instead is the router's affair.
+//! Fragmentation is left to the router.
 
 use crate::element::{Carried, Cause, Fate, Passing};
 use crate::meter::Meter;
@@ -11,14 +11,14 @@ use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};
 use anabranch_base::Instant;
 
-/// Refuses packets above a size.
+/// Refuses packets above a maximum size.
 #[derive(Clone, Copy, Debug)]
 pub struct Mtu {
     bytes: u32,
 }
 
 impl Mtu {
-    /// Takes packets of up to `bytes`, IP header included.
+    /// Accepts packets of up to `bytes`, IP header included.
     #[must_use]
     pub const fn new(bytes: u32) -> Self {
         Self { bytes }
@@ -30,7 +30,8 @@ impl Impairment<u32> for Mtu {
 
     fn read(text: &str) -> Result<u32, String> {
         let number = text.strip_suffix('B').unwrap_or(text);
-        // RFC 791: every link takes 68 bytes; the length field ends at 65,535.
+        // RFC 791: every link carries 68 bytes; the maximum of the length field is
+        // 65,535.
         let bytes = number.parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
         bytes.ok_or_else(|| format!("'{text}': write bytes from 68 to 65535, such as 1500"))
     }

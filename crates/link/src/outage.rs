@@ -1,32 +1,32 @@
 //! Times at which the link is down.
 //!
-//! Sits behind the serializer: the router goes on sending into the dead link,
-//! and a packet whose serialization ends while the link is down is lost. What
-//! was already propagating when the outage began arrives. An interval holds its
-//! beginning and not its end.
+//! This element is behind the serializer: the router continues to send into the dead
+//! link, and a packet whose serialization ends while the link is down is lost. A
+//! packet that was already propagating when the outage began arrives. An interval
+//! includes its start and excludes its end.
 
 use crate::element::{Cause, Fate, Passing};
 use crate::meter::Meter;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// One time the link is down.
+/// An interval in which the link is down.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Down {
     /// The first instant at which it is down.
     pub from: Instant,
-    /// The first instant at which it works again; [`Instant::MAX`] for never.
+    /// The first instant at which it works again; [`Instant::MAX`] if never.
     pub until: Instant,
 }
 
 impl Down {
-    /// Down at `from` for `span`, or for good.
+    /// Creates an interval that starts at `from` and lasts for `span`, or for ever.
     #[must_use]
     pub fn new(from: Instant, span: Option<Duration>) -> Self {
         Self { from, until: span.map_or(Instant::MAX, |span| from + span) }
     }
 
-    /// These times in order, overlapping ones joined.
+    /// Sorts these intervals and merges overlapping ones.
     #[must_use]
     pub fn joined(downs: &[Self]) -> Vec<Self> {
         let mut sorted = downs.to_vec();
@@ -42,20 +42,20 @@ impl Down {
     }
 }
 
-/// Loses what is sent while the link is down.
+/// Drops packets that are sent while the link is down.
 #[derive(Clone, Debug)]
 pub struct Outage {
     /// Sorted, without overlap.
     downs: Vec<Down>,
-    /// How many of them are over for good: packets come in the order of time.
+    /// The number of intervals that are over: packets come in order of time.
     over: usize,
 }
 
 impl Outage {
-    /// Where it stands in the chain (see `table`): behind the serializer.
+    /// Its position in the chain (see `table`): behind the serializer.
     pub(crate) const PLACE: u8 = 30;
 
-    /// Down at these times, in any order; overlapping ones are joined.
+    /// Creates an outage for these intervals, in any order; overlapping ones are merged.
     #[must_use]
     pub fn new(downs: &[Down]) -> Self {
         Self { downs: Down::joined(downs), over: 0 }

@@ -1,11 +1,10 @@
-//! Networks with a name, each complete: rate, delay, jitter, loss and queue of both directions, and where they are from.
+//! Named networks, each complete: rate, delay, jitter, loss and queue of both directions, and the source of the values.
 //!
-//! The older access networks are those of the README of Tyler Treat's `comcast`
-//! (github.com/tylertreat/comcast), where latency is added on one side only and
-//! so is a round trip; its loss share is applied to either direction. The serial
-//! lines are those of the slides "SCTP as Alternative Transport to TCP and UDP".
-//! For today's networks each figure that somebody measured is named with who did;
-//! what nobody did is told as assumed, and `--jitter`, `--queue` or `--loss` change it.
+//! The older access networks are those of the README of Tyler Treat's `comcast` (github.com/tylertreat/comcast). It adds
+//! latency on one side only, so its latency is a round-trip time; it applies its loss rate to either direction. The
+//! serial lines are those of the slides "SCTP as Alternative Transport to TCP and UDP". For today's networks, each
+//! measured value is named with its source. All others are marked as assumed; `--jitter`, `--queue` or `--loss` change
+//! them.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -16,14 +15,14 @@ use anabranch_base::spelling::nearest;
 pub struct Preset {
     /// The preset's name.
     pub name: &'static str,
-    /// What it sets, in the form of [`LinkSpec::parse`](crate::LinkSpec::parse).
+    /// Its settings, in the form of [`LinkSpec::parse`](crate::LinkSpec::parse).
     pub settings: &'static str,
-    /// Where the figures are from.
+    /// The source of the values.
     pub source: &'static str,
 }
 
 impl OfLink for Preset {
-    /// The preset's settings, but for what was set by hand before.
+    /// Applies the preset's settings, except for keys that were set explicitly before.
     fn set(link: &mut LinkSpec, name: &str) -> Result<(), String> {
         let Some(preset) = Self::named(name) else {
             let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -41,14 +40,14 @@ impl OfLink for Preset {
 }
 
 impl Preset {
-    /// The preset of this name.
+    /// Returns the preset of this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
     }
 }
 
-/// Every preset.
+/// All presets.
 pub const PRESETS: &[Preset] = &[
     preset("gprs", "rate=50kbit,rtt=500ms,jitter=0ms,loss=2%,queue=1bdp", COMCAST),
     preset("edge", "rate=250kbit,rtt=300ms,jitter=0ms,loss=1.5%,queue=1bdp", COMCAST),
@@ -118,7 +117,7 @@ pub const PRESETS: &[Preset] = &[
     preset("serial-128", "rate=128kbit,rtt=0ms,jitter=0ms,loss=0,queue=1bdp", SERIAL),
 ];
 
-/// What others call some of them.
+/// Alternative names of some presets.
 const OTHER_NAMES: &[(&str, &str)] = &[
     ("4g", "lte"),
     ("2g", "gprs"),
@@ -146,7 +145,7 @@ const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": t
 mod tests {
     use super::*;
 
-    /// What is inherited from the defaults is nobody's network.
+    /// Each preset sets all values: a value inherited from the defaults would not describe the network.
     #[test]
     fn each_preset_says_all_there_is_of_a_network() {
         for preset in PRESETS {
@@ -168,7 +167,7 @@ mod tests {
         }
     }
 
-    /// What is set by hand stands above what the preset says, whatever that says it by.
+    /// An explicit setting takes precedence over the preset's, also over a recorded trace.
     #[test]
     fn a_rate_by_hand_takes_the_place_of_a_recorded_one() {
         let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));

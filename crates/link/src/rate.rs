@@ -1,8 +1,8 @@
 //! Serialization: how long a packet occupies the link.
 //!
-//! Owns the link's rate, constant or changing at known instants, and with
-//! [`Serializer`] the choice between a rate and a recorded trace. Times are
-//! rounded up to the nanosecond, so the rate is never exceeded.
+//! Implements the link's rate, constant or changing at known times, and with
+//! [`Serializer`] the choice between a rate and a recorded trace. Times are rounded
+//! up to the nanosecond, so the rate is never exceeded.
 
 use crate::DirectionSpec;
 use crate::half_duplex::Medium;
@@ -14,16 +14,16 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{BitRate, Bytes, Instant};
 
-/// When a packet is serialized.
+/// The times of a packet's serialization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
-    /// The packet's first bit: from here on it is no longer in the queue.
+    /// The time of the first bit: from then on the packet is no longer in the queue.
     pub start: Instant,
-    /// The packet's last bit: now it is on its way.
+    /// The time of the last bit: from then on the packet propagates.
     pub end: Instant,
 }
 
-/// What puts packets on the wire, one after the other.
+/// Puts packets on the wire, one after the other.
 #[derive(Clone, Debug)]
 pub enum Serializer {
     /// At a rate.
@@ -35,7 +35,7 @@ pub enum Serializer {
 }
 
 impl Serializer {
-    /// The serializer of a direction; `None` where packets take no time.
+    /// Creates the serializer of a direction; `None` if packets take no time.
     pub(crate) fn of(side: &Side<'_>) -> Result<Option<Self>, SpecError> {
         if let Some(spec) = &side.spec.trace {
             let Some(trace) = &spec.trace else {
@@ -56,7 +56,7 @@ impl Serializer {
         Ok(Some(Self::Rate(rate)))
     }
 
-    /// The packet of `bytes` is next, and ready from `at`.
+    /// Schedules the next packet, of `bytes` bytes, which is ready from `at`.
     #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         match self {
@@ -66,7 +66,7 @@ impl Serializer {
         }
     }
 
-    /// When the packets so far have all been serialized.
+    /// The time at which all packets so far have been serialized.
     #[must_use]
     #[inline]
     pub fn free(&self) -> Instant {
@@ -82,12 +82,12 @@ impl Serializer {
 #[derive(Clone, Debug)]
 pub struct Rate {
     rate: BitRate,
-    /// Changes still ahead, the next one last.
+    /// Future changes, the next one last.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
-    /// What each packet takes beside its own bytes: bytes, and nanoseconds before them.
+    /// The extra cost of each packet: bytes added to it, and nanoseconds before it.
     packet_cost: (u64, u64),
-    /// The size asked last and its time: traffic is mostly of one size a
+    /// The last size and its serialization time, cached: traffic mostly has one size per
     /// direction, and a division costs more than the rest of this element.
     last_size: (u64, u64),
 }
@@ -102,7 +102,8 @@ impl Impairment<RateSpec> for Rate {
     }
 }
 
-/// What framing adds to a packet (preamble, header, check sequence, gap): bytes that take time and that no host sees.
+/// The bytes that framing adds to a packet (preamble, header, check sequence, gap): they take time, and no host sees
+/// them.
 pub(crate) struct Overhead;
 
 impl Impairment<Bytes> for Overhead {
@@ -124,7 +125,8 @@ impl Impairment<Bytes> for Overhead {
     }
 }
 
-/// What a packet takes beside its bytes, whatever the rate: access to the medium, a preamble, the receiver's answer.
+/// The time that a packet takes besides its bytes, at any rate: access to the medium, a preamble, the receiver's
+/// answer.
 pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {
@@ -146,7 +148,7 @@ impl Impairment<Duration> for PacketTime {
     }
 }
 
-/// A recorded trace holds what the medium took.
+/// Rejects a packet cost without a rate: a recorded trace already includes it.
 fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());
@@ -155,13 +157,13 @@ fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(),
 }
 
 impl Rate {
-    /// A constant rate.
+    /// Creates a constant rate.
     #[must_use]
     pub const fn new(rate: BitRate) -> Self {
         Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), last_size: (0, 0) }
     }
 
-    /// The rate changes at each of these instants, in any order.
+    /// Adds changes of the rate at these times, in any order.
     #[must_use]
     pub fn with_changes(mut self, changes: &[(Instant, BitRate)]) -> Self {
         self.changes = changes.to_vec();
@@ -169,14 +171,14 @@ impl Rate {
         self
     }
 
-    /// Each packet takes the time of so many bytes more, and a time of its own before its first bit.
+    /// Adds `overhead` bytes to each packet, and `time` before its first bit.
     #[must_use]
     pub fn with_packet_cost(mut self, overhead: Bytes, time: Duration) -> Self {
         self.packet_cost = (overhead.0, nanos(time));
         self
     }
 
-    /// Uses this medium.
+    /// Sets the medium.
     #[must_use]
     pub fn on(mut self, medium: Medium) -> Self {
         self.medium = medium;
@@ -210,12 +212,12 @@ impl Rate {
         self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
-    /// Walks the pieces of constant rate until the last bit is out.
+    /// Passes through the intervals of constant rate until the last bit is sent.
     #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;
         let mut at = start.plus_nanos(time);
-        // In bits × 10⁹, the unit in which rate × nanoseconds is whole.
+        // In bits × 10⁹, in which rate × nanoseconds is a whole number.
         let mut left = u128::from(bytes + overhead) * 8_000_000_000;
         while let Some(&(change, rate)) = self.changes.last() {
             if change > at {
@@ -236,10 +238,10 @@ impl Rate {
     }
 }
 
-/// Larger than a packet it would be no framing.
+/// The maximum overhead in bytes: framing cannot be larger than a packet.
 const MAX_OVERHEAD: u64 = 65_535;
 
-/// A medium this slow carries nothing.
+/// The maximum packet time: a slower medium would carry nothing.
 const MAX_PACKET_TIME: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -268,11 +270,11 @@ mod tests {
         let mut link = Rate::new(rate("10mbit")).with_changes(&[(us(600), rate("2mbit"))]);
         assert_eq!(link.transmit(us(0), 1500).end, us(3600));
         assert_eq!(link.transmit(us(0), 1500).end, us(9600));
-        // Through two changes: 1 ms at 1 Mbit/s (1,000 bits), 1 ms at 2 (2,000), 9,000 bits at 9.
+        // Across two changes: 1 ms at 1 Mbit/s (1,000 bits), 1 ms at 2 (2,000), then 9,000 bits at 9.
         let changes = [(us(2000), rate("9mbit")), (us(1000), rate("2mbit"))];
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(0), 1500).end, us(3000));
-        // Idle through a change.
+        // The link is idle during a change.
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
     }
@@ -285,7 +287,8 @@ mod tests {
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);
         assert_eq!(link.transmit(us(9000), 1500).end.as_nanos(), 10_337_200);
-        // The time comes before the bits: 118 us, 482 us at 10 Mbit/s (4,820 bits), the other 7,372 at 2 Mbit/s.
+        // The packet time comes before the bits: 118 us, then 482 us at 10 Mbit/s (4,820 bits), and 7,372 bits at 2
+        // Mbit/s.
         let mut link = Rate::new(rate("10mbit"))
             .with_changes(&[(us(600), rate("2mbit"))])
             .with_packet_cost(overhead, time);

@@ -1,8 +1,9 @@
-//! The table of impairments: one row gives flag, plan key, help, default, text form, element and counter.
+//! The table of impairments: one row defines flag, plan key, help, default, text form, element and counter.
 //!
-//! `impairments!` is called once, in `lib.rs`. From its rows come the fields of [`DirectionSpec`], the elements of
-//! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and
-//! printing walk. What a row does lies in a file of its own, as [`Impairment`].
+//! `impairments!` is called once, in `lib.rs`. Its rows generate the fields of [`DirectionSpec`], the elements of
+//! [`Stage`],
+//! the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and printing use. The
+//! implementation of each row is in a file of its own, as [`Impairment`].
 
 use crate::contention::Contention;
 use crate::element::Carried;
@@ -18,50 +19,50 @@ use std::rc::Rc;
 /// A key of a link: a flag, and a field of a plan.
 #[derive(Debug)]
 pub struct Row {
-    /// The key; of both directions where one has its own.
+    /// The key; it applies to both directions if the key has directions.
     pub key: &'static str,
-    /// The key of the direction up and that of the direction down, where they have their own.
+    /// The keys for the up and the down direction, if the key has directions.
     pub one_way: Option<[&'static str; 2]>,
-    /// What stands for the value in help texts; empty for a switch.
+    /// The placeholder for the value in help texts; empty for a switch.
     pub value: &'static str,
-    /// One line of help, the accepted forms included.
+    /// One line of help, with the accepted forms.
     pub help: &'static str,
     pub(crate) scope: Scope,
 }
 
-/// What a key sets.
+/// What a key applies to.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// Something of each direction.
+    /// A setting of each direction.
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
-        /// Copies it from the second.
+        /// Copies the setting from the second.
         take: fn(&mut DirectionSpec, &DirectionSpec),
-        /// The setting as text; empty where nothing need be said.
+        /// The setting as text; empty if it need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
-    /// Something of the link.
+    /// A setting of the link.
     Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, take: fn(&mut LinkSpec, &LinkSpec) },
 }
 
-/// A setting of one direction, of the type `T`, and the element that obeys it.
+/// A setting of one direction, of type `T`, and the element that implements it.
 pub(crate) trait Impairment<T> {
-    /// Where its element stands in the chain: the packet meets the smallest first.
+    /// The position of its element in the chain: a packet passes the lowest first.
     const PLACE: u8 = 0;
 
-    /// The value that `text` stands for.
+    /// Parses the value.
     fn read(text: &str) -> Result<T, String>;
 
-    /// The direction's value as text; empty where nothing need be said.
+    /// Returns the direction's value as text; empty if it need not be written.
     fn show(spec: &DirectionSpec) -> String;
 
-    /// Finds what does not go with the direction's other settings.
+    /// Checks the value against the direction's other settings.
     fn check(_spec: &DirectionSpec) -> Result<(), String> {
         Ok(())
     }
 
-    /// The element; none where nothing is to be done, or where another row's does it.
+    /// Creates the element; `None` if there is nothing to do, or if another row's element does it.
     fn stage<P: Carried>(_side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
         Ok(None)
     }
@@ -73,25 +74,25 @@ pub(crate) trait OfLink {
     fn take(link: &mut LinkSpec, other: &LinkSpec);
 }
 
-/// One direction in the making.
+/// The inputs for building one direction.
 pub(crate) struct Side<'a> {
-    /// What it is to be.
+    /// The settings of the direction.
     pub(crate) spec: &'a DirectionSpec,
-    /// The link's round trip without queues.
+    /// The link's round-trip time without queueing.
     pub(crate) rtt: Duration,
     /// The run's seed.
     pub(crate) seed: u64,
-    /// The direction's luck: every element draws from a fork of it.
+    /// The direction's random number generator: every element draws from a fork of it.
     pub(crate) rng: Rng,
-    /// The medium, where both directions share one.
+    /// The medium, if both directions share one.
     pub(crate) medium: Option<Medium>,
-    /// The medium and which end this is, where both ends contend for it.
+    /// The medium and the index of this end, if both ends contend for it.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
-    /// The counter of lost packets, where both directions share one.
+    /// The counter of lost packets, if both directions share one.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
-/// The key of a row: its field's name, unless another is given.
+/// The key of a row: the name of its field, unless another is given.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field)
@@ -101,9 +102,9 @@ macro_rules! key {
     };
 }
 
-/// Declares the table; see this module. A row of a direction is
-/// `field: type = default, element, value, help;` (`field as "key"` where the key is no name of a field), with `passing NAME` behind it where its element decides at once, and
-/// `counts FIELD at N "phrase"` where that changes packets: N orders the counters in reports.
+/// Declares the table; see this module. A row of a direction is `field: type = default, element, value, help;` (`field as
+/// "key"` if the key is not a field name). It has the suffix `passing NAME` if its element decides at once, and `counts
+/// FIELD at N "phrase"` if that changes packets: N orders the counters in reports.
 macro_rules! impairments {
     ($(
         each direction {
@@ -120,7 +121,7 @@ macro_rules! impairments {
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct DirectionSpec {
             $($( $(#[$doc])* pub $field: $kind, )*)*
-            /// When it is down.
+            /// The times at which it is down.
             pub outages: Vec<outage::Down>,
         }
 
@@ -131,7 +132,7 @@ macro_rules! impairments {
         }
 
         impl DirectionSpec {
-            /// The elements of its settings, each with its place.
+            /// Creates the elements of the settings, each with its position.
             pub(crate) fn stages<P: Carried>(side: &table::Side<'_>) -> Result<Vec<(u8, Stage<P>)>, SpecError> {
                 use table::Impairment;
                 let mut stages = Vec::new();
@@ -144,7 +145,7 @@ macro_rules! impairments {
             }
         }
 
-        /// Every key of a link, in the order of help texts.
+        /// All keys of a link, in the order of help texts.
         pub const ROWS: &[Row] = &[
             $(
                 $(
@@ -197,7 +198,7 @@ macro_rules! impairments {
         }
 
         impl<P: Carried> Stage<P> {
-            /// What becomes of a packet; `None` where the element will hold it.
+            /// Returns the fate of a packet; `None` if the element has to hold it.
             #[inline(always)]
             pub(crate) fn pass(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Fate> {
                 Some(match self {
@@ -210,7 +211,7 @@ macro_rules! impairments {
             }
         }
 
-        /// Packets that a chain changed and did not lose, by what it did.
+        /// Packets that a chain changed and did not lose, by kind of change.
         #[derive(Clone, PartialEq, Eq, Debug, Default)]
         #[expect(missing_docs, reason = "each is what its element counts")]
         pub struct Changed {
@@ -218,7 +219,7 @@ macro_rules! impairments {
         }
 
         impl Changed {
-            /// Each counter with its name and a phrase for its packets, in the order of reports.
+            /// Returns each counter with its name and a phrase for its packets, in the order of reports.
             #[must_use]
             pub fn each(&self) -> Vec<(&'static str, &'static str, Tally)> {
                 let mut all = vec![
@@ -228,7 +229,7 @@ macro_rules! impairments {
                 all.into_iter().map(|(_, name, phrase, count)| (name, phrase, count)).collect()
             }
 
-            /// The counts of both.
+            /// Returns the sum of both.
             #[must_use]
             pub fn plus(&self, other: &Self) -> Self {
                 Self { $($( $( $count: self.$count.plus(other.$count), )? )*)* }

@@ -2,11 +2,11 @@
 //!
 //! In mahimahi's format each line is a whole number of milliseconds, never
 //! decreasing: at that instant the link can deliver 1500 bytes. Several packets may
-//! share one opportunity and a packet may need several; what of an opportunity finds no
-//! packet waiting is lost. The trace repeats, its last time being the period.
+//! share one opportunity, and a packet may need several. The part of an opportunity
+//! for which no packet waits is lost. The trace repeats; its last time is the period.
 //!
-//! Lines of several columns are times and rates, perhaps with round trips and shares
-//! of loss (`columns`, `series`); such a trace repeats, too.
+//! Lines of several columns are times and rates, perhaps with round-trip times and
+//! loss rates (`columns`, `series`); such a trace repeats, too.
 
 mod columns;
 pub mod series;
@@ -19,14 +19,14 @@ use anabranch_base::{BitRate, Instant, Ratio};
 use series::Series;
 use std::sync::Arc;
 
-/// The traces that are shipped: name and text. Whose they are stands in their first lines.
+/// The traces that are shipped: name and text. Their first lines name the authors.
 pub const SHIPPED: &[(&str, &str)] = &[("lte-walking", include_str!("../traces/lte-walking.trace"))];
 
 /// A recorded trace. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     capacity: Capacity,
-    /// Propagation one way, in nanoseconds.
+    /// The one-way propagation delay, in nanoseconds.
     delays: Option<Series<u64>>,
     losses: Option<Series<Ratio>>,
 }
@@ -34,11 +34,11 @@ pub struct Trace {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Capacity {
     Opportunities(Opportunities),
-    /// Bits per second; somewhere above 0.
+    /// Bits per second; not 0 everywhere.
     Rates(Series<u64>),
 }
 
-/// When 1500 bytes may leave. Cheap to clone.
+/// The times at which 1500 bytes may leave. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
     /// Milliseconds, never decreasing, at least one, the last above 0.
@@ -46,11 +46,11 @@ pub struct Opportunities {
 }
 
 impl Trace {
-    /// Reads the text of a trace file, in mahimahi's format or in columns: the first line that is no comment says which.
-    /// Empty lines and lines beginning with `#` are passed over.
+    /// Parses the text of a trace file, in mahimahi's format or in columns: the first line that is not a comment
+    /// decides. Empty lines and lines beginning with `#` are skipped.
     ///
     /// # Errors
-    /// Names the first line that is wrong and what to write there; a trace without a line or without capacity.
+    /// Names the first invalid line and what to write there; or the trace has no lines or no capacity.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim_start_matches('\u{feff}');
         let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -61,12 +61,12 @@ impl Trace {
         Ok(Self { capacity, delays: None, losses: None })
     }
 
-    /// The trace of these rates, delays one way in nanoseconds, and losses.
+    /// Creates a trace from rates, one-way delays in nanoseconds, and losses.
     fn of_series(rates: Series<u64>, delays: Option<Series<u64>>, losses: Option<Series<Ratio>>) -> Self {
         Self { capacity: Capacity::Rates(rates), delays, losses }
     }
 
-    /// When it lets packets pass, if it is in mahimahi's format.
+    /// The times at which packets may leave, if the trace is in mahimahi's format.
     #[must_use]
     pub const fn opportunities(&self) -> Option<&Opportunities> {
         match &self.capacity {
@@ -75,7 +75,7 @@ impl Trace {
         }
     }
 
-    /// The rates in bits per second, if it has those.
+    /// The rates in bits per second, if the trace has rates.
     #[must_use]
     pub const fn rates(&self) -> Option<&Series<u64>> {
         match &self.capacity {
@@ -84,19 +84,19 @@ impl Trace {
         }
     }
 
-    /// The propagation one way in nanoseconds, half of each recorded round trip.
+    /// The one-way propagation delay in nanoseconds: half of each recorded round-trip time.
     #[must_use]
     pub const fn delays(&self) -> Option<&Series<u64>> {
         self.delays.as_ref()
     }
 
-    /// The shares of packets that are lost.
+    /// The recorded loss rates.
     #[must_use]
     pub const fn losses(&self) -> Option<&Series<Ratio>> {
         self.losses.as_ref()
     }
 
-    /// The rate it offers on average.
+    /// The average rate.
     #[must_use]
     pub fn mean_rate(&self) -> BitRate {
         match &self.capacity {
@@ -115,12 +115,12 @@ impl Trace {
 }
 
 impl Opportunities {
-    /// Reads the text of a trace file. Empty lines and lines beginning with `#`
-    /// are passed over.
+    /// Parses the text of a trace file. Empty lines and lines beginning with `#` are
+    /// skipped.
     ///
     /// # Errors
-    /// Names the first line that is not a time, or goes back; a trace without a
-    /// line or without duration; more than [`MAX_LINES`] lines.
+    /// Names the first line that is not a time, or that decreases; or the trace has no
+    /// lines, no duration, or more than [`MAX_LINES`] lines.
     fn parse(text: &str) -> Result<Self, SpecError> {
         let mut times: Vec<u32> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -152,19 +152,19 @@ impl Opportunities {
         }
     }
 
-    /// The instants in milliseconds, each a chance to send [`OPPORTUNITY_BYTES`].
+    /// The times in milliseconds at which up to [`OPPORTUNITY_BYTES`] can be sent.
     #[must_use]
     pub fn times_ms(&self) -> &[u32] {
         &self.times
     }
 
-    /// How long it lasts before it repeats, in milliseconds.
+    /// The period after which the trace repeats, in milliseconds.
     #[must_use]
     pub fn period_ms(&self) -> u64 {
         self.times.last().map_or(1, |last| u64::from(*last))
     }
 
-    /// The rate it offers on average.
+    /// The average rate.
     #[must_use]
     pub fn mean_rate(&self) -> BitRate {
         let bits = self.times.len() as u64 * OPPORTUNITY_BYTES * 8;
@@ -172,7 +172,7 @@ impl Opportunities {
         BitRate::from_bits_per_second(rate as u64).unwrap_or(SLOWEST)
     }
 
-    /// The instant of opportunity `index`, counted from 0 and through all repetitions.
+    /// The time of opportunity `index`, counted from 0 through all repetitions.
     #[must_use]
     pub fn opportunity(&self, index: u64) -> Instant {
         let count = self.times.len() as u64;
@@ -182,11 +182,11 @@ impl Opportunities {
         Instant::from_nanos(ms.saturating_mul(NANOS_PER_MS))
     }
 
-    /// The first opportunity at or after `at`.
+    /// The index of the first opportunity at or after `at`.
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);
-        // An instant on a seam belongs to the end of the earlier repetition, too.
+        // The instant at which a repetition starts also belongs to the end of the previous one.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
         let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;
@@ -198,9 +198,9 @@ impl Opportunities {
 #[derive(Clone, Debug)]
 pub struct TracePlayer {
     trace: Opportunities,
-    /// The opportunity in use.
+    /// The current opportunity.
     index: u64,
-    /// Bytes left in it.
+    /// The number of bytes left in it.
     left: u64,
     /// The end of the last transmission.
     free: Instant,
@@ -240,7 +240,7 @@ impl TracePlayer {
         let mut bytes = bytes as u64;
         if bytes > self.left {
             bytes -= self.left;
-            // Whole opportunities but the one that takes the last byte.
+            // Skip all opportunities except the one that takes the last byte.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;
@@ -258,10 +258,10 @@ impl TracePlayer {
     }
 }
 
-/// The most lines a trace may have: some hours at 100 Mbit/s.
+/// The maximum number of lines of a trace: some hours at 100 Mbit/s.
 pub const MAX_LINES: usize = 50_000_000;
 
-/// What one opportunity delivers.
+/// The number of bytes that one opportunity delivers.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(5));
-        // 6, 7, 8 pass; 10 is next; then 11 and 11 of the second round.
+        // The opportunities at 6, 7 and 8 have passed; next come 10, and then 11 twice, in the second round.
         assert_eq!(end(6, 1500), ms(10));
         assert_eq!(end(6, 1500), ms(11));
         assert_eq!(end(12, 1500), ms(15));
@@ -308,11 +308,11 @@ mod tests {
         };
         assert_eq!(sent(0, 500), (ms(2), ms(2)));
         assert_eq!(sent(0, 900), (ms(2), ms(2)));
-        // 100 bytes are left at 2 ms, 1400 go at 4 ms.
+        // 100 bytes are left at 2 ms; 1400 are sent at 4 ms.
         assert_eq!(sent(0, 1500), (ms(2), ms(4)));
-        // 100 left at 4 ms, 1500 at 6, 1400 at 8.
+        // 100 bytes at 4 ms, 1500 at 6, 1400 at 8.
         assert_eq!(sent(0, 3000), (ms(4), ms(8)));
-        // The unused rest of an opportunity that is over is lost.
+        // The unused rest of a past opportunity is lost.
         assert_eq!(sent(9, 1500), (ms(10), ms(10)));
     }
 

@@ -1,9 +1,9 @@
 //! A transfer of many bytes without HTTP.
 //!
-//! The client asks for a number of bytes with one short message; the server
-//! sends them in writes of a given size, each a user message of its own where
-//! the transport knows messages. Each connection carries one such transfer and
-//! counts as one object, so observers see what they see of a page.
+//! The client asks for a number of bytes with one short message. The server sends them
+//! in writes of a given size, each a user message of its own if the transport has
+//! messages. Each connection carries one such transfer and counts as one object, so
+//! observers get the same events as for a page.
 
 use crate::idle_timer::IdleTimer;
 use crate::join::join;
@@ -16,25 +16,25 @@ use anabranch_world::{Tasks, World};
 use std::future::poll_fn;
 use std::rc::Rc;
 
-/// What a bulk transfer does.
+/// The parameters of a bulk transfer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bulk {
-    /// Bytes over all connections.
+    /// The number of bytes over all connections.
     pub bytes: u64,
-    /// Bytes of a write, from 1 to [`MAX_MESSAGE`].
+    /// The size of a write in bytes, from 1 to [`MAX_MESSAGE`].
     pub message_size: usize,
-    /// Connections that share the bytes, at least 1.
+    /// The number of connections that share the bytes, at least 1.
     pub connections: usize,
-    /// The transfer ends after so long, complete or not.
+    /// The transfer ends after this time, complete or not.
     pub deadline: Option<Duration>,
-    /// A connection that delivers nothing for so long has failed.
+    /// A connection that delivers nothing for this time has failed.
     pub timeout: Option<Duration>,
 }
 
-/// The largest write.
+/// The maximum size of a write in bytes.
 pub const MAX_MESSAGE: usize = 1 << 20;
 
-/// What a client asks for, on the wire: magic, bytes, message size.
+/// The size of a client's request: magic, message size, bytes.
 const REQUEST_BYTES: usize = 16;
 const MAGIC: [u8; 4] = *b"bulk";
 
@@ -50,7 +50,7 @@ where
     let count = bulk.connections.max(1);
     let mut tasks = Vec::new();
     for object in 0..count {
-        // The first connections take the remainder, a byte each.
+        // The first connections take the remainder, one byte each.
         let bytes = bulk.bytes / count as u64 + u64::from((object as u64) < bulk.bytes % count as u64);
         let ask = Ask { object, bytes, message_size: bulk.message_size.clamp(1, MAX_MESSAGE) };
         let task = transfer(world.clone(), connector.clone(), ask, bulk.timeout, observer.clone());
@@ -128,7 +128,8 @@ async fn receive<W: World, N: Session, O: Observer>(
     observer.assigned(ask.object, Assigned { at: world.now(), exchange, request, attempt: 0 });
     stream.write_message(&ask.encode()).await.map_err(FetchError::Closed)?;
     if session.early_data() {
-        // The request travels with the handshake; no answer comes before that is done.
+        // The request is sent with the handshake; no answer arrives before the handshake
+        // is done.
         let done = idle.wait(begun, |cx| session.poll_established(cx)).await;
         done.ok_or(FetchError::Timeout)?.map_err(FetchError::Closed)?;
         observer.established(session.id(), world.now());
@@ -176,7 +177,7 @@ where
         let session = listener.accept().await?;
         let (world, observer) = (world.clone(), observer.clone());
         tasks.spawn("bulk session", async move {
-            // A client that is gone needs no answer.
+            // If the client is gone, it needs no answer.
             let _ = send(world, session, observer).await;
         });
     }
@@ -219,7 +220,7 @@ async fn send<W: World, N: Session, O: Observer>(
             &message[..]
         };
         if sent == 0 {
-            // Noted at the first byte, however long the write takes.
+            // Recorded at the first byte, however long the write takes.
             observer.written(exchange, world.now());
         }
         while !left.is_empty() {
@@ -252,5 +253,5 @@ impl Ask {
     }
 }
 
-/// The name whose pattern is transferred.
+/// The name that selects the pattern of the transferred bytes.
 const NAME: &str = "bulk";

@@ -1,16 +1,17 @@
 //! A load generator: sessions and objects at a rate, or as fast as they are answered.
 //!
-//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object
-//! is planned beforehand, and its latency counts from that time. So if a server
-//! stands still for a second, every object that was due in that second shows it.
-//! A generator that counts from the actual send leaves them out ("coordinated
-//! omission"). In a closed loop ([`Pace::Closed`]) the next object is due when
-//! one has arrived, so the server sets the pace.
+//! In an open loop ([`Pace::Open`], [`Pace::Pool`]) the send time of each object is
+//! planned in advance, and its latency counts from that time. So if a server stalls for
+//! a second, every object that was due in that second shows the delay. A generator that
+//! counts from the actual send time omits it ("coordinated omission"). In a closed loop
+//! ([`Pace::Closed`]) the next object is due when one has arrived, so the server sets
+//! the pace.
 //!
-//! - `histogram`: durations in bounded memory; `tally`: all that is counted
-//! - `cause`: failures by kind
-//! - `exchange`: a request and its reply; `requests`: the same over HTTP/2 and HTTP/3; `session`: the objects of a session
-//! - `report`: text in httperf's blocks, JSON, CSV
+//! - `histogram`: durations in bounded memory; `tally`: all counters
+//! - `cause`: kinds of failures
+//! - `exchange`: a request and its reply; `requests`: the same over HTTP/2 and HTTP/3; `session`: the objects of a
+//!   session
+//! - `report`: text in httperf's format, JSON, CSV
 
 mod cause;
 mod exchange;
@@ -35,35 +36,35 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What load to put on a server.
+/// The load to put on a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// The Host field.
+    /// The value of the Host field.
     pub authority: String,
-    /// Secured: HTTP/2 names the scheme in each request.
+    /// Whether TLS is used: HTTP/2 names the scheme in each request.
     pub secure: bool,
-    /// The target of each request.
+    /// The request target.
     pub target: String,
     /// When objects are due.
     pub pace: Pace,
-    /// Objects of a session; `None`: no limit. With 0, a session is opened and closed again.
+    /// The number of objects per session; `None`: no limit. With 0, a session is opened and closed again.
     pub objects: Option<u64>,
-    /// Streams of a session that carry objects at the same time; a transport may have fewer. Over HTTP/2 and HTTP/3
-    /// requests outstanding at a time.
+    /// The number of streams per session that carry objects at the same time; a transport may have fewer. Over HTTP/2 and
+    /// HTTP/3, the number of outstanding requests.
     pub streams: u16,
-    /// The version of HTTP. Where it is open and nothing is agreed on, HTTP/1.1.
+    /// The versions of HTTP. If several are allowed and none is negotiated, HTTP/1.1 is used.
     pub versions: Versions,
-    /// Objects in all.
+    /// The total number of objects.
     pub requests: Option<u64>,
-    /// Sessions in all.
+    /// The total number of sessions.
     pub sessions: Option<u64>,
-    /// How long objects and sessions are begun.
+    /// How long new objects and sessions are begun.
     pub duration: Option<Duration>,
-    /// An object or a handshake without progress for so long has failed.
+    /// An object or a handshake without progress for this time has failed.
     pub timeout: Duration,
-    /// Most sessions at a time in an open loop; further ones fail.
+    /// The maximum number of concurrent sessions in an open loop; further ones fail.
     pub most: u64,
-    /// Seed of random gaps; `None`: the world's randomness.
+    /// The seed of random intervals; `None` uses the world's randomness.
     pub seed: Option<u64>,
 }
 
@@ -72,28 +73,28 @@ pub struct Plan {
 pub enum Pace {
     /// A session with its objects is due at each interval.
     Open {
-        /// Between two sessions; the mean of it where they are random.
+        /// The time between two sessions; its mean if intervals are random.
         interval: Duration,
-        /// As a Poisson process.
+        /// Whether the intervals are those of a Poisson process.
         random: bool,
     },
-    /// An object is due at each interval, and is carried by one of so many sessions.
+    /// An object is due at each interval, and one of a number of sessions carries it.
     Pool {
-        /// Between two objects; the mean of it where they are random.
+        /// The time between two objects; its mean if intervals are random.
         interval: Duration,
-        /// As a Poisson process.
+        /// Whether the intervals are those of a Poisson process.
         random: bool,
-        /// Sessions.
+        /// The number of sessions.
         sessions: u64,
     },
-    /// So many sessions at a time; on each the next object is due when one has arrived.
+    /// A fixed number of concurrent sessions; on each, the next object is due when one has arrived.
     Closed {
-        /// Sessions.
+        /// The number of sessions.
         sessions: u64,
     },
 }
 
-/// The version of HTTP on a session.
+/// The version of HTTP that a session uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Spoken {
     Http1,
@@ -102,7 +103,7 @@ enum Spoken {
 }
 
 impl Plan {
-    /// What is spoken on this session, which is established.
+    /// Returns the version of HTTP for this established session.
     fn spoken(&self, session: &impl Session) -> Spoken {
         match self.versions {
             Versions::Http3 => Spoken::Http3,
@@ -112,8 +113,8 @@ impl Plan {
         }
     }
 
-    /// When the first `count` objects or sessions are due, counted from the beginning. `None`: the loop is closed, or the
-    /// gaps are drawn from the world's randomness.
+    /// Returns when the first `count` objects or sessions are due, from the start. `None` if the loop is closed, or if
+    /// the intervals are drawn from the world's randomness.
     #[must_use]
     pub fn first_due(&self, count: usize) -> Option<Vec<Duration>> {
         let (interval, random, most) = match self.pace {
@@ -133,7 +134,7 @@ impl Plan {
     }
 }
 
-/// A load on one server. A clone is the same load.
+/// A load on one server. A clone is another handle of the same load.
 pub struct Load<W: World, C: Connector> {
     shared: Rc<LoadState<W, C>>,
 }
@@ -150,32 +151,32 @@ impl<W: World, C: Connector> std::fmt::Debug for Load<W, C> {
     }
 }
 
-/// What all sessions of a load share.
+/// The state that all sessions of a load share.
 struct LoadState<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// Which of the connector's servers.
+    /// The number of the server in the connector.
     server: usize,
     plan: Plan,
     request: Vec<u8>,
     tally: RefCell<Tally>,
-    /// Sessions that are open, by their number.
+    /// Open sessions, by number.
     open: RefCell<BTreeMap<u64, Rc<Work>>>,
     /// Whether the load is over.
     over: Cell<bool>,
-    /// Objects that may still be begun.
+    /// The number of objects that may still be begun.
     requests_left: Cell<u64>,
     sessions_left: Cell<u64>,
-    /// From then on nothing is begun.
+    /// The time from which nothing is begun any more.
     ends: Instant,
-    /// The buffer of all reads.
+    /// The buffer for all reads.
     buffer: RefCell<Vec<u8>>,
     /// Objects that are due and have no stream yet.
     queue: Queue,
 }
 
 impl<W: World, C: Connector> Load<W, C> {
-    /// A load on server number `server` of `connector`. Its time begins now.
+    /// Creates a load on server number `server` of `connector`. Its time begins now.
     pub fn new(world: W, connector: C, server: usize, plan: Plan) -> Self {
         let request = format!(
             "GET {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: anabranch/{}\r\n\r\n",
@@ -202,7 +203,7 @@ impl<W: World, C: Connector> Load<W, C> {
         Self { shared: Rc::new(shared) }
     }
 
-    /// Runs the load to its end. If dropped before, [`tally`](Self::tally) has what was measured.
+    /// Runs the load to its end. If the future is dropped early, [`tally`](Self::tally) has the measurements so far.
     pub async fn run(&self) {
         let shared = &self.shared;
         let ticker = shared.world.spawn("load seconds", seconds(self.clone()));
@@ -253,7 +254,7 @@ impl<W: World, C: Connector> Load<W, C> {
         shared.over.set(true);
     }
 
-    /// What was measured so far, as if the load ended now: open sessions and the present second are included.
+    /// Returns the measurements so far, as if the load ended now: they include open sessions and the current second.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let shared = &self.shared;
@@ -265,14 +266,14 @@ impl<W: World, C: Connector> Load<W, C> {
         tally
     }
 
-    /// Replies and failures so far, for a progress line.
+    /// The numbers of replies and failures so far, for a progress line.
     #[must_use]
     pub fn progress(&self) -> (u64, u64) {
         let tally = self.shared.tally.borrow();
         (tally.replies, tally.error_count())
     }
 
-    /// Sessions that are open.
+    /// The number of open sessions.
     #[must_use]
     pub fn open_sessions(&self) -> u64 {
         self.shared.tally.borrow().concurrent
@@ -286,7 +287,7 @@ impl<W: World, C: Connector> Load<W, C> {
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether another object may be begun; if so, it counts as begun.
+    /// Returns whether another object may be begun; if so, it counts as begun.
     fn take_request(&self) -> bool {
         take(&self.requests_left) && self.world.now() < self.ends
     }
@@ -295,7 +296,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
         take(&self.sessions_left) && self.requests_left.get() > 0
     }
 
-    /// Waits for `planned`; false when the load ends before.
+    /// Waits for `planned`; returns false if the load ends before.
     async fn wait_for(&self, planned: Instant) -> bool {
         if planned >= self.ends {
             return false;
@@ -306,7 +307,7 @@ impl<W: World, C: Connector> LoadState<W, C> {
         true
     }
 
-    /// Records how late something that was planned for `planned` is begun.
+    /// Records how late an object or session is begun that was planned for `planned`.
     fn record_start(&self, planned: Instant) {
         let late = self.world.now().since(planned);
         self.tally.borrow_mut().late.add(late);
@@ -323,7 +324,7 @@ fn take(left: &Cell<u64>) -> bool {
     count > 0
 }
 
-/// The planned times of an open loop.
+/// The planned times in an open loop.
 struct Schedule {
     next: Instant,
     interval: u64,
@@ -339,7 +340,7 @@ impl Schedule {
         let due = self.next;
         let gap = match &mut self.rng {
             None => self.interval,
-            // The gaps of a Poisson process are exponential.
+            // The intervals of a Poisson process are exponentially distributed.
             Some(rng) => {
                 let uniform = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
                 (-(1.0 - uniform).ln() * self.interval as f64) as u64
@@ -350,7 +351,7 @@ impl Schedule {
     }
 }
 
-/// Ends a second of the tally each second.
+/// Closes the current second of the tally, every second.
 async fn seconds<W: World, C: Connector>(load: Load<W, C>) {
     let mut at = load.shared.tally.borrow().begun;
     loop {

@@ -1,13 +1,14 @@
-//! A timer for waits that may go on as long as something moves.
+//! A timeout for waits without progress.
 
 use anabranch_base::time::{Duration, Instant};
 use anabranch_world::{Timer, World};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// Fires when nothing has moved for a span; without a span never.
+/// Fires if there is no progress for a given time; without a time, never.
 ///
-/// It runs on while bytes come in, and is set anew only when it fires: setting a timer costs more than a read.
+/// It keeps running while bytes arrive, and is set again only when it fires: setting a timer costs more than a
+/// read.
 pub(crate) struct IdleTimer<W: World> {
     world: W,
     timer: W::Timer,
@@ -20,7 +21,7 @@ impl<W: World> IdleTimer<W> {
         Self { world: world.clone(), timer: world.timer(), armed: false, span: span.into() }
     }
 
-    /// What `poll` comes to; `None` when the span has passed since something `moved`.
+    /// Returns the result of `poll`; `None` if the time has passed since the last progress at `moved`.
     pub(crate) async fn wait<T>(
         &mut self,
         moved: Instant,
@@ -33,7 +34,7 @@ impl<W: World> IdleTimer<W> {
         .await
     }
 
-    /// Ready when the span has passed since something `moved`.
+    /// Ready when the time has passed since the last progress at `moved`.
     pub(crate) fn poll(&mut self, moved: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let Some(span) = self.span else { return Poll::Pending };
         loop {

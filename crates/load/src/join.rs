@@ -1,11 +1,12 @@
-//! Tasks that are awaited together.
+//! Awaits several tasks together.
 
 use anabranch_base::time::Duration;
 use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// The result of each task; `None` for those that have not ended within `span`, which are cancelled.
+/// Returns the result of each task; `None` for tasks that have not ended within `span`, which are
+/// cancelled.
 pub(crate) async fn join<W: World, T: 'static>(
     world: &W,
     span: Option<Duration>,

@@ -1,11 +1,12 @@
-//! Load on a transport, and what came of it.
+//! Generates load on a transport and measures the results.
 //!
-//! | module | owns |
+//! | module | content |
 //! |---|---|
-//! | [`generator`] | the load generator: many objects of HTTP at a rate, or as fast as they come |
+//! | [`generator`] | the load generator: many HTTP objects at a rate, or as fast as they are
+//! answered |
 //! | [`bulk`] | a transfer of many bytes without HTTP |
-//! | [`throughput`] | as much as goes through, between two real ends: iperf's work |
-//! | [`messages`] | messages at a fixed rate, each with its own delay |
+//! | [`throughput`] | maximum throughput between two real ends, like iperf |
+//! | [`messages`] | messages at a fixed rate, with the delay of each |
 
 pub mod bulk;
 pub mod generator;

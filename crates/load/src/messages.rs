@@ -1,16 +1,14 @@
-//! Messages of one size at a fixed rate, each with its own delay, without HTTP.
+//! Messages of one size at a fixed rate, with the delay of each, without HTTP.
 //!
-//! The client asks once on each connection; the server then gives a message to
-//! the transport at each planned instant, whatever became of the others (open
-//! loop), and the delay of a message counts from its planned instant. Where the
-//! transport has streams, messages take them in turn; a bulk transfer may run
-//! beside them, on stream 0 of a connection that has others, or on a connection
-//! of its own. When everything is written the server closes in good order, and
-//! what has not come by then never will.
+//! The client sends one request on each connection. The server then hands a message to
+//! the transport at each planned time, independent of the others (open loop); the delay of
+//! a message counts from its planned time. If the transport has streams, messages use them
+//! in turn. A bulk transfer may run concurrently: on stream 0 of a connection with several
+//! streams, or on a connection of its own. When everything is written the server closes
+//! gracefully; messages that have not arrived by then are lost.
 //!
-//! On the wire a message is one user message where the transport knows
-//! messages: its number, its length (both of 32 bits, counted in the size), and
-//! bytes that the receiver checks.
+//! On the wire a message is one user message if the transport has messages. It contains its number, its length (both
+//! with 32 bits, and included in the size), and bytes that the receiver checks.
 
 mod client;
 mod server;
@@ -21,50 +19,50 @@ pub use server::serve;
 use anabranch_base::time::Duration;
 use anabranch_transport::Delivery;
 
-/// What is sent.
+/// The parameters of the messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Messages {
     /// Time between two messages.
     pub interval: Duration,
-    /// Bytes of a message, from [`MIN_SIZE`] to [`MAX_SIZE`].
+    /// The size of a message in bytes, from [`MIN_SIZE`] to [`MAX_SIZE`].
     pub size: usize,
-    /// How many.
+    /// The number of messages.
     pub count: u32,
-    /// Connections that take the messages in turn, at least 1; with a bulk transfer the first of several carries that
-    /// alone.
+    /// The number of connections that take the messages in turn, at least 1. With a bulk transfer, the first of
+    /// several connections carries only that.
     pub connections: usize,
-    /// Bytes of a bulk transfer beside the messages; 0 for none.
+    /// The number of bytes of a concurrent bulk transfer; 0 for none.
     pub bulk: u64,
-    /// Bytes of a write of the bulk transfer.
+    /// The size in bytes of a write of the bulk transfer.
     pub bulk_write: usize,
-    /// How messages are delivered; the bulk transfer beside them is reliable, ordered, and in the background. One that
-    /// was given up is no failure of the run.
+    /// How messages are delivered; a concurrent bulk transfer is reliable, ordered, and in the background. An
+    /// abandoned message is not a failure of the run.
     pub delivery: Delivery,
-    /// The run ends after so long, whatever is left.
+    /// The run ends after this time, complete or not.
     pub deadline: Option<Duration>,
 }
 
-/// The smallest message: its number and its length.
+/// The minimum size of a message: its number and its length.
 pub const MIN_SIZE: usize = HEADER;
-/// The largest message.
+/// The maximum size of a message in bytes.
 pub const MAX_SIZE: usize = 1_000_000;
 
-/// Bytes of a number and a length.
+/// The size of a number and a length in bytes.
 const HEADER: usize = 8;
-/// The number of a piece of the bulk transfer.
+/// The message number that marks a piece of the bulk transfer.
 const BULK: u32 = u32::MAX;
-/// The name whose pattern messages have.
+/// The name that selects the pattern of messages.
 const MESSAGE_NAME: &str = "message";
-/// The name whose pattern the bulk transfer has.
+/// The name that selects the pattern of the bulk transfer.
 const BULK_NAME: &str = "bulk";
 
-/// What a client asks of one connection.
+/// A client's request on one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Ask {
     interval_ns: u64,
     size: u32,
     count: u32,
-    /// This connection carries messages `first`, `first + step`, …
+    /// The connection carries messages `first`, `first + step`, …
     first: u32,
     step: u32,
     bulk: u64,
@@ -88,7 +86,7 @@ impl Ask {
         out
     }
 
-    /// `None` where it is no request, or one that no client of ours makes.
+    /// Decodes a request; `None` if it is invalid or one that our client never sends.
     fn decode(bytes: &[u8; Self::BYTES]) -> Option<Self> {
         let long = |at: usize| Some(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let word = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));

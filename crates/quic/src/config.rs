@@ -5,38 +5,38 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{Budget, Bytes};
 
-/// Which law the congestion window follows.
+/// The congestion control algorithm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cc {
-    /// CUBIC (RFC 9438), ours, as TCP and SCTP have it.
+    /// Our CUBIC (RFC 9438), the same as for TCP and SCTP.
     Cubic,
-    /// RFC 9002 §7, ours.
+    /// Our NewReno (RFC 9002 §7).
     Reno,
-    /// BBR (draft-ietf-ccwg-bbr), ours, with its own pace.
+    /// Our BBR (draft-ietf-ccwg-bbr), with its own pacing rate.
     Bbr,
     /// quinn's CUBIC.
     QuinnCubic,
 }
 
-/// Whose bytes go next, of several streams.
+/// The order in which streams with data to send are served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scheduler {
-    /// Each stream's in turn.
+    /// Streams take turns.
     RoundRobin,
-    /// Those of the stream that came first.
+    /// The stream that was first to have data is served until it has no more.
     Fcfs,
 }
 
-/// When a server has a client show that it is at its address before anything is remembered of it (RFC 9000 §8.1.2).
+/// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
-    /// While many handshakes are under way.
+    /// Only while many handshakes are under way.
     Load,
-    /// Always: a round trip more.
+    /// Always, which costs each client one more round trip.
     Always,
 }
 
-/// One of several names.
+/// The text form of an enumeration: one of several names.
 struct Names<T: 'static>(&'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {
@@ -52,7 +52,7 @@ impl<T: Copy + PartialEq> Form<T> for Names<T> {
     }
 }
 
-/// A number from the first to the second.
+/// The text form of an integer between a minimum and a maximum.
 struct Number(u64, u64);
 
 impl Form<u64> for Number {
@@ -67,7 +67,7 @@ impl Form<u64> for Number {
     }
 }
 
-/// A number of bytes from the first to the second.
+/// The text form of a number of bytes between a minimum and a maximum.
 struct Size(u64, u64);
 
 impl Form<u64> for Size {
@@ -86,7 +86,7 @@ impl Form<u64> for Size {
     }
 }
 
-/// A span of time.
+/// The text form of a time span.
 struct Span;
 
 impl Form<Duration> for Span {
@@ -165,7 +165,7 @@ anabranch_base::knobs! {
 /// Chromium's flow control on the RFCs' defaults.
 const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
 
-/// What a program gets that sets nothing.
+/// The defaults of quinn, as a program gets them that sets nothing.
 const QUINN: Profile = Profile {
     name: "quinn",
     parent: None,
@@ -180,7 +180,7 @@ const QUINN_SOURCE: &str = "quinn-proto 0.11, TransportConfig::default";
 
 const ALL: &[&Profile; 2] = &[&MODERN, &QUINN];
 
-/// The profiles by name.
+/// The names of the profiles.
 pub const PROFILES: [&str; 2] = names(ALL);
 
 impl Default for Config {
@@ -199,7 +199,7 @@ impl Config {
     /// Sets the knob `key` from text.
     ///
     /// # Errors
-    /// One line that names the accepted forms, when the key is unknown or the value is not one of them.
+    /// One line that names the accepted forms, if the key is unknown or the value is not one of them.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of quic; there are {}", Self::keys())));

@@ -1,15 +1,16 @@
-//! The endpoint: every connection of a host over one UDP port, as an engine.
+//! The endpoint: all connections of a host over one UDP port, as an engine.
 //!
-//! Owns quinn's endpoint and connections, and the order in which they are asked. quinn's clock is an operating system's;
-//! here an instant of ours is a span after the endpoint's birth, so that no result depends on when that was.
+//! It owns quinn's endpoint and connections and decides in which order connections may send. quinn uses the operating
+//! system's clock. Here every instant is converted to a time span since the endpoint was created, so no result depends on
+//! when that was.
 //!
-//! - `connections`: how they begin and end, and what becomes of their events
-//! - `entrance`: whose handshake is under way, and who may begin one
-//! - `packets`: packets in and out, and deadlines: the endpoint as an engine
-//! - `proof`: what goes to an address of which nobody has shown that it is there
-//! - `queue`: who waits for its handshake to begin
-//! - `streams`: what applications read and write
-//! - `transport`: what quinn is set to for a connection
+//! - `connections`: beginning and ending connections, and handling their events
+//! - `entrance`: limits the handshakes that a server has under way
+//! - `packets`: sending and receiving packets, and deadlines
+//! - `proof`: limits what is sent to addresses that are not validated yet
+//! - `queue`: clients that wait for their handshake to begin
+//! - `streams`: reading and writing streams
+//! - `transport`: quinn's settings for a connection
 
 mod connections;
 mod entrance;
@@ -46,92 +47,92 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use transport::draws;
 
-/// A connection's name: never used twice.
+/// The identifier of a connection; never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Id(pub u64);
 
-/// How a connection stands, by quinn's count.
+/// Statistics of a connection, as quinn counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Figures {
-    /// Packets that were taken for lost (RFC 9002 §6.1).
+    /// The number of packets declared lost (RFC 9002 §6.1).
     pub lost: u64,
-    /// Congestion window, bytes.
+    /// The congestion window in bytes.
     pub cwnd: u64,
-    /// Smoothed round-trip time (RFC 9002 §5.3).
+    /// The smoothed round-trip time (RFC 9002 §5.3).
     pub srtt: Duration,
 }
 
-/// What an endpoint begins with.
+/// The parameters with which an endpoint is created.
 pub struct Start {
     /// The settings.
     pub config: Config,
-    /// What packets leave from where the peer's have not come to another address of this host. An unspecified address: what
-    /// the host's routes say, and only the port counts.
+    /// The local address of outgoing packets, until the peer's packets arrive at another address of this host. If it is
+    /// unspecified, the host's routes choose the address, and only the port counts.
     pub local: SocketAddr,
-    /// Connection ids, keys and all that quinn draws.
+    /// The source of connection IDs, keys and all random numbers that quinn draws.
     pub rng: Rng,
-    /// Who it is, and whom it believes.
+    /// The endpoint's certificate, and the certificates it trusts.
     pub ends: Ends,
-    /// Most packets that leave in one call (GSO).
+    /// The maximum number of packets sent in one call (GSO).
     pub segments: usize,
-    /// Which of several endpoints behind one port it is.
+    /// Identifies the endpoint among several behind one port.
     pub shard: Option<Shard>,
-    /// Where connections are logged, if anywhere.
+    /// Receives the logs of connections, if wanted.
     pub logs: Option<Arc<dyn Logs>>,
 }
 
-/// What the application learns.
+/// Events for the application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A connection that was begun here stands.
+    /// The handshake of a connection that this side began is done.
     Connected {
-        /// Which.
+        /// The connection.
         id: Id,
-        /// Streams that both ends can use.
+        /// The number of streams that both ends can use.
         streams: u64,
     },
-    /// A peer has begun one.
+    /// A peer has begun a connection.
     Accepted {
-        /// Which.
+        /// The connection.
         id: Id,
-        /// Streams that both ends can use.
+        /// The number of streams that both ends can use.
         streams: u64,
     },
-    /// Bytes of a stream, or its end.
+    /// Data, or the end, of a stream can be read.
     Readable {
-        /// Which.
+        /// The connection.
         id: Id,
-        /// On which stream.
+        /// The stream.
         stream: u64,
     },
     /// There may be room to write.
     Writable {
-        /// Which.
+        /// The connection.
         id: Id,
     },
-    /// The peer lets there be more streams.
+    /// The peer may allow more streams.
     Available {
-        /// Which.
+        /// The connection.
         id: Id,
     },
-    /// The connection is over; `None`: in good order.
+    /// The connection has ended.
     Closed {
-        /// Which.
+        /// The connection.
         id: Id,
-        /// Why, if not in good order.
+        /// Why it ended; `None` if it ended gracefully.
         reason: Option<ConnectionError>,
     },
 }
 
-/// What is known of a stream beyond what quinn remembers of it.
+/// The state of a stream that quinn does not keep.
 #[derive(Default)]
 struct Open {
-    /// Its end has been read.
+    /// Whether its end has been read.
     ended: bool,
-    /// The peer has cancelled what we read, and that has been read; its code.
+    /// The code with which the peer has cancelled the direction we read, once we have read that.
     reset: Option<u64>,
-    /// The peer has cancelled what we write; its code.
+    /// The code with which the peer has cancelled the direction we write.
     stopped: Option<u64>,
 }
 
@@ -139,41 +140,41 @@ struct Held {
     handle: ConnectionHandle,
     connection: Connection,
     watch: Arc<Watch>,
-    /// A client's first destination.
+    /// The first destination connection ID that we chose as the client.
     first: Option<ConnectionId>,
-    /// Of a controller that has a pace of its own.
+    /// Paces packets for controllers that set their own rate.
     pacer: Pacer,
-    /// The client's side: streams opened so far.
+    /// The number of streams that we have opened as the client.
     opened: u64,
-    /// Streams that have begun and that somebody holds, or may come to hold.
+    /// Streams that have begun and that somebody holds or may still accept.
     open: BTreeMap<u64, Open>,
-    /// Bytes that may wait to leave beyond the congestion window, if that is limited.
+    /// The number of unsent bytes that may wait beyond the congestion window, if limited.
     unsent: Option<u64>,
-    /// What it holds of the memory that all share.
+    /// The connection's account in the shared memory budget.
     account: Option<Account>,
-    /// As it stands among those that are due.
+    /// Its entry in `due`.
     deadline: Option<Instant>,
     told: bool,
-    /// A packet of the peer has come.
+    /// Whether a packet of the peer has arrived.
     answered: bool,
-    /// A server's side: the application knows of it.
+    /// Whether we, as the server, have reported the connection to the application.
     announced: bool,
-    /// It ends as soon as all that was written has arrived.
+    /// Whether the connection ends as soon as all written data has arrived.
     closing: bool,
-    /// The peer has begun or moved, and has not shown that it is where it seems to be.
+    /// The peer's address while it is not validated: after the first packet, or after the peer has moved.
     unproven: Option<Unproven>,
 }
 
-/// Packets of quinn's own making: refusals, retries, resets.
+/// A packet that quinn's endpoint generates: a refusal, a Retry, or a reset.
 struct Reply {
-    /// Where the packet came to that it answers.
+    /// The local address at which the answered packet arrived.
     source: Option<IpAddr>,
     target: SocketAddr,
     ecn: Ecn,
     bytes: Vec<u8>,
 }
 
-/// Every connection of a host.
+/// All connections of a host.
 pub struct Endpoint {
     inner: quinn_proto::Endpoint,
     epoch: std::time::Instant,
@@ -184,32 +185,32 @@ pub struct Endpoint {
     identifiers: Identifiers,
     trace: Trace,
     logs: Option<Arc<dyn Logs>>,
-    /// Where those go that are kept in memory.
+    /// Logs that are kept in memory.
     kept: Option<Arc<Kept>>,
     config: Config,
     local: SocketAddr,
     segments: usize,
-    /// The port that sessions are taken in for, whatever that of UDP is.
+    /// The port for which sessions are accepted, independent of the UDP port.
     listening: Option<u16>,
-    /// Retransmission timers that ran out on connections that are gone.
+    /// The number of expired retransmission timers of connections that have ended.
     timeouts: u64,
     accepted: u64,
     connections: BTreeMap<Id, Held>,
     handles: BTreeMap<ConnectionHandle, Id>,
     /// Connections that may have something to send.
     ready: BTreeSet<Id>,
-    /// Handshakes that a server has under way.
+    /// Limits the handshakes that this server has under way.
     entrance: Entrance,
-    /// Clients that wait for room there.
+    /// Clients that wait for a handshake to begin.
     queue: Queue,
-    /// Servers that did not take what was sent early; until the next connection with each.
+    /// Servers that rejected our early data; each is kept until the next connection with it.
     refused_early: BTreeSet<SocketAddr>,
-    /// Connections by their deadlines.
+    /// Connections, ordered by their deadlines.
     due: BTreeSet<(Instant, Id)>,
-    /// Connections that packets of one batch have come to.
+    /// Connections that received packets of the current batch.
     touched: Vec<Id>,
     next: u64,
-    /// Whose turn it is to send.
+    /// The connection whose turn it is to send.
     turn: Id,
     replies: VecDeque<Reply>,
     events: VecDeque<Event>,
@@ -223,10 +224,10 @@ impl fmt::Debug for Endpoint {
 }
 
 impl Endpoint {
-    /// An endpoint, nothing begun.
+    /// Creates an endpoint without connections.
     ///
     /// # Errors
-    /// A line: what of the certificates or settings cannot be used for QUIC.
+    /// One line that says why the certificates or settings cannot be used for QUIC.
     pub fn new(start: Start) -> Result<Self, String> {
         let Start { config, local, mut rng, ends, segments, shard, logs } = start;
         let Ends { surroundings, client, server } = ends;
@@ -302,31 +303,31 @@ impl Endpoint {
             events: VecDeque::new(),
             buffer: Vec::new(),
         };
-        // What cannot be set is said here, and not with the first connection.
+        // Report invalid settings here and not only with the first connection.
         let watch = Watch::new(endpoint.clock.clone(), 0, endpoint.trace.clone());
         endpoint.transport(watch, endpoint.config.streams)?;
         Ok(endpoint)
     }
 
-    /// The settings in force.
+    /// The settings in use.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.config
     }
 
-    /// It has a certificate.
+    /// Whether the endpoint has a certificate.
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.server.is_some()
     }
 
-    /// How many connections peers have begun here and the application was told of.
+    /// The number of connections that peers have begun and that were reported to the application.
     #[must_use]
     pub fn accepted(&self) -> u64 {
         self.accepted
     }
 
-    /// Handshakes that peers have begun here and that are not done.
+    /// The number of handshakes that peers have begun and that are not done.
     #[must_use]
     pub fn half_open(&self) -> usize {
         self.entrance.under_way()
@@ -338,30 +339,30 @@ impl Endpoint {
         self.local.port()
     }
 
-    /// The port that connections are taken in for; `None`: they are refused.
+    /// The port for which connections are accepted; `None` if they are refused.
     #[must_use]
     pub fn listening(&self) -> Option<u16> {
         self.listening
     }
 
-    /// Takes in connections for a port from now on, or no more.
+    /// Accepts connections for this port from now on, or refuses them (`None`).
     pub fn set_listening(&mut self, port: Option<u16>) {
         self.listening = port;
     }
 
-    /// So many connections wait to be taken: where they are many, nobody begins another.
+    /// Sets the number of connections that wait to be accepted. If there are many, no further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.entrance.waiting = waiting;
     }
 
-    /// How often a retransmission timer (RFC 9002 §6.2) ran out.
+    /// The number of expired retransmission timers (RFC 9002 §6.2).
     #[must_use]
     pub fn timeouts(&self) -> u64 {
         self.timeouts + self.connections.values().map(|held| held.watch.timeouts()).sum::<u64>()
     }
 
-    /// The handshake is not done: what a client writes now rides with it, and what a server reads now may be a copy that a
-    /// stranger sends (RFC 8470).
+    /// Whether the handshake is not done yet. Data that a client writes now is sent with the handshake; data that a
+    /// server reads now may have been replayed by an attacker (RFC 8470).
     #[must_use]
     pub fn early_data(&self, id: Id) -> bool {
         self.connections.get(&id).is_some_and(|held| {
@@ -377,32 +378,32 @@ impl Endpoint {
         self.kept = Some(kept);
     }
 
-    /// Takes these logs.
+    /// Takes the logs that were kept in memory.
     #[must_use]
     pub fn take_logs(&self) -> Vec<ConnectionLog> {
         self.kept.as_ref().map(|kept| kept.take()).unwrap_or_default()
     }
 
-    /// Where the peer is.
+    /// The peer's current address.
     #[must_use]
     pub fn peer(&self, id: Id) -> Option<SocketAddr> {
         self.connections.get(&id).map(|held| held.connection.remote_address())
     }
 
-    /// Bytes of streams that were written and are not acknowledged.
+    /// The number of stream bytes that were written and not acknowledged.
     #[must_use]
     pub fn unacknowledged(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(0, |held| held.watch.unacknowledged())
     }
 
-    /// How a connection stands; `None` once it has ended.
+    /// The statistics of a connection; `None` once it has ended.
     #[must_use]
     pub fn figures(&self, id: Id) -> Option<Figures> {
         let path = self.connections.get(&id)?.connection.stats().path;
         Some(Figures { lost: path.lost_packets, cwnd: path.cwnd, srtt: path.rtt })
     }
 
-    /// The connection's key in traces: of the client's first destination connection id, so both ends know it.
+    /// The connection's key in traces: part of the client's first destination connection ID, which both ends know.
     #[must_use]
     pub fn trace_key(&self, id: Id) -> u64 {
         self.connections.get(&id).map_or(id.0, |held| held.watch.key())
@@ -416,7 +417,7 @@ impl Endpoint {
         Instant::from_nanos(anabranch_base::time::nanos(at.saturating_duration_since(self.epoch)))
     }
 
-    /// What packets to this address leave from, where nothing else is known.
+    /// Returns the local address for packets to this address, if nothing else is known.
     fn source(&self, target: SocketAddr) -> SocketAddr {
         if !self.local.ip().is_unspecified() {
             return self.local;
@@ -427,5 +428,5 @@ impl Endpoint {
     }
 }
 
-/// How long a Retry packet's token is good (RFC 9000 §8.1.4): longer than a client asks again and again that is not answered.
+/// How long the token of a Retry packet is valid (RFC 9000 §8.1.4): longer than a client repeats an unanswered packet.
 const RETRIED: Duration = Duration::from_secs(60);

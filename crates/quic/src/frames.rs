@@ -1,7 +1,7 @@
-//! The frames of a packet's payload, as far as somebody wants to know of them.
+//! Parses the frames of a packet's payload for observation.
 //!
 //! Home of RFC 9000 §19, and of the frames of RFC 9221 and draft-ietf-quic-ack-frequency as far as their length. quinn
-//! reads them for the protocol; here they are only looked at.
+//! parses them for the protocol; here they are only observed.
 
 use std::ops::RangeInclusive;
 
@@ -10,60 +10,60 @@ use std::ops::RangeInclusive;
 pub(crate) enum Frame {
     /// Bytes of a stream (§19.8).
     Stream {
-        /// Its id.
+        /// The stream ID.
         id: u64,
-        /// The first byte's place on the stream.
+        /// The position of the first byte in the stream.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         length: u64,
-        /// None come behind them.
+        /// Whether these are the last bytes of the stream.
         fin: bool,
     },
     /// Packets that have arrived (§19.3), the newest first.
     Ack(Vec<RangeInclusive<u64>>),
     /// Bytes of the handshake (§19.6).
     Crypto {
-        /// The first byte's place.
+        /// The position of the first byte.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         length: u64,
     },
-    /// Flow control of the connection (§19.9).
+    /// The new flow control limit of the connection (§19.9).
     MaxData(u64),
-    /// Flow control of a stream (§19.10).
+    /// The new flow control limit of a stream (§19.10).
     MaxStreamData {
-        /// Its id.
+        /// The stream ID.
         id: u64,
-        /// Bytes that may be sent on it in all.
+        /// The total number of bytes that may be sent on it.
         most: u64,
     },
-    /// Bytes that mean nothing (§19.1).
+    /// Padding (§19.1).
     Padding,
-    /// Only to be acknowledged (§19.2).
+    /// A frame that only asks for an acknowledgement (§19.2).
     Ping,
-    /// The end of the connection (§19.19), which nobody acknowledges.
+    /// The end of the connection (§19.19), which is not acknowledged.
     Close {
-        /// By the transport; else by the application.
+        /// Whether the transport closed it; otherwise the application did.
         transport: bool,
-        /// The error's code.
+        /// The error code.
         code: u64,
     },
-    /// Whoever is there is to repeat this (§19.17).
+    /// A token that the peer has to repeat (§19.17).
     PathChallenge(u64),
-    /// What was to be repeated (§19.18).
+    /// A repeated token (§19.18).
     PathResponse(u64),
-    /// Any other, of this type.
+    /// Any other frame, with its type.
     Other(u64),
 }
 
 impl Frame {
-    /// RFC 9002 §2: a packet that has it is acknowledged.
+    /// RFC 9002 §2: whether a packet with this frame is acknowledged.
     pub(crate) fn is_ack_eliciting(&self) -> bool {
         !matches!(self, Self::Ack(_) | Self::Padding | Self::Close { .. })
     }
 }
 
-/// Frames of a payload, one after the other, until it ends or makes no sense.
+/// Iterates over the frames of a payload until it ends or cannot be parsed.
 pub(crate) struct Frames<'a>(pub(crate) &'a [u8]);
 
 impl Frames<'_> {
@@ -73,7 +73,7 @@ impl Frames<'_> {
         Some(*first)
     }
 
-    /// RFC 9000 §16.
+    /// Reads a variable-length integer (RFC 9000 §16).
     fn number(&mut self) -> Option<u64> {
         let first = self.byte()?;
         let mut value = u64::from(first & 0x3f);
@@ -92,8 +92,8 @@ impl Frames<'_> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// The next of transport parameters (RFC 9000 §18), whose form is like a frame's: its key, and its value if that is a
-    /// number.
+    /// Reads the next transport parameter (RFC 9000 §18), which is encoded like a frame: its key, and its value if that
+    /// is a number.
     pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
         let (key, length) = (self.number()?, self.number()?);
         let rest = self.0;
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(eliciting, [false, true, true, true, true, false, true, true, true]);
     }
 
-    /// RFC 9000 §19: a frame whose content is not read is as long as its fields say.
+    /// RFC 9000 §19: a frame whose content is not parsed is skipped by the length of its fields.
     #[test]
     fn frames_that_are_not_read_are_skipped_to_their_end() {
         let frames = [
@@ -252,7 +252,7 @@ mod tests {
         // RFC 9221 §4: a DATAGRAM frame without a length extends to the end of the packet.
         let read: Vec<Frame> = Frames(&[0x01, 0x30, 0x01, 0x01]).collect();
         assert_eq!(read, [Frame::Ping, Frame::Other(0x30)]);
-        // A type that nobody knows has no known end.
+        // A frame of an unknown type has no known length.
         assert_eq!(Frames(&[0x01, 0x2f, 0x01]).collect::<Vec<Frame>>(), [Frame::Ping]);
     }
 

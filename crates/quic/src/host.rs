@@ -1,4 +1,4 @@
-//! QUIC bound to a world: one UDP port, one engine, one drive loop.
+//! Binds QUIC to a world: one UDP port, one engine, one drive loop.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Start};
@@ -12,35 +12,36 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// A host's QUIC. A clone is the same host. It lives as long as any handle of it or of its sessions.
+/// A host's QUIC. A clone is another handle of the same host. It lives as long as any handle of it
+/// or of its sessions.
 pub type QuicHost<W> = BoundHost<W, Endpoint>;
-/// Takes in connections.
+/// Accepts connections.
 pub type QuicListener<W> = EngineListener<W, Endpoint>;
 /// Opens connections from one host to given servers.
 pub type QuicConnector<W> = EngineConnector<W, Endpoint>;
 /// A connection.
 pub type QuicSession<W> = EngineSession<W, Endpoint>;
-/// A stream of a connection, both ways.
+/// A stream of a connection.
 pub type QuicStream<W> = EngineStream<W, Endpoint>;
 
-/// Which of a host's addresses packets leave from, where the peer's have come to none yet.
+/// The local address of outgoing packets, until packets of the peer have arrived at one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Source {
-    /// The first that the world has.
+    /// The first address of the world.
     #[default]
     First,
-    /// What the host's routes say at the time: for a world that has all addresses of its host.
+    /// The address that the host's routes choose: for a world that has all addresses of its host.
     Routed,
 }
 
-/// What a host's QUIC begins with beside its settings and its certificates.
+/// Options of a host's QUIC besides its settings and its certificates.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// What packets leave from.
+    /// The local address of outgoing packets.
     pub source: Source,
-    /// Which of several endpoints behind one port it is.
+    /// Identifies the endpoint among several behind one port.
     pub shard: Option<Shard>,
-    /// Where connections are logged, if anywhere.
+    /// Receives the logs of connections, if wanted.
     pub logs: Option<Arc<dyn Logs>>,
 }
 
@@ -53,7 +54,7 @@ impl fmt::Debug for Options {
 /// Starts QUIC on a UDP port, 0 for any.
 ///
 /// # Errors
-/// The port cannot be had, or the certificates cannot be used.
+/// The port cannot be bound, or the certificates cannot be used.
 pub async fn start<W: World>(
     world: W,
     port: u16,
@@ -65,7 +66,7 @@ pub async fn start<W: World>(
     start_over(world, socket, config, ends, options)
 }
 
-/// Starts QUIC over a socket of the world, as one of several that share a port.
+/// Starts QUIC over a socket of the world, which may be one of several that share a port.
 ///
 /// # Errors
 /// The certificates cannot be used.

@@ -1,8 +1,7 @@
-//! What must not be foreseen: connection ids, the keys of resets and tokens; and the time that tokens and traces are dated
-//! by.
+//! Unpredictable values: connection IDs, and the keys of resets and tokens; and the clock for tokens and traces.
 //!
-//! On a real network a seed comes from the operating system, in virtual time from the run; nothing here asks either by
-//! itself.
+//! On a real network the seed comes from the operating system, in virtual time from the run. This module itself asks
+//! neither.
 
 use crate::shards::Shard;
 use anabranch_base::Rng;
@@ -12,15 +11,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-/// RFC 9000 §5.1: long enough that nobody guesses one.
+/// RFC 9000 §5.1: the length of our connection IDs in bytes, long enough that nobody can guess one.
 const LENGTH: usize = 8;
 
-/// Connection ids from a generator.
+/// Connection IDs from a random number generator.
 #[derive(Clone, Debug)]
 pub(crate) struct Identifiers(Arc<Mutex<Rng>>, Option<Shard>);
 
 impl Identifiers {
-    /// `shard`: they all lead to this one of several endpoints.
+    /// With `shard`, all IDs lead to that one of several endpoints.
     pub(crate) fn new(rng: Rng, shard: Option<Shard>) -> Self {
         Self(Arc::new(Mutex::new(rng)), shard)
     }
@@ -49,8 +48,8 @@ impl ConnectionIdGenerator for Identifiers {
     }
 }
 
-/// The key that stateless resets are made with (RFC 9000 §10.3.2): of a secret that outlives the endpoint, where there is one,
-/// so that who was connected to it before learns that it is gone.
+/// The key for stateless resets (RFC 9000 §10.3.2). It is derived from a secret that outlives the endpoint, if there is
+/// one, so that peers of an earlier endpoint learn that their connection is gone.
 pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Key> {
     let mut key = [0; 64];
     rng.fill(&mut key);
@@ -62,14 +61,14 @@ pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Ke
     Arc::new(kept.unwrap_or(drawn))
 }
 
-/// The key that tokens are sealed with (RFC 9000 §8.1.1).
+/// The key that seals tokens (RFC 9000 §8.1.1).
 pub(crate) fn token_key(rng: &mut Rng) -> Arc<hkdf::Prk> {
     let mut key = [0; 64];
     rng.fill(&mut key);
     Arc::new(hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&key))
 }
 
-/// The endpoint's time as quinn's tokens want it: nanoseconds since the endpoint began.
+/// The endpoint's time in the form that quinn's tokens need: nanoseconds since the endpoint began.
 #[derive(Debug, Default)]
 pub(crate) struct Clock(AtomicU64);
 
@@ -87,7 +86,7 @@ impl Clock {
 
 impl TimeSource for Clock {
     fn now(&self) -> SystemTime {
-        // 1 January 2026: tokens only compare such times with each other.
+        // 1 January 2026: tokens only compare these times with each other.
         SystemTime::UNIX_EPOCH
             + Duration::from_secs(1_767_225_600)
             + Duration::from_nanos(self.0.load(Ordering::Relaxed))

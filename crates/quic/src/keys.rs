@@ -1,7 +1,7 @@
-//! The keys of a connection, which show what they seal and open to its [`Watch`].
+//! Packet protection keys that report what they seal and open to the connection's [`Watch`].
 //!
-//! What they do is rustls' and quinn's own; only their packets are looked at, before they are sealed and after they are
-//! opened.
+//! The cryptography is that of rustls and quinn. The wrappers only read the packets, before they are sealed and after
+//! they are opened.
 
 use crate::qlog;
 use crate::watch::{Grants, Level, Watch};
@@ -17,12 +17,12 @@ use quinn_proto::{ConnectError, ConnectionId, Side, TransportError, TransportErr
 use std::any::Any;
 use std::sync::Arc;
 
-/// A client's half of the handshakes of one connection.
+/// The client's side of a connection's handshake.
 pub(crate) struct WatchedClient {
     pub(crate) inner: Arc<QuicClientConfig>,
     pub(crate) watch: Arc<Watch>,
     pub(crate) distrust: Distrust,
-    /// What is written before the handshake is done may ride with it.
+    /// Whether data written before the handshake is done may be sent with it.
     pub(crate) early: bool,
 }
 
@@ -39,7 +39,7 @@ impl ClientConfig for WatchedClient {
     }
 }
 
-/// A server's half.
+/// The server's side of a connection's handshake.
 pub(crate) struct WatchedServer {
     pub(crate) inner: Arc<QuicServerConfig>,
     pub(crate) watch: Arc<Watch>,
@@ -72,9 +72,9 @@ struct Watched {
     inner: Box<dyn Session>,
     watch: Arc<Watch>,
     side: Side,
-    /// The keys of Handshake packets are out: the next are those of data.
+    /// Whether the Handshake keys have been handed out: the next keys are those of data.
     shaken: bool,
-    /// Where a client's TLS says why it does not believe a server.
+    /// Holds the reason why a client's TLS does not trust the server.
     distrust: Option<Distrust>,
     early: bool,
 }
@@ -124,7 +124,7 @@ impl Session for Watched {
         self.inner.read_handshake(buf).map_err(|error| {
             match self.distrust.as_ref().and_then(Distrust::take) {
                 None => error,
-                // The line that TLS over a stream says, and an alert that says as much.
+                // Use the same message as TLS over a stream, and a matching alert.
                 Some(line) if is_of_certificates(error.code) => TransportError { reason: line, ..error },
                 Some(line) => TransportError {
                     code: TransportErrorCode::crypto(CERTIFICATE_UNKNOWN),
@@ -168,25 +168,25 @@ impl Session for Watched {
     }
 }
 
-/// The alert of RFC 8446 §6.2 for a certificate that is not accepted, for whatever reason.
+/// The alert of RFC 8446 §6.2 for a certificate that is not accepted for any other reason.
 const CERTIFICATE_UNKNOWN: u8 = 46;
 
-/// The alert that this code stands for (RFC 9001 §4.8), if it does for one.
+/// Returns the TLS alert that this code stands for (RFC 9001 §4.8), if any.
 pub(crate) fn alert(code: TransportErrorCode) -> Option<u8> {
     u8::try_from(u64::from(code).checked_sub(0x100)?).ok()
 }
 
-/// Whether it is one of the alerts about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
+/// Whether the code is one of the alerts about certificates: bad_certificate to unknown_ca (RFC 8446 §6).
 pub(crate) fn is_of_certificates(code: TransportErrorCode) -> bool {
     alert(code).is_some_and(|alert| (42..=48).contains(&alert))
 }
 
-/// What a peer grants at first to whom sends from `side` (RFC 9000 §18.2).
+/// Returns the peer's initial limits for a sender on `side` (RFC 9000 §18.2).
 fn grants(params: &TransportParameters, side: Side) -> Grants {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // initial_max_stream_data_bidi_remote: the server did not begin it.
+        // initial_max_stream_data_bidi_remote: the client begins the streams, so to the server they are remote.
         Side::Client => 0x06,
         // initial_max_stream_data_bidi_local.
         Side::Server => 0x05,
@@ -209,9 +209,9 @@ struct Key {
     inner: Box<dyn PacketKey>,
     watch: Arc<Watch>,
     level: Level,
-    /// Of 0-RTT packets.
+    /// Whether the key protects 0-RTT packets.
     early: bool,
-    /// Bytes of its tags: each packet asks several times.
+    /// The length of its tags in bytes, cached because each packet needs it several times.
     tag: usize,
 }
 

@@ -1,29 +1,29 @@
-//! QUIC (RFC 9000, RFC 9001, RFC 9002), by `quinn-proto`, as an engine of sessions.
+//! A session engine for QUIC (RFC 9000, RFC 9001, RFC 9002), built on `quinn-proto`.
 //!
-//! A connection is a session; its streams are those that the client begins, both ways, by their order of creation, and apart
-//! from them those of one way, which either end begins. The state machine is quinn's; what is here gives it packets, time,
-//! randomness and keys as any engine here has them, so that the same code runs on a real network and in virtual time. The
-//! window's law may be one of ours (`window`).
+//! A connection is a session. Its streams are the two-way streams that the client begins, numbered in their order of
+//! creation. One-way streams, which either end can begin, are numbered separately. The state machine is quinn's. This
+//! crate supplies packets, time, randomness and keys as for the other engines, so that the same code runs on a real
+//! network and in virtual time. The congestion controller may be one of ours (`window`).
 //!
-//! What stays quinn's own, whichever law the window follows: which packets are lost and when a timer runs out (RFC 9002
-//! §6), the pacer, which cannot be turned off, acknowledgements (one for two packets, or after 25 ms), and whether a sender
-//! counts as limited by its application. A reduction of the window for a loss that turns out to be none is not undone.
+//! Some behaviour is quinn's with every controller: loss detection and its timers (RFC 9002 §6), and the pacer, which
+//! cannot be turned off. So are acknowledgements (one per two packets, or after 25 ms), and the decision whether the
+//! application limits the sender. A window reduction for a spurious loss is not undone.
 //!
 //! - `config`: the knobs
 //! - `endpoint`: the engine: connections, packets, deadlines
-//! - `frames`: the frames of a packet, to be looked at
+//! - `frames`: parses the frames of a packet for observation
 //! - `host`: a host's QUIC in a world
-//! - `identifiers`: connection ids, keys and the time of tokens, from a seed
-//! - `keys`: keys that show what they seal and open
-//! - `protocol`: QUIC among the transports
-//! - `qlog`: the log of a connection, for tools that draw it
+//! - `identifiers`: connection IDs, keys and the time in tokens, derived from a seed
+//! - `keys`: packet protection keys that report what they seal and open
+//! - `protocol`: QUIC as an entry in lists of transports
+//! - `qlog`: the log of a connection in the format of visualization tools
 //! - `ranges`: sets of byte ranges
-//! - `shards`: several endpoints behind one port, a thread each
-//! - `sessions`: what its events and commands mean to sessions
-//! - `trace`: the records of all connections, while they are wanted
-//! - `visits`: tickets of connections that were before
-//! - `watch`: what a connection has under way, and its trace
-//! - `window`: a controller of ours in quinn's place
+//! - `shards`: several endpoints behind one port, one thread each
+//! - `sessions`: maps events and commands to sessions
+//! - `trace`: the trace records of all connections
+//! - `visits`: earlier connections that leave resumption tickets
+//! - `watch`: tracks the data in flight of a connection, and traces it
+//! - `window`: adapts our congestion controllers to quinn's interface
 
 mod config;
 mod endpoint;

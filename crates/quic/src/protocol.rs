@@ -1,4 +1,4 @@
-//! QUIC among the transports: what it is, and how it starts.
+//! QUIC as an entry in lists of transports: its description, and how it starts.
 
 use crate::config::{Config, PROFILES};
 use crate::host::{Options, start};
@@ -10,10 +10,10 @@ use anabranch_world::World;
 use std::io;
 use std::rc::Rc;
 
-/// The port of HTTP over QUIC (RFC 9114 §3.1.1), which decoders take for QUIC.
+/// The port of HTTP over QUIC (RFC 9114 §3.1.1), on which packet decoders expect QUIC.
 const PORT: u16 = 443;
 
-/// QUIC, by quinn.
+/// QUIC, based on quinn.
 #[derive(Clone, Copy, Debug)]
 pub struct Quic;
 
@@ -33,7 +33,7 @@ impl Protocol for Quic {
     }
 
     fn schemes(&self) -> &'static [Scheme] {
-        // Of HTTP/3, by its name in ALPN: no scheme of URLs is registered for it (RFC 9114 §3.1 has `https`).
+        // The scheme of HTTP/3, by its ALPN name: no URL scheme is registered for it (RFC 9114 §3.1 uses `https`).
         const HTTP3: Scheme = Scheme { name: "h3", url: Some("h3"), port: PORT, in_udp: true };
         &[HTTP3]
     }
@@ -51,7 +51,8 @@ impl Protocol for Quic {
     }
 
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
-        // quinn-proto 0.11: max_ack_delay is no setting. A least timeout there is none: RFC 9002 §6.2.1 adds that delay.
+        // quinn-proto 0.11: max_ack_delay cannot be set. There is no minimum timeout: RFC 9002 §6.2.1 adds that delay
+        // instead.
         &[("delack", "25ms")]
     }
 

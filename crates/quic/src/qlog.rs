@@ -1,9 +1,10 @@
-//! The log of one connection for tools that draw it: qlog (draft-ietf-quic-qlog-main-schema, version 0.3, as JSON text
-//! sequences, RFC 7464), with the events of draft-ietf-quic-qlog-quic-events that can be known.
+//! The log of one connection in qlog format (draft-ietf-quic-qlog-main-schema, version 0.3, as JSON text sequences,
+//! RFC 7464), with those events of draft-ietf-quic-qlog-quic-events that can be observed.
 //!
-//! What is written is what passes the connection's keys (`keys`) and its controller (`window`): packets with their frames
-//! each way, what is taken for lost, window and round trip. A server's keys open the very first Initial packet before there
-//! is a connection, so that one is missing. Where a log goes is an argument ([`Logs`]): nothing here knows of files.
+//! The log has what the connection's keys (`keys`) and its controller (`window`) observe: packets with their frames in
+//! both directions, lost packets, window and round-trip time. A server opens the very first Initial packet before the
+//! connection exists, so that packet is missing. The caller supplies the output ([`Logs`]): this module does not use
+//! files.
 
 use crate::frames::{Frame, Frames};
 use anabranch_base::Instant;
@@ -14,9 +15,9 @@ use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where logs of connections go.
+/// Supplies the outputs for the logs of connections.
 pub trait Logs: Send + Sync {
-    /// Begins the log of a connection, for a file of this name; `None`: it is not wanted, or cannot be had.
+    /// Begins the log of a connection with this file name; `None` if it is not wanted or cannot be created.
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>>;
 }
 
@@ -48,7 +49,7 @@ impl Logs for Kept {
 }
 
 impl Kept {
-    /// All so far, as far as they are.
+    /// Takes all logs as they are so far.
     pub(crate) fn take(&self) -> Vec<ConnectionLog> {
         let pages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         let content =
@@ -57,7 +58,7 @@ impl Kept {
     }
 }
 
-/// Which keys a packet is of.
+/// The keys that protect a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Keys {
     Initial,
@@ -67,7 +68,7 @@ pub(crate) enum Keys {
 }
 
 impl Keys {
-    /// As `PacketType` names it.
+    /// The name in qlog's `PacketType`.
     const fn name(self) -> &'static str {
         match self {
             Self::Initial => "initial",
@@ -83,12 +84,12 @@ impl Keys {
 pub(crate) struct Seen<'a> {
     pub(crate) keys: Keys,
     pub(crate) number: u64,
-    /// Bytes of the whole packet, header and tag included.
+    /// The length of the whole packet in bytes, including header and tag.
     pub(crate) length: usize,
     pub(crate) payload: &'a [u8],
 }
 
-/// What recovery and congestion control go by.
+/// The values that recovery and congestion control use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Metrics {
     pub(crate) window: u64,
@@ -99,12 +100,12 @@ pub(crate) struct Metrics {
 
 /// The log of a connection.
 pub(crate) struct Qlog {
-    /// Gone when it takes nothing any more.
+    /// `None` once a write has failed.
     out: Option<Box<dyn Write + Send>>,
     since: Instant,
-    /// What was written of them last.
+    /// The values that were written last.
     metrics: Metrics,
-    /// The record under way.
+    /// The record that is being written.
     text: String,
 }
 
@@ -115,12 +116,12 @@ impl fmt::Debug for Qlog {
 }
 
 impl Qlog {
-    /// The file's name: of the client's first destination connection id, which both ends know.
+    /// The file name: it has the client's first destination connection ID, which both ends know.
     pub(crate) fn name(side: Side, first: &[u8]) -> String {
         format!("{}.{}.sqlog", Hex(first), vantage(side))
     }
 
-    /// A log that begins now.
+    /// Creates a log that begins now.
     pub(crate) fn begin(out: Box<dyn Write + Send>, side: Side, first: &[u8], now: Instant) -> Self {
         let (metrics, text) = (Metrics::default(), String::new());
         let mut log = Self { out: Some(out), since: now, metrics, text };
@@ -141,13 +142,13 @@ impl Qlog {
         if let Some(out) = &mut self.out
             && writeln!(out, "\x1e{}", self.text).is_err()
         {
-            // A full disk is no reason to end a connection.
+            // A full disk must not end the connection.
             self.out = None;
         }
         self.text.clear();
     }
 
-    /// Begins a record: what follows is its data, and a closing brace.
+    /// Begins a record; the caller appends its data and a closing brace.
     fn event(&mut self, at: Instant, name: &str) {
         let since = at.since(self.since).as_nanos();
         let (millis, rest) = (since / 1_000_000, since % 1_000_000);
@@ -159,7 +160,7 @@ impl Qlog {
         self.flush();
     }
 
-    /// A packet leaves, or has come.
+    /// Writes a packet that is being sent or has been received.
     pub(crate) fn packet(&mut self, at: Instant, sent: bool, seen: Seen<'_>) {
         if self.out.is_none() {
             return;
@@ -184,7 +185,7 @@ impl Qlog {
         self.end();
     }
 
-    /// A packet is taken for lost.
+    /// Writes a packet that was declared lost.
     pub(crate) fn lost(&mut self, at: Instant, number: u64, by_timer: bool) {
         if self.out.is_none() {
             return;
@@ -198,7 +199,7 @@ impl Qlog {
         self.end();
     }
 
-    /// The window or the round trip is another than before.
+    /// Writes the window and the round-trip time, if they have changed.
     pub(crate) fn metrics(&mut self, at: Instant, now: Metrics) {
         let before = std::mem::replace(&mut self.metrics, now);
         if self.out.is_none() || before == now {
@@ -217,7 +218,7 @@ impl Qlog {
         self.end();
     }
 
-    /// The connection is over.
+    /// Writes the end of the connection.
     pub(crate) fn closed(&mut self, at: Instant, reason: &str) {
         if self.out.is_none() {
             return;
@@ -259,7 +260,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// A frame as `QuicFrame` says it.
+/// A frame in the form of qlog's `QuicFrame`.
 struct Written<'a>(&'a Frame);
 
 impl fmt::Display for Written<'_> {
@@ -307,7 +308,7 @@ impl fmt::Display for Written<'_> {
     }
 }
 
-/// What a frame of this type is called, of those whose content is not told.
+/// The name of a frame type whose content is not logged.
 const fn name(kind: u64) -> Option<&'static str> {
     Some(match kind {
         0x04 => "reset_stream",

@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ranges that neither overlap nor touch.
+/// A set of ranges that neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Ranges {
-    /// Begin to end.
+    /// Maps the start of each range to its end.
     ends: BTreeMap<u64, u64>,
     total: u64,
 }
 
 impl Ranges {
-    /// How many bytes are in it.
+    /// The number of bytes in the set.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// Adds a range; how many of its bytes were not there before.
+    /// Adds a range. Returns how many of its bytes were new.
     pub(crate) fn add(&mut self, range: Range<u64>) -> u64 {
-        // Most follow on what is there, and nothing lies behind them.
+        // Most ranges extend the last one of the set.
         if let Some(mut last) = self.ends.last_entry()
             && *last.get() == range.start
             && !range.is_empty()
@@ -34,7 +34,7 @@ impl Ranges {
         self.total - before
     }
 
-    /// Adds a range; what of it was not there before, in order.
+    /// Adds a range. Returns its new parts, in order.
     pub(crate) fn insert(&mut self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut fresh = Vec::new();
         let (mut begin, mut end, mut at) = (range.start, range.end, range.start);
@@ -65,7 +65,7 @@ impl Ranges {
         fresh
     }
 
-    /// Takes a range out; how many of its bytes were there.
+    /// Removes a range. Returns how many of its bytes were in the set.
     pub(crate) fn remove(&mut self, range: &Range<u64>) -> u64 {
         let first = self.ends.range(..range.start).next_back().filter(|(_, end)| **end > range.start);
         let held: Vec<(u64, u64)> = first

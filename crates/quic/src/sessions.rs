@@ -1,4 +1,5 @@
-//! QUIC's endpoint as an engine of sessions: a connection is a session, the client's streams both ways are its streams.
+//! Implements the session engine for the QUIC endpoint: a connection is a session, the client's two-way streams are its
+//! streams.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Id};
@@ -18,7 +19,8 @@ impl SessionEngine for Endpoint {
     const ONE_STREAM: bool = false;
     const HALF_CLOSE: bool = true;
     const FRESH_STREAMS: bool = true;
-    /// An acknowledgement is a packet that is sealed: one for what has come together is enough (RFC 9000 §13.2.2).
+    /// Each acknowledgement is a packet that has to be sealed, so one for all packets that arrived together is enough
+    /// (RFC 9000 §13.2.2).
     const AT_ONCE: usize = 64 * 1024;
     const NAME: &'static str = "quic";
 
@@ -37,7 +39,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn connect(&mut self, now: Instant, server: &Server) -> Result<Id, ConnectError> {
-        // The port of UDP is the transport's, where one was given.
+        // If no transport port was given, the UDP port is used.
         let remote = server.addresses.first().copied().filter(|at| at.port() != 0).or(server.first());
         let remote = remote.ok_or_else(|| ConnectError::NoRoute("no address".to_owned()))?;
         Self::connect(self, now, remote).map_err(ConnectError::Refused)
@@ -178,7 +180,7 @@ impl Settings for Config {
     }
 }
 
-/// What the application learns of quinn's reason.
+/// Converts quinn's close reason to the application's.
 #[must_use]
 pub fn to_close_reason(reason: Option<ConnectionError>) -> CloseReason {
     match reason {

@@ -1,14 +1,15 @@
-//! Several endpoints behind one port, a thread each: a connection id says whose a packet is.
+//! Several endpoints behind one port, one thread each: the connection ID assigns a packet to an endpoint.
 //!
-//! The first four bytes of a destination connection id, modulo their number, are the endpoint's. A client draws its first one
-//! (RFC 9000 §7.2), which leads to some endpoint; that one gives the connection ids that lead to it again, wherever the
-//! client's packets come from. So nothing is shared, and a client that moves is followed.
+//! The first four bytes of a destination connection ID, modulo the number of endpoints, are the endpoint's index. A
+//! client chooses its first one at random (RFC 9000 §7.2), which leads to some endpoint. That endpoint issues connection
+//! IDs that lead to itself again, from whatever address the client's packets come. So the endpoints share no state, and a
+//! client may change its address.
 
 use anabranch_base::Icmp;
 use anabranch_world::steering::{Mark, Steering};
 use std::net::IpAddr;
 
-/// One of several endpoints behind a port.
+/// The identity of one of several endpoints behind a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,
@@ -16,30 +17,30 @@ pub struct Shard {
 }
 
 impl Shard {
-    /// Number `index` of `count`; `None` where there is no such one, or more than may be.
+    /// Endpoint `index` of `count`; `None` if the index is out of range or the count is above the limit.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count && count <= MAX).then_some(Self { index, count })
     }
 
-    /// Makes a connection id lead here, by as little as that takes.
+    /// Changes a connection ID as little as possible so that it leads to this endpoint.
     pub(crate) fn mark(self, id: &mut [u8]) {
         let Some(first) = id.first_chunk_mut::<4>() else { return };
         let drawn = u32::from_be_bytes(*first);
-        // The largest of all is at most the number of endpoints too high.
+        // The highest multiples would overflow when the index is added.
         let base = (drawn - drawn % self.count).min(u32::MAX - u32::MAX % self.count - self.count);
         *first = (base + self.index).to_be_bytes();
     }
 }
 
-/// Whose a packet is, of so many endpoints.
+/// Assigns packets to one of `count` endpoints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Steered {
     count: u32,
 }
 
 impl Steered {
-    /// Among so many; `None` where those are too many, or none.
+    /// Steering among `count` endpoints; `None` if there are none or too many.
     #[must_use]
     pub fn new(count: u32) -> Option<Self> {
         (1..=MAX).contains(&count).then_some(Self { count })
@@ -54,7 +55,7 @@ impl Steering for Steered {
     }
 
     fn owner_of_report(&self, _: &Icmp, _: &[u8]) -> Option<u32> {
-        // A server believes none.
+        // A server ignores ICMP reports.
         None
     }
 
@@ -63,7 +64,7 @@ impl Steering for Steered {
     }
 }
 
-/// More would be no use, and take from what is random of a connection id.
+/// The maximum number of endpoints. More would be of no use, and would make connection IDs less random.
 const MAX: u32 = 256;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! For fuzzing: what of this crate reads bytes of a peer, or of the network, by itself.
+//! Entry points for fuzzing: the code of this crate that itself parses bytes of a peer or
+//! of the network.
 
 use crate::endpoint::long_destination;
 use crate::frames::Frames;
@@ -12,10 +13,11 @@ use quinn_proto::{Dir, Side, StreamId};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// Takes a packet's payload as what leaves and as what comes, logged and traced.
+/// Parses a packet's payload as one that is sent and as one that is received, with log
+/// and trace.
 ///
 /// # Panics
-/// There are more frames than bytes.
+/// If there are more frames than bytes.
 pub fn payload(payload: &[u8]) {
     assert!(Frames(payload).count() <= payload.len(), "more frames than bytes");
     let mut parameters = Frames(payload);
@@ -38,7 +40,7 @@ pub fn payload(payload: &[u8]) {
     }
 }
 
-/// Takes a datagram as what several endpoints share, and as what ICMP quotes.
+/// Parses a datagram as one that several endpoints share, and as one that ICMP quotes.
 pub fn datagram(datagram: &[u8]) {
     if let Some(steered) = Steered::new(3) {
         let owner = steered.owner(Ipv4Addr::LOCALHOST.into(), datagram);

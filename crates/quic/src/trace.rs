@@ -1,28 +1,28 @@
-//! The trace of an endpoint: records of all its connections, while they are wanted.
+//! The trace of an endpoint: the records of all its connections.
 
 use anabranch_base::trace::TraceRecord;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Where the records of all connections of an endpoint go, while they are wanted.
+/// Collects the records of all connections of an endpoint while tracing is on.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace(Arc<Records>);
 
 #[derive(Debug, Default)]
 struct Records {
-    /// They are wanted. Who has none to keep asks this alone.
+    /// Whether tracing is on. Without tracing, this is all that is checked.
     wanted: AtomicBool,
     kept: Mutex<Vec<TraceRecord>>,
 }
 
 impl Trace {
-    /// Keeps records from now on, or no more; there are none at first.
+    /// Turns tracing on or off, and discards earlier records; it is off at first.
     pub(crate) fn set(&self, wanted: bool) {
         self.0.wanted.store(wanted, Ordering::Relaxed);
         self.take();
     }
 
-    /// What was kept since the last call.
+    /// Takes the records kept since the last call.
     pub(crate) fn take(&self) -> Vec<TraceRecord> {
         std::mem::take(&mut *self.0.kept.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -32,7 +32,7 @@ impl Trace {
         self.0.wanted.load(Ordering::Relaxed)
     }
 
-    /// Keeps a record, which is wanted.
+    /// Keeps a record; the caller has checked that tracing is on.
     pub(crate) fn keep(&self, record: TraceRecord) {
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner).push(record);
     }

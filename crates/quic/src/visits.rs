@@ -1,7 +1,7 @@
-//! Visits before an experiment: connections from memory to memory that leave tickets (RFC 8446 §4.6.1) with the client.
+//! Connections before an experiment, from memory to memory, that leave tickets (RFC 8446 §4.6.1) with the client.
 //!
-//! A ticket of QUIC holds more than one of TLS: what the server granted, which early data must keep to (RFC 9000 §7.4.1).
-//! So the visits are of QUIC, with the settings of the experiment.
+//! A ticket for QUIC holds more than one for TLS: the limits that the server granted, which early data must keep to
+//! (RFC 9000 §7.4.1). So these connections use QUIC, with the settings of the experiment.
 
 use crate::config::Config;
 use crate::endpoint::{Endpoint, Event, Start};
@@ -11,13 +11,13 @@ use anabranch_tls::{Client, Ends, Pair, Server};
 use anabranch_transport::Settings;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Instants after which a visit has come to nothing.
+/// The number of steps after which an attempt is given up.
 const PATIENCE: u64 = 100;
 
-/// One visit.
+/// Connects once, so that the client gets tickets.
 ///
 /// # Errors
-/// One line.
+/// One line that says why the connection failed.
 pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Result<(), String> {
     let config = settings.own::<Config>().map_err(|error| error.to_string())?;
     let [near, far] = [1, 2].map(|host| SocketAddr::from((Ipv4Addr::new(10, 0, 0, host), 443)));
@@ -42,7 +42,7 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     server.set_listening(Some(443));
     let mut now = Instant::ZERO;
     let id = client.connect(now, far)?;
-    // Tickets come behind the handshake; when nothing is under way any more, they are there.
+    // Tickets arrive after the handshake; once no packets are under way any more, they are there.
     let (mut stands, mut quiet) = (false, 0);
     for _ in 0..PATIENCE {
         let moved = carry(&mut client, &mut server, now) + carry(&mut server, &mut client, now);
@@ -68,7 +68,7 @@ pub fn visit(settings: &dyn Settings, client: &Client, server: &Server) -> Resul
     Err("a visit before the experiment came to nothing".to_owned())
 }
 
-/// Hands over what one end sends; how many packets that were.
+/// Delivers the packets that one end sends to the other. Returns their number.
 fn carry(from: &mut Endpoint, to: &mut Endpoint, now: Instant) -> usize {
     let mut batch = SendBatch::new(1);
     let mut carried = 0;

@@ -1,15 +1,15 @@
-//! What one connection sends and receives, seen at its keys.
+//! Observes what one connection sends and receives, at its packet protection keys.
 //!
-//! quinn tells nobody which bytes of which stream are in which packet, nor what of them was acknowledged. Whoever seals a
-//! packet sees its number and its frames, and whoever opens one, too: so the keys of a connection are wrapped (`keys`), and
-//! so is its congestion controller (`window`), which is told how many bytes were taken for lost. From these follow what is
-//! not acknowledged yet, and the trace: nothing here steers the protocol.
+//! quinn does not report which stream bytes are in which packet, nor which of them were acknowledged. The code that seals
+//! or opens a packet sees its number and its frames, so the keys of a connection are wrapped (`keys`). Its congestion
+//! controller (`window`) is wrapped too, because quinn reports lost bytes only to the controller. From these follow the
+//! unacknowledged bytes and the trace. Nothing here influences the protocol.
 //!
-//! Which packets are lost is quinn's to say, and it says how many bytes they have: the oldest that were not acknowledged,
-//! since by RFC 9002 §6.1 what is lost is always older than what is not. A byte that is sent again though no packet with it
-//! was lost is a probe: the timer of RFC 9002 §6.2 ran out.
+//! quinn decides which packets are lost and reports only their total size. They are the oldest unacknowledged packets,
+//! because by RFC 9002 §6.1 lost packets are always older than the others. If a byte is sent again although no packet
+//! with it was lost, it is a probe: the timer of RFC 9002 §6.2 has expired.
 //!
-//! Handshake packets are looked at for those timers only, and a server's Initial packets not at all.
+//! Handshake packets are observed for those timers only, and a server's Initial packets not at all.
 
 mod seen;
 
@@ -25,63 +25,63 @@ use seen::{Outgoing, Piece, Seen, Sent, units};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which packets a key is for.
+/// The packets that a key protects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Level {
     /// Initial packets.
     Initial,
     /// Handshake packets.
     Handshake,
-    /// Packets with data of applications: 0-RTT and 1-RTT, numbered together (RFC 9000 §12.3).
+    /// Packets with application data: 0-RTT and 1-RTT, numbered together (RFC 9000 §12.3).
     Data,
 }
 
-/// One connection. It is of one thread, but quinn wants what it holds to be fit for several: what each packet needs is
-/// without a lock.
+/// The observed state of one connection. Only one thread uses it, but quinn requires `Send` and `Sync`. The values that
+/// each packet needs are therefore atomics instead of fields behind the lock.
 #[derive(Debug)]
 pub(crate) struct Watch {
     clock: Arc<Clock>,
-    /// Its key in traces.
+    /// The connection's key in traces.
     key: u64,
     trace: Trace,
     seen: Mutex<Seen>,
     /// The congestion window.
     window: AtomicU64,
-    /// The controller's own pace in bits a second; [`NO_RATE`]: it has none.
+    /// The controller's own pacing rate in bits per second; [`NO_RATE`] if it has none.
     rate: AtomicU64,
-    /// Something was acknowledged, and what that means is not settled.
+    /// Whether an acknowledgement arrived that has not been evaluated yet.
     answered: AtomicBool,
-    /// Losses of a window are being made good.
+    /// Whether the losses of a window are being recovered.
     recovering: AtomicBool,
-    /// A Handshake packet has come.
+    /// Whether a Handshake packet has arrived.
     shaken: AtomicBool,
-    /// Where it is logged, if it is.
+    /// The log, if one is kept.
     qlog: Option<Mutex<Qlog>>,
 }
 
-/// What a peer grants at first.
+/// The peer's initial flow control limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Grants {
-    /// Bytes on all streams.
+    /// Bytes on all streams together.
     pub(crate) data: u64,
-    /// Bytes on each stream that the client begins both ways.
+    /// Bytes on each two-way stream that the client begins.
     pub(crate) stream_data: u64,
-    /// Streams both ways at a time.
+    /// Two-way streams at a time.
     pub(crate) streams: u64,
 }
 
-/// The controller has no pace of its own.
+/// The stored value for a controller that sets no pacing rate.
 const NO_RATE: u64 = 0;
-/// Packets that are padded to no more than this are no search for the path's MTU (RFC 9000 §14.1).
+/// Padded packets up to this size in bytes are no probes for the path's MTU (RFC 9000 §14.1).
 const LARGEST_AT_FIRST: u64 = 1_200;
-/// Streams that are traced as they come: more than a run has.
+/// The maximum number of incoming streams in the trace: more than a run has.
 const MOST_TRACED: usize = 1 << 16;
 impl Watch {
     pub(crate) fn new(clock: Arc<Clock>, key: u64, trace: Trace) -> Arc<Self> {
         Self::logged(clock, key, trace, None)
     }
 
-    /// The same, and all that passes is logged.
+    /// Creates a watch that also logs all packets.
     pub(crate) fn logged(clock: Arc<Clock>, key: u64, trace: Trace, qlog: Option<Qlog>) -> Arc<Self> {
         Arc::new(Self {
             clock,
@@ -103,12 +103,12 @@ impl Watch {
         }
     }
 
-    /// A packet leaves, or has come.
+    /// Logs a packet that is being sent or has been received.
     pub(crate) fn log_packet(&self, sent: bool, packet: crate::qlog::Seen<'_>) {
         self.log(|log, at| log.packet(at, sent, packet));
     }
 
-    /// The round trip was measured again.
+    /// Records a new round-trip time measurement.
     pub(crate) fn log_round_trip(&self, smoothed: Duration, least: Duration) {
         if self.qlog.is_some() {
             let mut seen = self.seen();
@@ -116,22 +116,23 @@ impl Watch {
         }
     }
 
-    /// The token of a challenge that left since this was last asked.
+    /// Takes the token of the last challenge that was sent since the previous call.
     pub(crate) fn take_challenge(&self) -> Option<u64> {
         self.seen().challenge.take()
     }
 
-    /// The token of a response that came since this was last asked.
+    /// Takes the token of the last response that was received since the previous call.
     pub(crate) fn take_response(&self) -> Option<u64> {
         self.seen().response.take()
     }
 
-    /// A genuine Handshake packet has come: the peer has had an Initial packet where that went (RFC 9000 §8.1).
+    /// Whether a genuine Handshake packet has arrived. It shows that the peer received our Initial packet at its address
+    /// (RFC 9000 §8.1).
     pub(crate) fn has_shaken_hands(&self) -> bool {
         self.shaken.load(Ordering::Relaxed)
     }
 
-    /// The connection is over.
+    /// Logs the end of the connection.
     pub(crate) fn log_end(&self, reason: &str) {
         self.log(|log, at| log.closed(at, reason));
     }
@@ -148,26 +149,26 @@ impl Watch {
         self.trace.is_wanted()
     }
 
-    /// Notes an event, if a trace is kept.
+    /// Adds an event to the trace, if one is kept.
     pub(crate) fn note(&self, event: TraceEvent) {
         if self.is_tracing() {
             self.trace.keep(TraceRecord { at: self.clock.instant(), connection: self.key, event });
         }
     }
 
-    /// The application has written so much more to a stream.
+    /// Records that the application has written `bytes` more bytes to a stream.
     pub(crate) fn wrote(&self, id: StreamId, bytes: usize) {
         let mut seen = self.seen();
         seen.outgoing.entry(id.into()).or_default().written += bytes as u64;
         seen.unacknowledged += bytes as u64;
     }
 
-    /// The application writes nothing more to a stream.
+    /// Records that the application will write nothing more to a stream.
     pub(crate) fn finished(&self, id: StreamId) {
         self.seen().outgoing.entry(id.into()).or_default().finished = true;
     }
 
-    /// Nothing more of a stream will be sent.
+    /// Records that nothing more of a stream will be sent.
     pub(crate) fn gave_up(&self, id: StreamId) {
         let mut seen = self.seen();
         if let Some(stream) = seen.outgoing.remove(&id.into()) {
@@ -175,34 +176,34 @@ impl Watch {
         }
     }
 
-    /// Bytes of streams that were written and not acknowledged.
+    /// The number of stream bytes that were written and not acknowledged.
     pub(crate) fn unacknowledged(&self) -> u64 {
         self.seen().unacknowledged
     }
 
-    /// All that was written has arrived, and the ends of streams, too.
+    /// Whether all written data and the ends of finished streams have arrived.
     pub(crate) fn is_delivered(&self) -> bool {
         self.seen().outgoing.values().all(Outgoing::is_delivered)
     }
 
-    /// How often a timer ran out.
+    /// The number of expired retransmission timers.
     pub(crate) fn timeouts(&self) -> u64 {
         self.seen().timeouts
     }
 
-    /// What the peer grants at first.
+    /// Records the peer's initial limits.
     pub(crate) fn granted(&self, grants: Grants) {
         let mut seen = self.seen();
         seen.max_data = seen.max_data.max(grants.data);
         seen.granted = grants;
     }
 
-    /// Streams both ways that the peer grants at a time.
+    /// The number of two-way streams that the peer allows at a time.
     pub(crate) fn granted_streams(&self) -> u64 {
         self.seen().granted.streams
     }
 
-    /// A packet of so many bytes is about to leave.
+    /// Records a packet of `size` bytes that is about to be sent.
     pub(crate) fn leaves(&self, level: Level, number: u64, payload: &[u8], size: usize) {
         let at = self.clock.instant();
         let mut seen = self.seen();
@@ -249,7 +250,7 @@ impl Watch {
         events.into_iter().flatten().for_each(|event| self.note(event));
     }
 
-    /// A packet has come, and it is genuine.
+    /// Records a genuine packet that has arrived.
     pub(crate) fn arrives(&self, level: Level, number: u64, payload: &[u8]) {
         if level != Level::Data {
             self.shaken.fetch_or(level == Level::Handshake, Ordering::Relaxed);
@@ -259,7 +260,7 @@ impl Watch {
         let mut events = Vec::new();
         let mut locked = None;
         for frame in Frames(payload) {
-            // Most packets bring bytes to be read, of which nothing is remembered.
+            // Most packets only bring data to be read, which needs no record.
             if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
                 continue;
             }
@@ -271,7 +272,7 @@ impl Watch {
                         if seen.lost.is_empty() {
                             continue;
                         }
-                        // A copy was enough.
+                        // The original packet arrived after all: its retransmission was spurious.
                         let late: Vec<u64> = seen.lost.range(range).copied().collect();
                         for number in late {
                             seen.lost.remove(&number);
@@ -304,7 +305,7 @@ impl Watch {
         events.into_iter().for_each(|event| self.note(event));
     }
 
-    /// A packet that left at this time was acknowledged.
+    /// Records that a packet sent at this time was acknowledged.
     pub(crate) fn acknowledged_of(&self, sent: std::time::Instant) {
         self.answered.store(true, Ordering::Relaxed);
         if !self.is_recovering() {
@@ -317,7 +318,7 @@ impl Watch {
         }
     }
 
-    /// quinn takes packets of so many bytes for lost, or an ECN mark for a sign of congestion.
+    /// Records that quinn declared packets of `bytes` bytes lost, or took an ECN mark as a sign of congestion.
     pub(crate) fn lost(&self, now: std::time::Instant, sent: std::time::Instant, bytes: u64) {
         let mut seen = self.seen();
         if seen.recovery_from.is_none_or(|from| sent > from) {
@@ -330,7 +331,7 @@ impl Watch {
         self.log(|log, at| lost.iter().for_each(|number| log.lost(at, *number, by_timer)));
     }
 
-    /// quinn has done with what came.
+    /// Called after quinn has handled the packets that arrived.
     pub(crate) fn settled(&self) {
         if self.answered.load(Ordering::Relaxed) {
             self.answered.store(false, Ordering::Relaxed);
@@ -343,7 +344,7 @@ impl Watch {
         }
     }
 
-    /// The congestion window has so many bytes now.
+    /// Records the new size of the congestion window in bytes.
     pub(crate) fn window(&self, bytes: u64) {
         let before = self.window.load(Ordering::Relaxed);
         if before != bytes {
@@ -352,12 +353,12 @@ impl Watch {
         }
     }
 
-    /// Losses of a window are being made good.
+    /// Whether the losses of a window are being recovered.
     pub(crate) fn is_recovering(&self) -> bool {
         self.recovering.load(Ordering::Relaxed)
     }
 
-    /// The pace at which packets are to leave, where the controller gives one.
+    /// The rate at which packets are to be sent, if the controller sets one.
     pub(crate) fn rate(&self) -> Option<BitRate> {
         BitRate::from_bits_per_second(self.rate.load(Ordering::Relaxed))
     }
@@ -366,17 +367,17 @@ impl Watch {
         self.rate.store(rate.map_or(NO_RATE, BitRate::bits_per_second), Ordering::Relaxed);
     }
 
-    /// Bytes of packets with data that left since this was last asked, acknowledgements alone not counted.
+    /// Takes the number of bytes of data packets that were sent since the previous call, without mere acknowledgements.
     pub(crate) fn take_left(&self) -> u64 {
         std::mem::take(&mut self.seen().left)
     }
 
-    /// Bytes of packets with data that are not acknowledged, nor taken for lost.
+    /// The number of bytes of data packets that are neither acknowledged nor declared lost.
     pub(crate) fn in_flight(&self) -> u64 {
         self.seen().in_flight
     }
 
-    /// Nothing more leaves for now: notes what keeps it, where that has changed. The next packet would have so many bytes.
+    /// Records what prevents sending, if that has changed. The next packet would have `packet` bytes.
     pub(crate) fn stands_still(&self, packet: u64) {
         if !self.is_tracing() {
             return;
@@ -432,7 +433,7 @@ mod tests {
             watch.leaves(Level::Data, number, &stream(0, number * 100, 100), 140);
         }
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (300, 420));
-        // The third arrives; quinn takes the first for lost, not the second.
+        // The third packet arrives; quinn declares the first lost, but not the second.
         watch.arrives(Level::Data, 0, &[0x02, 2, 0, 0, 0]);
         watch.lost(now, now, 140);
         assert_eq!((watch.unacknowledged(), watch.in_flight()), (200, 140));
@@ -449,14 +450,14 @@ mod tests {
             ]
         );
         assert_eq!(watch.timeouts(), 1);
-        // Late, the first arrives all the same: once is enough.
+        // The first packet arrives late after all, so its retransmission was spurious.
         watch.arrives(Level::Data, 1, &[0x02, 0, 0, 0, 0]);
         assert!(trace.take().iter().any(|record| record.event == TraceEvent::Spurious));
         watch.arrives(Level::Data, 2, &[0x02, 4, 0, 0, 4]);
         assert_eq!((watch.unacknowledged(), watch.in_flight(), watch.is_delivered()), (0, 0, true));
     }
 
-    /// RFC 9002 §7.3.2: a packet that left when the recovery began, or earlier, does not end it.
+    /// RFC 9002 §7.3.2: the acknowledgement of a packet sent before the recovery began, or at that time, does not end it.
     #[test]
     fn a_recovery_ends_when_a_packet_sent_after_its_beginning_is_acknowledged() {
         let (watch, _) = watch();

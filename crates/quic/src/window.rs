@@ -1,7 +1,8 @@
-//! A congestion controller of ours in the place of quinn's, and what is told to any controller.
+//! Adapts our congestion controllers to quinn's interface, and forwards every controller's input to the watch.
 //!
-//! The window follows the law that TCP and SCTP follow here. What stays quinn's: which packets are lost (RFC 9002 §6), the
-//! pacer, that a loss found spurious is not undone, and when a sender counts as limited by its application.
+//! The window follows the same algorithms as in our TCP and SCTP. Some behaviour stays quinn's: loss detection (RFC 9002
+//! §6), the pacer, and the decision whether the application limits the sender. A reduction for a spurious loss is not
+//! undone.
 //!
 //! Home of RFC 9002 §7 as far as windows are concerned.
 
@@ -14,12 +15,12 @@ use quinn_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, 
 use std::any::Any;
 use std::sync::Arc;
 
-/// Makes the controllers of one connection.
+/// Creates the controllers of one connection.
 #[derive(Clone)]
 pub(crate) struct Windows {
-    /// Ours of this kind, or quinn's CUBIC.
+    /// The kind of our controller; `None` for quinn's CUBIC.
     pub(crate) kind: Option<Kind>,
-    /// The first window, in packets.
+    /// The initial window in packets.
     pub(crate) packets: u32,
     pub(crate) epoch: std::time::Instant,
     pub(crate) watch: Arc<Watch>,
@@ -41,7 +42,7 @@ impl ControllerFactory for Windows {
     }
 }
 
-/// Any controller; its connection's watch hears what it is told.
+/// Wraps a controller and forwards its input to the connection's watch.
 struct Watched {
     inner: Box<dyn Controller>,
     watch: Arc<Watch>,
@@ -114,18 +115,18 @@ impl Controller for Watched {
     }
 }
 
-/// A controller of ours.
+/// A congestion controller of ours.
 struct Window {
     made: Windows,
     kind: Kind,
     mtu: u64,
     algorithm: Algorithm,
-    /// Losses of what left before this are of the same window (RFC 9002 §7.3.2).
+    /// The start of the current recovery: losses of packets sent before it belong to the same window (RFC 9002 §7.3.2).
     recovery_from: Option<std::time::Instant>,
     acked: u64,
     limited: bool,
     rtt: Option<std::time::Duration>,
-    /// What of the path the acknowledgements of one packet have shown, for a controller that models it.
+    /// What the acknowledgements of one packet have shown about the path, for a controller that models it.
     delivered: u64,
     newest: Option<std::time::Instant>,
 }
@@ -149,7 +150,7 @@ impl Window {
         }
     }
 
-    /// Tells a controller that models the path what was delivered or lost; its pace may be another then.
+    /// Reports delivered and lost bytes to a controller that models the path; this may change its pacing rate.
     fn report(&mut self, now: Instant, report: Report) {
         if self.algorithm.wants_reports() {
             let recovering = self.made.watch.is_recovering();
@@ -165,7 +166,7 @@ impl Window {
 
 impl Controller for Window {
     fn on_sent(&mut self, now: std::time::Instant, _: u64, _: u64) {
-        // quinn counts packets that only acknowledge, too.
+        // quinn also counts packets that contain only acknowledgements.
         let bytes = self.made.watch.take_left();
         if bytes > 0 {
             self.algorithm.on_sent(self.at(now), bytes);
@@ -180,7 +181,7 @@ impl Controller for Window {
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        // RFC 9002 §7.3.2: what left before the recovery began does not let the window grow.
+        // RFC 9002 §7.3.2: packets sent before the recovery began do not let the window grow.
         if self.recovery_from.is_none_or(|from| sent > from) {
             self.acked += bytes;
         }
@@ -227,10 +228,10 @@ impl Controller for Window {
         lost_bytes: u64,
     ) {
         let at = self.at(now);
-        // RFC 9002 §7.3.2: the threshold is a share of the window, not of what was in flight.
+        // RFC 9002 §7.3.2: the threshold is a share of the window, not of the bytes in flight.
         let flight = self.window();
         if is_persistent_congestion {
-            // RFC 9002 §7.6.2: as after a timeout.
+            // RFC 9002 §7.6.2: react as after a timeout.
             self.recovery_from = None;
             self.algorithm.on_timeout(at, flight);
         } else if self.recovery_from.is_none_or(|from| sent > from) {
@@ -247,12 +248,12 @@ impl Controller for Window {
     }
 
     fn window(&self) -> u64 {
-        // RFC 9002 §7.2: no less than two packets.
+        // RFC 9002 §7.2: the minimum is two packets.
         self.algorithm.window().max(2 * self.mtu)
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        // Another path: what is known of this one says nothing of it.
+        // This is for another path, of which the state of this one says nothing.
         Box::new(Self::new(self.made.clone(), self.kind, self.mtu))
     }
 
@@ -272,7 +273,8 @@ mod tests {
     use crate::watch::Level;
     use std::time::Duration;
 
-    /// The pace of BBR, in bits a second, on a path that delivers 6,000 bytes in each of 20 round trips of 50 ms.
+    /// Returns BBR's pacing rate in bits per second on a path that delivers 6,000 bytes in each of 20 round trips of 50
+    /// ms.
     fn pace(app_limited: bool) -> u64 {
         #[expect(clippy::disallowed_methods, reason = "quinn's clock is std's; any instant will do")]
         let epoch = std::time::Instant::now();
@@ -290,10 +292,10 @@ mod tests {
         watch.rate().expect("a pace").bits_per_second()
     }
 
-    /// Rates of a sender that had no more to send say nothing of the path: BBR leaves Startup only for others.
+    /// Rates of a sender with nothing more to send say nothing about the path: BBR leaves Startup only for other rates.
     #[test]
     fn bbr_is_told_when_the_application_limits_the_sender() {
-        // 6,000 bytes in 50 ms are 960 kbit/s; Startup begins with 277 % of ten packets in a round trip.
+        // 6,000 bytes in 50 ms are 960 kbit/s; Startup begins with 277 % of ten packets per round trip.
         let [limited, unlimited] = [true, false].map(pace);
         assert!(limited > 5_000_000 && unlimited <= 1_200_000, "{limited} {unlimited}");
     }

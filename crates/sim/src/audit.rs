@@ -1,32 +1,33 @@
-//! What a run did, in one number, and what hosts threw away.
+//! A digest of everything that happens in a run, and counters of packets that hosts
+//! discard.
 //!
-//! The digest takes in kind, time, place and (for packets) every byte of every
-//! event. Two runs with equal digests did the same things at the same times;
-//! the first differing entry of two trails tells where they parted.
+//! The digest covers kind, time, place and (for packets) all bytes of every event.
+//! Two runs with equal digests did the same at the same times; the first difference
+//! between two trails shows where the runs diverge.
 
 use anabranch_base::Instant;
 
-/// Packets a host has handled, and why it threw others away.
+/// Counters of the packets that a host has handled, and of those it discarded, by reason.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostCounters {
     /// Packets handed to the network.
     pub sent: u64,
-    /// Packets that came in by an interface.
+    /// Packets that arrived at an interface.
     pub received: u64,
     /// Packets forwarded (routers).
     pub forwarded: u64,
-    /// Bytes that were no IP packet, or an IP header with a wrong checksum.
+    /// Packets without a valid IP header, or with a wrong header checksum.
     pub bad_header: u64,
     /// UDP datagrams or ICMP messages with a wrong checksum or length.
     pub bad_transport: u64,
-    /// Packets that were cut into fragments on the way out.
+    /// Packets that were fragmented before sending.
     pub fragmented: u64,
-    /// Fragments that came in for this host.
+    /// Fragments that arrived for this host.
     pub fragments: u64,
-    /// Packets that were put together from fragments.
+    /// Packets that were reassembled.
     pub reassembled: u64,
-    /// Fragments that did not fit, and packets given up because a fragment
-    /// was missing too long or too many were incomplete.
+    /// Fragments that did not fit, and packets dropped because a fragment was missing
+    /// for too long or too many packets were incomplete.
     pub reassembly_failed: u64,
     /// Packets for addresses that are not the host's.
     pub not_ours: u64,
@@ -36,15 +37,15 @@ pub struct HostCounters {
     pub hop_limit: u64,
     /// Packets for ports and protocols on which nobody listens.
     pub stray: u64,
-    /// Packets that found a socket's queue full.
+    /// Packets dropped because a socket's queue was full.
     pub socket_full: u64,
-    /// Packets that found the processor's queue full.
+    /// Packets dropped because the processor's queue was full.
     pub processor_full: u64,
-    /// Packets larger than the MTU of the interface they were to leave by.
+    /// Packets larger than the MTU of their outgoing interface.
     pub too_big: u64,
 }
 
-/// A kind of event, as the digest sees it.
+/// The kind of an event in the digest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -61,7 +62,7 @@ pub(crate) enum Kind {
 pub(crate) struct Audit {
     digest: u64,
     events: u64,
-    /// The digest after each event, when kept.
+    /// The digest after each event, if kept.
     trail: Option<Vec<(Instant, u64)>>,
 }
 
@@ -87,7 +88,7 @@ impl Audit {
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
         hash = mix(hash, bytes.len() as u64);
-        // Four lanes, so that one multiplication need not wait for the other.
+        // Use four lanes, so that a multiplication need not wait for the previous one.
         let mut lanes = [hash, !hash, hash.rotate_left(16), hash.rotate_left(32)];
         let mut blocks = bytes.chunks_exact(32);
         for block in &mut blocks {
@@ -106,7 +107,7 @@ impl Audit {
     }
 }
 
-/// Up to eight bytes as a number.
+/// Converts up to eight bytes to a number.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -114,7 +115,7 @@ fn word_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// One step: multiply and fold, so that order and every bit count.
+/// One step of the digest: multiplies and folds, so that the order and every bit matter.
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;

@@ -1,23 +1,24 @@
-//! What is due when.
+//! The event queue: what is due at which time.
 //!
-//! A heap of keys, each one number that holds *(instant, sequence number,
-//! slot)*. Everything that can become due owns a slot: each link direction one
-//! (for its head only), each timer one, each host's processor one. Moving a
-//! deadline does not touch the heap unless it becomes earlier than the slot's
-//! live entry: a later or cleared deadline is merely stored, and the entry that
-//! comes up too early is put back or thrown away without the clock noticing.
+//! A heap of keys, each of which is one number that holds *(instant, sequence
+//! number, slot)*. Every source of events owns a slot: each link direction one
+//! (for its first event only), each timer one, each host's processor one. Changing
+//! a deadline does not touch the heap unless it becomes earlier than the slot's
+//! live entry. A later or cleared deadline is merely stored; when the old entry
+//! reaches the top too early, it is reinserted or discarded, and the clock does
+//! not move.
 //!
-//! What has been taken leaves a hole at the top, for a source that was due is
-//! mostly set again at once: its next key goes into the hole, and one sift does
-//! for both.
+//! Taking an event leaves a hole at the top of the heap. A source that was due is
+//! mostly set again at once: its next key fills the hole, and one sift replaces a
+//! removal and an insertion.
 
 use anabranch_base::Instant;
 
-/// A place in the table of deadlines.
+/// An index into the table of deadlines.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub(crate) struct Slot(u32);
 
-/// What a slot belongs to.
+/// The owner of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
     /// A direction of a link, by index.
@@ -28,12 +29,12 @@ pub(crate) enum Owner {
     Processor(u32),
     /// The list of scheduled changes.
     Changes,
-    /// Nobody: free for reuse.
+    /// None: the slot can be reused.
     Free,
 }
 
-/// An instant in the upper 64 bits, then the place among equal instants, then
-/// the slot. No two are equal.
+/// An instant in the upper 64 bits, then the order among equal instants, then the
+/// slot. No two keys are equal.
 type Key = u128;
 
 #[inline]
@@ -49,18 +50,18 @@ const fn instant(key: Key) -> Instant {
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     owner: Owner,
-    /// When the slot is due, or [`NEVER`].
+    /// The key at which the slot is due, or [`NEVER`].
     due: Key,
-    /// The live entry in the heap, never later than `due`; or [`NEVER`].
+    /// The slot's live entry in the heap, never later than `due`; or [`NEVER`].
     entry: Key,
 }
 
 /// The table of deadlines and the heap over it.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// Each entry is no later than the [`CHILDREN`] below it.
+    /// Each entry is no later than its [`CHILDREN`] children.
     heap: Vec<Key>,
-    /// The entry at the top has been taken and is no longer meant.
+    /// Whether the entry at the top has been taken and is no longer valid.
     hollow: bool,
     slots: Vec<Deadline>,
     free: Vec<Slot>,
@@ -68,7 +69,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// A new slot, with nothing due.
+    /// Creates a slot with nothing due.
     pub(crate) fn open(&mut self, owner: Owner) -> Slot {
         let fresh = Deadline { owner, due: NEVER, entry: NEVER };
         if let Some(slot) = self.free.pop() {
@@ -80,15 +81,15 @@ impl Events {
         Slot(self.slots.len() as u32 - 1)
     }
 
-    /// Gives the slot back; whatever was due no longer is.
+    /// Frees the slot and clears its deadline.
     pub(crate) fn close(&mut self, slot: Slot) {
         // An entry left in the heap no longer matches any slot's `entry`: keys are unique.
         self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }
 
-    /// Sets, moves or clears when the slot is due. Setting the instant it
-    /// already has keeps its place among equals; any other takes a new place.
+    /// Sets, moves or clears the slot's deadline. Setting the same instant again keeps
+    /// the order among equal instants; any other instant moves the slot to the end.
     #[inline(always)]
     pub(crate) fn set(&mut self, slot: Slot, at: Option<Instant>) {
         let deadline = &mut self.slots[slot.0 as usize];
@@ -109,7 +110,7 @@ impl Events {
         }
     }
 
-    /// The earliest deadline; throws away entries that no longer mean anything.
+    /// Returns the earliest deadline; discards outdated entries.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Instant> {
         if std::mem::take(&mut self.hollow) {
@@ -133,7 +134,7 @@ impl Events {
         }
     }
 
-    /// Takes what [`next`](Self::next) has just found: its deadline is cleared.
+    /// Takes the event that [`next`](Self::next) has just found: its deadline is cleared.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Owner> {
         let top = *self.heap.first()?;
@@ -170,7 +171,7 @@ impl Events {
         }
     }
 
-    /// Puts `key` in the place of the top and lets it sink to where it belongs.
+    /// Replaces the top by `key` and moves it down to its position.
     #[inline]
     fn sift_down(&mut self, key: Key) {
         let heap = self.heap.as_mut_slice();
@@ -192,7 +193,8 @@ impl Events {
         }
     }
 
-    /// The same where there are fewer than [`CHILDREN`] below, and nothing below those.
+    /// Does the same at a node with fewer than [`CHILDREN`] children, which have no children
+    /// themselves.
     #[inline(never)]
     fn sink_at_the_edge(heap: &mut [Key], mut hole: usize, key: Key) {
         let first = hole * CHILDREN + 1;
@@ -206,7 +208,7 @@ impl Events {
         heap[hole] = key;
     }
 
-    /// Entries in the heap, live or not.
+    /// The number of entries in the heap, live or not.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
         self.heap.len() - usize::from(self.hollow)
@@ -215,10 +217,10 @@ impl Events {
 
 /// Later than any key.
 const NEVER: Key = Key::MAX;
-/// Entries below each entry of the heap.
+/// The number of children of each entry of the heap.
 const CHILDREN: usize = 4;
-/// Bits of a key for the slot. The 40 above it hold the sequence number: enough
-/// for a day and a half of ten million settings a second.
+/// The number of bits of a key for the slot. The 40 bits above hold the sequence
+/// number: enough for a day and a half at ten million changes per second.
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 
@@ -245,7 +247,8 @@ mod tests {
         events.set(slots[0], at(5));
         events.set(slots[1], at(5));
         events.set(slots[2], at(3));
-        // Moved later and back to 5: it now comes after timer 1, though its entry stayed where it was.
+        // Moved later and back to 5: it now comes after timer 1, although its entry stayed in the
+        // heap.
         events.set(slots[0], at(9));
         events.set(slots[0], at(5));
         let order: Vec<_> = drain(&mut events);
@@ -263,7 +266,7 @@ mod tests {
         assert_eq!(drain(&mut events), [(1099, Owner::Timer(0))]);
     }
 
-    /// Any sequence of operations gives what a sorted map would.
+    /// Compares random sequences of operations with a sorted map.
     #[test]
     fn the_heap_agrees_with_a_sorted_map() {
         let mut rng = anabranch_base::Rng::new(5);

@@ -1,11 +1,11 @@
-//! Tasks, first in first out, on one thread.
+//! Runs tasks in first-in, first-out order on one thread.
 //!
-//! A task is a boxed future with a name. Waking one puts it at the end of the
-//! run queue, once; a *round* runs everything that was runnable when it began.
-//! Dropping a [`Task`] cancels it; [`Detach`] lets it run on.
+//! A task is a boxed future with a name. Waking a task appends it to the run
+//! queue, at most once; a *round* runs all tasks that were runnable when it began.
+//! Dropping a [`Task`] cancels it; [`Detach`] lets it continue.
 //!
-//! Futures are polled and dropped while nothing of the executor is borrowed,
-//! so they may spawn, cancel and wake as they like.
+//! Nothing of the executor is borrowed while a future is polled or dropped, so
+//! futures may spawn, cancel and wake tasks.
 
 use anabranch_world::Detach;
 use std::cell::{Cell, RefCell};
@@ -17,30 +17,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Which task: a place and how many tasks have lived there before.
+/// Identifies a task: an index, and the number of tasks that have used this index before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     index: u32,
     generation: u32,
 }
 
-/// The run queue, as a chain of wakers: the one woken last, from which each
-/// leads to the one woken before it. `Waker` wants `Sync`, but a lock, or just a
-/// locked instruction, for each packet costs more than moving the packet; so
-/// these are loaded and stored, never exchanged. Everything here happens on one
-/// thread, as everything in a world does.
+/// The run queue, as a linked list of wakers: `last` is the task woken last, and
+/// each waker refers to the one woken before it. `Waker` requires `Sync`, but a
+/// lock, or even one locked instruction, per packet costs more than moving the
+/// packet. So these atomics are only loaded and stored, never exchanged. Everything
+/// here happens on one thread, like everything in a world.
 struct RunQueue {
-    /// Index of the task woken last, or [`NOBODY`].
+    /// The index of the task woken last, or [`NOBODY`].
     last: AtomicU32,
-    /// Whether others were woken as well, or stand in front of the chain.
+    /// Whether more than one task is runnable, or tasks are left over from the last round.
     several: AtomicBool,
 }
 
 struct TaskWaker {
     queue: Arc<RunQueue>,
     index: u32,
-    /// In the queue: the index of the task woken before, or [`NOBODY`]. Else
-    /// [`NOT_QUEUED`], or [`GONE`] when there is no task to wake any more.
+    /// If queued: the index of the task woken before, or [`NOBODY`]. Otherwise
+    /// [`NOT_QUEUED`], or [`GONE`] if the task no longer exists.
     before: AtomicU32,
 }
 
@@ -77,10 +77,10 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 struct TaskSlot {
     generation: u32,
-    /// `None` while the place is free, or about to be: a task that ends while
-    /// it stands in the queue keeps its place there until its turn comes.
+    /// `None` if the slot is free, or will be: a task that ends while it is queued
+    /// keeps its position in the queue until its turn.
     occupant: Option<Occupant>,
-    /// Of the occupant, or of the last one.
+    /// The waker of the current task, or of the last one.
     task_waker: Arc<TaskWaker>,
 }
 
@@ -90,11 +90,11 @@ struct Occupant {
     running: Rc<Running>,
 }
 
-/// What is polled: shared, so that it need not be moved out of its place and back.
+/// The polled future: shared, so that it need not be moved out of its slot and back.
 struct Running {
-    /// Borrowed while it is being polled.
+    /// Borrowed while it is polled.
     future: RefCell<BoxedTask>,
-    /// The same waker for each context: a clone would count references.
+    /// Kept here and used for each context: a clone would count references.
     waker: Waker,
 }
 
@@ -103,10 +103,10 @@ pub(crate) struct Executor {
     queue: Arc<RunQueue>,
     places: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
-    /// The main future lives in the caller's frame.
+    /// The main future itself is in the caller's frame.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks whose turn did not come in the last round: they come first in the next.
+    /// Tasks left over from the last round: they run first in the next one.
     ahead: Cell<Vec<u32>>,
 }
 
@@ -125,7 +125,7 @@ impl Executor {
         }
     }
 
-    /// Something is runnable.
+    /// Whether any task is runnable.
     #[inline]
     pub(crate) fn any_runnable(&self) -> bool {
         self.queue.last.load(Ordering::Relaxed) != NOBODY || self.queue.several.load(Ordering::Relaxed)
@@ -149,7 +149,7 @@ impl Executor {
         self.run_many(main)
     }
 
-    /// Takes the one runnable task out of the queue, when there is but one.
+    /// Takes the only runnable task out of the queue; `None` if there are several.
     #[inline]
     fn take_only(&self) -> Option<u32> {
         if self.queue.several.load(Ordering::Relaxed) {
@@ -195,7 +195,7 @@ impl Executor {
         true
     }
 
-    /// Moves the run queue to the end of `round`, first woken first.
+    /// Moves the run queue to the end of `round`, in the order in which tasks were woken.
     #[inline]
     fn take_queue(&self, round: &mut Vec<u32>) {
         let places = self.places.borrow();
@@ -222,16 +222,16 @@ impl Executor {
         let generation = place.generation;
         let running = occupant.running.clone();
         drop(places);
-        // A task that is being polled cannot be polled again from inside.
+        // A task that is being polled cannot be polled again from within itself.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // Should it have cancelled itself, it is dropped here.
+        // A task that has cancelled itself is dropped here.
     }
 
-    /// The turn of a task has come that is no more.
+    /// Frees the slot of an ended task whose turn in the queue has come.
     #[cold]
     fn let_go(&self, place: &TaskSlot) {
         place.task_waker.before.store(GONE, Ordering::Relaxed);
@@ -283,7 +283,7 @@ impl Executor {
 
     /// Cancels every task.
     pub(crate) fn clear(&self) {
-        // A future that is dropped may spawn another.
+        // Dropping a future may spawn another task.
         loop {
             let mut places = self.places.borrow_mut();
             let alive = places.iter_mut().filter(|place| place.occupant.is_some());
@@ -296,7 +296,7 @@ impl Executor {
         }
     }
 
-    /// The tasks that are alive: the host they belong to, and their names.
+    /// Returns the owner (host) and the name of each task that is alive.
     pub(crate) fn alive(&self) -> Vec<(u32, &'static str)> {
         let places = self.places.borrow();
         places.iter().filter_map(|place| place.occupant.as_ref()).map(|o| (o.owner, o.name)).collect()
@@ -308,16 +308,16 @@ fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut Occupant> {
     if place.generation == key.generation { place.occupant.as_mut() } else { None }
 }
 
-/// The index of the main future, which has no place.
+/// The index of the main future, which has no slot.
 const MAIN: u32 = u32::MAX - 3;
 /// No task.
 const NOBODY: u32 = u32::MAX - 2;
-/// Not in the queue, and never again.
+/// The task is not queued and no longer exists.
 const GONE: u32 = u32::MAX - 1;
-/// Not in the queue.
+/// The task is not queued.
 const NOT_QUEUED: u32 = u32::MAX;
 
-/// A running task of a [`SimWorld`](crate::SimWorld). Awaiting it gives its
+/// A running task of a [`SimWorld`](crate::SimWorld). Awaiting it returns its
 /// result; dropping it cancels it.
 pub struct Task<T> {
     join: Rc<Join<T>>,

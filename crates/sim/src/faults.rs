@@ -1,9 +1,9 @@
-//! Changes of the network at set times.
+//! Changes of the network at scheduled times.
 //!
-//! Outages that are part of a link's description (`LinkSpec::fail`) happen
-//! inside the link; what is here also changes addresses and whole links, and
-//! can be decided while a run is under way. [`swarm`] makes links that are bad
-//! in ways the seed chooses, for tests over many seeds.
+//! Outages that belong to a link's description (`LinkSpec::fail`) happen inside
+//! the link. The changes of this module also affect addresses and whole links, and
+//! can be made during a run. [`swarm`] creates links with faults that the seed
+//! chooses, for tests over many seeds.
 
 use crate::network::{State, is_entangled};
 use crate::topology::{InterfaceId, LinkId, find_routes};
@@ -18,27 +18,28 @@ use std::net::IpAddr;
 /// A change of the network.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// The link is cut, both ways: what enters it is lost, and so is what
-    /// would come out while it is down.
+    /// The link is cut in both directions: packets that enter it are lost, and so are
+    /// packets that would come out while it is down.
     Down(LinkId),
     /// One direction of the link is cut.
     DirectionDown(LinkId, Direction),
-    /// The link works again, both ways.
+    /// The link works again in both directions.
     Up(LinkId),
     /// One direction of the link works again.
     DirectionUp(LinkId, Direction),
-    /// From now on the link has this rate, delay, queue, loss ...; what is
-    /// inside already comes out as it would have.
+    /// The link gets this rate, delay, queue, loss and so on; packets that are already
+    /// inside come out as before the change.
     Respec(LinkId, Box<LinkSpec>),
-    /// The interface has one more address.
+    /// Adds an address to the interface.
     AddAddress(InterfaceId, IpAddr),
-    /// The interface no longer has this address.
+    /// Removes this address from the interface.
     RemoveAddress(InterfaceId, IpAddr),
-    /// The host names the addresses of this interface first: what begins from one address begins there.
+    /// Puts the addresses of this interface first in the host's list: a program that uses one address
+    /// uses the first.
     Prefer(InterfaceId),
 }
 
-/// The changes to come, by time and then in the order they were asked for.
+/// Scheduled changes, ordered by time and then in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     due: BTreeMap<(Instant, u64), Change>,
@@ -61,7 +62,7 @@ impl Changes {
     }
 }
 
-/// A cut of `link` at `at`, for `span` or for good, as two changes.
+/// Returns the two changes that cut `link` at `at`, for `span` or permanently.
 pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, Change)> {
     let mut changes = vec![(at, Change::Down(link))];
     if let Some(span) = span {
@@ -70,9 +71,9 @@ pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(
     changes
 }
 
-/// A link for tests over many seeds. Each kind of fault is off in about half
-/// of them and strong in the rest, so that some seeds meet a fault alone and
-/// some in company (Groce et al., "Swarm Testing", 2012).
+/// Creates a link for tests over many seeds. Each kind of fault is off in about half of them and strong
+/// in the rest. So some seeds test a fault alone and some in combination (Groce et al., "Swarm
+/// Testing", 2012).
 #[must_use]
 pub fn swarm(rng: &mut Rng) -> LinkSpec {
     let one_of = |rng: &mut Rng, values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
@@ -112,7 +113,7 @@ pub fn swarm(rng: &mut Rng) -> LinkSpec {
 }
 
 impl State {
-    /// Does what `change` says, now.
+    /// Applies `change` now.
     pub(crate) fn apply(&mut self, change: Change) {
         match change {
             Change::Down(link) => self.switch(&[Direction::Up, Direction::Down], link, false),
@@ -147,7 +148,7 @@ impl State {
     fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
         self.respecs += 1;
         let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
-        // The plan was checked when the change was asked for.
+        // The description was checked when the change was scheduled.
         let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
         let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
         for (direction, chain, mtu) in halves {

@@ -1,8 +1,7 @@
-//! A packet's way: out of a host, over links and routers, into a socket.
+//! The path of a packet: out of a host, over links and routers, into a socket.
 //!
-//! Owns the rules of an IP node: header checksum and hop limit, who is meant,
-//! what is answered by ICMP. Nothing here allocates for a packet that goes its
-//! ordinary way.
+//! Implements the rules of an IP node: header checksum, hop limit, delivery and
+//! ICMP answers. Nothing here allocates for a packet on its ordinary path.
 
 use crate::audit::Kind as Event;
 use crate::events::Owner;
@@ -23,7 +22,7 @@ use anabranch_wire::{pcap, udp};
 use std::net::IpAddr;
 
 impl State {
-    /// Does what is due.
+    /// Handles a due event of `owner`.
     #[inline]
     pub(crate) fn fire(&mut self, owner: Owner) {
         match owner {
@@ -46,7 +45,7 @@ impl State {
         }
     }
 
-    /// A host's own packet is to leave by `interface` (over the processor).
+    /// Sends a packet that the host itself created by `interface`, through the processor's queue.
     #[inline(always)]
     pub(crate) fn originate(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -57,7 +56,7 @@ impl State {
         self.work(node, Work::Send(interface, parcel));
     }
 
-    /// The packet goes onto the link behind `interface`.
+    /// Puts a packet onto the link of `interface`.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let sender = &mut self.nodes[node as usize];
@@ -89,11 +88,12 @@ impl State {
         }
     }
 
-    /// The packet is too large for the link: it is cut, if it may be, or its sender told.
+    /// Handles a packet that is too large for the link: fragments it if allowed, otherwise reports to its
+    /// sender.
     #[cold]
     fn too_big(&mut self, node: u32, interface: u32, mtu: u32, parcel: Parcel) {
-        // RFC 8200 §4.5: of IPv6 packets those who are sent may be cut by their sender only, who has
-        // done so (`world.rs`).
+        // RFC 8200 §4.5: IPv6 packets may be fragmented only by their sender, which has already done so
+        // (`world.rs`).
         let v4 = parcel.bytes().first().is_some_and(|byte| byte >> 4 == 4);
         let pieces = if v4 { Pieces::of(parcel.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
@@ -102,7 +102,7 @@ impl State {
             self.report(node, interface, IcmpKind::TooBig(mtu), &parcel);
             return self.discard(parcel);
         };
-        // RFC 791 §3.2.
+        // RFC 791 §3.2: fragment the packet.
         sender.counters.fragmented += 1;
         while let Some(piece) = self.next_piece(&mut pieces, parcel.tag) {
             self.put_out(node, interface, piece);
@@ -110,7 +110,7 @@ impl State {
         self.discard(parcel);
     }
 
-    /// The next piece of a packet that is being cut; it carries the packet's number.
+    /// Returns the next fragment of a packet, with the packet's tag.
     pub(crate) fn next_piece(&mut self, pieces: &mut Pieces<'_>, tag: u64) -> Option<Parcel> {
         let mut parcel = self.pool.take_empty();
         if pieces.append_next(&mut parcel.buffer) {
@@ -121,13 +121,13 @@ impl State {
         None
     }
 
-    /// Something is due in a link: takes out what has arrived.
+    /// Handles due events of a link: takes out the packets that have arrived.
     #[inline(always)]
     fn link_due(&mut self, index: usize) {
         let now = self.now;
         while let Some(parcel) = self.directions[index].chain.pop(now) {
             self.come_out(index, parcel);
-            // Mostly it was the only one.
+            // Mostly there is only one packet.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
             }
@@ -141,7 +141,7 @@ impl State {
         }
     }
 
-    /// The same for chains that were replaced with packets still inside.
+    /// Does the same for replaced chains that still hold packets.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -162,7 +162,7 @@ impl State {
         self.directions[index].retired = chains;
     }
 
-    /// A packet came out of a link.
+    /// Handles a packet that has come out of a link.
     #[inline(always)]
     fn come_out(&mut self, index: usize, parcel: Parcel) {
         let now = self.now;
@@ -177,7 +177,7 @@ impl State {
         self.arrive(to.node.0, to.index, parcel);
     }
 
-    /// After anything was done to a chain: what it lost, and when it is next due.
+    /// Called after any change to a chain: handles its losses and sets its next event.
     #[inline(always)]
     fn after_link(&mut self, index: usize) {
         let direction = &self.directions[index];
@@ -200,7 +200,7 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// The same for the other direction, which may have been moved too.
+    /// Does the same for the other direction, which may have changed, too.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);
@@ -214,7 +214,7 @@ impl State {
         self.discard(parcel);
     }
 
-    /// Writes an event of a link down, where someone wants it.
+    /// Records an event of a link for audit, bins and the log of passages.
     #[cold]
     fn watch(&mut self, index: usize, at: Instant, event: Event, fate: Fate, parcel: &Parcel) {
         self.record_at(event, at, index as u32, parcel.bytes());
@@ -238,7 +238,7 @@ impl State {
         });
     }
 
-    /// A packet arrives at a node's interface.
+    /// Handles a packet that arrives at a node's interface.
     #[inline(always)]
     fn arrive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
@@ -252,7 +252,7 @@ impl State {
         self.work(node, Work::Receive(interface, parcel));
     }
 
-    /// Puts a piece of work before the processor.
+    /// Queues a piece of work for the processor.
     #[cold]
     fn work(&mut self, node: u32, work: Work) {
         let host = &mut self.nodes[node as usize];
@@ -269,7 +269,7 @@ impl State {
         }
     }
 
-    /// A program charges the processor for something other than packets.
+    /// Charges processor time for work of a program other than packets.
     pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
         let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
@@ -277,11 +277,11 @@ impl State {
         }
     }
 
-    /// The processor has finished the work at the head of its queue.
+    /// Handles the end of the work at the head of the processor's queue.
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.queue.pop_front();
-        // The next piece begins now; what it leads to comes behind it in time.
+        // Start the next piece first, so that its event comes before those that the finished work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
             Some(Work::Receive(interface, parcel)) => self.take_in(node, interface, parcel),
@@ -290,23 +290,23 @@ impl State {
         }
     }
 
-    /// [`receive`](Self::receive), for packets that come another way than straight from a link.
+    /// [`receive`](Self::receive), for packets that do not come directly from a link.
     #[inline(never)]
     pub(crate) fn take_in(&mut self, node: u32, interface: u32, parcel: Parcel) {
         self.receive(node, interface, parcel);
     }
 
-    /// [`transmit`](Self::transmit), for packets that do not come straight from a socket.
+    /// [`transmit`](Self::transmit), for packets that do not come directly from a socket.
     #[inline(never)]
     fn put_out(&mut self, node: u32, interface: u32, parcel: Parcel) {
         self.transmit(node, interface, parcel);
     }
 
-    /// A node looks at a packet: is it for us, to be sent on, or neither?
+    /// Decides whether a packet is for this node, to be forwarded, or to be discarded.
     #[inline(always)]
     pub(crate) fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
-        // RFC 1122 §3.2.1.2: a wrong header checksum is discarded silently.
+        // RFC 1122 §3.2.1.2: silently discard a packet with a wrong header checksum.
         let Some(seen) = Seen::parse(parcel.bytes()) else {
             receiver.counters.bad_header += 1;
             return self.discard(parcel);
@@ -321,7 +321,7 @@ impl State {
         self.forward(node, interface, seen.target, parcel);
     }
 
-    /// A router sends a packet on.
+    /// Forwards a packet at a router.
     #[inline(never)]
     fn forward(&mut self, node: u32, interface: u32, target: IpAddr, mut parcel: Parcel) {
         let router = &mut self.nodes[node as usize];
@@ -331,7 +331,7 @@ impl State {
             self.report(node, interface, IcmpKind::Unreachable(code), &parcel);
             return self.discard(parcel);
         };
-        // RFC 1812 §5.3.1: a router takes one from the hop limit; at zero the packet ends.
+        // RFC 1812 §5.3.1: a router decrements the hop limit and discards the packet at zero.
         if !ip::decrement_hop_limit(parcel.bytes_mut()) {
             router.counters.hop_limit += 1;
             return self.discard(parcel);
@@ -340,7 +340,7 @@ impl State {
         self.put_out(node, out, parcel);
     }
 
-    /// A packet for this node goes to its socket.
+    /// Delivers a packet for this node to its socket.
     #[inline(always)]
     fn deliver(&mut self, node: u32, interface: u32, mut parcel: Parcel, seen: Seen) {
         let host = &mut self.nodes[node as usize];
@@ -352,7 +352,7 @@ impl State {
         let socket = match seen.protocol {
             protocol::UDP => {
                 let bytes = &parcel.buffer[payload..end];
-                // RFC 768: a wrong checksum is discarded silently.
+                // RFC 768: silently discard a datagram with a wrong checksum.
                 let datagram = ip::addresses(parcel.bytes())
                     .and_then(|(source, target)| udp::Datagram::parse(bytes, source, target).ok());
                 let Some(datagram) = datagram else {
@@ -366,7 +366,7 @@ impl State {
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
-            // The seam carries no empty packets.
+            // The `Datagrams` interface has no empty packets.
             Some(_) if payload >= end => self.discard(parcel),
             Some(socket) => {
                 parcel.buffer.truncate(end);
@@ -377,7 +377,7 @@ impl State {
         }
     }
 
-    /// A piece of a packet for this node; with the last one the packet goes to its socket.
+    /// Handles a fragment for this node; the last missing one completes the packet.
     #[cold]
     fn reassemble(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -396,7 +396,7 @@ impl State {
         }
     }
 
-    /// Nobody listens there.
+    /// Handles a packet for a port or protocol on which nobody listens.
     #[cold]
     fn stray(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -417,7 +417,7 @@ impl State {
         self.discard(parcel);
     }
 
-    /// An ICMP message goes to the socket whose packet it is about.
+    /// Delivers an ICMP message to the socket that sent the quoted packet.
     #[cold]
     fn deliver_report(&mut self, node: u32, mut parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -449,7 +449,7 @@ impl State {
         } else {
             host.protocols.iter().find(|(known, _)| *known == quoted_protocol).map(|(_, socket)| *socket)
         };
-        // A report must be about a packet of ours, and quote enough to be of use.
+        // The report must quote a packet of ours, with enough bytes to be useful.
         let ours = host.interface_of(icmp.source).is_some();
         match socket {
             Some(socket) if ours && quote < parcel.buffer.len() => {
@@ -465,7 +465,7 @@ impl State {
         }
     }
 
-    /// Puts a packet into a socket's queue and wakes who waits for it.
+    /// Appends a packet to a socket's queue and wakes the waiting task.
     #[inline(always)]
     fn enqueue(&mut self, socket: u32, parcel: Parcel) {
         let now = self.now;
@@ -487,7 +487,7 @@ impl State {
         entry.waiter.wake();
     }
 
-    /// A node tells the sender of `about` what became of it.
+    /// Sends an ICMP report of this node to the sender of `about`.
     #[cold]
     fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &Parcel) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };
@@ -498,7 +498,7 @@ impl State {
         if !reporter.reports {
             return;
         }
-        // Preferably from the address that the packet was for.
+        // Prefer the address to which the packet was sent.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };
         let to = packet.source;
@@ -507,7 +507,7 @@ impl State {
         icmp::append(&mut parcel.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
-            // About a packet of its own that could not leave.
+            // The report is about a packet of this node that could not be sent.
             return self.deliver_report(node, parcel);
         }
         let out = match reporter.kind {
@@ -520,7 +520,7 @@ impl State {
         }
     }
 
-    /// A packet ends here; its buffer will be used again.
+    /// Discards a packet; its buffer is reused.
     #[inline(always)]
     pub(crate) fn discard(&mut self, parcel: Parcel) {
         self.pool.give(parcel);
@@ -538,19 +538,19 @@ impl State {
     }
 }
 
-/// What a node has seen of a packet, once.
+/// The parsed header of a packet.
 #[derive(Clone, Copy)]
 struct Seen {
     target: IpAddr,
     protocol: u8,
     fragment: bool,
     header_len: usize,
-    /// Header and payload, without what a link may have added.
+    /// The length of header and payload, without padding that a link may have added.
     len: usize,
 }
 
 impl Seen {
-    /// Reads and verifies the header.
+    /// Parses and verifies the header.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<Self> {
         if let Some(header) = bytes.first_chunk::<{ v4::HEADER_LEN }>()

@@ -1,9 +1,9 @@
-//! What hosts have besides interfaces: sockets, timers, a processor.
+//! The parts of a host besides interfaces: sockets, timers, a processor.
 //!
-//! A socket's queue is bounded in bytes; what does not fit is dropped and
-//! counted, as an operating system does. A processor costs nothing unless it
-//! is told to: then packets in and out, and the connections and requests that
-//! programs charge for, wait their turn in one queue.
+//! A socket's queue is bounded in bytes; packets that do not fit are dropped and
+//! counted, as in an operating system. By default a processor takes no time.
+//! Otherwise incoming and outgoing packets, and the connections and requests that
+//! programs charge for, wait in one queue.
 
 use crate::events::Slot;
 use crate::parcel::Parcel;
@@ -14,21 +14,21 @@ use anabranch_world::{Local, Waiter};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
-/// What a host's processor takes for its work. Zero unless asked for.
+/// The time that a host's processor takes for its work; zero by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// For each packet in or out.
+    /// Per packet sent or received.
     pub per_packet: Duration,
-    /// For each byte of a packet in or out.
+    /// Per byte of a packet sent or received.
     pub per_byte: Duration,
-    /// For each connection accepted (charged by programs, see `World::charge`).
+    /// Per connection accepted (charged by programs, see `World::charge`).
     pub per_connection: Duration,
-    /// For each request taken up (charged likewise).
+    /// Per request handled (charged likewise).
     pub per_request: Duration,
 }
 
 impl Cost {
-    /// What a piece of work of a program takes.
+    /// The time for a piece of a program's work.
     pub(crate) fn of(self, work: anabranch_world::Work) -> Duration {
         match work {
             anabranch_world::Work::Connection => self.per_connection,
@@ -40,19 +40,19 @@ impl Cost {
 /// One piece of a processor's work.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// A packet came in by this interface.
+    /// A packet that arrived at this interface.
     Receive(u32, Parcel),
-    /// A packet is to leave by this interface.
+    /// A packet to be sent by this interface.
     Send(u32, Parcel),
-    /// Work of programs that lets others wait.
+    /// Work of programs, during which other work waits.
     Busy(Duration),
 }
 
-/// A host's processor: does one piece of work after the other.
+/// A host's processor, which does one piece of work at a time.
 #[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) cost: Cost,
-    /// Packets cost nothing.
+    /// Whether packets take no time.
     for_free: bool,
     pub(crate) slot: Slot,
     pub(crate) queue: VecDeque<Work>,
@@ -68,18 +68,18 @@ impl Processor {
         self.for_free = cost.per_packet.is_zero() && cost.per_byte.is_zero();
     }
 
-    /// Nothing to wait for: packets pass at once.
+    /// Whether packets pass without waiting.
     #[inline]
     pub(crate) fn is_free(&self) -> bool {
         self.for_free && self.queue.is_empty()
     }
 
-    /// No more packets may wait.
+    /// Whether the queue is full.
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() >= PROCESSOR_QUEUE
     }
 
-    /// When the work at the head, begun at `now`, is done.
+    /// The time at which the work at the head, if begun at `now`, is done.
     pub(crate) fn done_at(&self, now: Instant) -> Option<Instant> {
         let packet = |parcel: &Parcel| {
             let bytes = parcel.bytes().len() as u64;
@@ -93,7 +93,7 @@ impl Processor {
     }
 }
 
-/// An ICMP report for a socket.
+/// An ICMP report addressed to a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) icmp: Icmp,
@@ -107,39 +107,39 @@ pub(crate) struct Report {
 pub(crate) struct Socket {
     pub(crate) node: u32,
     pub(crate) local: Local,
-    /// Packets and reports.
+    /// Packets and ICMP reports.
     pub(crate) queue: VecDeque<Parcel>,
     pub(crate) queued_bytes: usize,
     pub(crate) waiter: Waiter,
-    /// Where the packet sent last went.
+    /// The flow of the last packet sent.
     pub(crate) flow: Option<Flow>,
 }
 
-/// What the packets of a socket from one address to another have in common.
+/// The common properties of a socket's packets from one address to another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// As the sender wrote them.
+    /// Source and target as given by the sender.
     pub(crate) ends: (SocketAddr, SocketAddr),
-    /// Where packets really come from: chosen, when the sender left it open.
+    /// The actual source: chosen by the host if the sender left it open.
     pub(crate) source: SocketAddr,
     pub(crate) protocol: u8,
     pub(crate) interface: u32,
-    /// The target is one of the host's own addresses.
+    /// Whether the target is one of the host's own addresses.
     pub(crate) loops_back: bool,
-    /// How often the host's addresses had changed when this was found out.
+    /// The host's count of address changes when this flow was determined.
     pub(crate) address_changes: u64,
-    /// The IP header, of version 4.
+    /// The IPv4 header, if the addresses are IPv4.
     pub(crate) template: Option<v4::Template>,
 }
 
-/// A timer: when it is due is known to its owner and to the events.
+/// A timer. Its deadline is kept by its owner and in the event queue.
 #[derive(Debug)]
 pub(crate) struct TimerState {
     pub(crate) slot: Slot,
     pub(crate) waiter: Waiter,
 }
 
-/// A table whose places are reused.
+/// A table that reuses the indices of removed entries.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
     places: Vec<Option<T>>,
@@ -153,7 +153,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The place that the next [`insert`](Self::insert) will use.
+    /// The index that the next [`insert`](Self::insert) will use.
     pub(crate) fn next_place(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)
     }
@@ -181,5 +181,5 @@ impl<T> Table<T> {
     }
 }
 
-/// Packets that wait for a processor at most.
+/// The maximum number of packets that wait for a processor.
 const PROCESSOR_QUEUE: usize = 1000;

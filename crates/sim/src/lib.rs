@@ -1,9 +1,10 @@
-//! The virtual world: executor, hosts, links, taps, deterministic to the byte.
+//! The simulated world: executor, hosts, links and taps, with byte-identical results in
+//! every run.
 //!
-//! A [`Network`] holds hosts, routers and links; [`Network::world`] gives the
-//! programs of a host their `World`; [`Network::run`] lets virtual time pass.
-//! What travels are real IP packets, headers and checksums included, over the
-//! same link elements that emulate links for live traffic.
+//! A [`Network`] holds hosts, routers and links; [`Network::world`] gives the programs of a
+//! host their `World`; [`Network::run`] lets virtual time pass. The network carries real IP
+//! packets with headers and checksums, over the same link elements that emulate links for
+//! live traffic.
 //!
 //! ```
 //! use anabranch_base::{Instant, RecvBatch, SendBatch};

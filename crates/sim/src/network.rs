@@ -1,9 +1,9 @@
-//! The network: what it is made of, and the loop that lets time pass.
+//! The network: its components, and the loop that lets time pass.
 //!
-//! Time moves only when no task is runnable. Then the earliest event happens,
-//! and everything it made runnable runs before the next one, even one of the
-//! same instant. Too many rounds of tasks within one instant are an endless
-//! loop and end the run, with the names of the tasks.
+//! Time moves only when no task is runnable. Then the earliest event happens, and all tasks
+//! that it made runnable run before the next event, even if that has the same instant. Too
+//! many rounds of tasks within one instant count as an endless loop and end the run, with
+//! the names of the tasks.
 
 use crate::audit::{Audit, HostCounters};
 use crate::events::{Events, Owner, Slot};
@@ -30,14 +30,14 @@ use std::rc::Rc;
 
 /// A virtual network: hosts and routers, links between them, programs on them.
 ///
-/// Built first, then [`run`](Self::run), perhaps several times, then asked for
+/// Build it first, then call [`run`](Self::run) once or several times, then query
 /// its counters and captures.
 pub struct Network {
     shared: Rc<Shared>,
     round_cap: Cell<u64>,
 }
 
-/// What worlds, sockets, timers and tasks share.
+/// The state that worlds, sockets, timers and tasks share.
 pub(crate) struct Shared {
     pub(crate) now: Cell<Instant>,
     pub(crate) executor: Rc<Executor>,
@@ -45,7 +45,7 @@ pub(crate) struct Shared {
     pub(crate) rng: Rng,
 }
 
-/// Everything but the tasks.
+/// The state of the network, without the tasks.
 pub(crate) struct State {
     pub(crate) now: Instant,
     pub(crate) seed: u64,
@@ -53,17 +53,17 @@ pub(crate) struct State {
     pub(crate) events: Events,
     pub(crate) pool: Pool,
     pub(crate) nodes: Vec<Node>,
-    /// Each link's two directions, up first.
+    /// The two directions of each link, up first.
     pub(crate) directions: Vec<LinkDirection>,
     pub(crate) sockets: Table<Socket>,
     pub(crate) timers: Table<TimerState>,
     pub(crate) changes: Changes,
     pub(crate) changes_slot: Slot,
-    /// Links described anew so far.
+    /// The number of link descriptions that were replaced.
     pub(crate) respecs: u64,
     pub(crate) audit: Option<Audit>,
     pub(crate) passages: Option<Vec<Passage>>,
-    /// Someone wants to know each packet on each link.
+    /// Whether each packet on each link has to be recorded.
     pub(crate) watched: bool,
     routes_known: bool,
 }
@@ -74,11 +74,11 @@ pub(crate) struct State {
 pub enum Outcome<T> {
     /// The main future finished.
     Done(T),
-    /// The deadline came first.
+    /// The deadline was reached first.
     Deadline,
-    /// Nothing was runnable and nothing due: everybody waits for ever.
+    /// No task was runnable and no event was due: all tasks would wait for ever.
     Stalled(Waiting),
-    /// Tasks kept each other running without time passing.
+    /// Tasks kept each other running while time did not pass.
     Spinning(Waiting),
 }
 
@@ -92,10 +92,10 @@ impl<T> Outcome<T> {
         }
     }
 
-    /// The result of the main future.
+    /// Returns the result of the main future.
     ///
     /// # Panics
-    /// When the run ended otherwise, with the reason.
+    /// If the run ended otherwise, with the reason.
     #[track_caller]
     pub fn expect_done(self) -> T {
         match self {
@@ -107,12 +107,12 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The tasks that were alive when a run ended for lack of progress.
+/// The tasks that were alive when a run ended because it made no progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
-    /// When.
+    /// The time at which the run ended.
     pub at: Instant,
-    /// Host and task, in the order the tasks were started.
+    /// Host and task name, in the order in which the tasks were started.
     pub tasks: Vec<(String, &'static str)>,
 }
 
@@ -130,7 +130,7 @@ impl fmt::Display for Waiting {
 }
 
 impl Network {
-    /// An empty network whose luck is decided by `seed`.
+    /// Creates an empty network; `seed` decides all random events.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -163,7 +163,7 @@ impl Network {
         Self { shared: Rc::new(shared), round_cap: Cell::new(ROUND_CAP) }
     }
 
-    /// Adds a host with one interface for each address, in this order.
+    /// Adds a host with one interface per address, in this order.
     pub fn host(&self, name: &str, addresses: &[IpAddr]) -> NodeId {
         let node = self.node(name, Kind::Host);
         for address in addresses {
@@ -199,14 +199,14 @@ impl Network {
         node.interface(entry.interfaces.len() as u32 - 1)
     }
 
-    /// Joins two interfaces. `spec.up` leads from `first` to `second`,
+    /// Connects two interfaces. `spec.up` leads from `first` to `second`,
     /// `spec.down` back.
     ///
     /// # Errors
-    /// What is wrong with the description of the link.
+    /// If the description of the link is invalid.
     ///
     /// # Panics
-    /// When a host has no interface without a link left, or the one named has one.
+    /// If a host has no interface without a link, or the given interface has a link already.
     pub fn link(
         &self,
         first: impl Into<End>,
@@ -239,7 +239,7 @@ impl Network {
         Ok(link)
     }
 
-    /// The interface meant by `end`, which must be without a link.
+    /// Returns the interface that `end` refers to, which must have no link.
     fn attach(&self, end: End) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
@@ -268,40 +268,41 @@ impl Network {
         }
     }
 
-    /// Sends packets for `prefix`/`length` that pass `via`'s node out by
-    /// `via`, before any route found by itself.
+    /// Adds a static route at the node of `via`: packets for `prefix`/`length` leave by
+    /// `via`. Static routes take precedence over computed ones.
     pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {
         let mut state = self.shared.state.borrow_mut();
         state.nodes[via.node.0 as usize].fixed_routes.push((prefix, length, via.index));
         state.routes_known = false;
     }
 
-    /// What this host's processor takes for its work (nothing at first).
+    /// Sets how long this host's processor takes for its work (initially no time).
     pub fn processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
 
-    /// Bytes of packets that wait in each socket of this host at most (8 MiB at first).
+    /// Sets the maximum number of bytes of packets that wait in each socket of this host (initially 8 MiB).
     pub fn receive_buffer(&self, host: NodeId, bytes: usize) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
     }
 
-    /// Whether the host answers packets for ports and protocols on which
-    /// nobody listens by ICMP "unreachable" (it does at first).
+    /// Sets whether the host answers packets for ports and protocols on which nobody
+    /// listens with ICMP "unreachable" (initially it does).
     pub fn answers_strays(&self, host: NodeId, answers: bool) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
-    /// Whether a host or router sends ICMP messages at all (it does at first). One that does not, or whose messages
-    /// a filter drops, makes a black hole of a path that takes less than its sender thinks (RFC 2923 §2.1).
+    /// Sets whether a host or router sends any ICMP messages (initially it does). A router without them, or behind
+    /// a filter that drops them, makes a path with a smaller MTU than the sender assumes a black hole (RFC 2923
+    /// §2.1).
     pub fn sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }
 
-    /// Has `change` happen at `at` (at once when that is past).
+    /// Schedules `change` for the time `at` (immediately, if that has passed).
     ///
     /// # Errors
-    /// What is wrong with the description of a link in it.
+    /// If the change contains an invalid link description.
     pub fn schedule(&self, at: Instant, change: Change) -> Result<(), SpecError> {
         if let Change::Respec(_, spec) = &change {
             spec.build::<crate::parcel::Parcel>(0, &Rng::new(0))?;
@@ -313,7 +314,7 @@ impl Network {
         Ok(())
     }
 
-    /// Has `change` happen now, so that what is started next finds it done.
+    /// Applies `change` now, so that it is in effect for programs that are started next.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -326,36 +327,36 @@ impl Network {
         Ok(())
     }
 
-    /// Cuts `link`, both ways, at `at`, for `span` or for good.
+    /// Cuts `link` in both directions at `at`, for `span` or permanently.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // Only a new description can be wrong.
+            // Only a link description could be invalid.
             let _ = self.schedule(at, change);
         }
     }
 
-    /// The world of programs on this host.
+    /// Returns the world for programs on this host.
     #[must_use]
     pub fn world(&self, host: NodeId) -> SimWorld {
         SimWorld::new(self.shared.clone(), host.0)
     }
 
-    /// How many rounds of tasks one instant may hold (100,000 at first).
+    /// Sets the maximum number of rounds of tasks within one instant (initially 100,000).
     pub fn round_cap(&self, rounds: u64) {
         self.round_cap.set(rounds);
     }
 
-    /// The present instant.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now.get()
     }
 
-    /// Lets time pass until `main` finishes, or `deadline` comes, or nothing
-    /// more can happen. Tasks live on between runs.
+    /// Lets time pass until `main` finishes, or `deadline` is reached, or nothing more
+    /// can happen. Tasks continue in the next run.
     pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
         let mut result = None;
-        // Without the type of its result, the loop is compiled once.
+        // The loop does not depend on the type of the result, so it is compiled only once.
         let outcome = self.run_main(pin!(async { result = Some(main.await) }), deadline);
         match outcome {
             Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
@@ -371,7 +372,7 @@ impl Network {
         shared.executor.wake_main();
         let mut rounds = 0;
         loop {
-            // Something is runnable.
+            // Run tasks as long as any is runnable.
             loop {
                 rounds += 1;
                 if rounds > self.round_cap.get() {
@@ -425,63 +426,63 @@ impl Network {
         Waiting { at: state.now, tasks: alive.into_iter().map(|(owner, task)| (name(owner), task)).collect() }
     }
 
-    /// From now on every event goes into the digest. With `trail`, the digest
-    /// after each event is kept, to find where two runs part.
+    /// Adds every event from now on to the digest. With `trail`, the digest after each
+    /// event is kept, to find the first difference between two runs.
     pub fn audit(&self, trail: bool) {
         let mut state = self.shared.state.borrow_mut();
         state.audit = Some(Audit::new(trail));
         state.watched = true;
     }
 
-    /// The digest of every event so far; 0 without [`audit`](Self::audit).
+    /// The digest of all events so far; 0 without [`audit`](Self::audit).
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// How many events went into the digest.
+    /// The number of events in the digest.
     #[must_use]
     pub fn audited_events(&self) -> u64 {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::events)
     }
 
-    /// The digest after each event, when it is kept.
+    /// The time and digest after each event, if a trail is kept.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
         self.shared.state.borrow().audit.as_ref().map_or_else(Vec::new, |audit| audit.trail().to_vec())
     }
 
-    /// From now on every packet that passes an interface of `host` is
-    /// captured as pcapng, into memory.
+    /// Captures every packet that passes an interface of `host` from now on, as
+    /// pcapng in memory.
     ///
     /// # Panics
-    /// Never: memory takes what is written.
+    /// Never: writing to memory does not fail.
     pub fn capture(&self, host: NodeId) {
         let Ok(capture) = Capture::new(None) else { panic!("memory takes what is written") };
         self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
     }
 
-    /// The same into `out`, packet by packet.
+    /// Captures packets like [`capture`](Self::capture), but writes each packet to `out`.
     ///
     /// # Errors
-    /// What `out` says to the first block.
+    /// If `out` does not accept the first block.
     pub fn capture_to(&self, host: NodeId, out: Box<dyn Write>) -> io::Result<()> {
         let capture = Capture::new(Some(out))?;
         self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
         Ok(())
     }
 
-    /// Ends the capture of `host`: the bytes of a capture into memory (empty
-    /// for other captures, and when there was none).
+    /// Ends the capture of `host`. Returns the bytes of a capture in memory (empty
+    /// for other captures, and if there was none).
     ///
     /// # Errors
-    /// The first thing the output of [`capture_to`](Self::capture_to) said.
+    /// The first write error of the output of [`capture_to`](Self::capture_to).
     pub fn finish_capture(&self, host: NodeId) -> io::Result<Vec<u8>> {
         let capture = self.shared.state.borrow_mut().nodes[host.0 as usize].capture.take();
         capture.map_or_else(|| Ok(Vec::new()), Capture::finish)
     }
 
-    /// From now on wire bytes are counted in bins of 100 ms, on every link there is.
+    /// Counts wire bytes in bins of 100 ms from now on, for every existing link.
     pub fn count_bins(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
@@ -490,7 +491,7 @@ impl Network {
         }
     }
 
-    /// From now on it is noted when each packet enters, leaves or is lost on each link.
+    /// Records from now on when each packet enters, leaves or is lost on each link.
     pub fn record_passages(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
@@ -524,7 +525,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // Tasks hold worlds, and worlds hold the tasks' home.
+        // Break the cycle: tasks hold worlds, and worlds hold the executor that holds the tasks.
         self.shared.executor.clear();
     }
 }
@@ -535,12 +536,12 @@ impl fmt::Debug for Network {
     }
 }
 
-/// What one direction does may set the other going.
+/// Whether packets in one direction can affect the other direction.
 pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
     matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
 }
 
-/// Rounds of tasks in one instant, unless told otherwise.
+/// The default maximum number of rounds of tasks in one instant.
 const ROUND_CAP: u64 = 100_000;
-/// Tasks named in a report of who waits.
+/// The number of tasks that a report of waiting tasks names.
 const SHOWN: usize = 20;

@@ -1,10 +1,9 @@
-//! A packet under way, and the buffers that packets live in.
+//! A packet under way, and the pool of packet buffers.
 //!
-//! A [`Parcel`] is a real IP packet in a buffer with free room in front, moved
-//! from hand to hand and never copied (except by a link that duplicates). What
-//! is known of it lies beside the buffer in one place, so that to move a parcel
-//! is to move a pointer. The sender's number travels there too, where no
-//! protocol can see it.
+//! A [`Parcel`] is a real IP packet in a buffer with headroom. It is moved and
+//! never copied (except by a link that duplicates). Buffer and metadata are in one
+//! allocation, so moving a parcel means moving a pointer. The metadata includes
+//! the sender's tag, which no protocol can see.
 
 use crate::host::Report;
 use anabranch_base::batch::HEADROOM;
@@ -18,16 +17,17 @@ use std::ops::{Deref, DerefMut};
 #[derive(Debug)]
 pub(crate) struct Parcel(Box<Content>);
 
-/// A packet, and what is known of it: `buffer[start..]` begins with the IP header.
+/// A packet and its metadata; `buffer[start..]` begins with the IP header.
 #[derive(Debug, Default)]
 pub(crate) struct Content {
     pub(crate) buffer: Vec<u8>,
     pub(crate) start: u32,
-    /// In a socket's queue: where the socket's payload begins in the buffer.
+    /// In a socket's queue: the offset of the socket's payload in the buffer.
     pub(crate) payload: u32,
-    /// The sending engine's number; copies and damaged packets keep it.
+    /// The tag set by the sending engine; copies and damaged packets keep it.
     pub(crate) tag: u64,
-    /// In a socket's queue: it is a report, and the payload its quote.
+    /// In a socket's queue: set if this is an ICMP report, whose payload is the quoted
+    /// packet.
     pub(crate) report: Option<Box<Report>>,
 }
 
@@ -48,7 +48,7 @@ impl DerefMut for Parcel {
 }
 
 impl Parcel {
-    /// The packet that begins at `start`.
+    /// Creates a parcel whose packet begins at `start`.
     pub(crate) fn new(buffer: Vec<u8>, start: usize, tag: u64) -> Self {
         Self(Box::new(Content { buffer, start: start as u32, tag, ..Content::default() }))
     }
@@ -71,7 +71,7 @@ impl Carried for Parcel {
         self.buffer.len() - self.start as usize
     }
 
-    /// The caches fetch what is looked at first.
+    /// Prefetches the first bytes into the caches.
     #[inline]
     fn approach(&self) {
         if let Some(first) = self.bytes().first() {
@@ -100,20 +100,20 @@ impl Carried for Parcel {
     }
 }
 
-/// Parcels that have been used and may be used again, with their buffers.
+/// Used parcels that can be reused, with their buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     free: Vec<Parcel>,
 }
 
 impl Pool {
-    /// A parcel with anything in its buffer.
+    /// Returns a parcel whose buffer may contain anything.
     #[inline]
     pub(crate) fn take(&mut self) -> Parcel {
         self.free.pop().unwrap_or_else(Self::fresh)
     }
 
-    /// A parcel for a packet that is to be appended to its buffer.
+    /// Returns a parcel to whose buffer a packet can be appended.
     pub(crate) fn take_empty(&mut self) -> Parcel {
         let mut parcel = self.take();
         parcel.buffer.clear();
@@ -142,11 +142,11 @@ impl Pool {
     }
 }
 
-/// Room for a packet of an Ethernet's size and its headroom.
+/// Room for an Ethernet packet and its headroom.
 const BUFFER_CAPACITY: usize = 1600;
-/// Parcels kept at most.
+/// The maximum number of parcels in the pool.
 const POOL_LIMIT: usize = 8192;
-/// A buffer larger than any IP packet is not worth keeping.
+/// A larger buffer, which no IP packet needs, is not kept.
 const LARGEST_KEPT: usize = 70_000;
 
 #[cfg(test)]

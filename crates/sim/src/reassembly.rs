@@ -1,9 +1,9 @@
-//! Fragments that arrived at a host, until they are a packet again.
+//! Reassembles IP packets from fragments at a host.
 //!
-//! Bounded in number and time: the oldest makes way for a new one, and what is
-//! not complete in time is forgotten. Pieces that overlap are somebody's attack
-//! or an accident with numbers: the packet is dropped, and what comes of it
-//! later too; only an exact copy of a piece is overlooked.
+//! The state is bounded in number and time: a new packet replaces the oldest, and
+//! incomplete packets expire. Fragments that overlap come from an attack or a
+//! reused identification: the packet is dropped together with its later fragments.
+//! An exact copy of a fragment is ignored.
 //!
 //! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps),
 //! RFC 3168 §5.3 (marks), RFC 1122 §3.3.2 (how long).
@@ -14,26 +14,26 @@ use anabranch_base::{Ecn, Instant};
 use anabranch_wire::ip::{self, Packet, v4, v6};
 use std::net::IpAddr;
 
-/// Packets of which some pieces are there.
+/// Packets of which some fragments have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
     /// The oldest first.
     partial: Vec<Partial>,
 }
 
-/// What came of a piece.
+/// The result of handling a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The piece is kept (or a copy of it is).
+    /// The fragment was stored (or is a copy of a stored one).
     Kept,
-    /// The last that was missing: the whole packet begins [`HEADROOM`] bytes
-    /// into the buffer, under the sender's number of its first piece.
+    /// The last missing fragment: the complete packet begins [`HEADROOM`] bytes into
+    /// the buffer. The number is the tag of its first fragment.
     Whole(Vec<u8>, u64),
-    /// The piece, and perhaps those before it, are given up.
+    /// The fragment, and perhaps the earlier ones, were dropped.
     Refused,
 }
 
-/// All pieces of one packet have this in common.
+/// The fields that identify the fragments of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
     source: IpAddr,
@@ -46,31 +46,31 @@ struct Key {
 struct Partial {
     key: Key,
     since: Instant,
-    /// The pieces do not fit together: nothing is kept of it but its name.
+    /// Whether the fragments do not fit together; then only the key is kept.
     spoilt: bool,
-    /// IP header of the first piece, without a fragment header.
+    /// The IP header of the first fragment, without a fragment header.
     header: Vec<u8>,
     tag: u64,
     payload: Vec<u8>,
-    /// Where the pieces begin and end, ascending.
+    /// The ranges of the fragments, in ascending order.
     pieces: Vec<(usize, usize)>,
     present: usize,
-    /// Known once the last piece is there.
+    /// Known once the last fragment has arrived.
     total: Option<usize>,
     marked: bool,
     not_capable: bool,
 }
 
-/// Packets that may be incomplete at a time.
+/// The maximum number of incomplete packets.
 const MOST: usize = 64;
-/// RFC 1122 §3.3.2 and RFC 8200 §4.5: 60 s from the first piece that came.
+/// RFC 1122 §3.3.2 and RFC 8200 §4.5: 60 s from the first fragment received.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes after the IP header at most, in either version.
+/// The maximum number of bytes after the IP header, in either version.
 const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;
 
 impl Reassembly {
-    /// Takes in a piece of a packet, which begins `bytes`; also tells how many
-    /// packets were given up because their time was over or their place needed.
+    /// Handles a packet that is a fragment. Also returns the number of packets that
+    /// were dropped because they expired or because of the limit.
     pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], tag: u64) -> (Taken, u64) {
         let before = self.partial.len();
         self.partial.retain(|partial| partial.since + PATIENCE > now);
@@ -104,7 +104,7 @@ impl Reassembly {
         }
         let whole = self.partial.remove(place);
         if whole.marked && whole.not_capable {
-            // RFC 3168 §5.3: marked and not markable at once: not to be believed.
+            // RFC 3168 §5.3: a packet with marked and not ECN-capable fragments must be dropped.
             return (Taken::Refused, given_up);
         }
         (Taken::Whole(whole.packet(), whole.tag), given_up)
@@ -132,11 +132,11 @@ impl Partial {
         *self = Self { spoilt: true, ..Self::new(self.key, self.since) };
     }
 
-    /// Adds a piece; false when it does not fit the others.
+    /// Adds a fragment; returns false if it does not fit the others.
     fn add(&mut self, bytes: &[u8], packet: &Packet<'_>, tag: u64) -> bool {
         let (Some(piece), data) = (packet.fragment, packet.payload) else { return false };
         let (begin, end) = (piece.offset, piece.offset + data.len());
-        // RFC 8200 §4.5: every piece but the last is a multiple of eight bytes.
+        // RFC 8200 §4.5: the length of every fragment but the last is a multiple of eight bytes.
         if data.is_empty() || end > LARGEST_PAYLOAD || piece.more && !data.len().is_multiple_of(8) {
             return false;
         }
@@ -144,7 +144,7 @@ impl Partial {
         if self.pieces.get(place) == Some(&(begin, end)) {
             return true;
         }
-        // RFC 5722 §4: pieces that overlap spoil the packet.
+        // RFC 5722 §4: a packet with overlapping fragments is dropped.
         let behind = place.checked_sub(1).and_then(|before| self.pieces.get(before));
         if behind.is_some_and(|&(_, stop)| stop > begin)
             || self.pieces.get(place).is_some_and(|&(start, _)| start < end)
@@ -174,7 +174,7 @@ impl Partial {
         true
     }
 
-    /// The packet as it was before it was cut.
+    /// Returns the original packet.
     fn packet(&self) -> Vec<u8> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&self.header);
@@ -191,7 +191,7 @@ impl Partial {
             packet[6] = self.key.protocol;
         }
         if self.marked {
-            // RFC 3168 §5.3: one marked piece marks the packet.
+            // RFC 3168 §5.3: one marked fragment marks the packet.
             ip::ecn::write(packet, Ecn::Ce);
         }
         buffer
@@ -235,8 +235,8 @@ mod tests {
         }
     }
 
-    /// RFC 791 §3.2, RFC 8200 §4.5: cut once or twice, in any order, with copies, of several packets
-    /// at once: what comes out is what went in.
+    /// RFC 791 §3.2, RFC 8200 §4.5: packets are fragmented once or twice, several at a time, and
+    /// their fragments arrive in any order with duplicates. Each packet is restored.
     #[test]
     fn pieces_in_any_order_are_the_packet_again() {
         let mut rng = Rng::new(5);
@@ -262,7 +262,7 @@ mod tests {
             let mut back = vec![Vec::new(); originals.len()];
             for (id, piece) in all {
                 if Packet::parse(&piece).expect("a packet").fragment.is_none() {
-                    // The packet fitted in one piece.
+                    // The packet fitted without fragmentation.
                     back[usize::from(id)] = piece;
                     continue;
                 }
@@ -282,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Whatever comes, nothing panics and little is kept.
+    /// Random input never causes a panic, and the stored state is bounded.
     #[test]
     fn garbage_is_bounded() {
         let mut rng = Rng::new(6);
@@ -296,7 +296,7 @@ mod tests {
             let Some(piece) = pieces.last_mut() else { continue };
             let at = rng.below(piece.len() as u64) as usize;
             piece[at] = rng.next_u32() as u8;
-            // Offset and flags at will.
+            // Random offset and flags.
             let field = if v6 { 42 } else { 6 };
             if rng.below(2) == 0 && piece.len() > field + 2 {
                 piece[field..field + 2].copy_from_slice(&(rng.next_u32() as u16 & !0x4000).to_be_bytes());
@@ -309,7 +309,7 @@ mod tests {
         assert!(whole < 2_000, "{whole}");
     }
 
-    /// RFC 5722 §4: nothing comes of pieces that overlap, whatever follows.
+    /// RFC 5722 §4: a packet with overlapping fragments is never completed, whatever follows.
     #[test]
     fn an_overlap_spoils_the_packet() {
         let mut rng = Rng::new(7);
@@ -334,7 +334,7 @@ mod tests {
         assert!(reassembly.partial.is_empty());
     }
 
-    /// RFC 3168 §5.3: one mark is enough, but not beside a piece that cannot carry one.
+    /// RFC 3168 §5.3: one marked fragment is enough, unless another fragment is not ECN-capable.
     #[test]
     fn a_mark_on_a_piece_marks_the_packet() {
         for (others, expected) in [(Ecn::Ect0, true), (Ecn::NotEct, false)] {

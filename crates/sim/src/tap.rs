@@ -1,8 +1,7 @@
-//! What is recorded of the traffic: captures, counters, bins, passages.
+//! Records of the traffic: captures, counters, bins, passages.
 //!
-//! Counters are always on. Captures (pcapng, one a host, one interface a
-//! path), bins of wire bytes and the log of passages are kept only when asked
-//! for.
+//! Counters are always on. Captures (pcapng, one per host, with one interface per
+//! path), bins of wire bytes and the log of passages are kept only on request.
 
 use crate::topology::LinkId;
 use anabranch_base::Instant;
@@ -14,14 +13,14 @@ use std::fmt;
 use std::io::{self, Write};
 use std::net::IpAddr;
 
-/// One thing that happened to a packet on a link.
+/// An event of a packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Passage {
-    /// When. A loss may be noted before it happens: see [`Fate`].
+    /// The time of the event. A loss may be recorded before it happens: see [`Fate`].
     pub at: Instant,
-    /// On which link.
+    /// The link.
     pub link: LinkId,
-    /// Which way.
+    /// The direction of the link.
     pub direction: Direction,
     /// Source address of the packet.
     pub source: IpAddr,
@@ -29,58 +28,58 @@ pub struct Passage {
     pub target: IpAddr,
     /// IP protocol of the packet.
     pub protocol: u8,
-    /// The sending engine's number for the packet; 0 for none.
+    /// The tag that the sending engine gave to the packet; 0 if none.
     pub tag: u64,
-    /// Bytes, IP header included.
+    /// The size in bytes, IP header included.
     pub bytes: u32,
-    /// What happened.
+    /// The kind of event.
     pub fate: Fate,
 }
 
-/// What happens to a packet on a link.
+/// The kind of an event of a packet on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fate {
     /// The packet was handed to the link.
     Entered,
     /// The packet came out at the far end.
     Left,
-    /// The link lost it. For packets lost on the wire `at` is the end of
-    /// their serialization, which lies after the record's neighbours.
+    /// The link lost the packet. For packets lost on the wire, `at` is the end of
+    /// their serialization, which is later than the times of neighbouring records.
     Lost(Cause),
 }
 
 /// The counters of one link direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkCounters {
-    /// What the link's elements counted: entered, left, lost by cause, queue.
+    /// The counts of the link's elements: entered, left, lost by cause, queue.
     pub meter: Meter,
-    /// Packets refused or lost while the link was switched off by a change.
+    /// Packets refused or lost while a change had switched the link off.
     pub switched_off: u64,
-    /// Bytes that came out of the far end or were lost on the wire, in bins of
-    /// [`BIN`] by the time they did; empty unless asked for.
+    /// Bytes that came out of the far end or were lost on the wire, in time bins of
+    /// [`BIN`]; empty unless requested.
     pub wire_bytes: Vec<u64>,
 }
 
-/// Width of a bin of [`LinkCounters::wire_bytes`].
+/// The width of a bin of [`LinkCounters::wire_bytes`].
 pub const BIN: Duration = Duration::from_millis(100);
 
-/// What a link direction records.
+/// The records of a link direction.
 #[derive(Default)]
 pub(crate) struct LinkTap {
     pub(crate) switched_off: u64,
     pub(crate) bins: Option<Vec<u64>>,
-    /// What chains that were replaced had counted.
+    /// The counts of chains that have been replaced.
     before: Meter,
 }
 
 impl LinkTap {
-    /// A chain that was replaced is empty: its counts are kept.
+    /// Keeps the counts of a replaced chain that has become empty.
     pub(crate) fn retire(&mut self, meter: &Meter) {
         self.before = self.before.plus(meter);
     }
 
-    /// The counts of all chains there have been, `present` being those of the
-    /// chains that still hold packets.
+    /// Returns the counts of all chains so far; `present` are those of the chains
+    /// that still hold packets.
     pub(crate) fn counts<'a>(&self, present: impl Iterator<Item = &'a Meter>) -> Meter {
         present.fold(self.before.clone(), |all, meter| all.plus(meter))
     }
@@ -89,7 +88,7 @@ impl LinkTap {
     pub(crate) fn on_wire(&mut self, at: Instant, bytes: usize) {
         let Some(bins) = &mut self.bins else { return };
         let bin = (at.as_nanos() / BIN.as_nanos() as u64) as usize;
-        // A loss may be told of ahead of its time, but not by hours.
+        // A loss may be recorded ahead of its time, but not by hours.
         if bin < MAX_BINS {
             if bins.len() <= bin {
                 bins.resize(bin + 1, 0);
@@ -99,10 +98,10 @@ impl LinkTap {
     }
 }
 
-/// A host's capture.
+/// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Output>,
-    /// The capture's number of each interface, once described.
+    /// The number of each interface in the capture, once it has been described.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }
@@ -138,13 +137,13 @@ impl Write for Output {
 }
 
 impl Capture {
-    /// Into memory, or to `stream`.
+    /// Captures into memory, or to `stream`.
     pub(crate) fn new(stream: Option<Box<dyn Write>>) -> io::Result<Self> {
         let out = stream.map_or_else(|| Output::Memory(Vec::new()), Output::Stream);
         Ok(Self { writer: pcap::Writer::new(out, "anabranch")?, numbers: Vec::new(), failure: None })
     }
 
-    /// Notes a packet that passed the node's interface `interface`.
+    /// Records a packet that passed the node's interface `interface`.
     pub(crate) fn packet(&mut self, at: Instant, interface: u32, bytes: &[u8], way: pcap::Direction) {
         if self.failure.is_none() {
             self.failure = self.try_packet(at, interface, bytes, way).err();
@@ -165,7 +164,7 @@ impl Capture {
         self.writer.packet(self.numbers[interface as usize], at.as_nanos(), bytes, Some(way), None)
     }
 
-    /// The bytes, when they went to memory, or the first failure.
+    /// Returns the bytes if they were captured into memory, or the first error.
     pub(crate) fn finish(self) -> io::Result<Vec<u8>> {
         if let Some(failure) = self.failure {
             return Err(failure);
@@ -177,5 +176,5 @@ impl Capture {
     }
 }
 
-/// Bins kept at most: a month.
+/// The maximum number of bins: a month.
 const MAX_BINS: usize = 30 * 24 * 3600 * 10;

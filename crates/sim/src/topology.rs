@@ -1,11 +1,10 @@
 //! Nodes, their interfaces, the links between them, and the routes over them.
 //!
-//! A host has any number of interfaces with any number of addresses, and
-//! answers to all of them whichever interface a packet came in by (the weak
-//! host model of RFC 1122 §3.3.4.2). At a host the *source* address picks the
-//! interface a packet leaves by; at a router the target does. Routes are the
-//! ways with the fewest links, found anew when addresses change; static routes
-//! go before them.
+//! A host has any number of interfaces with any number of addresses. It answers
+//! to all of them, whichever interface a packet arrived at (the weak host model
+//! of RFC 1122 §3.3.4.2). A host chooses the outgoing interface by the packet's
+//! *source* address, a router by its target. Routes are shortest paths by number
+//! of links, recomputed when addresses change; static routes take precedence.
 
 use crate::audit::HostCounters;
 use crate::events::Slot;
@@ -34,14 +33,14 @@ impl NodeId {
 /// An interface of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct InterfaceId {
-    /// Whose it is.
+    /// The node it belongs to.
     pub node: NodeId,
-    /// Its number at that node, counted from 0.
+    /// Its number at the node, counted from 0.
     pub index: u32,
 }
 
-/// What a link is attached to: an interface, or a node, of which the first
-/// interface without a link is taken (a router without one gets a new one).
+/// An end of a link: an interface, or a node, whose first interface without a
+/// link is then used (a router without a free one gets a new one).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// This interface.
@@ -67,7 +66,7 @@ impl From<InterfaceId> for End {
 pub struct LinkId(pub(crate) u32);
 
 impl LinkId {
-    /// The link's number, in the order of making, counted from 0.
+    /// The link's number, in the order of creation, counted from 0.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
@@ -78,7 +77,7 @@ impl LinkId {
     }
 }
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Host,
@@ -95,29 +94,31 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) interfaces: Vec<Interface>,
-    /// All addresses with their interfaces: those of the preferred one, then in the order of the interfaces.
+    /// All addresses with their interfaces: first those of the preferred interface, then in the order of the
+    /// interfaces.
     pub(crate) addresses: Vec<(IpAddr, u32)>,
     /// The interface whose addresses come first.
     pub(crate) preferred: u32,
-    /// How often `addresses` has changed.
+    /// The number of changes of `addresses`.
     pub(crate) address_changes: u64,
     pub(crate) address_wakers: Vec<Waker>,
-    /// Targets of static routes: address, prefix length, interface.
+    /// Static routes: target address, prefix length, interface.
     pub(crate) fixed_routes: Vec<(IpAddr, u8, u32)>,
     pub(crate) routes: BTreeMap<IpAddr, u32>,
-    /// The route used last.
+    /// The last route that was looked up.
     pub(crate) last_route: Option<(IpAddr, u32)>,
     pub(crate) protocols: Vec<(u8, u32)>,
     pub(crate) ports: BTreeMap<u16, u32>,
     pub(crate) identification: u16,
-    /// Of packets that may be cut: they alone need numbers that differ (RFC 6864 §4).
+    /// The counter for packets that may be fragmented: only these need distinct identifications (RFC 6864
+    /// §4).
     pub(crate) fragment_identification: u32,
     pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
     pub(crate) socket_limit: usize,
-    /// Answers packets for unknown ports and protocols by ICMP.
+    /// Whether the node answers packets for unknown ports and protocols with ICMP.
     pub(crate) answers_strays: bool,
-    /// Sends ICMP messages at all.
+    /// Whether the node sends any ICMP messages.
     pub(crate) reports: bool,
     pub(crate) capture: Option<Capture>,
     pub(crate) counters: HostCounters,
@@ -150,13 +151,13 @@ impl Node {
         }
     }
 
-    /// The interface that has this address.
+    /// Returns the interface that has this address.
     #[inline]
     pub(crate) fn interface_of(&self, address: IpAddr) -> Option<u32> {
         self.addresses.iter().find(|(own, _)| same(*own, address)).map(|(_, interface)| *interface)
     }
 
-    /// The interface towards `target`.
+    /// Returns the interface towards `target`.
     #[inline]
     pub(crate) fn route(&mut self, target: IpAddr) -> Option<u32> {
         if let Some((last, interface)) = self.last_route
@@ -170,13 +171,13 @@ impl Node {
         Some(interface)
     }
 
-    /// The static route with the longest prefix that fits.
+    /// Returns the matching static route with the longest prefix.
     fn fixed_route(&self, target: IpAddr) -> Option<u32> {
         let fitting = self.fixed_routes.iter().filter(|(prefix, length, _)| covers(*prefix, *length, target));
         fitting.max_by_key(|(_, length, _)| *length).map(|(_, _, interface)| *interface)
     }
 
-    /// Writes `addresses` anew from the interfaces, and tells who waits for it.
+    /// Rebuilds `addresses` from the interfaces and wakes the tasks that wait for changes.
     pub(crate) fn addresses_changed(&mut self) {
         self.addresses.clear();
         for (index, interface) in (0..).zip(&self.interfaces) {
@@ -189,7 +190,7 @@ impl Node {
         }
     }
 
-    /// An address of the family of `like`, preferring this interface.
+    /// Returns an address of the same family as `like`, preferably of this interface.
     pub(crate) fn address_like(&self, like: IpAddr, interface: u32) -> Option<IpAddr> {
         let mut fitting = self.addresses.iter().filter(|(own, _)| own.is_ipv4() == like.is_ipv4());
         let preferred = fitting.clone().find(|(_, at)| *at == interface);
@@ -197,7 +198,7 @@ impl Node {
     }
 }
 
-/// Equality, of IPv4 addresses without a detour.
+/// Equality, with a fast path for IPv4 addresses.
 #[inline(always)]
 fn same(one: IpAddr, other: IpAddr) -> bool {
     match (one, other) {
@@ -225,18 +226,18 @@ pub(crate) struct LinkDirection {
     pub(crate) from: InterfaceId,
     pub(crate) to: InterfaceId,
     pub(crate) mtu: u32,
-    /// Not switched off by a scheduled change.
+    /// False while a scheduled change has cut this direction.
     pub(crate) up: bool,
-    /// What happens in one direction may set the other going (a loss counter
-    /// shared by both).
+    /// Whether events in one direction may affect the other (a loss counter that
+    /// both share).
     pub(crate) entangled: bool,
-    /// Chains replaced by a change, with packets still inside.
+    /// Chains that a change has replaced, while they still hold packets.
     pub(crate) retired: Vec<Chain<Parcel>>,
     pub(crate) tap: LinkTap,
 }
 
 impl LinkDirection {
-    /// When something next comes out.
+    /// The time of the next event in this direction.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<anabranch_base::Instant> {
         let next = self.chain.next();
@@ -252,16 +253,16 @@ impl LinkDirection {
     }
 }
 
-/// The addresses a router is born with, from the ranges for benchmarks (RFC
-/// 2544 §C.2.2, RFC 5180 §8): it needs them to send ICMP.
+/// The initial addresses of a router, from the ranges for benchmarks (RFC 2544
+/// §C.2.2, RFC 5180 §8): it needs them to send ICMP.
 pub(crate) fn router_addresses(node: u32) -> Vec<IpAddr> {
     let v4 = Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 1).to_bits() + (node & 0xffff));
     let v6 = Ipv6Addr::from_bits(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1).to_bits() + u128::from(node));
     vec![v4.into(), v6.into()]
 }
 
-/// Finds every node's interface towards every address, over the fewest links;
-/// of equally long ways the one whose link was made first.
+/// Computes every node's interface towards every address, over the fewest links; of
+/// several shortest paths, the one whose link was created first.
 pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     for node in nodes.iter_mut() {
         node.routes.clear();
@@ -272,7 +273,7 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
             let (address, interface) = nodes[owner].addresses[at];
             let entrance = (nodes[owner].kind == Kind::Host).then_some(interface);
             if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
-                // That interface has no link: any other of the host will do.
+                // That interface has no link: packets may arrive at any other of the host.
                 spread(nodes, directions, owner, address, None);
             }
         }
@@ -287,8 +288,8 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     }
 }
 
-/// Spreads the route to `address` outward from its owner, whose packets come
-/// in by `entrance` (any interface when `None`). False when it reaches nobody.
+/// Spreads the route to `address` from its owner, whose packets arrive at the
+/// interface `entrance` (any interface if `None`). Returns false if no node is reached.
 fn spread(
     nodes: &mut [Node],
     directions: &[LinkDirection],
@@ -301,7 +302,7 @@ fn spread(
     let mut reached = false;
     let mut wave = VecDeque::from([owner]);
     while let Some(node) = wave.pop_front() {
-        // Hosts do not forward.
+        // Hosts do not forward packets.
         if node != owner && nodes[node].kind == Kind::Host {
             continue;
         }
@@ -321,5 +322,5 @@ fn spread(
     reached
 }
 
-/// Bytes that wait in a socket at most.
+/// The default maximum number of bytes that wait in a socket.
 const SOCKET_LIMIT: usize = 8 << 20;

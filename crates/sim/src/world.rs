@@ -1,8 +1,8 @@
-//! The world of programs on one virtual host.
+//! The world of the programs on one virtual host.
 //!
-//! Implements the seam of `anabranch-world`: what a program asks for goes
-//! straight into the network's state, which is borrowed only while a call
-//! lasts and never while a task runs.
+//! Implements the interfaces of `anabranch-world`. A program's requests directly
+//! change the network's state, which is borrowed only during a call and never
+//! while a task runs.
 
 use crate::events::Owner;
 use crate::executor::Task;
@@ -25,11 +25,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The world as programs on one host see it.
+/// The world as the programs on one host see it.
 pub struct SimWorld {
     shared: Rc<Shared>,
     node: u32,
-    /// Changes of addresses this handle has told of.
+    /// The number of address changes that this handle has reported.
     seen: Cell<u64>,
 }
 
@@ -128,7 +128,7 @@ impl Timer for SimTimer {
         let mut state = self.shared.state.borrow_mut();
         let State { timers, events, now, .. } = &mut *state;
         if let Some(timer) = timers.at(self.index) {
-            // What is due already needs no event: the next poll sees it.
+            // A timer that is already due needs no event: the next poll sees it.
             events.set(timer.slot, at.filter(|at| at > now));
             if at.is_some_and(|at| at <= *now) {
                 timer.waiter.wake();
@@ -243,7 +243,7 @@ impl fmt::Debug for SimSocket {
     }
 }
 
-/// Moves what arrived into `batch`; the parcel gets the buffer the batch held.
+/// Moves a received packet into `batch`; the parcel gets the buffer that the batch held.
 #[inline(always)]
 fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     let payload_at = parcel.payload as usize;
@@ -252,7 +252,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     }
     let (mut source_port, mut target_port) = (0, 0);
     if let Local::Udp { port } = local {
-        // The UDP header stands right before the payload.
+        // The UDP header is right before the payload.
         let header = &parcel.buffer[payload_at - udp::HEADER_LEN..];
         source_port = u16::from_be_bytes([header[0], header[1]]);
         target_port = port;
@@ -263,7 +263,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
             batch.ecn = Ecn::from_bits(second);
         }
-        // Only whole, verified packets get here.
+        // Only complete, verified packets get here.
         _ => {
             if let Some((source, target)) = ip::addresses(parcel.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
@@ -277,7 +277,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     batch.put_buffer(&mut parcel.buffer, payload_at);
 }
 
-/// The same for a report, as if the peer had sent it: that is whom it is about.
+/// Does the same for an ICMP report, with the peer that it is about as its source.
 #[cold]
 fn hand_over_report(parcel: &mut Parcel, batch: &mut RecvBatch) {
     let Some(report) = parcel.report.take() else { return };
@@ -389,7 +389,7 @@ impl State {
         batch.clear();
     }
 
-    /// Sends packets that may be cut on their way.
+    /// Sends packets that may be fragmented.
     #[cold]
     fn send_fragmentable(&mut self, socket: u32, node: u32, batch: &mut SendBatch) {
         for packet in batch.packets() {
@@ -420,8 +420,9 @@ impl State {
                 self.take_in(node, interface, parcel);
                 continue;
             }
-            // RFC 8200 §4.5, §5: only the sender cuts, to what every link takes: this host keeps no
-            // path MTU. Of IPv4 packets each router cuts what its link does not take.
+            // RFC 8200 §4.5, §5: only the sender fragments, to the size that every link carries:
+            // this host keeps no path MTU. IPv4 packets are fragmented by each router whose link
+            // does not carry them.
             let limit = mtu.min(SMALLEST_V6_MTU) as usize;
             let pieces = if v4 || parcel.bytes().len() <= limit {
                 None
@@ -441,13 +442,13 @@ impl State {
         batch.clear();
     }
 
-    /// Puts the headers of the socket's flow in front of the packet and lets it leave.
+    /// Prepends the headers of the socket's flow to the packet and sends it.
     #[inline(always)]
     fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, mut parcel: Parcel) {
         let State { sockets, nodes, pool, .. } = self;
         let host = &mut nodes[node as usize];
         let Some(flow) = sockets.at(socket).and_then(|socket| socket.flow.as_ref()) else {
-            // No way there: the network loses it.
+            // There is no route: the packet is lost.
             host.counters.no_route += 1;
             return pool.give(parcel);
         };
@@ -456,7 +457,7 @@ impl State {
             return pool.give(parcel);
         }
         if loops_back {
-            // To itself: neither a link nor the processor has to do with it.
+            // To the host itself: this needs neither a link nor processor time.
             host.counters.sent += 1;
             return self.take_in(node, interface, parcel);
         }
@@ -464,7 +465,7 @@ impl State {
     }
 }
 
-/// Equality, of IPv4 addresses without a detour.
+/// Equality, with a fast path for IPv4 addresses.
 #[inline(always)]
 fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
     match (one, other) {
@@ -475,8 +476,8 @@ fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
     }
 }
 
-/// Finds out how packets get from the source of `batch` to its target; `None`
-/// when there is no way.
+/// Determines how packets get from the source of `batch` to its target; `None`
+/// when there is no route.
 #[cold]
 fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Option<Flow>> {
     let (mut source, target) = (batch.source.ip(), batch.target.ip());
@@ -512,13 +513,13 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         protocol,
         interface,
         loops_back: host.interface_of(target).is_some(),
-        // What was chosen depends on routes too: next time it is chosen anew.
+        // A chosen source depends on routes, too: choose it again for the next batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))
 }
 
-/// Puts the headers of `flow` in front of the packet. False when it would be too large.
+/// Prepends the headers of `flow` to the packet. Returns false when it would be too large.
 #[inline(always)]
 fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
     let mut start = parcel.start as usize;
@@ -530,7 +531,7 @@ fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
     if flow.protocol == protocol::UDP {
         start -= udp::HEADER_LEN;
     }
-    // 16-bit lengths: nothing larger can be an IP packet.
+    // IP has 16-bit lengths.
     if buffer.len() - start > LARGEST_PAYLOAD {
         host.counters.too_big += 1;
         return false;
@@ -557,12 +558,12 @@ fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
             parcel.start = start as u32;
             true
         }
-        // `find_flow` has seen to it that the families agree.
+        // `find_flow` has checked that the address families agree.
         _ => false,
     }
 }
 
-/// A received packet is sent on, and there is not enough room in front of `buffer[start..]`.
+/// Inserts headroom before `buffer[start..]`, for a received packet that is sent again.
 #[cold]
 fn make_room(buffer: &mut Vec<u8>, start: usize) {
     buffer.splice(0..0, std::iter::repeat_n(0, HEADROOM - start));
@@ -575,11 +576,11 @@ fn port_of(local: Local) -> u16 {
     }
 }
 
-/// RFC 8200 §5: what every link takes that carries IPv6.
+/// RFC 8200 §5: the minimum MTU of links that carry IPv6.
 const SMALLEST_V6_MTU: u32 = 1280;
-/// What an interface without a link takes.
+/// The MTU of an interface without a link.
 const DEFAULT_MTU: u32 = 1500;
-/// RFC 6335 §6: the dynamic ports begin here.
+/// RFC 6335 §6: the first dynamic port.
 const FIRST_EPHEMERAL: u16 = 49_152;
-/// Bytes after the IP header at most, in either version.
+/// The maximum number of bytes after the IP header, in either version.
 const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;

@@ -1,4 +1,4 @@
-//! What a client is set to, and what its sessions begin with.
+//! The settings of a client, and the start of its sessions.
 
 use crate::distrust::{Distrust, Telling};
 use crate::simulation::Surroundings;
@@ -11,23 +11,24 @@ use rustls::{ClientConfig, ClientConnection, KeyLog};
 use std::fmt;
 use std::sync::Arc;
 
-/// Sessions that a client can resume, at most.
+/// The maximum number of sessions that a client remembers for resumption.
 const REMEMBERED: usize = 256;
 
-/// What a client is set to.
+/// The settings of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// Whom it believes.
+    /// The certificates it trusts.
     pub trust: Trust,
     /// The versions it speaks.
     pub versions: Versions,
-    /// The application protocols it offers, the one it likes best first (ALPN, RFC 7301); none: it does not say.
+    /// The application protocols it offers, in order of preference (ALPN, RFC 7301); if empty, it offers none.
     pub protocols: Vec<Vec<u8>>,
-    /// It resumes sessions with servers that it has been at (RFC 8446 §2.2).
+    /// Whether it resumes sessions with servers it has connected to before (RFC 8446 §2.2).
     pub resumes: bool,
-    /// What it sends first rides with the handshake of a resumed session (RFC 8446 §2.3), where the transport can: QUIC.
+    /// Whether its first data is sent with the handshake of a resumed session (RFC 8446 §2.3), if the transport can:
+    /// QUIC.
     pub early_data: bool,
-    /// Where the secrets of sessions are written for decoders, if anywhere.
+    /// Receives the secrets of sessions for packet decoders.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
@@ -44,7 +45,7 @@ impl Default for ClientSettings {
     }
 }
 
-/// A client, ready to begin sessions. A clone remembers the same sessions.
+/// A client that is ready to begin sessions. A clone shares the remembered sessions.
 #[derive(Clone)]
 pub struct Client {
     pub(crate) config: Arc<ClientConfig>,
@@ -59,16 +60,16 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
-    /// A client so set.
+    /// Creates a client with these settings.
     ///
     /// # Errors
-    /// [`TrustError`]: nobody can be believed so.
+    /// [`TrustError`]: the trusted certificates cannot be used.
     pub fn new(settings: ClientSettings, surroundings: Surroundings) -> Result<Self, TrustError> {
         let provider = surroundings.provider();
         Self::with(settings, surroundings, provider)
     }
 
-    /// The same, by this provider.
+    /// As [`new`](Self::new), with this cryptographic provider.
     pub(crate) fn with(
         settings: ClientSettings,
         surroundings: Surroundings,
@@ -78,7 +79,7 @@ impl Client {
         let distrust = Distrust::default();
         let verifier = settings.trust.verifier(&provider)?;
         let verifier = Arc::new(Telling { verifier, distrust: distrust.clone() });
-        // The provider of virtual time has the suites of TLS 1.3 alone.
+        // The provider of virtual time has only TLS 1.3 suites.
         let versions = match surroundings {
             Surroundings::Real => settings.versions,
             Surroundings::Simulated(_) => Versions::Only13,
@@ -102,20 +103,20 @@ impl Client {
         Ok(Self { config: Arc::new(config), distrust, surroundings })
     }
 
-    /// Where its randomness and its time come from.
+    /// The source of its randomness and time.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         self.surroundings.clone()
     }
 
-    /// The settings, for a transport that has TLS inside (RFC 9001). Its handshakes happen within the
-    /// [`Surroundings`] that these were made for.
+    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Its handshakes must run within the
+    /// [`Surroundings`] of this client.
     #[must_use]
     pub fn rustls(&self) -> Arc<ClientConfig> {
         self.config.clone()
     }
 
-    /// Where it says why it has refused a server's certificates, for such a transport.
+    /// Holds the reason why the client refused a server's certificates, for a transport with built-in TLS.
     #[must_use]
     pub fn distrust(&self) -> Distrust {
         self.distrust.clone()

@@ -1,4 +1,4 @@
-//! Opening sessions over TLS, and taking them in.
+//! Opening and accepting sessions over TLS.
 
 use crate::host::Notes;
 use crate::session::{Scratch, TlsSession};
@@ -10,7 +10,7 @@ use rustls::pki_types::ServerName;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Opens sessions over TLS to the servers of another connector, which has to know of each what its certificate names.
+/// Opens sessions over TLS to the servers of another connector. It needs the certificate name of each server.
 #[derive(Clone, Debug)]
 pub struct TlsConnector<W, C> {
     world: W,
@@ -22,7 +22,8 @@ pub struct TlsConnector<W, C> {
 }
 
 impl<W: World, C: Connector> TlsConnector<W, C> {
-    /// To the servers of `below`; `names` are those that their certificates must have, in the same order.
+    /// Creates a connector to the servers of `below`; `names` are the names that their certificates must have, in the
+    /// same order.
     ///
     /// # Errors
     /// One line: a name that certificates cannot have.
@@ -35,7 +36,7 @@ impl<W: World, C: Connector> TlsConnector<W, C> {
         Ok(Self::to(world, below, client, names?, Notes::default()))
     }
 
-    /// The same, with the names read and a place for notes.
+    /// As [`new`](Self::new), with parsed names and a recorder of positions.
     pub(crate) fn to(
         world: W,
         below: C,
@@ -70,8 +71,8 @@ impl<W: World, C: Connector> Connector for TlsConnector<W, C> {
     }
 }
 
-/// Takes in sessions over TLS from another listener. Their handshakes go on after they have been taken in: whoever takes
-/// one bounds how long it may last.
+/// Accepts sessions over TLS from another listener. Their handshakes continue after they have been accepted; the caller
+/// limits how long they may take.
 #[derive(Debug)]
 pub struct TlsListener<W, L> {
     world: W,
@@ -82,12 +83,12 @@ pub struct TlsListener<W, L> {
 }
 
 impl<W: World, L: Listener> TlsListener<W, L> {
-    /// Over this one.
+    /// Creates a listener over this one.
     pub fn new(world: W, below: L, server: Server) -> Self {
         Self { world, below, server, notes: Notes::default(), scratch: Scratch::new() }
     }
 
-    /// With a place for notes.
+    /// Sets the recorder of positions.
     pub(crate) fn noting(self, notes: Notes) -> Self {
         Self { notes, ..self }
     }

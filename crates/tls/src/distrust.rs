@@ -1,5 +1,5 @@
-//! Why a client last refused a server's certificates: a line that survives where an error of TLS goes through somebody
-//! else's types (QUIC has TLS inside, and hands on a text of its own).
+//! Keeps the reason why a client last refused a server's certificates. QUIC has TLS built in and passes on only a text of
+//! its own, so the reason would be lost otherwise.
 
 use crate::fault;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -7,12 +7,12 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What the last certificate was refused for. A clone is the same place; it is taken out within the call that has put it in.
+/// The reason why the last certificate was refused. Clones share it; it is taken within the call that has stored it.
 #[derive(Clone, Debug, Default)]
 pub struct Distrust(Arc<Mutex<Option<String>>>);
 
 impl Distrust {
-    /// The line, if a certificate was refused since this was last asked.
+    /// Takes the reason, if a certificate was refused since the last call.
     #[must_use]
     pub fn take(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -23,7 +23,7 @@ impl Distrust {
     }
 }
 
-/// A verifier that leaves a line where it refuses.
+/// A verifier that stores the reason when it refuses a certificate.
 #[derive(Debug)]
 pub(crate) struct Telling {
     pub(crate) verifier: Arc<dyn ServerCertVerifier>,

@@ -1,19 +1,19 @@
-//! What went wrong in TLS, as one line for people.
+//! Errors of TLS, as one-line messages for people.
 
 use anabranch_transport::CloseReason;
 use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible, PeerMisbehaved};
 
-/// How a session ends that met `error`.
+/// Converts a TLS error to the close reason of the session.
 pub(crate) fn reason(error: &Error) -> CloseReason {
     match error {
         Error::InvalidCertificate(_) | Error::NoCertificatesPresented => CloseReason::Untrusted(line(error)),
-        // A verifier's own words.
+        // The message comes from our own certificate verifier.
         Error::General(why) => CloseReason::Untrusted(why.clone()),
         _ => CloseReason::Protocol(line(error)),
     }
 }
 
-/// One line, without Rust's names of things.
+/// Converts an error to one line without Rust identifiers.
 pub(crate) fn line(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(wrong) => certificate(wrong),
@@ -22,7 +22,8 @@ pub(crate) fn line(error: &Error) -> String {
         Error::NoApplicationProtocol => "the two share no application protocol (ALPN)".to_owned(),
         Error::InvalidMessage(_) => "what the peer sent is not TLS".to_owned(),
         Error::PeerIncompatible(why) => incompatible(why),
-        // RFC 8446 §4.1.3: the server says that it was offered less than it can.
+        // RFC 8446 §4.1.3: the server's random value says that it supports more than it was
+        // offered.
         Error::PeerMisbehaved(PeerMisbehaved::AttemptedDowngradeToTls12WhenTls13IsSupported) => {
             "somebody on the way took TLS 1.3 out of the offer".to_owned()
         }
@@ -73,13 +74,14 @@ fn incompatible(why: &PeerIncompatible) -> String {
     }
 }
 
-/// The peer has ended TLS with this alert (RFC 8446 §6), as one line.
+/// One line that says that the peer ended TLS with this alert (RFC 8446 §6).
 #[must_use]
 pub fn ended_by_peer(alert: u8) -> String {
     format!("the peer ended TLS: {}", said(alert.into()))
 }
 
-/// TLS was ended here with this alert, as one line, if more is to be said of it than `otherwise`.
+/// One line that says that this side ended TLS with this alert; `otherwise` is the text if the
+/// alert says no more.
 #[must_use]
 pub fn ended_here(alert: u8, otherwise: &str) -> String {
     match AlertDescription::from(alert) {

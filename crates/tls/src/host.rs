@@ -1,4 +1,4 @@
-//! TLS over a host's transport, whichever it is, as long as its sessions are one stream.
+//! TLS over any transport of a host whose sessions are one stream.
 
 use crate::{Client, Server, TlsConnector, TlsListener};
 use anabranch_base::trace::TraceRecord;
@@ -11,12 +11,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Where it is noted which record holds which bytes; nowhere, unless somebody asks for it.
+/// Records which TLS record holds which bytes, if that is asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes(Rc<RefCell<Option<Placement>>>);
 
 impl Notes {
-    /// Notes a record of a session.
+    /// Adds a TLS record of a session.
     pub(crate) fn add(&self, session: u64, record: Piece) {
         if let Some(placement) = &mut *self.0.borrow_mut() {
             placement.add(session, 0, record);
@@ -24,7 +24,7 @@ impl Notes {
     }
 }
 
-/// A host whose sessions are TLS over those of another.
+/// A host whose sessions are TLS over the sessions of another host.
 pub struct TlsHost<W> {
     world: W,
     below: Rc<dyn Host>,
@@ -35,7 +35,8 @@ pub struct TlsHost<W> {
 }
 
 impl<W: World> TlsHost<W> {
-    /// Over this one; servers that it goes to have certificates of this name.
+    /// Creates a host over `below`; the servers that it connects to have certificates with
+    /// this name.
     ///
     /// # Errors
     /// One line: a name that certificates cannot have.

@@ -1,4 +1,4 @@
-//! Who a server is: its certificates and its key.
+//! The identity of a server: its certificates and its key.
 
 use crate::secret_file::read_secret_file;
 use rcgen::{
@@ -12,16 +12,16 @@ use std::fmt;
 use std::fs;
 use std::path::Path;
 
-/// A chain of certificates, the server's own first, and its key.
+/// A certificate chain that begins with the server's own, and the key of that certificate.
 pub struct Identity {
     /// The certificates, in DER.
     pub chain: Vec<CertificateDer<'static>>,
-    /// The key of the first.
+    /// The private key of the first certificate.
     pub key: PrivateKeyDer<'static>,
 }
 
 impl fmt::Debug for Identity {
-    /// Never the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Identity").field("certificates", &self.chain.len()).finish_non_exhaustive()
     }
@@ -33,20 +33,20 @@ impl Clone for Identity {
     }
 }
 
-/// Why there is no identity.
+/// Why an identity could not be loaded or created.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
-    /// A file cannot be read, or holds nothing of use.
+    /// A file cannot be read, or holds no usable certificate or key.
     #[error("{0}: {1}")]
     File(String, String),
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("no certificate could be made: {0}")]
     Made(#[from] rcgen::Error),
 }
 
 impl Identity {
-    /// Of two PEM files: the chain, the server's own certificate first, and its key. They may be the same file. The key's
-    /// file is refused where others have access to it ([`read_secret_file`]).
+    /// Loads an identity from two PEM files: the chain, the server's own certificate first, and its key. They may be the
+    /// same file. A key file to which others have access is refused ([`read_secret_file`]).
     ///
     /// # Errors
     /// [`IdentityError::File`]: the file, and what is wrong with it.
@@ -60,7 +60,7 @@ impl Identity {
         })
     }
 
-    /// Of PEM text; the error names which of the two, `certificate` or `key`, and what is wrong.
+    /// Parses PEM text. The error names the part, `certificate` or `key`, and what is wrong with it.
     fn from_pem(certificates: &[u8], key: &[u8]) -> Result<Self, (&'static str, String)> {
         let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificates).collect();
         let chain = chain.map_err(|error| ("certificate", format!("no PEM: {error}")))?;
@@ -76,7 +76,7 @@ impl Identity {
         Ok(Self { chain, key })
     }
 
-    /// A certificate for these names and addresses that nobody else has signed, of a fresh key (ECDSA P-256).
+    /// Creates a self-signed certificate for these names and addresses, with a new key (ECDSA P-256).
     ///
     /// # Errors
     /// [`IdentityError::Made`]: a name that certificates cannot hold.
@@ -91,16 +91,17 @@ impl Identity {
         })
     }
 
-    /// The PEM text of the certificates and of the key.
+    /// Returns the PEM text of the certificates and of the key.
     #[must_use]
     pub fn to_pem(&self) -> (String, String) {
         let chain = self.chain.iter().map(|one| armour("CERTIFICATE", one)).collect();
         (chain, armour("PRIVATE KEY", self.key.secret_der()))
     }
 
-    /// The chain of virtual time for `name`: a server's certificate, an intermediate one, and the authority that signed
-    /// that one, which a client is to trust. Keys are fixed, so equal arguments give equal bytes. The first two have
-    /// `bytes` together, as far as they can be made that small.
+    /// Creates the certificate chain of virtual time for `name`: the server's certificate, an intermediate one, and the
+    /// authority's, which signed the intermediate and which a client has to trust. The keys are fixed, so equal arguments
+    /// give equal bytes. The first two certificates are padded to `bytes` bytes together, if they are not longer without
+    /// padding.
     ///
     /// # Errors
     /// [`IdentityError::Made`]: a name that certificates cannot hold.
@@ -120,8 +121,8 @@ impl Identity {
         Ok((Self { chain, key }, root_certificate.der().clone()))
     }
 
-    /// As [`simulated`](Self::simulated), but of one certificate with an ECDSA P-256 key, which the authority has signed
-    /// itself: for protocols that show no chain.
+    /// As [`simulated`](Self::simulated), but with a single certificate that has an ECDSA P-256 key and that the
+    /// authority has signed itself: for protocols that show no chain.
     ///
     /// # Errors
     /// [`IdentityError::Made`]: a name that certificates cannot hold.
@@ -140,31 +141,31 @@ impl Identity {
         Ok((Self { chain, key: key.into() }, root_certificate.der().clone()))
     }
 
-    /// A secret for this purpose that follows from the key.
+    /// Derives a secret for this purpose from the key.
     pub(crate) fn derived(&self, purpose: &[u8]) -> [u8; 32] {
         Sha256::new().chain_update(purpose).chain_update(self.key.secret_der()).finalize().into()
     }
 
-    /// SHA-256 of the server's own certificate.
+    /// Returns the SHA-256 of the server's own certificate.
     #[must_use]
     pub fn fingerprint(&self) -> [u8; 32] {
         self.chain.first().map_or_else(|| [0; 32], |own| fingerprint(own))
     }
 }
 
-/// SHA-256 of a certificate.
+/// Returns the SHA-256 of a certificate.
 pub(crate) fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
     Sha256::digest(certificate).into()
 }
 
-/// Bytes of the largest file with a key, in which a chain of certificates may stand as well.
+/// The maximum size in bytes of a file with a key, which may also hold a certificate chain.
 const MAX_KEY_FILE: u64 = 1 << 20;
 
-/// PEM (RFC 7468) of DER.
+/// Encodes DER as PEM (RFC 7468).
 fn armour(label: &str, der: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = format!("-----BEGIN {label}-----\n");
-    // RFC 7468 §2: 64 characters a line, which are 48 bytes.
+    // RFC 7468 §2: 64 characters per line, which encode 48 bytes.
     for line in der.chunks(48) {
         for three in line.chunks(3) {
             let bits =
@@ -179,16 +180,16 @@ fn armour(label: &str, der: &[u8]) -> String {
     text + &format!("-----END {label}-----\n")
 }
 
-/// An Ed25519 key of nothing but a number.
+/// Creates an Ed25519 key that depends only on a number.
 fn fixed_key(number: u8) -> Result<KeyPair, rcgen::Error> {
-    // RFC 8410 §7: PKCS #8, version 0, of a 32-byte seed.
+    // RFC 8410 §7: PKCS #8, version 0, with a 32-byte seed.
     let mut der =
         vec![0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
     der.extend([number; 32]);
     KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(der), &rcgen::PKCS_ED25519)
 }
 
-/// A server's certificate with so many bytes that mean nothing.
+/// Creates a server's certificate with `padding` meaningless bytes.
 fn leaf(
     name: &str,
     key: &KeyPair,
@@ -199,19 +200,19 @@ fn leaf(
     validity(&mut params);
     params.distinguished_name.push(DnType::CommonName, name);
     if padding > 0 {
-        // An extension that nobody knows and nobody has to; it stands for what practice puts there.
+        // An unknown, non-critical extension stands for the content that certificates have in practice.
         params.custom_extensions = vec![CustomExtension::from_oid_content(&[2, 25, 1], vec![0; padding])];
     }
     Ok(params.signed_by(key, issuer)?.der().clone())
 }
 
-/// What `make` makes of the padding that gives it `bytes`, as far as it can be made that small.
+/// Calls `make` with the padding that makes the certificate `bytes` long, or with none if it is longer without padding.
 fn padded(
     bytes: usize,
     make: impl Fn(usize) -> Result<CertificateDer<'static>, rcgen::Error>,
 ) -> Result<CertificateDer<'static>, rcgen::Error> {
     let without = make(0)?.len();
-    // Around the bytes there are their object identifier and lengths: found by making one.
+    // The padding has an object identifier and lengths around it: their size is measured with a sample.
     let around = make(1_000)?.len().saturating_sub(without + 1_000);
     make(bytes.saturating_sub(without + around))
 }
@@ -225,12 +226,12 @@ fn authority(name: &str) -> CertificateParams {
     params
 }
 
-/// Around all virtual time.
+/// Sets dates that contain all virtual time.
 fn validity(params: &mut CertificateParams) {
     (params.not_before, params.not_after) = (date_time_ymd(2025, 1, 1), date_time_ymd(2099, 1, 1));
 }
 
-/// The P-256 key of virtual time, whose secret is thirty-two times four, in PKCS #8 (RFC 5915 within RFC 5958).
+/// The P-256 key of virtual time, whose secret is 32 bytes with the value four, in PKCS #8 (RFC 5915 within RFC 5958).
 #[rustfmt::skip]
 const P256_KEY: [u8; 138] = [
     0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,

@@ -1,19 +1,19 @@
-//! TLS on a transport's byte stream: RFC 8446 (TLS 1.3) and RFC 5246 with RFC 7627 (TLS 1.2), by `rustls`.
+//! TLS over a transport's byte stream: RFC 8446 (TLS 1.3) and RFC 5246 with RFC 7627 (TLS 1.2), with `rustls`.
 //!
-//! A layer, not a transport: [`TlsConnector`] and [`TlsListener`] wrap those of any transport whose sessions are one stream,
-//! and what comes out of them is a [`Session`](anabranch_transport::Session) again. The same code runs on a real network
-//! and in virtual time; only where randomness and time come from differs, and is an argument ([`Surroundings`]).
+//! This is a layer, not a transport. [`TlsConnector`] and [`TlsListener`] wrap those of any transport whose sessions are
+//! one stream, and their sessions are again of type [`Session`](anabranch_transport::Session). The same code runs on a
+//! real network and in virtual time; the sources of randomness and time are an argument ([`Surroundings`]).
 //!
-//! - `session`: a session and its stream, handshake, records, the end
-//! - `connector`: opening and taking in such sessions
-//! - `client`, `server`: what each end is set to
-//! - `identity`: certificates and keys, from files or made here; `names`: the hosts that a certificate is for
-//! - `secret_file`: files that hold secrets, and who may have access to them
-//! - `trust`: whom a client believes; `distrust`: why it did not
-//! - `simulation`: the source of secrets in virtual time, which fails outside it
-//! - `host`: a layer over a whole transport of a host, whichever it is
-//! - `pair`: two ends of an experiment that know each other, and the secrets of their sessions
-//! - `fault`: what went wrong, as a line for people
+//! - `session`: a session and its stream: handshake, records, closing
+//! - `connector`: opening and accepting sessions
+//! - `client`, `server`: the settings of each end
+//! - `identity`: certificates and keys, from files or generated here; `names`: the hosts that a certificate is for
+//! - `secret_file`: reading files that hold secrets, with a check of their permissions
+//! - `trust`: which certificates a client trusts; `distrust`: why it refused one
+//! - `simulation`: the source of secrets in virtual time, which fails outside of it
+//! - `host`: a TLS layer over the whole transport of a host
+//! - `pair`: the two ends of an experiment, with matching certificates, and the secrets of their sessions
+//! - `fault`: errors as one-line messages for people
 
 mod client;
 mod connector;
@@ -47,13 +47,13 @@ pub use session::{TlsSession, TlsStream};
 pub use simulation::{Simulation, Surroundings, draw_seeded};
 pub use trust::{Fingerprint, Judge, Trust, TrustError};
 
-/// The protocol versions that an end speaks.
+/// The protocol versions that an endpoint speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Versions {
     /// TLS 1.3, and 1.2 with ECDHE and AEAD for older peers.
     #[default]
     From12,
-    /// TLS 1.3 alone.
+    /// TLS 1.3 only.
     Only13,
 }
 

@@ -1,4 +1,4 @@
-//! Which hosts a certificate names (RFC 9110 §4.3.4, RFC 9525 §6).
+//! Checks which hosts a certificate names (RFC 9110 §4.3.4, RFC 9525 §6).
 
 use crate::Identity;
 use crate::server::{Shared, Shown};
@@ -11,10 +11,10 @@ use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// The hosts that the certificate names which a server shows at the time.
+/// The hosts named by the certificate that a server currently shows.
 pub struct CertificateNames {
     shown: Arc<Shown>,
-    /// The host that was named last, and by which certificate.
+    /// The last host that was found, and the certificate that names it.
     last: RefCell<Option<(Arc<CertifiedKey>, String)>>,
 }
 
@@ -25,8 +25,8 @@ impl fmt::Debug for CertificateNames {
 }
 
 impl CertificateNames {
-    /// Whether it names this host, a name or an address without brackets. A certificate that names nobody at all, as old ones
-    /// do that have but a subject, does not tell hosts apart.
+    /// Whether the certificate names this host: a name, or an address without brackets. A certificate without any names,
+    /// like old ones that have only a subject, matches every host.
     #[must_use]
     pub fn include(&self, host: &str) -> bool {
         let shown = self.shown.current();
@@ -51,7 +51,7 @@ impl Shared {
 }
 
 impl Identity {
-    /// Whether the certificate names this host, as [`CertificateNames::include`] says it.
+    /// Whether the certificate names this host; see [`CertificateNames::include`].
     #[must_use]
     pub fn names(&self, host: &str) -> bool {
         self.chain.first().is_none_or(|certificate| names(certificate, host))
@@ -59,7 +59,7 @@ impl Identity {
 }
 
 fn names(certificate: &CertificateDer<'_>, host: &str) -> bool {
-    // RFC 9525 §6.3: the root that a name may end with is none of the certificate's labels.
+    // RFC 9525 §6.3: a trailing dot of the host name (the root) is not part of the certificate's labels.
     let host = host.strip_suffix('.').unwrap_or(host);
     let Ok(name) = ServerName::try_from(host) else { return false };
     let Ok(certificate) = ParsedCertificate::try_from(certificate) else { return true };

@@ -1,8 +1,8 @@
-//! Both ends of an experiment: one authority that the client believes, a chain of certificates as large as is asked for,
-//! visits that have been, and the secrets of all sessions for decoders.
+//! Both ends of an experiment, with an authority that the client trusts and a certificate chain of a given size. Also
+//! earlier sessions that left tickets, and the secrets of all sessions for packet decoders.
 //!
-//! In virtual time and on a real network the two ends speak the same TLS 1.3 with the same suite, so that both have the same
-//! bytes; only where their secrets come from differs.
+//! In virtual time and on a real network the two ends use the same TLS 1.3 with the same suite, so that both exchange the
+//! same number of bytes. Only the source of their secrets differs.
 
 use crate::distrust::Distrust;
 use crate::server::Shared;
@@ -13,30 +13,30 @@ use rustls::{CipherSuite, ClientConfig, ClientConnection, KeyLog, NamedGroup, Se
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Whether the client has been there before.
+/// Whether the client has connected to the server before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Visits {
     /// Every session begins with a full handshake.
     #[default]
     Never,
-    /// It has tickets of earlier visits, and takes up their sessions (RFC 8446 §2.2), as many as it keeps.
+    /// The client has tickets of earlier sessions and resumes these (RFC 8446 §2.2), as many as it has tickets.
     Before,
-    /// And what it asks for rides with the handshake (RFC 8446 §2.3).
+    /// In addition, its first requests are sent with the handshake (RFC 8446 §2.3).
     Early,
 }
 
-/// Who a host is, and whom it believes.
+/// The identity of a host, and the certificates that it trusts.
 #[derive(Clone, Debug)]
 pub struct Ends {
-    /// Where TLS takes randomness and time from.
+    /// The source of randomness and time for TLS.
     pub surroundings: Surroundings,
-    /// Whom it believes when it connects, and the name that it asks for.
+    /// The client's settings, with the server name that it asks for.
     pub client: Option<(Client, String)>,
-    /// Who it is when it listens.
+    /// The server's settings.
     pub server: Option<Server>,
 }
 
-/// Two ends that know each other.
+/// Two ends with matching certificates.
 #[derive(Clone)]
 pub struct Pair {
     client: Arc<ClientConfig>,
@@ -52,16 +52,16 @@ impl std::fmt::Debug for Pair {
 }
 
 impl Pair {
-    /// What its server is called.
+    /// The server's name.
     pub const NAME: &'static str = "server.test";
-    /// What it speaks, for people.
+    /// The protocol version and algorithms, as text.
     pub const SPOKEN: &'static str = "TLS 1.3, AES-128-GCM, X25519, Ed25519";
 
-    /// A pair whose server shows `chain` bytes of certificates, and speaks these protocols (ALPN, RFC 7301). The
-    /// surroundings are those of what comes before the experiment.
+    /// Creates a pair whose server shows `chain` bytes of certificates and speaks these protocols (ALPN, RFC 7301).
+    /// `before` is the source of randomness and time for the sessions before the experiment.
     ///
     /// # Errors
-    /// One line.
+    /// One line that says why the pair could not be created.
     pub fn new(
         chain: usize,
         visits: Visits,
@@ -73,10 +73,10 @@ impl Pair {
         })
     }
 
-    /// The same, where visits that were before are those of another transport: `visit` is one.
+    /// As [`new`](Self::new), but the earlier sessions use another transport: `visit` makes one of them.
     ///
     /// # Errors
-    /// One line.
+    /// One line that says why the pair could not be created.
     pub fn with_visits(
         chain: usize,
         visits: Visits,
@@ -106,7 +106,7 @@ impl Pair {
         let client = Client::with(client_settings, before.clone(), provider(before));
         let client = client.map_err(|error| error.to_string())?;
         if visits != Visits::Never {
-            // Each visit leaves two tickets, and each ticket is good for one session (RFC 8446 §C.4).
+            // Each session leaves two tickets, and each ticket is good for one session (RFC 8446 §C.4).
             for _ in 0..KEPT / 2 {
                 visit(&client, &server)?;
             }
@@ -115,19 +115,19 @@ impl Pair {
         Ok(Self { client: client.config, distrust: client.distrust, server: server.shared(), secrets })
     }
 
-    /// The client, in these surroundings.
+    /// Returns the client, with this source of randomness and time.
     #[must_use]
     pub fn client(&self, surroundings: Surroundings) -> Client {
         Client { config: self.client.clone(), distrust: self.distrust.clone(), surroundings }
     }
 
-    /// The server, in these surroundings.
+    /// Returns the server, with this source of randomness and time.
     #[must_use]
     pub fn server(&self, surroundings: Surroundings) -> Server {
         self.server.clone().within(surroundings)
     }
 
-    /// A client and a server of it in these surroundings, for a transport that is secure by itself.
+    /// Returns the client and the server together, for a transport with built-in TLS.
     #[must_use]
     pub fn ends(&self, surroundings: &Surroundings) -> Ends {
         Ends {
@@ -137,15 +137,15 @@ impl Pair {
         }
     }
 
-    /// The secrets of all sessions that the client has begun so far, a line each, as decoders read them (the format of
-    /// NSS's key log).
+    /// Returns the secrets of all sessions that the client has begun so far, one per line, in the format that decoders
+    /// read (NSS key log).
     #[must_use]
     pub fn secrets(&self) -> String {
         self.secrets.text()
     }
 }
 
-/// The surroundings' own, with nothing but what is spoken here ([`Pair::SPOKEN`]).
+/// Returns the provider, reduced to the algorithms used here ([`Pair::SPOKEN`]).
 fn provider(surroundings: &Surroundings) -> CryptoProvider {
     let mut provider = surroundings.provider();
     provider.cipher_suites.retain(|suite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256);
@@ -153,12 +153,12 @@ fn provider(surroundings: &Surroundings) -> CryptoProvider {
     provider
 }
 
-/// One visit, from memory to memory.
+/// Makes one session from memory to memory.
 fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     let name = ServerName::try_from(Pair::NAME).map_err(|_| rustls::Error::General("no name".to_owned()))?;
     let mut near: ClientConnection = client.begin(name)?;
     let mut far: ServerConnection = server.begin()?;
-    // A handshake has two flights each way, tickets the last.
+    // A handshake has two flights in each direction; tickets come last.
     for _ in 0..FLIGHTS {
         let mut sealed = Vec::new();
         client.surroundings.within(|| while near.wants_write() && near.write_tls(&mut sealed).is_ok() {});
@@ -182,17 +182,17 @@ fn visit(client: &Client, server: &Server) -> Result<(), rustls::Error> {
     Ok(())
 }
 
-/// Tickets that a client keeps of a server: what rustls does, and browsers about.
+/// The number of tickets that a client keeps per server: rustls' default, and about that of browsers.
 const KEPT: usize = 8;
-/// Round trips after which a handshake is over.
+/// The number of round trips after which a handshake is complete.
 const FLIGHTS: usize = 3;
 
-/// Secrets of sessions, as text, in the order in which they came to be.
+/// Secrets of sessions, as text, in the order in which they were created.
 #[derive(Debug, Default)]
 pub struct Secrets(Mutex<String>);
 
 impl Secrets {
-    /// All so far, a line each.
+    /// All secrets so far, one per line.
     #[must_use]
     pub fn text(&self) -> String {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

@@ -1,18 +1,18 @@
-//! Files that hold secrets, and who may have access to them.
+//! Reads files that hold secrets, after a check of their permissions.
 //!
-//! One rule holds for private keys of certificates and for shared keys: the group of the file may read it, nobody else may,
-//! and only the owner may write it.
+//! One rule applies to private keys of certificates and to shared keys: only the owner may write the file, only the owner
+//! and the group may read it.
 
 use std::fs::{File, Metadata};
 use std::io::Read;
 use std::path::Path;
 
-/// Reads a file that holds a secret: at most `max_bytes` of it, and only if nobody else has access to it.
+/// Reads at most `max_bytes` of a file that holds a secret, if nobody but its owner and group has access to it.
 ///
-/// The rule is for regular files: the mode of a pipe says nothing about its readers.
+/// The rule is for regular files: the mode of a pipe does not restrict its readers.
 ///
 /// # Errors
-/// One line: why the file cannot be read, or who has access to it and how to mend that.
+/// One line: why the file cannot be read, or who has access to it and how to change that.
 pub fn read_secret_file(path: &Path, max_bytes: u64) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|why| why.to_string())?;
     let metadata = file.metadata().map_err(|why| why.to_string())?;

@@ -1,4 +1,4 @@
-//! What a server is set to, and what its sessions begin with.
+//! The settings of a server, and the start of its sessions.
 
 use crate::identity::Identity;
 use crate::simulation::Surroundings;
@@ -10,29 +10,30 @@ use rustls::{KeyLog, ServerConfig, ServerConnection};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// Sessions that can be resumed, at most, where they are remembered; in virtual time, too.
+/// The maximum number of sessions that a server remembers for resumption, if it does not use tickets; also in virtual
+/// time.
 const REMEMBERED: usize = 4_096;
 
-/// What a server is set to.
+/// The settings of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// Who it is.
+    /// Its certificates and key.
     pub identity: Identity,
     /// The versions it speaks.
     pub versions: Versions,
-    /// The application protocols it speaks, the one it likes best first (ALPN, RFC 7301).
+    /// The application protocols it speaks, in order of preference (ALPN, RFC 7301).
     pub protocols: Vec<Vec<u8>>,
-    /// Sessions can be resumed (RFC 8446 §2.2).
+    /// Whether sessions can be resumed (RFC 8446 §2.2).
     pub resumes: bool,
-    /// Takes what rides with the handshake of a resumed session (RFC 8446 §2.3). Whoever answers it has to bear that a
-    /// stranger sends it once more (RFC 8446 §8). Sessions are remembered for that, and in this process only.
+    /// Whether it accepts data sent with the handshake of a resumed session (RFC 8446 §2.3). The application must
+    /// tolerate replays of such data by an attacker (RFC 8446 §8). Sessions are then remembered by this process only.
     pub early_data: bool,
-    /// Where the secrets of sessions are written for decoders, if anywhere.
+    /// Receives the secrets of sessions for packet decoders.
     pub key_log: Option<Arc<dyn KeyLog>>,
 }
 
 impl ServerSettings {
-    /// The defaults, of this identity.
+    /// The default settings with this identity.
     #[must_use]
     pub fn of(identity: Identity) -> Self {
         Self {
@@ -46,7 +47,7 @@ impl ServerSettings {
     }
 }
 
-/// A server, ready to take sessions in. A clone is the same server.
+/// A server that is ready to accept sessions. A clone is another handle of the same server.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) config: Arc<ServerConfig>,
@@ -61,7 +62,7 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What of a server can be handed to its other threads: everything but where its randomness comes from.
+/// The part of a server that can be sent to other threads: everything except the source of its randomness.
 #[derive(Clone)]
 pub struct Shared(pub(crate) Arc<ServerConfig>, pub(crate) Arc<Shown>, [u8; 32]);
 
@@ -72,21 +73,21 @@ impl fmt::Debug for Shared {
 }
 
 impl Shared {
-    /// The server in another thread.
+    /// Creates the server in another thread.
     #[must_use]
     pub fn server(self) -> Server {
         self.within(Surroundings::Real)
     }
 
-    /// The server within these surroundings.
+    /// Creates the server with this source of randomness and time.
     pub(crate) fn within(self, surroundings: Surroundings) -> Server {
         Server { config: self.0, shown: self.1, secret: self.2, surroundings }
     }
 
-    /// Shows this identity from now on; sessions under way go on with the one they have.
+    /// Uses this identity for new sessions; existing sessions keep the one they have.
     ///
     /// # Errors
-    /// One line: what of it does not fit together. Nothing has changed then.
+    /// One line that says why certificates and key do not match. The identity is unchanged then.
     pub fn show(&self, identity: Identity) -> Result<(), String> {
         let key = certified(identity, self.0.crypto_provider())?;
         *self.1.0.write().unwrap_or_else(PoisonError::into_inner) = key;
@@ -95,16 +96,16 @@ impl Shared {
 }
 
 impl Server {
-    /// A server so set.
+    /// Creates a server with these settings.
     ///
     /// # Errors
-    /// One line: what of the identity does not fit together.
+    /// One line that says why certificates and key do not match.
     pub fn new(settings: ServerSettings, surroundings: Surroundings) -> Result<Self, String> {
         let provider = surroundings.provider();
         Self::with(settings, surroundings, provider)
     }
 
-    /// The same, by this provider.
+    /// As [`new`](Self::new), with this cryptographic provider.
     pub(crate) fn with(
         settings: ServerSettings,
         surroundings: Surroundings,
@@ -127,15 +128,15 @@ impl Server {
             config.send_tls13_tickets = 0;
             config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         } else if settings.early_data || matches!(surroundings, Surroundings::Simulated(_)) {
-            // Early data is for tickets of one use. And keys of tickets are drawn from the operating system: in virtual time
-            // sessions are remembered instead.
+            // Early data needs single-use tickets. Keys of tickets are drawn from the operating system, so in virtual
+            // time sessions are remembered instead, too.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
-            // Nothing is kept of a session, and every thread can resume it.
+            // The server keeps no state of a session, and every thread can resume it.
             config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| fault::line(&error))?;
         }
         if settings.early_data && settings.resumes {
-            // RFC 9001 §4.6.1: QUIC says how much by its own flow control.
+            // RFC 9001 §4.6.1: QUIC limits early data by its own flow control.
             config.max_early_data_size = u32::MAX;
         }
         if let Some(log) = settings.key_log {
@@ -144,38 +145,38 @@ impl Server {
         Ok(Self { config: Arc::new(config), shown, secret, surroundings })
     }
 
-    /// What other threads take, and what changes the identity.
+    /// Returns the part for other threads, which can also change the identity.
     #[must_use]
     pub fn shared(&self) -> Shared {
         Shared(self.config.clone(), self.shown.clone(), self.secret)
     }
 
-    /// What nobody else can know, and what is the same after a restart: it follows from the key that the server began with.
+    /// A secret that stays the same after a restart: it is derived from the key that the server began with.
     #[must_use]
     pub fn secret(&self) -> [u8; 32] {
         self.secret
     }
 
-    /// Where its randomness and its time come from.
+    /// The source of its randomness and time.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         self.surroundings.clone()
     }
 
-    /// The settings, for a transport that has TLS inside (RFC 9001). Its handshakes happen within the
-    /// [`Surroundings`] that these were made for.
+    /// The rustls configuration, for a transport with built-in TLS (RFC 9001). Its handshakes must run within the
+    /// [`Surroundings`] of this server.
     #[must_use]
     pub fn rustls(&self) -> Arc<ServerConfig> {
         self.config.clone()
     }
 
-    /// Takes a session in.
+    /// Accepts a session.
     pub(crate) fn begin(&self) -> Result<ServerConnection, rustls::Error> {
         self.surroundings.within(|| ServerConnection::new(self.config.clone()))
     }
 }
 
-/// The identity that new sessions are shown.
+/// The identity that new sessions use.
 #[derive(Debug)]
 pub(crate) struct Shown(RwLock<Arc<CertifiedKey>>);
 
@@ -191,7 +192,7 @@ impl ResolvesServerCert for Shown {
     }
 }
 
-/// The key ready to sign, when it is that of the certificate.
+/// Loads the key for signing and checks that it belongs to the certificate.
 fn certified(
     identity: Identity,
     provider: &rustls::crypto::CryptoProvider,

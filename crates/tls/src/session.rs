@@ -1,11 +1,11 @@
-//! A session and its one stream: the handshake, records out and in, and the end.
+//! A session and its one stream: the handshake, records in both directions, and closing.
 //!
-//! RFC 8446 §5 (records) and §6.1 (closure alerts) are kept by `rustls`; here lives what it leaves to its user: whose turn
-//! it is, what waits for room in the transport, and what an end without a closure alert means.
+//! `rustls` implements RFC 8446 §5 (records) and §6.1 (closure alerts). This module implements what `rustls` leaves to
+//! its user: scheduling, data that waits for room in the transport, and the meaning of an end without a closure alert.
 //!
-//! A task of its own ([`Duty`]) drives the handshake and writes what the transport had no room for, so that nothing hangs on
-//! whether the program polls. Reading is the program's: a record is taken from the transport when somebody wants its
-//! bytes, one at a time, so what waits here is bounded by a record in either direction.
+//! A task of its own ([`Duty`]) drives the handshake and writes data for which the transport had no room. So progress
+//! does not depend on polls by the program. Reading is left to the program: a record is taken from the transport when
+//! somebody wants its bytes, one at a time. So at most one record is buffered in each direction.
 
 use crate::fault;
 use crate::host::Notes;
@@ -19,18 +19,18 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of a record's header (RFC 8446 §5.1): type, version, length.
+/// The length of a record's header in bytes (RFC 8446 §5.1): type, version, length.
 const HEADER: usize = 5;
-/// The most that a record holds (RFC 8446 §5.2), in bytes; also the most that one write takes.
+/// The maximum payload of a record in bytes (RFC 8446 §5.2); also the maximum that one write accepts.
 const LARGEST: usize = 16 * 1024;
-/// What a record may be longer than what it holds, by RFC 5246 §6.2.3, the more generous.
+/// The maximum expansion of a record by encryption in bytes, from RFC 5246 §6.2.3, which allows the most.
 const EXPANSION: usize = 2048;
-/// Records without data that are taken at once; others have their turn then.
+/// The number of empty records that are read in one poll; then other tasks get their turn.
 const MOST_EMPTY: u32 = 64;
-/// What is read from the transport at once.
+/// The number of bytes that are read from the transport at once.
 const READ: usize = 32 * 1024;
 
-/// A session over TLS. A clone is another handle; the last one dropped closes it in good order.
+/// A session over TLS. A clone is another handle; dropping the last one closes the session gracefully.
 pub struct TlsSession<S: Session>(Rc<Handle<S>>);
 
 impl<S: Session> Clone for TlsSession<S> {
@@ -40,13 +40,13 @@ impl<S: Session> Clone for TlsSession<S> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// What `ask` finds of the session below.
+    /// Gives `ask` access to the transport's session below.
     pub fn below<R>(&self, ask: impl FnOnce(&S) -> R) -> R {
         self.with(|inner| ask(&inner.below))
     }
 }
 
-/// What the handles of a session and of its stream share.
+/// The state that the handles of a session and of its stream share.
 struct Handle<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Drop for Handle<S> {
@@ -55,7 +55,7 @@ impl<S: Session> Drop for Handle<S> {
     }
 }
 
-/// What all sessions of a connector or of a listener read into: none of them holds a buffer of its own for that.
+/// The read buffer that all sessions of a connector or listener share, so that none of them needs its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
@@ -65,62 +65,62 @@ impl Scratch {
     }
 }
 
-/// How far a session is.
+/// The stage of a session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The transport's handshake, then that of TLS.
+    /// The transport's handshake, followed by that of TLS.
     Handshake,
     /// Bytes can be exchanged.
     Open,
-    /// Nothing goes on.
+    /// The session has failed; nothing more can be exchanged.
     Failed(CloseReason),
 }
 
-/// How the peer's bytes end.
+/// How the peer's data has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// By its closure alert.
+    /// With a closure alert.
     Closed,
-    /// Without: whoever stands in between may have cut it.
+    /// Without one: an attacker may have truncated the data.
     Cut,
 }
 
-/// The one state of a session.
+/// The shared state of a session.
 struct Inner<S: Session> {
     below: S,
     stream: Option<S::Stream>,
     tls: Connection,
     surroundings: Surroundings,
     stage: Stage,
-    /// Bytes of the transport that are no whole record yet.
+    /// Bytes from the transport that do not form a whole record yet.
     input: Vec<u8>,
-    /// What a record held and nobody has read yet.
+    /// The content of a record that nobody has read yet.
     plain: Vec<u8>,
     /// How much of `plain` has been read.
     given: usize,
-    /// Sealed, and not taken by the transport yet.
+    /// Sealed records that the transport has not taken yet.
     output: Vec<u8>,
     /// How much of `output` the transport has taken.
     sent: usize,
-    /// Bytes sealed since the session began: where the next record begins on the transport's stream.
+    /// The number of bytes sealed since the session began: the position of the next record on the transport's stream.
     sealed: u64,
-    /// Where it is noted which record holds which bytes.
+    /// Records which record holds which bytes.
     notes: Notes,
     scratch: Scratch,
     end: Option<End>,
     read: u64,
     written: u64,
-    /// The stream is held.
+    /// Whether the stream is held.
     held: bool,
-    /// The stream has been taken by who waits for what the peer begins.
+    /// Whether the stream has been returned by an accept.
     accepted: bool,
-    /// Nothing more is to be written.
+    /// Whether nothing more is to be written.
     finishing: bool,
     finished: bool,
     closing: bool,
-    /// How the transport's session ended.
+    /// How the transport's session has ended.
     closed: Option<CloseReason>,
-    /// The duty's.
+    /// The waker of the background task.
     duty: Option<Waker>,
     waiting: Vec<Waker>,
     readers: Vec<Waker>,
@@ -140,9 +140,9 @@ fn wake(list: &mut Vec<Waker>) {
 }
 
 impl<S: Session> Inner<S> {
-    /// Goes on with whatever can be done without the program: handshake, output, the end.
+    /// Makes all progress that does not need the program: handshake, output, closing.
     fn go_on(&mut self) {
-        // Most often there is nothing: what was read asks for no answer.
+        // Most often there is nothing to do: the data that was read needs no answer.
         let idle = self.stage == Stage::Open && self.output.is_empty();
         if idle && !self.finishing && !self.closing {
             return;
@@ -190,11 +190,11 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Takes one record from the transport; false: there are no more.
+    /// Reads one record from the transport. Returns false if there are no more.
     fn take_record(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, CloseReason>> {
         loop {
             if let Some(length) = whole_record(&self.input)? {
-                // An idle session holds no buffer.
+                // Take the buffer itself, so that an idle session holds none.
                 let record = match self.input.len() == length {
                     true => std::mem::take(&mut self.input),
                     false => self.input.drain(..length).collect(),
@@ -209,7 +209,7 @@ impl<S: Session> Inner<S> {
             let mut scratch = shared.0.borrow_mut();
             match stream.poll_read(cx, &mut scratch) {
                 Poll::Ready(Ok(0)) => self.end = Some(End::Cut),
-                // Most come one by one, and whole: they need not be kept.
+                // Most records arrive alone and complete, and need not be buffered.
                 Poll::Ready(Ok(read))
                     if self.input.is_empty() && whole_record(&scratch[..read])? == Some(read) =>
                 {
@@ -222,13 +222,13 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Hands a record to TLS, and takes what it holds.
+    /// Hands a record to TLS and appends its content to `plain`.
     fn open_record(&mut self, mut record: &[u8]) -> Result<(), CloseReason> {
         let (tls, plain) = (&mut self.tls, &mut self.plain);
         let opened = self.surroundings.within(|| {
             let mut closed = false;
             while !record.is_empty() {
-                // From memory it fails only where what was read before has not been taken.
+                // Reading from memory fails only if earlier data has not been processed.
                 tls.read_tls(&mut record).map_err(|error| rustls::Error::General(error.to_string()))?;
                 let state = tls.process_new_packets()?;
                 closed |= state.peer_has_closed();
@@ -236,14 +236,14 @@ impl<S: Session> Inner<S> {
                 if more > 0 {
                     let had = plain.len();
                     plain.resize(had + more, 0);
-                    // There is as much as was said.
+                    // TLS has just reported this number of bytes.
                     let read = tls.reader().read(&mut plain[had..]).unwrap_or(0);
                     plain.truncate(had + read);
                 }
             }
             Ok(closed)
         });
-        // An alert, an answer to a request for new keys.
+        // There may be an alert to send, or an answer to a key update request.
         self.seal();
         match opened {
             Ok(closed) => {
@@ -260,7 +260,7 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Takes what TLS wants to send.
+    /// Appends the records that TLS wants to send to `output`.
     fn seal(&mut self) {
         let (tls, output) = (&mut self.tls, &mut self.output);
         let had = output.len();
@@ -268,7 +268,7 @@ impl<S: Session> Inner<S> {
         self.sealed += (self.output.len() - had) as u64;
     }
 
-    /// Gives the transport what it has room for, with the duty's waker.
+    /// Writes `output` to the transport as far as there is room, with the background task's waker.
     fn flush(&mut self, cx: &mut Context<'_>) {
         let Some(stream) = &mut self.stream else {
             if self.closing {
@@ -294,7 +294,7 @@ impl<S: Session> Inner<S> {
             self.finished = true;
             stream.finish();
         }
-        // Both ends have said all, or nobody here listens any more: what still comes is the transport's to discard.
+        // Both directions have ended, or nobody here reads any more: the transport discards data that still arrives.
         if self.finished && (self.end.is_some() || self.closing && !self.held) {
             self.stream = None;
         }
@@ -308,7 +308,7 @@ impl<S: Session> Inner<S> {
             return;
         }
         self.stage = Stage::Failed(reason);
-        // The alert is on its way; nothing else will be.
+        // Only the alert is still sent.
         (self.finishing, self.closing) = (true, true);
         wake(&mut self.waiting);
         wake(&mut self.readers);
@@ -318,7 +318,7 @@ impl<S: Session> Inner<S> {
         }
     }
 
-    /// Nothing more will be written (RFC 8446 §6.1: close_notify ends one direction).
+    /// Sends the closure alert after the last data (RFC 8446 §6.1: close_notify ends one direction).
     fn begin_finish(&mut self) {
         if !self.finishing {
             self.finishing = true;
@@ -368,14 +368,14 @@ impl<S: Session> Inner<S> {
                 Poll::Ready(Ok(true)) => {
                     self.go_on();
                     empty += u32::from(self.plain.is_empty());
-                    // Who sends records of nothing without end is not served alone.
+                    // A peer that sends empty records without end must not keep other tasks waiting.
                     if empty == MOST_EMPTY {
                         cx.waker().wake_by_ref();
                         return Poll::Pending;
                     }
                 }
                 Poll::Ready(Ok(false)) => {
-                    // RFC 8446 §6.1: what ends without a closure alert may have been cut.
+                    // RFC 8446 §6.1: data that ends without a closure alert may have been truncated.
                     let cut = "the peer's bytes end without its closure alert: they may have been cut";
                     return Poll::Ready(Err(CloseReason::Protocol(cut.to_owned())));
                 }
@@ -430,7 +430,7 @@ impl<S: Session> Inner<S> {
     }
 }
 
-/// The length of the first record in `input`, when all of it is there.
+/// Returns the length of the first record in `input`, if it is complete.
 fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
     let Some(header) = input.first_chunk::<HEADER>() else { return Ok(None) };
     let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
@@ -445,7 +445,7 @@ fn whole_record(input: &[u8]) -> Result<Option<usize>, CloseReason> {
 }
 
 impl<S: Session> TlsSession<S> {
-    /// Over this one; `tls` begins. The second is to be spawned.
+    /// Creates a session over `below`, of which `tls` is the initial state. The caller has to spawn the returned task.
     pub(crate) fn over(
         below: S,
         tls: Connection,
@@ -489,7 +489,8 @@ impl<S: Session> TlsSession<S> {
     }
 }
 
-/// Does for a session what must be done whether the program polls or not; ends when the transport's session has.
+/// The background task of a session: it makes progress without polls by the program, and ends with the transport's
+/// session.
 pub(crate) struct Duty<S: Session>(Rc<RefCell<Inner<S>>>);
 
 impl<S: Session> Future for Duty<S> {
@@ -507,7 +508,7 @@ impl<S: Session> Future for Duty<S> {
                 if inner.stage == Stage::Handshake {
                     inner.fail(reason);
                 }
-                // What has arrived can be read still.
+                // Data that has arrived can still be read.
                 wake(&mut inner.waiting);
                 wake(&mut inner.readers);
                 wake(&mut inner.writers);
@@ -577,7 +578,7 @@ impl<S: Session> Session for TlsSession<S> {
             Poll::Ready(Err(reason)) => return Poll::Ready(Err(reason)),
             Poll::Pending => return Poll::Pending,
         }
-        // There is but one stream; the next thing that comes is the end.
+        // There is only one stream; after it, only the end can be reported.
         if !self.with(|inner| std::mem::replace(&mut inner.accepted, true))
             && let Ok(stream) = self.open(0)
         {

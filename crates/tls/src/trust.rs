@@ -1,4 +1,4 @@
-//! Whom a client believes: authorities, one certificate by its fingerprint, or anybody.
+//! The certificates that a client trusts: those of authorities, one with a given fingerprint, or all.
 
 use crate::identity::fingerprint;
 use crate::simulation::Surroundings;
@@ -16,32 +16,32 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Whom a client believes.
+/// The certificates that a client trusts.
 #[derive(Clone, Debug, Default)]
 pub enum Trust {
-    /// The authorities of this system.
+    /// Certificates of the system's authorities.
     #[default]
     System,
-    /// These authorities, or this very certificate.
+    /// Certificates of these authorities, or one of these certificates itself.
     Authorities(Vec<CertificateDer<'static>>),
-    /// The server whose certificate has this fingerprint, whatever its name and dates.
+    /// The certificate with this fingerprint, whatever its name and dates.
     Certificate(Fingerprint),
-    /// Anybody: what is sent can be read by whoever stands in between.
+    /// Any certificate: an attacker between the two ends can then read all data.
     Anybody,
 }
 
-/// Why nobody can be believed.
+/// Why a set of trusted certificates cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrustError {
     /// A file cannot be read, or holds no certificate.
     #[error("{0}: {1}")]
     File(String, String),
-    /// The system has no authorities.
+    /// The system has no certificates of authorities.
     #[error(
         "this system has no certificates of authorities{0}; --trust names a file of them, or a fingerprint"
     )]
     NoSystem(String),
-    /// A certificate is of no use.
+    /// A certificate cannot be used.
     #[error("a certificate to trust is of no use: {0}")]
     Certificate(String),
 }
@@ -85,7 +85,7 @@ impl FromStr for Fingerprint {
 }
 
 impl Trust {
-    /// The certificates of a PEM file.
+    /// Reads the certificates of a PEM file.
     ///
     /// # Errors
     /// [`TrustError::File`].
@@ -100,7 +100,7 @@ impl Trust {
         Ok(Self::Authorities(found))
     }
 
-    /// Who looks at a server's certificates.
+    /// Creates the verifier of server certificates.
     pub(crate) fn verifier(
         &self,
         provider: &Arc<CryptoProvider>,
@@ -128,7 +128,8 @@ impl Trust {
     }
 }
 
-/// Looks at servers' certificates for a protocol that shows one, and sees for itself that the server has its key.
+/// Verifies server certificates for a protocol that shows only one, and that itself checks that the server has its
+/// key.
 #[derive(Debug)]
 pub struct Judge {
     verifier: Arc<dyn ServerCertVerifier>,
@@ -136,7 +137,7 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// One who believes these.
+    /// Creates a verifier that trusts these certificates.
     ///
     /// # Errors
     /// [`TrustError`].
@@ -145,10 +146,10 @@ impl Judge {
         Ok(Self { verifier, surroundings })
     }
 
-    /// Looks at the certificate (DER) of a server that is to have this name, or to be at this address.
+    /// Verifies the certificate (DER) of a server that must have this name or address.
     ///
     /// # Errors
-    /// One line: why it is not to be believed.
+    /// One line that says why the certificate is not trusted.
     pub fn judge(&self, certificate: &[u8], name: &str) -> Result<(), String> {
         let certificate = CertificateDer::from(certificate);
         let name = ServerName::try_from(name)
@@ -171,7 +172,7 @@ fn webpki(
         .map_err(|error| TrustError::Certificate(error.to_string()))
 }
 
-/// The authorities that this system trusts; those of no use to TLS are left out, as everywhere.
+/// Loads the authorities that this system trusts, without those that TLS cannot use.
 fn system() -> Result<RootCertStore, TrustError> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();
@@ -183,7 +184,7 @@ fn system() -> Result<RootCertStore, TrustError> {
     Ok(roots)
 }
 
-/// Believes one certificate, or any, and makes sure that the server has its key.
+/// Trusts one certificate, or any, and checks that the server has its key.
 #[derive(Debug)]
 struct Known {
     fingerprint: Option<Fingerprint>,
@@ -230,7 +231,7 @@ impl ServerCertVerifier for Known {
     }
 }
 
-/// Believes authorities, and certificates that are among them themselves: a server's own that nobody else has signed.
+/// Trusts authorities, and also the listed certificates themselves, for example a server's self-signed one.
 #[derive(Debug)]
 struct Listed {
     authorities: Arc<WebPkiServerVerifier>,
@@ -247,8 +248,8 @@ impl ServerCertVerifier for Listed {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         match self.authorities.verify_server_cert(own, others, name, ocsp, now) {
-            // To webpki a certificate that calls itself an authority's is no server's; here it is listed by hand.
-            // Its dates have been looked at before, its name has not.
+            // webpki rejects a certificate authority's certificate as a server's own; here it was listed explicitly.
+            // Its dates have been checked before, its name has not.
             Err(Error::InvalidCertificate(CertificateError::Other(_)))
                 if self.own.contains(&Fingerprint(fingerprint(own))) =>
             {

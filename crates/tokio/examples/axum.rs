@@ -1,6 +1,6 @@
-//! An axum application, unchanged, over SCTP: each stream of an association is
-//! a connection to it. Serves on loopback, asks itself two things at once over
-//! one association, and ends: `cargo run -p anabranch-tokio --example axum`.
+//! An unchanged axum application over SCTP: each stream of an association is a
+//! connection to it. Serves on loopback, sends two requests at once over one
+//! association, and ends: `cargo run -p anabranch-tokio --example axum`.
 
 use anabranch_tokio::{Endpoint, Options, RecvStream, SendStream};
 use axum::Router;
@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 type Io = Join<RecvStream, SendStream>;
 
-/// All streams that peers begin, as axum's server wants them.
+/// All streams that peers begin, in the form that axum's server needs.
 struct Streams {
     arriving: mpsc::Receiver<Io>,
 }
@@ -47,7 +47,7 @@ impl axum::serve::Listener for Streams {
                 let number = io.writer().number();
                 (io, number)
             }
-            // The endpoint has ended, and nobody will come any more.
+            // The endpoint has ended, and no further stream arrives.
             None => std::future::pending().await,
         }
     }
@@ -77,12 +77,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// One exchange on a stream of its own.
+/// Sends one request on a stream of its own and returns the answer.
 async fn ask(association: &anabranch_tokio::Association, path: &str) -> Result<String, Box<dyn Error>> {
     let (mut send, mut recv) = association.open_bi()?;
     send.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).await?;
     let mut answer = Vec::new();
-    // Streams of SCTP have no end of their own: HTTP says how long the answer is; this one is told by its last line.
+    // SCTP streams have no end of their own. HTTP gives the length of the answer; here its last line marks the end.
     while !answer.ends_with(b"SCTP\n") && !answer.ends_with(b"stream\n") {
         if recv.read_buf(&mut answer).await? == 0 {
             break;

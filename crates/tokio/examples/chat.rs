@@ -1,6 +1,6 @@
-//! A room in which everybody hears what the others say, and sees who comes, goes, or has trouble with a path.
+//! A chat room: everybody receives what the others write, and sees who comes, goes, or has trouble with a path.
 //!
-//! `cargo run -p anabranch-tokio --example chat` has the room and three people on loopback. Across a network, run
+//! `cargo run -p anabranch-tokio --example chat` runs the room and three people on loopback. Across a network, run
 //! `chat room ADDRESS[,ADDRESS] UDP-PORT` at one end and `chat join ADDRESS[,ADDRESS] UDP-PORT NAME` at the others.
 
 use anabranch_tokio::{Association, Endpoint, Event, Options, SendOptions};
@@ -11,16 +11,16 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 
-/// The SCTP port behind the UDP port.
+/// The SCTP port, carried in the UDP port.
 const PORT: u16 = 5222;
 
-/// What a message is: its payload protocol identifier says.
+/// The kinds of messages, as payload protocol identifiers.
 mod kind {
-    /// Somebody's name, once, in order.
+    /// A person's name, sent once, in order.
     pub(crate) const NAME: u32 = 1;
     /// A line of text, in order.
     pub(crate) const LINE: u32 = 2;
-    /// Somebody is typing: not worth to be sent for longer than a second, nor to wait for.
+    /// The person is typing: sent unordered, for at most a second.
     pub(crate) const TYPING: u32 = 3;
 }
 
@@ -35,7 +35,7 @@ fn typing() -> SendOptions {
     SendOptions::new().ppid(kind::TYPING).unordered(true).lifetime(Duration::from_secs(1))
 }
 
-/// Passes on what everybody says, until the endpoint ends.
+/// Passes on what everybody writes, until the endpoint ends.
 async fn room(endpoint: Endpoint) {
     let people = People::default();
     let mut number = 0;
@@ -72,7 +72,8 @@ async fn listen_to(number: u64, association: &Association, people: &People) {
     tell_others(number, people, &format!("{name} has gone"), &line());
 }
 
-/// Whoever does not read is not waited for: what does not fit into their buffer they do not hear.
+/// Sends a text to all others. A person who does not read is not waited for: texts that do not fit into their
+/// buffer are lost.
 fn tell_others(from: u64, people: &People, text: &str, options: &SendOptions) {
     for (_, other) in people.lock().expect("nobody panics").iter().filter(|(number, _)| **number != from) {
         let _ = other.try_send(0, text, options);
@@ -86,7 +87,7 @@ async fn join(endpoint: &Endpoint, room: &[SocketAddr], name: &str) -> Result<As
     Ok(association)
 }
 
-/// Prints what is said and what happens.
+/// Prints messages and events.
 async fn print_all(association: Association) {
     let mut events = association.events();
     loop {
@@ -106,7 +107,7 @@ async fn print_all(association: Association) {
     }
 }
 
-/// The room and three people on loopback; what the first of them has heard.
+/// Runs the room and three people on loopback; returns what the first of them received.
 pub async fn on_loopback() -> Result<Vec<String>, Box<dyn Error>> {
     let both: [IpAddr; 2] = ["127.0.0.1".parse()?, "127.0.0.2".parse()?];
     let server = Endpoint::new(Options::default().addresses(both).listen(PORT)).await?;

@@ -1,21 +1,21 @@
-//! Sends back every message, each on the stream it came on.
+//! Sends back every message on the stream on which it arrived.
 //!
-//! `cargo run -p anabranch-tokio --example echo` has both ends on loopback. Across a network, run `echo server ADDRESS:UDP-PORT`
-//! at one end and `echo client ADDRESS:UDP-PORT` at the other.
+//! `cargo run -p anabranch-tokio --example echo` runs both ends on loopback. Across a network, run `echo server
+//! ADDRESS:UDP-PORT` at one end and `echo client ADDRESS:UDP-PORT` at the other.
 
 use anabranch_tokio::{Association, Endpoint, Options, SendOptions};
 use std::error::Error;
 use std::net::SocketAddr;
 
-/// The SCTP port behind the UDP port.
+/// The SCTP port, carried in the UDP port.
 const PORT: u16 = 7;
 
-/// An endpoint that accepts associations there; UDP port 0 is one that the system chooses.
+/// Creates an endpoint that accepts associations at this address; with UDP port 0 the system chooses one.
 pub async fn listen(at: SocketAddr) -> std::io::Result<Endpoint> {
     Endpoint::new(Options::default().address(at.ip()).udp(at.port()).listen(PORT)).await
 }
 
-/// Serves every association that comes, until the endpoint ends.
+/// Serves every association that arrives, until the endpoint ends.
 pub async fn serve(endpoint: Endpoint) {
     while let Some(incoming) = endpoint.accept().await {
         if let Ok(association) = incoming.accept() {
@@ -24,7 +24,7 @@ pub async fn serve(endpoint: Endpoint) {
     }
 }
 
-/// What comes goes back as it came: its stream, its identifier, its order.
+/// Sends back every message with the same stream, identifier and ordering.
 async fn echo(association: Association) {
     while let Ok(message) = association.recv().await {
         let options = SendOptions::new().ppid(message.ppid).unordered(message.unordered);
@@ -35,7 +35,7 @@ async fn echo(association: Association) {
     println!("an association has ended: {}", association.closed().await);
 }
 
-/// Sends these messages, each on a stream of its own; what came back, by stream.
+/// Sends each of these messages on a stream of its own; returns the answers, by stream.
 pub async fn ask(server: SocketAddr, messages: &[&str]) -> Result<Vec<String>, Box<dyn Error>> {
     let endpoint = Endpoint::new(Options::default()).await?;
     let association = endpoint.connect(&[server], PORT).await?;

@@ -1,8 +1,8 @@
-//! One association over two paths: messages go on over the other path when one fails.
+//! One association over two paths: when one path fails, messages continue over the other.
 //!
-//! `cargo run -p anabranch-tokio --example multihoming` has both ends on loopback, 127.0.0.1 and 127.0.0.2. Across a
-//! network, or `anabranch link` with two `--path`, run `multihoming server` at one end and
-//! `multihoming client ADDRESS,ADDRESS [MESSAGES]` at the other.
+//! `cargo run -p anabranch-tokio --example multihoming` runs both ends on loopback, with 127.0.0.1 and 127.0.0.2.
+//! Across a network, or with two `--path` of `anabranch link`, run `multihoming server` at one end and `multihoming
+//! client ADDRESS,ADDRESS [MESSAGES]` at the other.
 
 use anabranch_tokio::{
     Association, ConfigBuilder, ENCAPSULATION_PORT, Endpoint, Options, PathInfo, PathState, SendOptions,
@@ -12,12 +12,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// The SCTP port behind the UDP port.
+/// The SCTP port, carried in the UDP port.
 const PORT: u16 = 5000;
-/// A message is sent so often.
+/// The interval between messages.
 const EVERY: Duration = Duration::from_millis(50);
 
-/// Both ends leave a path after its first timeout (RFC 7829).
+/// Options with which both ends leave a path after its first timeout (RFC 7829).
 fn options(addresses: &[IpAddr]) -> Options {
     let config = ConfigBuilder::new().potentially_failed(Some(0)).build().expect("nothing contradicts");
     Options::default().addresses(addresses.iter().copied()).config(config)
@@ -37,7 +37,7 @@ async fn serve(server: Endpoint) {
     }
 }
 
-/// A line for each path: its role, and whether it is usable.
+/// Returns a line about a path: its role, and whether it is usable.
 fn describe(path: &PathInfo) -> String {
     let state = match path.state {
         PathState::Unconfirmed => "not yet verified",
@@ -49,8 +49,8 @@ fn describe(path: &PathInfo) -> String {
     format!("path to {}: {role}, {state}", path.address)
 }
 
-/// Sends so many messages, each when its time has come, and prints the paths whenever one changes its state. Returns
-/// the paths as they were at the end.
+/// Sends this number of messages, each at its time, and prints the paths whenever one changes its state. Returns the
+/// paths as they were at the end.
 async fn send_messages(association: &Association, messages: u32) -> Result<Vec<PathInfo>, Box<dyn Error>> {
     let (mut send, mut recv) = association.open_bi()?;
     let (mut known, mut paths) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ async fn send_messages(association: &Association, messages: u32) -> Result<Vec<P
     Ok(paths)
 }
 
-/// Associates with all addresses of the server; the first one is the primary path.
+/// Connects to all addresses of the server; the first one is the primary path.
 async fn run_client(
     client: &Endpoint,
     server: &[SocketAddr],
@@ -88,7 +88,7 @@ async fn run_client(
     Ok(paths)
 }
 
-/// Both ends on this host, each with two addresses.
+/// Runs both ends on this host, each with two addresses.
 pub async fn on_loopback() -> Result<Vec<PathInfo>, Box<dyn Error>> {
     let both: Vec<IpAddr> = vec!["127.0.0.1".parse()?, "127.0.0.2".parse()?];
     let server = Endpoint::new(options(&both).listen(PORT)).await?;

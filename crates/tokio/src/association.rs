@@ -1,4 +1,4 @@
-//! The handle of an association: messages on any stream, streams, its end.
+//! The handle of an association: sending and receiving messages, opening streams, closing.
 
 use crate::entry::Signals;
 use crate::event::Events;
@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::Notify;
 
-/// An association. A clone is another handle of the same one; when the last is gone, and the last stream, it is shut down in
-/// good order.
+/// An association. A clone is another handle of the same association. When the last handle and the last stream have been
+/// dropped, it is shut down gracefully.
 ///
-/// Messages are sent and received on any of its streams ([`send`](Self::send), [`recv`](Self::recv)), or stream by stream
-/// ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). A message goes to whoever asks for it first.
+/// Messages are sent and received on any stream ([`send`](Self::send), [`recv`](Self::recv)), or stream by stream
+/// ([`open_bi`](Self::open_bi), [`accept_bi`](Self::accept_bi)). Each message goes to the first task that asks for it.
 #[derive(Clone)]
 pub struct Association {
     pub(crate) handle: Arc<Handle>,
@@ -33,7 +33,7 @@ impl fmt::Debug for Association {
     }
 }
 
-/// What all handles of an association and of its streams have in common. The last one lets it go.
+/// The state that all handles of an association and of its streams share. Dropping the last one releases the association.
 pub(crate) struct Handle {
     shared: Arc<Shared>,
     id: AssociationId,
@@ -66,7 +66,7 @@ impl Handle {
         self.shared.with(ask)
     }
 
-    /// Asks again each time that `signal` is given, until there is an answer.
+    /// Calls `ask` now and after each notification of `signal`, until it returns a result.
     pub(crate) async fn until<R>(
         &self,
         signal: &Notify,
@@ -74,7 +74,7 @@ impl Handle {
     ) -> R {
         loop {
             let mut notified = pin!(signal.notified());
-            // Before it is asked: what happens behind the question is not missed.
+            // Enable this before the call, so that no notification in between is missed.
             notified.as_mut().enable();
             if let Some(answer) = self.with(&mut ask) {
                 return answer;
@@ -83,7 +83,7 @@ impl Handle {
         }
     }
 
-    /// Sends a message when its turn has come and there is room for it.
+    /// Sends a message when it is its turn and there is room for it.
     pub(crate) async fn send(
         &self,
         stream: u16,
@@ -106,7 +106,7 @@ impl Handle {
     }
 }
 
-/// A place among those who wait for room, given up with the one who waits.
+/// A position in the queue for send buffer room, given up when the waiting call is dropped.
 struct Turn<'a> {
     handle: &'a Handle,
     ticket: Option<u32>,
@@ -159,22 +159,22 @@ impl Association {
         self.info().map(|info| info.local_port)
     }
 
-    /// Stream pairs that both sides have, numbered from 0.
+    /// The number of stream pairs that both sides have; they are numbered from 0.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.handle.with(|state, _| state.entry(self.handle.id).map_or(0, |entry| entry.pairs()))
     }
 
-    /// The largest message that can be sent, bytes: what fits into the send buffer.
+    /// The size in bytes of the largest message that can be sent: it must fit into the send buffer.
     #[must_use]
     pub fn max_message_size(&self) -> usize {
         self.handle.with(|state, _| state.largest_message(self.handle.id))
     }
 
-    /// Sends one user message on a stream (RFC 9260 §6.1); waits for room in the send buffer, behind those who wait already.
-    /// The peer gets it whole.
+    /// Sends one user message on a stream (RFC 9260 §6.1). Waits for room in the send buffer, after calls that already
+    /// wait. The peer receives the message as a whole.
     ///
-    /// Cancel-safe: dropped before it is ready, it has sent nothing; there is no part of a message.
+    /// Cancel-safe: if it is dropped before it is ready, nothing has been sent; messages are never sent in part.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -187,10 +187,10 @@ impl Association {
         self.handle.send(stream, message.as_ref(), options).await
     }
 
-    /// As [`send`](Self::send), but at once or not at all.
+    /// Sends a message like [`send`](Self::send), but does not wait.
     ///
     /// # Errors
-    /// [`SendError::Full`] where [`send`](Self::send) would wait; else as that.
+    /// [`SendError::Full`] if [`send`](Self::send) would wait; otherwise the same errors.
     pub fn try_send(
         &self,
         stream: u16,
@@ -203,19 +203,20 @@ impl Association {
         if taken { Ok(()) } else { Err(SendError::Full) }
     }
 
-    /// The next message, whatever its stream: of those that have come in full, the one that became readable first.
+    /// Receives the next message of any stream: of the complete ones, the one that became readable first.
     ///
-    /// Cancel-safe: dropped before it is ready, it has taken nothing; what has come of a message waits for the next call.
+    /// Cancel-safe: if it is dropped before it is ready, nothing is lost; the received part of a message waits for the
+    /// next call.
     ///
     /// # Errors
-    /// [`RecvError`]: a message was too long, or the association has ended and all is read.
+    /// [`RecvError`]: a message was too long, or the association has ended and all messages have been read.
     pub async fn recv(&self) -> Result<Received, RecvError> {
         let id = self.handle.id;
         let next = |state: &mut State, now| state.recv(now, id, None).transpose();
         self.handle.until(&self.handle.signals.readable, next).await
     }
 
-    /// As [`recv`](Self::recv), but `None` where that would wait.
+    /// Receives a message like [`recv`](Self::recv), but returns `None` if that would wait.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -223,19 +224,19 @@ impl Association {
         self.handle.with(|state, now| state.recv(now, self.handle.id, None))
     }
 
-    /// Takes the lowest stream that nobody holds here. Both sides may open streams; who wants to be sure not to meet the
-    /// other's, opens by number.
+    /// Opens the lowest stream that has no holder here. Both sides may open streams; to avoid a stream that the peer
+    /// uses, open streams by number.
     ///
     /// # Errors
-    /// [`OpenError`]: all are held, or the association has ended.
+    /// [`OpenError`]: all streams are held, or the association has ended.
     pub fn open_bi(&self) -> Result<(SendStream, RecvStream), OpenError> {
         self.open(None)
     }
 
-    /// Takes the stream of this number.
+    /// Opens the stream with this number.
     ///
     /// # Errors
-    /// [`OpenError`]: there is none, somebody holds it, or the association has ended.
+    /// [`OpenError`]: there is no such stream, it is already held, or the association has ended.
     pub fn open_number(&self, number: u16) -> Result<(SendStream, RecvStream), OpenError> {
         self.open(Some(number))
     }
@@ -245,9 +246,9 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// The next stream on which the peer has sent something and which nobody holds here.
+    /// Accepts the next stream on which the peer has sent something and which has no holder here.
     ///
-    /// Cancel-safe: dropped before it is ready, it has taken none.
+    /// Cancel-safe: if it is dropped before it is ready, no stream has been taken.
     ///
     /// # Errors
     /// The association has ended.
@@ -258,51 +259,51 @@ impl Association {
         Ok(stream::pair(&self.handle, number))
     }
 
-    /// What happens to the association beside its messages.
+    /// Returns the events of the association other than messages.
     #[must_use]
     pub fn events(&self) -> Events {
         self.handle.with(|state, _| state.events(self.handle.id).map(|events| events.listen()));
         Events { handle: self.handle.clone() }
     }
 
-    /// The association as it stands: its state, what was agreed on, and each path with its round-trip time, retransmission
-    /// timeout, congestion window, bytes in flight and counters. `None` once it has ended.
+    /// Returns the current state of the association: its state, the negotiated features, and for each path the round-trip
+    /// time, retransmission timeout, congestion window, bytes in flight and counters. `None` once it has ended.
     #[must_use]
     pub fn info(&self) -> Option<AssociationInfo> {
         self.handle.with(|state, _| state.endpoint.info(self.handle.id))
     }
 
-    /// What the association has done; `None` once it has ended.
+    /// Returns the statistics of the association; `None` once it has ended.
     #[must_use]
     pub fn stats(&self) -> Option<AssociationStats> {
         self.handle.with(|state, _| state.endpoint.stats(self.handle.id))
     }
 
-    /// Shuts it down in good order: what was sent before is delivered first, and what is sent from now on is an error.
-    /// Returns at once; wait with [`closed`](Self::closed).
+    /// Shuts the association down gracefully: messages sent before are delivered first, and sending is an error from now
+    /// on. Returns at once; wait with [`closed`](Self::closed).
     pub fn close(&self) {
         self.handle.with(|state, now| state.close(now, self.handle.id));
     }
 
-    /// Ends it at once, with an ABORT.
+    /// Aborts the association with an ABORT chunk.
     pub fn abort(&self) {
         self.abort_because(b"");
     }
 
-    /// The same with a reason for the peer's program, of which it gets 512 bytes at most
+    /// Aborts the association with a reason for the peer's program, which receives at most 512 bytes of it
     /// ([`Event::AbortReason`](crate::Event::AbortReason)).
     pub fn abort_because(&self, reason: impl AsRef<[u8]>) {
         self.handle.with(|state, now| state.abort(now, self.handle.id, reason.as_ref()));
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the association.
     ///
-    /// Cancel-safe: dropped before it is ready, it has done nothing.
+    /// Cancel-safe: dropping it early has no effect.
     pub async fn closed(&self) -> CloseReason {
         self.handle.until(&self.handle.signals.state, |state, _| self.reason(state)).await
     }
 
-    /// Why it has ended, if it has.
+    /// Returns why the association has ended, if it has.
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         self.handle.with(|state, _| self.reason(state))

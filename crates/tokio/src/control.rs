@@ -1,7 +1,7 @@
-//! What a program may change of a living association: paths and addresses, streams, shared keys.
+//! Changes to an existing association: paths and addresses, streams, shared keys.
 //!
-//! Home of RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6, RFC 4895 §3 (keys) as far as this crate goes. Each call asks and returns
-//! at once: what the peer says to it comes by [`Association::events`].
+//! Home of RFC 9260 §11.1.6, RFC 5061 §4, RFC 6525 §6, RFC 4895 §3 (keys) as far as this crate goes. Each call starts a
+//! request and returns at once; the peer's answer arrives through [`Association::events`].
 
 use crate::association::Association;
 use anabranch_sctp::{
@@ -10,10 +10,10 @@ use anabranch_sctp::{
 use std::net::IpAddr;
 
 impl Association {
-    /// Sends to this address of the peer first (RFC 9260 §11.1.6).
+    /// Makes this address of the peer the primary destination (RFC 9260 §11.1.6).
     ///
     /// # Errors
-    /// [`PrimaryError`]: the peer has no such address, or it is not verified yet.
+    /// [`PrimaryError`]: the peer does not have this address, or it is not verified yet.
     pub fn set_primary(&self, address: IpAddr) -> Result<(), PrimaryError> {
         let id = self.handle.id();
         self.handle.with(|state, now| {
@@ -23,7 +23,7 @@ impl Association {
         })
     }
 
-    /// Asks the peer to send to this address of ours first (RFC 5061 §4.2.4).
+    /// Asks the peer to make this address of ours its primary destination (RFC 5061 §4.2.4).
     ///
     /// # Errors
     /// [`AddressError`]: the association has ended, or its addresses are fixed.
@@ -31,8 +31,8 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.set_peer_primary(now, self.handle.id(), address))
     }
 
-    /// Uses this address of the endpoint, too, and tells the peer (RFC 5061); the answer is
-    /// [`Event::LocalAddress`](crate::Event::LocalAddress). An association uses all addresses of its endpoint to begin with.
+    /// Adds this address of the endpoint to the association, and tells the peer (RFC 5061); the answer is
+    /// [`Event::LocalAddress`](crate::Event::LocalAddress). Initially an association uses all addresses of its endpoint.
     ///
     /// # Errors
     /// [`AddressError`]: the association has ended, or its addresses are fixed
@@ -41,7 +41,7 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.use_address(now, self.handle.id(), address, true))
     }
 
-    /// Uses this address no longer, and tells the peer; other associations keep it.
+    /// Removes this address from the association, and tells the peer; other associations keep it.
     ///
     /// # Errors
     /// As [`add_address`](Self::add_address).
@@ -49,32 +49,33 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.use_address(now, self.handle.id(), address, false))
     }
 
-    /// Has streams begin anew (none named: all): their next message has number 0 (RFC 6525 §6.3.2). What was sent before goes
-    /// out first, and what is sent from now on waits for the peer's answer, which is
+    /// Resets streams (all, if none is named), so that their next message has number 0 (RFC 6525 §6.3.2). Messages sent
+    /// before are sent first; messages sent from now on wait for the peer's answer. That is
     /// [`Event::StreamsReset`](crate::Event::StreamsReset) or [`Event::ResetFailed`](crate::Event::ResetFailed).
     ///
     /// # Errors
-    /// [`ResetError`]: nothing was asked.
+    /// [`ResetError`]; no request was sent.
     pub fn reset_streams(&self, direction: Direction, streams: &[u16]) -> Result<(), ResetError> {
         self.handle.with(|state, now| state.endpoint.reset_streams(now, self.handle.id(), direction, streams))
     }
 
-    /// Asks for more streams, to send on and for the peer to send on (RFC 6525 §6.3.4). The answer is
-    /// [`Event::StreamsAdded`](crate::Event::StreamsAdded) or [`Event::AddFailed`](crate::Event::AddFailed), for each direction.
+    /// Requests more streams, for this side and for the peer to send on (RFC 6525 §6.3.4). The answer for each direction
+    /// is
+    /// [`Event::StreamsAdded`](crate::Event::StreamsAdded) or [`Event::AddFailed`](crate::Event::AddFailed).
     ///
     /// # Errors
-    /// [`ResetError`]: nothing was asked.
+    /// [`ResetError`]; no request was sent.
     pub fn add_streams(&self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
         self.handle.with(|state, now| state.endpoint.add_streams(now, self.handle.id(), outgoing, incoming))
     }
 
-    /// Gives up all that is not acknowledged on a stream (RFC 3758); [`Event::Abandoned`](crate::Event::Abandoned) tells of each
-    /// message.
+    /// Abandons all unacknowledged messages of a stream (RFC 3758). There is an event
+    /// [`Event::Abandoned`](crate::Event::Abandoned) for each message.
     pub fn cancel_stream(&self, stream: u16) {
         self.handle.with(|state, now| state.endpoint.cancel(now, self.handle.id(), stream));
     }
 
-    /// In which order streams with something to send take turns from now on (RFC 8260 §3).
+    /// Sets the order in which streams with data are served from now on (RFC 8260 §3).
     ///
     /// # Errors
     /// The association has ended.
@@ -82,7 +83,7 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.set_scheduler(now, self.handle.id(), kind))
     }
 
-    /// Adds or replaces the shared key of this number (RFC 4895). Key 0 is empty at first, and the active one.
+    /// Adds or replaces the shared key with this number (RFC 4895). Initially key 0 is empty, and the active one.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -90,7 +91,7 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.set_key(Some(self.handle.id()), key, secret.as_ref()))
     }
 
-    /// Signs with this key from now on.
+    /// Signs chunks with this key from now on.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -98,7 +99,8 @@ impl Association {
         self.handle.with(|state, _| state.endpoint.activate_key(Some(self.handle.id()), key))
     }
 
-    /// Signs nothing more with this key; [`Event::Key`](crate::Event::Key) tells when nothing that it signed is on its way.
+    /// Stops signing with this key. [`Event::Key`](crate::Event::Key) reports when no chunk that it signed is in flight
+    /// any more.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -106,7 +108,7 @@ impl Association {
         self.handle.with(|state, now| state.endpoint.deactivate_key(now, self.handle.id(), key))
     }
 
-    /// Forgets a key: what the peer signs with it counts no more.
+    /// Deletes a key: chunks that the peer signs with it are not accepted any more.
     ///
     /// # Errors
     /// [`KeyError`].

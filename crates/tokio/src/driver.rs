@@ -1,5 +1,5 @@
-//! The thread of an endpoint: a world of the operating system, its socket, and the loop that moves packets and time between
-//! that and the engine.
+//! The thread of an endpoint: a world of the operating system, its socket, and the loop that moves packets and time
+//! between these and the engine.
 
 #[cfg(feature = "dtls")]
 use crate::dtls::Names;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 
-/// An endpoint that has begun.
+/// A started endpoint.
 #[derive(Debug)]
 pub(crate) struct Started {
     pub(crate) shared: Arc<Shared>,
@@ -39,7 +39,7 @@ pub(crate) async fn start(
     let (begun, beginning) = oneshot::channel();
     let world = os::Options { addresses: options.addresses.clone(), seed: None, sleep_at_once: true };
     std::thread::Builder::new().name("anabranch".to_owned()).spawn(move || {
-        // Without a world `begun` is dropped with the program, and the one who waits is told.
+        // Without a world, `begun` is dropped with the closure, and the waiting caller gets an error.
         os::run(world, async |world| {
             let ready = Thread::begin(
                 world,
@@ -60,8 +60,8 @@ pub(crate) async fn start(
     beginning.await.map_err(|_| io::Error::other("the endpoint's thread could not begin"))?
 }
 
-/// The settings of an association as this crate needs them: its buffers are of the memory that all have together, and
-/// packets that vanish for their size become smaller, unless the program has chosen how path MTUs are found.
+/// Adapts an association's settings to this crate: buffers use the memory that all associations share. Packets shrink
+/// when they vanish because of their size, unless the program has chosen a path MTU discovery method.
 pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     let set = config.prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages");
     debug_assert!(set.is_ok(), "a value of the knob");
@@ -71,21 +71,21 @@ pub(crate) fn prepared(mut config: Config, memory: &Budget) -> Config {
     config
 }
 
-/// Half of the memory is set aside for so many associations, the same for each.
+/// Half of the memory is reserved for this number of associations, the same amount for each.
 const FLOORS: u64 = 4096;
 
-/// What runs in the endpoint's thread.
+/// The state of the endpoint's thread.
 struct Thread {
     world: OsWorld,
     driver: Driver<OsWorld, Box<dyn Datagrams>>,
-    /// Knows why a peer was lost.
+    /// The DTLS layer, which knows why a peer was lost.
     layer: Option<Rc<dyn Layer>>,
     #[cfg(feature = "dtls")]
     names: Option<(Rc<DtlsLayer<OsWorld>>, Names)>,
     shared: Arc<Shared>,
     /// The UDP port, or 0.
     port: u16,
-    /// Addresses that come and go are told to peers.
+    /// Whether added and removed addresses are announced to peers.
     dynamic: bool,
 }
 
@@ -117,7 +117,7 @@ impl Thread {
         let layer: Option<Rc<dyn Layer>> = None;
         let mut paths = None;
         if let Some(layer) = &layer {
-            // RFC 8261 §6.1: one conversation with a peer, over one path.
+            // RFC 8261 §6.1: one DTLS connection per peer, over one path.
             socket = layer.over(socket);
             paths = Some(1);
             config.asconf = false;
@@ -147,7 +147,7 @@ impl Thread {
         Ok((thread, Started { shared, addresses }))
     }
 
-    /// Until the socket fails, or nobody needs the endpoint any more.
+    /// Runs until the socket fails, or until nobody needs the endpoint any more.
     async fn run(mut self) {
         poll_fn(|cx| {
             #[cfg(feature = "dtls")]

@@ -1,4 +1,4 @@
-//! DTLS beneath an endpoint: who it is, and whom it believes.
+//! DTLS below an endpoint: its certificate, and the certificates it trusts.
 //!
 //! Home of RFC 8261 as far as this crate goes; `anabranch-dtls` does the work.
 
@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What an endpoint's DTLS is set to. A server needs an identity, a client needs trust; an endpoint may have both.
+/// The DTLS settings of an endpoint. A server needs an identity, a client needs trust; an endpoint may have both.
 ///
 /// ```
 /// use anabranch_tokio::{Dtls, Fingerprint, Identity};
@@ -24,11 +24,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Dtls {
-    /// Who this end is to peers that begin associations; `None`: it takes none in.
+    /// The certificate and key for accepting associations; `None`: it accepts none.
     pub identity: Option<Identity>,
-    /// Whom it believes when it begins associations; `None`: it begins none.
+    /// The certificates that are trusted when connecting; `None`: it connects to no peer.
     pub trust: Option<Trust>,
-    /// The versions spoken.
+    /// The protocol versions.
     pub version: Version,
 }
 
@@ -39,19 +39,19 @@ impl Dtls {
         Self { identity: Some(identity), ..Self::default() }
     }
 
-    /// A client that believes these.
+    /// A client that trusts these certificates.
     #[must_use]
     pub fn client(trust: Trust) -> Self {
         Self { trust: Some(trust), ..Self::default() }
     }
 
-    /// A client of the server whose certificate has this fingerprint.
+    /// A client for the server whose certificate has this fingerprint.
     #[must_use]
     pub fn client_of(fingerprint: Fingerprint) -> Self {
         Self::client(Trust::Certificate(fingerprint))
     }
 
-    /// Speaks these versions.
+    /// Sets the protocol versions.
     #[must_use]
     pub fn version(mut self, version: Version) -> Self {
         self.version = version;
@@ -67,18 +67,18 @@ impl Dtls {
     }
 }
 
-/// The names that certificates of servers are to be for, on their way to the endpoint's thread.
+/// Expected certificate names of servers, on their way to the endpoint's thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names(Arc<Mutex<Vec<(SocketAddr, String)>>>);
 
 impl Names {
-    /// The server at this address has a certificate for this name, if one is given.
+    /// Expects a certificate with this name from the server at this address, if a name is given.
     pub(crate) fn expect(&self, server: SocketAddr, name: Option<String>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         names.extend(name.map(|name| (server, name)));
     }
 
-    /// Tells the layer of them.
+    /// Passes the names on to the layer.
     pub(crate) fn tell(&self, layer: &DtlsLayer<OsWorld>) {
         let mut names = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for (server, name) in names.drain(..) {

@@ -1,4 +1,4 @@
-//! An endpoint: what it is made with, and the handle that programs hold of it.
+//! An endpoint: its options, and the handle that programs hold.
 
 use crate::association::Association;
 use crate::driver;
@@ -14,8 +14,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 
-/// What an endpoint is made with. By default: SCTP in UDP from a port that the system chooses, on all addresses of the host,
-/// profile `modern`, accepting nothing.
+/// The options of an endpoint. Default: SCTP in UDP from a port that the system chooses, on all addresses of the host,
+/// with profile `modern`, accepting no associations.
 ///
 /// ```
 /// use anabranch_tokio::{ConfigBuilder, Options};
@@ -28,24 +28,24 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The local addresses; empty: all of the host, as they come and go, but those of a single link.
+    /// The local addresses. If empty: all addresses of the host, updated when they change, except link-local ones.
     pub addresses: Vec<IpAddr>,
-    /// What carries the packets.
+    /// The carrier of the packets: UDP or IP.
     pub carrier: Carrier,
     /// The SCTP port to accept associations on.
     pub listen: Option<u16>,
-    /// Associations that peers have begun and that may wait to be accepted or refused; whoever comes then has to try again, as
-    /// the timers of its handshake have it.
+    /// The maximum number of associations that wait to be accepted or refused. A peer that connects when it is reached
+    /// has to try again, by the timers of its handshake.
     pub backlog: usize,
-    /// The largest message that is received, bytes: see [`RecvError::TooLong`](crate::RecvError::TooLong).
+    /// The maximum size in bytes of a received message, see [`RecvError::TooLong`](crate::RecvError::TooLong).
     pub max_receive: usize,
-    /// Memory for messages of all associations together, bytes: those that were sent and are not acknowledged, and those that
-    /// have come and are not read. Each may hold one part in 8192 of it in any case, and more (up to its `sndbuf` and `rcvbuf`)
-    /// as its network takes more and there is enough for all.
+    /// The memory in bytes for the messages of all associations together: those that are sent and not acknowledged, and
+    /// those that are received and not read. Each association may always use 1/8192 of it. It may use more, up to its
+    /// `sndbuf` and `rcvbuf`, if its network needs more and enough memory is left for all.
     pub memory: u64,
     /// The engine's settings: a profile, changed by key or by a [`ConfigBuilder`](crate::ConfigBuilder).
     pub config: Config,
-    /// DTLS beneath SCTP (RFC 8261). An association has one path then.
+    /// DTLS below SCTP (RFC 8261). An association then has only one path.
     #[cfg(feature = "dtls")]
     pub dtls: Option<Dtls>,
 }
@@ -59,7 +59,7 @@ impl Default for Options {
             backlog: 256,
             max_receive: 16 << 20,
             memory: 1 << 30,
-            // The engine alone begins with the letter of RFC 9260; programs, with what hosts of today do.
+            // The engine's own default is RFC 9260 to the letter; programs get the values that are usual today.
             config: Config::profile("modern").unwrap_or_default(),
             #[cfg(feature = "dtls")]
             dtls: None,
@@ -68,28 +68,28 @@ impl Default for Options {
 }
 
 impl Options {
-    /// One more local address.
+    /// Adds a local address.
     #[must_use]
     pub fn address(mut self, address: IpAddr) -> Self {
         self.addresses.push(address);
         self
     }
 
-    /// These local addresses alone.
+    /// Sets the local addresses, replacing earlier ones.
     #[must_use]
     pub fn addresses(mut self, addresses: impl IntoIterator<Item = IpAddr>) -> Self {
         self.addresses = addresses.into_iter().collect();
         self
     }
 
-    /// Packets go in UDP from this port (RFC 6951); 0: one that the system chooses.
+    /// Sends packets in UDP from this port (RFC 6951); with 0 the system chooses one.
     #[must_use]
     pub fn udp(mut self, port: u16) -> Self {
         self.carrier = Carrier::Udp { port };
         self
     }
 
-    /// Packets go on IP, as protocol 132. Takes the right to open raw sockets.
+    /// Sends packets directly on IP, as protocol 132. Requires the privilege to open raw sockets.
     #[must_use]
     pub fn ip(mut self) -> Self {
         self.carrier = Carrier::Ip;
@@ -103,35 +103,35 @@ impl Options {
         self
     }
 
-    /// So many associations may wait to be accepted.
+    /// Sets the maximum number of associations that wait to be accepted.
     #[must_use]
     pub fn backlog(mut self, associations: usize) -> Self {
         self.backlog = associations;
         self
     }
 
-    /// Receives messages of at most so many bytes.
+    /// Sets the maximum size of a received message in bytes.
     #[must_use]
     pub fn max_receive(mut self, bytes: usize) -> Self {
         self.max_receive = bytes;
         self
     }
 
-    /// All associations together hold so many bytes at most.
+    /// Sets the memory in bytes for the messages of all associations together.
     #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
-    /// With these settings.
+    /// Sets the engine's settings.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = config;
         self
     }
 
-    /// With DTLS beneath SCTP (RFC 8261).
+    /// Uses DTLS below SCTP (RFC 8261).
     #[cfg(feature = "dtls")]
     #[must_use]
     pub fn dtls(mut self, dtls: Dtls) -> Self {
@@ -140,17 +140,17 @@ impl Options {
     }
 }
 
-/// How an association is begun, beyond where its peer is.
+/// Options of a new association besides the peer's addresses.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ConnectOptions {
-    /// Our SCTP port; `None`: one that is free.
+    /// The local SCTP port; `None`: any free port.
     pub local_port: Option<u16>,
-    /// Streams to ask for in both directions; `None`: what the configuration says.
+    /// The number of streams to request in both directions; `None`: the configured number.
     pub streams: Option<u16>,
-    /// The settings of this association, where they are other than the endpoint's.
+    /// The settings of this association; `None`: those of the endpoint.
     pub config: Option<Config>,
-    /// The name that the peer's certificate is for; `None`: its address.
+    /// The name that the peer's certificate must have; `None`: its address.
     #[cfg(feature = "dtls")]
     pub server_name: Option<String>,
 }
@@ -162,28 +162,28 @@ impl ConnectOptions {
         Self::default()
     }
 
-    /// From this SCTP port.
+    /// Sets the local SCTP port.
     #[must_use]
     pub fn local_port(mut self, port: u16) -> Self {
         self.local_port = Some(port);
         self
     }
 
-    /// Asks for so many streams in both directions.
+    /// Sets the number of streams to request in both directions.
     #[must_use]
     pub fn streams(mut self, streams: u16) -> Self {
         self.streams = Some(streams);
         self
     }
 
-    /// With settings of its own.
+    /// Sets the settings of this association.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.config = Some(config);
         self
     }
 
-    /// The peer's certificate is for this name.
+    /// Sets the name that the peer's certificate must have.
     #[cfg(feature = "dtls")]
     #[must_use]
     pub fn server_name(mut self, name: impl Into<String>) -> Self {
@@ -192,7 +192,7 @@ impl ConnectOptions {
     }
 }
 
-/// Why an association did not come about.
+/// Why an association could not be established.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -207,8 +207,8 @@ pub enum ConnectError {
     Ended,
 }
 
-/// A host's SCTP. A clone is the same endpoint. Once the last is gone, the endpoint accepts nothing more, and ends after its
-/// last association.
+/// A host's SCTP. A clone is another handle of the same endpoint. When the last handle has been dropped, the endpoint
+/// accepts no more associations, and ends after its last one.
 #[derive(Clone, Debug)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -232,7 +232,7 @@ impl Endpoint {
     /// Starts an endpoint with a thread of its own.
     ///
     /// # Errors
-    /// The settings contradict each other (`InvalidInput`); the thread, the socket or the port cannot be had.
+    /// The settings contradict each other (`InvalidInput`), or the thread, the socket or the port is not available.
     pub async fn new(options: Options) -> io::Result<Self> {
         options.config.check().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         #[cfg(feature = "dtls")]
@@ -252,7 +252,7 @@ impl Endpoint {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The local addresses that the endpoint began with; ports: UDP's, 0 on IP.
+    /// The local addresses at the start of the endpoint; their ports are UDP ports, or 0 on IP.
     #[must_use]
     pub fn local_addresses(&self) -> &[SocketAddr] {
         &self.inner.addresses
@@ -264,18 +264,18 @@ impl Endpoint {
         self.inner.shared.lock().listening()
     }
 
-    /// Associates with SCTP port `port` at the addresses of `peer`, the first the primary path. Their ports are the peer's UDP
-    /// port, 0 on IP.
+    /// Connects to SCTP port `port` at the addresses of `peer`, the first of which is the primary path. Their ports are
+    /// the peer's UDP port, or 0 on IP.
     ///
-    /// Cancel-safe: dropped before it is ready, it leaves no association.
+    /// Cancel-safe: if it is dropped before it is ready, no association remains.
     ///
     /// # Errors
-    /// [`ConnectError`]; the wait ends by the engine's limits (Max.Init.Retransmits).
+    /// [`ConnectError`]; the engine's limits end the wait (Max.Init.Retransmits).
     pub async fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<Association, ConnectError> {
         self.connect_with(peer, port, ConnectOptions::default()).await
     }
 
-    /// The same with more to say.
+    /// Connects like [`connect`](Self::connect), with options.
     ///
     /// Cancel-safe, as [`connect`](Self::connect).
     ///
@@ -329,10 +329,10 @@ impl Endpoint {
         })
     }
 
-    /// The next association that a peer has begun, to be looked at before it is accepted; `None` when the endpoint accepts none
-    /// (any more).
+    /// Returns the next association that a peer has begun, which can be examined before it is accepted. Returns `None` if
+    /// the endpoint does not accept associations (any more).
     ///
-    /// Cancel-safe: dropped before it is ready, it has taken none.
+    /// Cancel-safe: if it is dropped before it is ready, no association has been taken.
     pub async fn accept(&self) -> Option<Incoming> {
         let shared = &self.inner.shared;
         loop {
@@ -350,7 +350,7 @@ impl Endpoint {
         }
     }
 
-    /// Adds or replaces a shared key of associations that begin from now on (RFC 4895).
+    /// Adds or replaces a shared key for associations that begin from now on (RFC 4895).
     ///
     /// # Errors
     /// [`KeyError`].
@@ -358,7 +358,7 @@ impl Endpoint {
         self.inner.shared.with(|state, _| state.endpoint.set_key(None, key, secret.as_ref()))
     }
 
-    /// Associations that begin from now on sign with this key.
+    /// Makes associations that begin from now on sign with this key.
     ///
     /// # Errors
     /// [`KeyError`].
@@ -366,27 +366,27 @@ impl Endpoint {
         self.inner.shared.with(|state, _| state.endpoint.activate_key(None, key))
     }
 
-    /// Associations that are alive.
+    /// The number of associations that have not ended.
     #[must_use]
     pub fn associations(&self) -> usize {
         self.inner.shared.lock().live()
     }
 
-    /// What all associations of the endpoint have done.
+    /// The totals of all associations of the endpoint.
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.inner.shared.lock().endpoint.totals()
     }
 
-    /// Accepts no more and shuts all associations down in good order; those that wait to be accepted are refused. Returns at
-    /// once, see [`wait_idle`](Self::wait_idle).
+    /// Accepts no more associations and shuts all existing ones down gracefully; those that wait to be accepted are
+    /// refused. Returns at once, see [`wait_idle`](Self::wait_idle).
     pub fn close(&self) {
         self.inner.shared.with(|state, now| state.close_all(now));
     }
 
-    /// Waits until no association is alive.
+    /// Waits until all associations have ended.
     ///
-    /// Cancel-safe: dropped before it is ready, it has done nothing.
+    /// Cancel-safe: dropping it early has no effect.
     pub async fn wait_idle(&self) {
         let shared = &self.inner.shared;
         loop {

@@ -1,6 +1,6 @@
-//! An association as it is kept behind the lock: its streams, who holds and who waits for them, and how it ended.
+//! An association as it is kept behind the lock: its streams, their holders and waiting tasks, and how it ended.
 //!
-//! Home of no rule of a protocol.
+//! Home of no protocol rule.
 
 use crate::event::{Event, EventQueue};
 use crate::partial::Partials;
@@ -13,14 +13,14 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use tokio::sync::Notify;
 
-/// What tasks wait for that concerns an association.
+/// The notifications of an association for waiting tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Signals {
-    /// It is established, or has ended.
+    /// The association is established, or has ended.
     pub(crate) state: Notify,
-    /// A stream has something to read, or there will be nothing more.
+    /// A stream has data to read, or there will be no more data.
     pub(crate) readable: Notify,
-    /// The peer has begun a stream that nobody holds, or will begin none.
+    /// The peer has begun a stream without a holder, or will begin none any more.
     pub(crate) begun: Notify,
 }
 
@@ -28,30 +28,30 @@ pub(crate) struct Signals {
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) signals: Arc<Signals>,
-    /// The peer's first address, with its port of SCTP.
+    /// The peer's first address, with its SCTP port.
     pub(crate) peer: SocketAddr,
-    /// The UDP port that its packets came from, or go to, at first.
+    /// The UDP port from which its packets came, or to which they go, at first.
     pub(crate) udp: u16,
     pub(crate) established: bool,
-    /// The peer began it.
+    /// Whether the peer began it.
     pub(crate) accepted: bool,
-    /// A program holds it, or may accept it.
+    /// Whether a program holds it, or may still accept it.
     pub(crate) held: bool,
-    /// This side has asked for its end.
+    /// Whether this side has started to close it.
     pub(crate) closing: bool,
-    /// Somebody reads whatever the stream.
+    /// Whether a task receives messages of any stream.
     pub(crate) reads_all: bool,
-    /// The peer sends nothing more.
+    /// Whether the peer has sent everything.
     pub(crate) peer_shutdown: bool,
     outbound: u16,
     inbound: u16,
-    /// No stream of a lower number is free.
+    /// All streams below this number are held.
     first_free: u16,
-    /// Streams that are held or were announced, by number.
+    /// Streams that are held or announced, sorted by number.
     streams: Vec<StreamEntry>,
-    /// Streams that the peer has begun and that nobody holds.
+    /// Streams that the peer has begun and that have no holder.
     begun: VecDeque<u16>,
-    /// Messages that wait for room.
+    /// Messages that wait for room in the send buffer.
     pub(crate) turns: Turns,
     pub(crate) partials: Partials,
     pub(crate) events: EventQueue,
@@ -62,20 +62,20 @@ pub(crate) struct Entry {
 #[derive(Debug)]
 pub(crate) struct StreamEntry {
     number: u16,
-    /// Somebody holds the half that writes, the half that reads.
+    /// Whether the sending half and the receiving half are held.
     pub(crate) halves: [bool; 2],
-    /// Stands in `begun`.
+    /// Whether the stream is in `begun`.
     announced: bool,
     reader: Option<Waker>,
-    /// Writes bytes and waits for room.
+    /// The waker of a task that writes bytes and waits for room.
     writer: Option<Waker>,
-    /// Who waits for less to be buffered, and for how much.
+    /// The task that waits for a lower buffered amount, and its threshold.
     low: Option<Box<(usize, Waker)>>,
 }
 
-/// Which half of a stream.
+/// The index of the sending half of a stream.
 pub(crate) const SEND: usize = 0;
-/// The other one.
+/// The index of the receiving half of a stream.
 pub(crate) const RECV: usize = 1;
 
 impl Entry {
@@ -106,12 +106,12 @@ impl Entry {
         self.ended.as_ref()
     }
 
-    /// Why nothing more can be sent, if so.
+    /// Why nothing more can be sent, if that is so.
     pub(crate) fn shut(&self) -> Option<CloseReason> {
         self.ended.clone().or_else(|| self.closing.then_some(CloseReason::Finished))
     }
 
-    /// Streams that go both ways.
+    /// The number of stream pairs that exist in both directions.
     pub(crate) fn pairs(&self) -> u16 {
         self.outbound.min(self.inbound)
     }
@@ -126,7 +126,7 @@ impl Entry {
         self.signals.state.notify_waiters();
     }
 
-    /// The lowest stream that nobody holds.
+    /// Returns the lowest stream without a holder.
     pub(crate) fn free_stream(&mut self) -> Option<u16> {
         let pairs = self.pairs();
         let free = (self.first_free..pairs).find(|&number| !self.is_held(number));
@@ -156,7 +156,7 @@ impl Entry {
         &mut self.streams[place]
     }
 
-    /// Somebody takes both halves of a stream; false when they are taken.
+    /// Takes both halves of a stream; returns false if either is held.
     pub(crate) fn hold(&mut self, number: u16) -> bool {
         if self.is_held(number) {
             return false;
@@ -165,8 +165,8 @@ impl Entry {
         true
     }
 
-    /// Somebody gives a half back. What is left to read there is to be thrown away (`true`), because somebody writes on, or it is
-    /// there for the next who takes the stream.
+    /// Releases one half of a stream. Returns true if unread data must be discarded, because the sending half is still
+    /// held. Otherwise the data remains for the next holder.
     pub(crate) fn give_back(&mut self, number: u16, half: usize) -> bool {
         let stream = self.stream(number);
         stream.halves[half] = false;
@@ -181,19 +181,19 @@ impl Entry {
         half == RECV && held && !self.reads_all
     }
 
-    /// Whether what comes on a stream is thrown away: its reader is gone, and its writer is not.
+    /// Whether data on a stream is discarded: its receiving half has been dropped, and its sending half is held.
     pub(crate) fn is_unread(&self, number: u16) -> bool {
         !self.reads_all && self.place(number).is_ok_and(|place| self.streams[place].halves == [true, false])
     }
 
-    /// A stream that the peer has begun and that nobody holds is taken.
+    /// Removes and returns the first stream that the peer has begun and that has no holder.
     pub(crate) fn take_begun(&mut self) -> Option<u16> {
         let number = self.begun.pop_front()?;
         self.stream(number).announced = false;
         Some(number)
     }
 
-    /// A stream that is not held has something to read: it is announced, once.
+    /// Announces a stream without a holder once, when it has data to read.
     pub(crate) fn announce(&mut self, number: u16) {
         if number >= self.pairs() || self.is_held(number) {
             return;
@@ -226,7 +226,7 @@ impl Entry {
         self.stream(number).low = Some(Box::new((most, cx.waker().clone())));
     }
 
-    /// There is room to send: messages first, then who writes bytes.
+    /// Handles new room in the send buffer: first for messages, then for tasks that write bytes.
     pub(crate) fn on_writable(&mut self) {
         if self.turns.is_empty() {
             self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
@@ -235,7 +235,7 @@ impl Entry {
         }
     }
 
-    /// A message has had its turn.
+    /// Removes a message from the queue after its turn.
     pub(crate) fn leave(&mut self, ticket: u32) {
         self.turns.leave(ticket);
         if self.turns.is_empty() {
@@ -243,7 +243,7 @@ impl Entry {
         }
     }
 
-    /// Wakes whose streams have drained; false when nobody waits any more.
+    /// Wakes tasks whose streams have drained; returns false if no task waits any more.
     pub(crate) fn wake_drained(&mut self, endpoint: &Endpoint, id: AssociationId) -> bool {
         let mut waits = false;
         for stream in &mut self.streams {
@@ -261,7 +261,7 @@ impl Entry {
         self.wake_all();
     }
 
-    /// Nothing more can be sent.
+    /// Wakes all tasks that send, because nothing more can be sent.
     pub(crate) fn wake_writers(&mut self) {
         self.turns.wake_all();
         self.streams.iter_mut().filter_map(|stream| stream.writer.take()).for_each(Waker::wake);
@@ -278,7 +278,8 @@ impl Entry {
         self.signals.begun.notify_waiters();
     }
 
-    /// It has ended; false when it had before. `most`: bytes of messages that wait with the events.
+    /// Records the end of the association; returns false if it had already ended. `most` limits the bytes of messages
+    /// that wait with the events.
     pub(crate) fn end(&mut self, reason: CloseReason, most: usize) -> bool {
         if self.ended.is_some() {
             return false;

@@ -1,5 +1,5 @@
-//! What happens to an association beside the messages that come: its paths, its streams, its peer, and what became of
-//! messages that were sent.
+//! The events of an association other than received messages: about its paths, its streams, its peer, and messages that
+//! were sent.
 //!
 //! Home of RFC 9260 §11.2, RFC 6458 §6.1 as far as this crate goes.
 
@@ -16,47 +16,48 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-/// Something that has happened to an association.
+/// An event of an association.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A path works: it was verified, or has come back after a failure or the fear of one.
+    /// A path works: it was verified, or has recovered from a failure or a suspected failure.
     PathUp(IpAddr),
-    /// A path may have failed (RFC 7829): data goes elsewhere until it answers ([`PathUp`](Self::PathUp)) or is given up
+    /// A path may have failed (RFC 7829): data uses other paths until it answers ([`PathUp`](Self::PathUp)) or has failed
     /// ([`PathDown`](Self::PathDown)).
     PathPotentiallyFailed(IpAddr),
     /// A path does not answer any more (RFC 9260 §8.2).
     PathDown(IpAddr),
-    /// Data goes on that had not got on for a while, on another path or on one that had failed meanwhile.
+    /// Data makes progress again after an interruption, on another path or on one that had failed meanwhile.
     Interrupted {
-        /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+        /// True if the peer was the sender: no data arrived. False if this side was: none of its data was acknowledged.
         received: bool,
-        /// For how long, 100 ms or more.
+        /// The duration, 100 ms or more.
         outage: Duration,
-        /// The peer's address on the path of the last data before.
+        /// The peer's address on the path of the last data before the interruption.
         from: IpAddr,
-        /// On that of the data now.
+        /// The peer's address on the path of the first data after it.
         to: IpAddr,
     },
-    /// Data goes to this address first from now on, by the wish of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
+    /// Data uses this address as the primary destination from now on, as requested by this side or by the peer (RFC 6458
+    /// §6.1.2, RFC 5061 §5.4).
     PrimaryChanged(IpAddr),
-    /// The peer has one more address (RFC 5061).
+    /// The peer has added an address (RFC 5061).
     AddressAdded(IpAddr),
-    /// The peer has given up an address (RFC 5061).
+    /// The peer has removed an address (RFC 5061).
     AddressRemoved(IpAddr),
-    /// The peer has answered to a change of an address of ours (RFC 5061).
+    /// The peer has answered a change of a local address (RFC 5061).
     LocalAddress {
-        /// Our address.
+        /// The local address.
         address: IpAddr,
-        /// What it is to the peer now.
+        /// Its new state at the peer.
         change: AddressChange,
     },
-    /// The peer closes the association: it takes nothing more. What was sent before is still delivered.
+    /// The peer is closing the association and accepts no more data. Messages sent before are still delivered.
     PeerShutdown,
-    /// The peer has restarted (RFC 9260 §5.2.4 A): streams begin anew, and what it had not acknowledged is lost, of which
-    /// [`SendFailed`](Self::SendFailed) has told.
+    /// The peer has restarted (RFC 9260 §5.2.4 A): streams start again at 0, and unacknowledged messages are lost.
+    /// [`SendFailed`](Self::SendFailed) has been reported for each of them.
     Restarted,
-    /// A message was given up, as its [`SendOptions`](crate::SendOptions) have it (RFC 3758).
+    /// A message was abandoned according to its [`SendOptions`](crate::SendOptions) (RFC 3758).
     Abandoned {
         /// The stream it was for.
         stream: u16,
@@ -64,73 +65,74 @@ pub enum Event {
         ppid: u32,
         /// The context it was sent with.
         context: u32,
-        /// Its length, bytes.
+        /// Its length in bytes.
         length: u32,
-        /// Why it was given up.
+        /// The policy by which it was abandoned.
         policy: Policy,
-        /// At least a part of it had been sent: it may have arrived all the same.
+        /// Whether at least a part of it had been sent: it may have arrived nevertheless.
         sent: bool,
     },
-    /// A message was not delivered, as far as is known, and will not be (RFC 9260 §11.2.2).
+    /// A message was not delivered, as far as is known, and will not be sent again (RFC 9260 §11.2.2).
     SendFailed(Box<SendFailed>),
-    /// Streams began anew, by the wish of either side (RFC 6525): their next message has number 0.
+    /// Streams were reset, as requested by either side (RFC 6525): their next message has number 0.
     StreamsReset {
-        /// Whose streams.
+        /// The direction of the streams.
         direction: Direction,
-        /// Which, ascending; none means all.
+        /// The streams, in ascending order; empty means all.
         streams: Box<[u16]>,
     },
-    /// The peer did not do what [`Association::reset_streams`](crate::Association::reset_streams) asked for.
+    /// The peer did not do what [`Association::reset_streams`](crate::Association::reset_streams) requested.
     ResetFailed {
-        /// Whose streams; `None` for the whole association.
+        /// The direction of the streams; `None` for the whole association.
         direction: Option<Direction>,
-        /// Which, ascending; none means all.
+        /// The streams, in ascending order; empty means all.
         streams: Box<[u16]>,
-        /// Why.
+        /// The peer's answer.
         result: ReconfigResult,
     },
-    /// The peer wants streams that we send on to begin anew (RFC 6525 §5.2.3): they do once what was given to them is sent.
+    /// The peer asks for a reset of our outgoing streams (RFC 6525 §5.2.3): it happens after the queued messages have
+    /// been sent.
     ResetRequested {
-        /// Which, ascending; none means all.
+        /// The streams, in ascending order; empty means all.
         streams: Box<[u16]>,
     },
-    /// The association has more streams, by the wish of either side (RFC 6525).
+    /// Streams were added, as requested by either side (RFC 6525).
     StreamsAdded {
-        /// So many more to send on.
+        /// The number of additional outgoing streams.
         outgoing: u16,
-        /// So many more for the peer.
+        /// The number of additional incoming streams.
         incoming: u16,
     },
-    /// The peer did not do what [`Association::add_streams`](crate::Association::add_streams) asked for.
+    /// The peer did not do what [`Association::add_streams`](crate::Association::add_streams) requested.
     AddFailed {
-        /// Streams to send on that were asked for.
+        /// The number of outgoing streams requested.
         outgoing: u16,
-        /// Streams of the peer that were asked for.
+        /// The number of incoming streams requested.
         incoming: u16,
-        /// Why.
+        /// The peer's answer.
         result: ReconfigResult,
     },
-    /// All numbers of both sides began anew (RFC 6525 §5.2.4).
+    /// All sequence numbers of both sides were reset (RFC 6525 §5.2.4).
     AssociationReset,
-    /// A shared key has come into use, gone out of use, or is missing (RFC 6458 §6.1.8).
+    /// A shared key has become active or inactive, or is missing (RFC 6458 §6.1.8).
     Key {
-        /// Its identifier.
+        /// The key's identifier.
         key: u16,
-        /// What has become of it.
+        /// The change.
         change: KeyChange,
     },
-    /// What runs above the peer's SCTP, as it said in the handshake (RFC 5061 §4.2.6).
+    /// The peer's adaptation layer indication, sent in the handshake (RFC 5061 §4.2.6).
     Adaptation(u32),
-    /// The peer has sent an ERROR (RFC 9260 §3.3.10): one of its causes.
+    /// One cause of an ERROR chunk that the peer has sent (RFC 9260 §3.3.10).
     PeerError {
         /// The cause code.
         code: u16,
-        /// What the cause says, without its header.
+        /// The content of the cause, without its header.
         cause: Box<[u8]>,
     },
-    /// The peer's program has ended the association at once and says why. [`Closed`](Self::Closed) follows.
+    /// The peer's program has aborted the association with this reason. [`Closed`](Self::Closed) follows.
     AbortReason(Box<[u8]>),
-    /// So many events were lost, because nobody took them: those before the next one.
+    /// This number of events was lost because nobody took them; they preceded the next event.
     Missed(u64),
     /// The association has ended: the last event.
     Closed(CloseReason),
@@ -146,18 +148,18 @@ pub struct SendFailed {
     pub ppid: u32,
     /// The context it was sent with.
     pub context: u32,
-    /// It was to be delivered without regard to order.
+    /// Whether it was sent unordered.
     pub unordered: bool,
-    /// At least a part of it had been sent: it may have arrived all the same.
+    /// Whether at least a part of it had been sent: it may have arrived nevertheless.
     pub sent: bool,
-    /// Its length, bytes.
+    /// Its length in bytes.
     pub length: u32,
-    /// The message itself; `None` where the peer had acknowledged a part of it.
+    /// The message itself; `None` if the peer had acknowledged a part of it.
     pub message: Option<Bytes>,
 }
 
 impl Event {
-    /// What a program is told of an event of the engine; `None` of what it learns in another way.
+    /// Converts an engine event; `None` if programs learn of it in another way.
     pub(crate) fn of(event: EngineEvent) -> Option<Self> {
         Some(match event {
             EngineEvent::PathUp { address, .. } => Self::PathUp(address),
@@ -200,7 +202,7 @@ impl Event {
         })
     }
 
-    /// Bytes that are kept with it, beside its own.
+    /// The number of bytes that are kept with the event besides its own.
     fn weight(&self) -> usize {
         match self {
             Self::SendFailed(failed) => failed.message.as_ref().map_or(0, Bytes::len),
@@ -209,26 +211,26 @@ impl Event {
     }
 }
 
-/// Events of an association that nobody has taken yet: the latest of them.
+/// The most recent events of an association that have not been taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     waiting: VecDeque<Event>,
-    /// Bytes of messages that are handed back among them.
+    /// The bytes of undelivered messages among them.
     weight: usize,
     missed: u64,
-    /// Somebody takes them.
+    /// Whether a program takes the events.
     listening: bool,
-    /// The last one was taken.
+    /// Whether the last event has been taken.
     done: bool,
     wakers: Vec<Waker>,
 }
 
 impl EventQueue {
-    /// One more. `most`: bytes of messages that may wait with them.
+    /// Adds an event. `most` limits the bytes of messages that wait with the events.
     pub(crate) fn push(&mut self, event: Event, most: usize) {
         self.weight += event.weight();
         if self.waiting.capacity() == 0 {
-            // Of thousands of associations few may ever have more.
+            // Of thousands of associations, few may ever have more than one event.
             self.waiting.reserve_exact(1);
         }
         self.waiting.push_back(event);
@@ -240,7 +242,7 @@ impl EventQueue {
         self.wakers.drain(..).for_each(Waker::wake);
     }
 
-    /// Somebody takes them from now on.
+    /// Notes that a program takes the events from now on.
     pub(crate) fn listen(&mut self) {
         self.listening = true;
     }
@@ -258,7 +260,7 @@ impl EventQueue {
             None if self.done => Poll::Ready(None),
             None => {
                 if !self.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
-                    // Mostly one task listens.
+                    // Mostly only one task waits for events.
                     self.wakers.reserve_exact(1);
                     self.wakers.push(cx.waker().clone());
                 }
@@ -268,26 +270,27 @@ impl EventQueue {
     }
 }
 
-/// Events that wait for who takes them.
+/// The maximum number of waiting events.
 const MAX_EVENTS: usize = 256;
 
-/// Events that wait before anybody has asked for them.
+/// The maximum number of waiting events before a program has asked for them.
 const MAX_UNHEARD: usize = 16;
 
-/// The events of an association, in the order in which they came about, from its beginning: a [`Stream`]. An association has
-/// one list of them, and whoever takes one has it.
+/// The events of an association from its start, in the order in which they occurred: a [`Stream`]. An association has one
+/// list of events, and each event goes to the first task that takes it.
 ///
-/// 256 events wait to be taken, and messages that were not delivered of as many bytes as the send buffer has; of those that
-/// are lost beyond, [`Event::Missed`] tells. Before [`Association::events`](crate::Association::events) is called, 16 wait.
+/// At most 256 events wait, with undelivered messages of at most the size of the send buffer. [`Event::Missed`] reports
+/// how many were lost beyond that. Before [`Association::events`](crate::Association::events) is called, at most 16
+/// events wait.
 #[derive(Debug)]
 pub struct Events {
     pub(crate) handle: Arc<Handle>,
 }
 
 impl Events {
-    /// The next event; `None` after [`Event::Closed`].
+    /// Returns the next event; `None` after [`Event::Closed`].
     ///
-    /// Cancel-safe: dropped before it is ready, it has taken none.
+    /// Cancel-safe: if it is dropped before it is ready, no event has been taken.
     pub async fn next(&mut self) -> Option<Event> {
         poll_fn(|cx| self.poll_event(cx)).await
     }

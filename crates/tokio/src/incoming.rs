@@ -1,4 +1,4 @@
-//! An association that a peer has begun, before there is any.
+//! An association that a peer has begun and that has not been accepted yet.
 
 use crate::association::Association;
 use crate::shared::Shared;
@@ -8,12 +8,12 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// An association that a peer has begun and that nobody has accepted. The peer has proven that it receives what is sent to it,
-/// and waits: nothing else is kept of it. Dropped, it is refused.
+/// An association that a peer has begun and that has not been accepted yet. The peer has proven that it receives packets
+/// at its address, and waits; no other state is kept for it. Dropping this refuses the association.
 #[must_use = "dropped, it is refused"]
 pub struct Incoming {
     shared: Arc<Shared>,
-    /// `None` once it is decided.
+    /// `None` once it has been accepted or refused.
     request: Option<Request>,
 }
 
@@ -35,7 +35,7 @@ impl Incoming {
         }
     }
 
-    /// The peer's address that it came from, with its SCTP port.
+    /// The peer's source address, with its SCTP port.
     #[must_use]
     pub fn remote_address(&self) -> SocketAddr {
         SocketAddr::new(self.request().peer.ip(), self.request().peer_port)
@@ -47,29 +47,29 @@ impl Incoming {
         self.request().peer.port()
     }
 
-    /// All addresses of the peer, as it says.
+    /// All addresses of the peer, as it has listed them.
     #[must_use]
     pub fn remote_addresses(&self) -> &[IpAddr] {
         &self.request().addresses
     }
 
-    /// Our SCTP port that it is for.
+    /// The local SCTP port to which the peer connects.
     #[must_use]
     pub fn local_port(&self) -> u16 {
         self.request().port
     }
 
-    /// Stream pairs that both sides would have.
+    /// The number of stream pairs that both sides would have.
     #[must_use]
     pub fn streams(&self) -> u16 {
         self.request().outbound_streams.min(self.request().inbound_streams)
     }
 
-    /// Accepts it. For the peer the handshake is done then.
+    /// Accepts the association, which completes the peer's handshake.
     ///
     /// # Errors
-    /// There is none to be had any more: it waited for longer than its State Cookie is good (`cookie_life`), in which case the
-    /// peer is told and may begin anew, its peer has given up, or the endpoint accepts none any more.
+    /// It is no longer available. It may have waited for longer than its State Cookie is valid (`cookie_life`); then the
+    /// peer gets an error and may start again. Or its peer has given up, or the endpoint accepts none any more.
     pub fn accept(mut self) -> Result<Association, CloseReason> {
         let peer = self.remote_address();
         let request = self.request.take();
@@ -91,10 +91,10 @@ impl Incoming {
         }
     }
 
-    /// Refuses it, with an ABORT: the peer's handshake fails.
+    /// Refuses the association with an ABORT: the peer's handshake fails.
     pub fn refuse(self) {}
 
-    /// The same with a reason for the peer's program, of which it gets 512 bytes at most.
+    /// Refuses the association with a reason for the peer's program, which receives at most 512 bytes of it.
     pub fn refuse_because(mut self, reason: impl AsRef<[u8]>) {
         self.decide(reason.as_ref());
     }

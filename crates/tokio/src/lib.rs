@@ -1,14 +1,14 @@
-//! SCTP for programs on tokio, with the names they know from quinn.
+//! SCTP for programs on tokio, with names that are familiar from quinn.
 //!
-//! | type | is |
+//! | type | content |
 //! |---|---|
-//! | [`Endpoint`] | a host's SCTP: in UDP (RFC 6951), which needs no privilege, or on IP; in the clear, or under DTLS |
-//! | [`Incoming`] | an association that a peer has begun, to be looked at before it is accepted |
-//! | [`Association`] | a connection of numbered streams, over one path or several: messages, streams, paths, addresses, keys |
-//! | [`SendOptions`], [`Received`] | what is said of a message that is sent, and told of one that has come |
-//! | [`Events`], [`Event`] | what happens to paths, addresses, streams, the peer, and messages that were not delivered |
-//! | [`SendStream`], [`RecvStream`] | the two halves of a stream: whole messages, and bytes (`AsyncWrite`, `AsyncRead`) |
-//! | [`Options`], [`ConfigBuilder`], [`Config`] | where an endpoint is, and its settings: see [`settings`] |
+//! | [`Endpoint`] | a host's SCTP: in UDP (RFC 6951), which needs no privileges, or on IP; with or without DTLS |
+//! | [`Incoming`] | an association that a peer has begun, to be examined before it is accepted |
+//! | [`Association`] | a connection of numbered streams over one or several paths: messages, streams, addresses, keys |
+//! | [`SendOptions`], [`Received`] | the attributes of a message that is sent, and of one that was received |
+//! | [`Events`], [`Event`] | events of paths, addresses, streams, the peer, and of messages that were not delivered |
+//! | [`SendStream`], [`RecvStream`] | the two halves of a stream: messages, and bytes (`AsyncWrite`, `AsyncRead`) |
+//! | [`Options`], [`ConfigBuilder`], [`Config`] | an endpoint's addresses and settings: see [`settings`] |
 //!
 //! ```
 //! use anabranch_tokio::{Endpoint, Options, SendOptions};
@@ -53,19 +53,19 @@
 //! }
 //! ```
 //!
-//! Everything here is `Send`. The engine runs in one thread of the endpoint's own and is shared with the program behind a lock,
-//! so that what is sent is in its send buffer at once, and what has come stays in its receive buffer until it is read: nothing
-//! else keeps messages, and all is bounded in bytes (`sndbuf`, `rcvbuf`). A reader that does not read stops the peer, and a
-//! writer waits for the network.
+//! All types are `Send`. The engine runs in a thread of the endpoint and is shared with the program behind a lock. So a
+//! sent message is in the engine's send buffer at once, and a received message stays in its receive buffer until it is
+//! read. Nothing else stores messages, and both buffers are bounded in bytes (`sndbuf`, `rcvbuf`). A reader that does not
+//! read stops the peer, and a writer waits for the network.
 //!
-//! The package's examples are an `echo`, a `chat`, a client with two paths (`multihoming`), and an `axum` application that is
-//! served over SCTP unchanged.
+//! The package's examples are an `echo`, a `chat`, a client with two paths (`multihoming`), and an unchanged `axum`
+//! application that is served over SCTP.
 //!
 //! # Two ways to read and write
 //!
-//! [`Association::send`] and [`Association::recv`] take messages on any stream: one task can serve them all. Or streams are
-//! held, each by a task of its own: [`Association::open_bi`], [`Association::accept_bi`]. A message goes to whoever asks for it
-//! first, so a program takes one of the two ways for what it reads.
+//! [`Association::send`] and [`Association::recv`] handle messages of any stream: one task can serve them all. Or each
+//! task holds a stream of its own: [`Association::open_bi`], [`Association::accept_bi`]. Each message goes to the first
+//! task that asks for it, so a program should read in only one of the two ways.
 //!
 //! # DTLS
 //!
@@ -94,39 +94,41 @@ assert_eq!(theirs.recv().await?.bytes, "in private");
 "#
 )]
 //!
-//! With [`Options::dtls`](Options) SCTP's packets go under DTLS 1.3 or 1.2 (RFC 8261): a server shows a certificate, and a client
-//! believes authorities or one fingerprint. An association over it has one path. All associations of two UDP ports share one
-//! connection of DTLS. Without the feature `dtls`, which is on by default, none of that is built.
+//! With [`Options::dtls`](Options), SCTP's packets are carried in DTLS 1.3 or 1.2 (RFC 8261). A server shows a
+//! certificate; a client trusts authorities or one fingerprint. An association over DTLS has one path. All associations
+//! between two UDP ports share one DTLS connection. Without the feature `dtls`, which is on by default, none of this is
+//! built.
 //!
 //! # How things end
 //!
-//! What is dropped ends in good order. A stream's number goes back to the association with its two halves. An association
-//! whose last handle and stream are gone is shut down (RFC 9260 §9.2). An endpoint's thread ends after its last association.
-//! [`Association::closed`] says why it ended; sending and receiving are errors then, once all that came before has been read.
+//! Dropping a handle closes gracefully. A stream's number is available again when both halves have been dropped. An
+//! association is shut down (RFC 9260 §9.2) when its last handle and stream have been dropped. An endpoint's thread ends
+//! after its last association. [`Association::closed`] says why an association ended; then sending fails, and receiving
+//! fails after all received messages have been read.
 //!
-//! There is no half-close in SCTP: a reader sees the end when the association ends. A protocol on top says itself where
-//! a request ends, as HTTP does.
+//! SCTP has no half-close: a reader sees the end when the association ends. A protocol above SCTP has to mark the end of
+//! a request itself, as HTTP does.
 //!
 //! # Cancellation
 //!
-//! Every call may be dropped at any await, as `tokio::select!` does. What that means is said with each call:
+//! Every call may be dropped at any await, as `tokio::select!` does. The documentation of each call describes the effect:
 //!
-//! | call | dropped before it is ready |
+//! | call | effect of dropping it early |
 //! |---|---|
-//! | [`Endpoint::connect`], [`connect_with`](Endpoint::connect_with) | leaves no association |
-//! | [`Endpoint::accept`], [`Association::accept_bi`] | has taken none |
-//! | [`Association::send`], [`SendStream::send`], [`send_with`](SendStream::send_with) | has sent nothing; there is no part of a message |
-//! | [`Association::recv`], [`RecvStream::recv`] | has lost nothing; what has come of a message waits |
-//! | [`Events::next`] | has taken none |
-//! | [`Association::closed`], [`Endpoint::wait_idle`], [`SendStream::buffered_amount_low`] | has done nothing |
-//! | [`Endpoint::new`] | leaves no endpoint |
+//! | [`Endpoint::connect`], [`connect_with`](Endpoint::connect_with) | no association remains |
+//! | [`Endpoint::accept`], [`Association::accept_bi`] | nothing has been taken |
+//! | [`Association::send`], [`SendStream::send`], [`send_with`](SendStream::send_with) | nothing has been sent |
+//! | [`Association::recv`], [`RecvStream::recv`] | nothing is lost; the received part of a message waits |
+//! | [`Events::next`] | no event has been taken |
+//! | [`Association::closed`], [`Endpoint::wait_idle`], [`SendStream::buffered_amount_low`] | none |
+//! | [`Endpoint::new`] | no endpoint remains |
 //!
-//! All other calls return at once. `AsyncReadExt::read` and `AsyncWriteExt::write` are as safe; tokio's loops over them
-//! (`read_exact`, `write_all`, `read_to_end`, `copy`) are not, as for any stream: how far they came is lost.
+//! All other calls return at once. `AsyncReadExt::read` and `AsyncWriteExt::write` are equally safe. tokio's loops over
+//! them (`read_exact`, `write_all`, `read_to_end`, `copy`) are not, as for any stream: the number of bytes done is lost.
 //!
-//! # Where it runs
+//! # Platforms
 //!
-//! Linux. Elsewhere the crate does not build, and says so.
+//! Linux only. On other systems compilation fails with a message.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("anabranch-tokio runs on Linux only: it uses Linux's timers, netlink and UDP offloads");

@@ -1,5 +1,5 @@
-//! Messages as programs give and take them: what is said of one that is sent, what is told of one that has come, and why
-//! neither was possible.
+//! Messages as programs send and receive them: the options of a sent message, the attributes of a received one, and the
+//! errors of both.
 //!
 //! Home of RFC 9260 §11.1.5 and §11.1.7, RFC 3758 §4.1, RFC 7496 §3 as far as this crate goes.
 
@@ -9,7 +9,7 @@ use bytes::Bytes;
 use std::io;
 use std::time::Duration;
 
-/// How a message is sent. By default: payload protocol identifier 0, in the order of its stream, until it is delivered.
+/// How a message is sent. Default: payload protocol identifier 0, in the order of its stream, fully reliable.
 ///
 /// ```
 /// use anabranch_tokio::SendOptions;
@@ -35,55 +35,56 @@ impl SendOptions {
         Self::default()
     }
 
-    /// The payload protocol identifier, which the peer is told; SCTP itself makes no use of it (RFC 9260 §3.3.1).
+    /// Sets the payload protocol identifier, which the peer receives; SCTP itself does not use it (RFC 9260 §3.3.1).
     #[must_use]
     pub fn ppid(mut self, ppid: u32) -> Self {
         self.ppid = Some(ppid);
         self
     }
 
-    /// Whether it is delivered as soon as it has come, whatever is missing before it (RFC 9260 §6.6).
+    /// Sets whether the message is delivered as soon as it has arrived, even if earlier ones are missing (RFC 9260 §6.6).
     #[must_use]
     pub fn unordered(mut self, unordered: bool) -> Self {
         self.unordered = unordered;
         self
     }
 
-    /// Whether the peer is asked to acknowledge it at once (RFC 7053).
+    /// Sets whether the peer is asked to acknowledge the message at once (RFC 7053).
     #[must_use]
     pub fn immediate(mut self, immediate: bool) -> Self {
         self.immediate = immediate;
         self
     }
 
-    /// How far it is to be delivered. [`lifetime`](Self::lifetime), [`retransmissions`](Self::retransmissions) and
-    /// [`priority`](Self::priority) set this; the last one counts.
+    /// Sets the reliability. [`lifetime`](Self::lifetime), [`retransmissions`](Self::retransmissions) and
+    /// [`priority`](Self::priority) set it, too; the last call counts.
     #[must_use]
     pub fn reliability(mut self, reliability: Reliability) -> Self {
         self.reliability = reliability;
         self
     }
 
-    /// It is given up when it was not delivered for so long (RFC 3758 §4.1).
+    /// Abandons the message if it was not delivered within this time (RFC 3758 §4.1).
     #[must_use]
     pub fn lifetime(self, lifetime: Duration) -> Self {
         self.reliability(Reliability::Lifetime(lifetime))
     }
 
-    /// It is given up when each of its chunks was retransmitted so often; 0: it is sent once (RFC 7496 §3.1).
+    /// Abandons the message after each of its chunks was retransmitted this often; with 0 it is sent once (RFC 7496
+    /// §3.1).
     #[must_use]
     pub fn retransmissions(self, most: u32) -> Self {
         self.reliability(Reliability::Retransmissions(most))
     }
 
-    /// It is given up when the send buffer is full and a message of a higher priority is sent; 0 is the highest
+    /// Abandons the message if the send buffer is full and a message of a higher priority is sent; 0 is the highest
     /// (RFC 7496 §3.2).
     #[must_use]
     pub fn priority(self, priority: u32) -> Self {
         self.reliability(Reliability::Priority(priority))
     }
 
-    /// A number of the program's own, which comes back with [`Event::Abandoned`](crate::Event::Abandoned) and
+    /// Sets a number chosen by the program, which is returned with [`Event::Abandoned`](crate::Event::Abandoned) and
     /// [`Event::SendFailed`](crate::Event::SendFailed).
     #[must_use]
     pub fn context(mut self, context: u32) -> Self {
@@ -91,14 +92,14 @@ impl SendOptions {
         self
     }
 
-    /// The shared key that signs it, in place of the active one, where chunks are authenticated (RFC 4895).
+    /// Sets the shared key that signs the message instead of the active one, if chunks are authenticated (RFC 4895).
     #[must_use]
     pub fn key(mut self, key: u16) -> Self {
         self.key = Some(key);
         self
     }
 
-    /// As the engine has it, with this identifier where none was chosen.
+    /// Converts to the engine's form, with this identifier if none was set.
     pub(crate) fn message(&self, stream: u16, ppid: u32) -> Message {
         Message {
             stream,
@@ -112,7 +113,7 @@ impl SendOptions {
     }
 }
 
-/// A message that has come: all of it.
+/// A complete received message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Received {
@@ -120,25 +121,25 @@ pub struct Received {
     pub stream: u16,
     /// Its payload protocol identifier.
     pub ppid: u32,
-    /// It was sent without regard to the order of its stream.
+    /// Whether it was sent unordered.
     pub unordered: bool,
-    /// Its number in its stream (SSN); with I-DATA the lower half of its message identifier (RFC 8260 §2.1).
+    /// Its sequence number in the stream (SSN); with I-DATA the lower half of its message identifier (RFC 8260 §2.1).
     pub ssn: u16,
     /// The message.
     pub bytes: Bytes,
 }
 
-/// Why there is no message.
+/// Why no message was received.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// A message is larger than [`Options::max_receive`](crate::Options::max_receive). The rest of it is passed over: the
-    /// next call has the next message.
+    /// A message is larger than [`Options::max_receive`](crate::Options::max_receive). The rest of it is skipped: the
+    /// next call returns the next message.
     #[error("a message of more than {limit} bytes on stream {stream}")]
     TooLong {
         /// Its stream.
         stream: u16,
-        /// The limit, bytes.
+        /// The limit in bytes.
         limit: usize,
     },
     /// The association has ended, and everything that came before has been read.
@@ -146,27 +147,27 @@ pub enum RecvError {
     Closed(#[from] CloseReason),
 }
 
-/// Why a message was not taken. Nothing of it was, then.
+/// Why a message was not accepted. No part of it was sent.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// There is no room for it now; of [`Association::try_send`](crate::Association::try_send) alone.
+    /// There is no room for it now; only from [`Association::try_send`](crate::Association::try_send).
     #[error("the send buffer is full")]
     Full,
-    /// It can never fit into the send buffer: see
+    /// It can never fit into the send buffer, see
     /// [`Association::max_message_size`](crate::Association::max_message_size).
     #[error("the message is larger than {limit} bytes")]
     TooLarge {
-        /// The largest that fits, bytes.
+        /// The maximum size in bytes.
         limit: usize,
     },
-    /// A message has at least one byte (RFC 9260 §3.3.1).
+    /// The message is empty; a message has at least one byte (RFC 9260 §3.3.1).
     #[error("an empty message cannot be sent")]
     Empty,
-    /// The association has no stream of that number to send on.
+    /// The association has no outgoing stream with this number.
     #[error("there is no stream {0}")]
     NoSuchStream(u16),
-    /// The association has no shared key of that number, or authenticates nothing (RFC 4895).
+    /// The association has no shared key with this number, or does not authenticate chunks (RFC 4895).
     #[error("there is no shared key {0}")]
     NoSuchKey(u16),
     /// The association has ended, or is being closed by either side.

@@ -1,5 +1,5 @@
-//! Messages of which a part was read: the engine hands out large ones in parts (RFC 9260 §6.9), a program gets them whole.
-//! What has come of one waits here, so that whoever waits for it may be dropped at any time.
+//! Messages of which a part was read. The engine delivers large messages in parts (RFC 9260 §6.9), but programs receive
+//! them whole. The received parts wait here, so that a waiting call may be dropped at any time.
 //!
 //! Home of RFC 6458 §3.1.4 (partial delivery) as far as this crate goes.
 
@@ -7,17 +7,17 @@ use crate::message::{Received, RecvError};
 use anabranch_sctp::Received as Part;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Messages that are read in part, one at most of a stream and kind.
+/// Messages that have been read in part: at most one per stream and kind.
 #[derive(Debug, Default)]
 pub(crate) struct Partials(Vec<Partial>);
 
-/// A message that is read in part.
+/// A message that has been read in part.
 #[derive(Debug)]
 struct Partial {
     stream: u16,
     unordered: bool,
     bytes: BytesMut,
-    /// It was too long: what still comes of it is nobody's.
+    /// Whether it was too long: its remaining parts are discarded.
     passed_over: bool,
 }
 
@@ -26,7 +26,7 @@ impl Partials {
         self.0.iter().position(|partial| partial.stream == stream && partial.unordered == unordered)
     }
 
-    /// Takes in a part of a message, `bytes`; the message once it is whole. It has at most `limit` bytes.
+    /// Adds a part of a message, `bytes`; returns the message once it is complete. It has at most `limit` bytes.
     pub(crate) fn take_in(
         &mut self,
         stream: u16,
@@ -36,7 +36,7 @@ impl Partials {
     ) -> Result<Option<Received>, RecvError> {
         let place = self.find(stream, part.unordered);
         if part.incomplete {
-            // RFC 3758 §3.6: the peer has given it up, and what came of it is void.
+            // RFC 3758 §3.6: the peer has abandoned the message, so its received parts are discarded.
             place.map(|place| self.0.swap_remove(place));
             return Ok(None);
         }
@@ -73,7 +73,8 @@ impl Partials {
         }
     }
 
-    /// What was read of a message of this stream, for who reads bytes: as much as fits; `None` when there is nothing.
+    /// Returns received parts of a message of this stream to a reader of bytes, as much as fits; `None` if there are
+    /// none.
     pub(crate) fn take_bytes(&mut self, stream: u16, into: &mut [u8]) -> Option<usize> {
         let place =
             self.0.iter().position(|partial| partial.stream == stream && !partial.bytes.is_empty())?;
@@ -87,12 +88,12 @@ impl Partials {
         Some(length)
     }
 
-    /// Nobody reads this stream any more.
+    /// Removes the parts of a stream that nobody reads any more.
     pub(crate) fn forget(&mut self, stream: u16) {
         self.0.retain(|partial| partial.stream != stream);
     }
 
-    /// Whether a part that was read as bytes belongs to a message that is passed over; its end ends that.
+    /// Whether a part that was read as bytes belongs to a message that is discarded; the end of the message ends that.
     pub(crate) fn passes_over(&mut self, stream: u16, part: &Part) -> bool {
         let place = self.find(stream, part.unordered).filter(|&place| self.0[place].passed_over);
         if part.end_of_message {

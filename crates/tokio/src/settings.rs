@@ -1,7 +1,7 @@
-//! Choosing settings: which profile, which carrier, and the settings that programs change most often.
+//! How to choose settings: the profile, the carrier, and the most common settings.
 //!
-//! [`Options::config`](crate::Options::config) holds the settings of an endpoint. Begin with a profile and change values, by
-//! typed calls or by key:
+//! [`Options::config`](crate::Options::config) contains the settings of an endpoint. Start with a profile and change
+//! values with typed methods or by key:
 //!
 //! ```
 //! use anabranch_tokio::{Config, ConfigBuilder, Options};
@@ -20,35 +20,35 @@
 //!
 //! # Profile
 //!
-//! - `modern` is what to take for a program of today: initial window 10, RTO.Min 200 ms, CUBIC, losses found by time
-//!   (RACK), interleaving where the peer has it, and paths left after the first timeout. It is the default, here and of
-//!   the `anabranch` commands.
-//! - `rfc9260` is RFC 9260 by the letter. It waits a second before each retransmission by timer.
+//! - `modern` is the profile for today's programs: initial window 10, RTO.Min 200 ms, CUBIC, and loss detection by time
+//!   (RACK). It interleaves messages if the peer supports that, and leaves a path after its first timeout. It is the
+//!   default of this crate and of the `anabranch` commands.
+//! - `rfc9260` is RFC 9260 to the letter. It waits one second before each retransmission by timer.
 //!
 //! [`Config::knobs`](crate::Config::knobs) lists every setting with its meaning, its value, and the source of the value.
-//! [`anabranch_sctp::config`] describes each job: several paths, large and small messages, data that grows old, addresses
-//! that change.
+//! [`anabranch_sctp::config`] describes the settings by purpose: several paths, large and small messages, data that
+//! expires, addresses that change.
 //!
 //! # Carrier
 //!
-//! [`Carrier::Udp`](crate::Carrier) needs no privilege and passes NATs. Give the server the port
-//! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT), and clients port 0 for one that the system chooses. `Carrier::Ip` is
-//! IP protocol 132; it needs the right to open raw sockets, and a host whose kernel has SCTP answers there as well.
+//! [`Carrier::Udp`](crate::Carrier) needs no privileges and passes NATs. Give the server the port
+//! [`ENCAPSULATION_PORT`](crate::ENCAPSULATION_PORT), and clients port 0, for which the system chooses one. `Carrier::Ip`
+//! is IP protocol 132. It needs the privilege to open raw sockets, and if the host's kernel has SCTP, that answers, too.
 //!
 //! # Packet size
 //!
-//! Packets have the size that the interface takes, and become smaller when ICMP says so or when they vanish
-//! (`pmtud=blackhole`). Over DTLS they begin at 1,200 bytes, and larger ones are probed (`pmtud=plpmtud`, RFC 8261 §4).
-//! A program that sets `pmtud` decides for itself.
+//! Packets have the size that the interface allows, and shrink when ICMP reports a smaller MTU or when they vanish
+//! (`pmtud=blackhole`). Over DTLS they start with 1,200 bytes, and larger sizes are probed (`pmtud=plpmtud`, RFC 8261
+//! §4). A program that sets `pmtud` chooses the method itself.
 //!
 //! # Addresses
 //!
-//! [`Options::addresses`](crate::Options::addresses) is empty for all addresses of the host. Name them where an
-//! association must keep to some, or for loopback. A peer with several addresses is given to
-//! [`Endpoint::connect`](crate::Endpoint::connect) as a list: they become paths, the first of them the primary one.
-//! [`Association::info`](crate::Association::info) shows the state of each.
+//! If [`Options::addresses`](crate::Options::addresses) is empty, all addresses of the host are used. Name addresses if
+//! an association must use only some of them, or for loopback. [`Endpoint::connect`](crate::Endpoint::connect) accepts
+//! several addresses of a peer as a list: they become paths, the first of which is the primary one.
+//! [`Association::info`](crate::Association::info) shows the state of each path.
 //!
 //! # Order and lifetime of messages
 //!
-//! [`SendOptions`](crate::SendOptions) makes messages unordered, or has them given up after a time or after so many
-//! retransmissions (RFC 3758, RFC 7496), where both ends have `partial_reliability=yes`.
+//! [`SendOptions`](crate::SendOptions) makes messages unordered, or lets them be abandoned after a time or a number of
+//! retransmissions (RFC 3758, RFC 7496), if both ends have `partial_reliability=yes`.

@@ -1,7 +1,7 @@
-//! What the endpoint's thread and the handles of a program share: the engine and what waits for it, behind one lock.
+//! The state that the endpoint's thread and a program's handles share: the engine and the waiting tasks, behind one lock.
 //!
-//! A call of a program takes the lock, asks the engine, hears what comes of that, and wakes the thread if there is something
-//! to send. Nobody holds the lock across an await.
+//! A call of a program takes the lock, calls the engine, handles the resulting events, and wakes the thread if there are
+//! packets to send. The lock is never held across an await.
 
 use crate::state::State;
 use anabranch_base::Instant;
@@ -17,12 +17,12 @@ pub(crate) struct Shared {
     signals: Arc<EndpointSignals>,
 }
 
-/// What tasks wait for that concerns the whole endpoint.
+/// The notifications of the whole endpoint for waiting tasks.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointSignals {
-    /// An association waits to be accepted, or none will.
+    /// An association waits to be accepted, or none will arrive any more.
     pub(crate) incoming: Notify,
-    /// No association is alive.
+    /// All associations have ended.
     pub(crate) idle: Notify,
 }
 
@@ -36,13 +36,13 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks for something, hears what comes of it, and has the thread send what there is to send.
+    /// Calls `ask`, handles the resulting events, and wakes the thread if there are packets to send.
     pub(crate) fn with<R>(&self, ask: impl FnOnce(&mut State, Instant) -> R) -> R {
         let mut state = self.lock();
         let now = self.clock.now();
         let result = ask(&mut state, now);
         let waker = state.settle(now);
-        // The thread takes the lock as soon as it is awake.
+        // Release the lock first: the thread takes it as soon as it wakes.
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

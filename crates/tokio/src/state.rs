@@ -1,7 +1,7 @@
-//! The engine of an endpoint, its associations, and who waits for what of them. It owns all that is behind the lock: calls of
-//! a program come from one side, packets, time and the engine's events from the other.
+//! The engine of an endpoint, its associations, and the tasks that wait for them: everything behind the lock. Calls of a
+//! program come from one side; packets, time and the engine's events come from the other.
 //!
-//! Home of RFC 9260 §11.2 (notifications) as far as they change what is kept here.
+//! Home of RFC 9260 §11.2 (notifications) as far as they change the state kept here.
 
 use crate::entry::{Entry, Signals};
 use crate::event::{Event, EventQueue};
@@ -19,39 +19,39 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::task::Waker;
 
-/// What is behind the lock of an endpoint.
+/// The state behind the lock of an endpoint.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) endpoint: Endpoint,
-    /// What all associations share of memory.
+    /// The memory budget that all associations share.
     pub(crate) memory: Budget,
     pub(crate) ports: PortClaims,
     notify: Notify,
     entries: BTreeMap<AssociationId, Box<Entry>>,
-    /// How many that peers have begun may wait to be accepted.
+    /// The maximum number of associations begun by peers that wait to be accepted.
     pub(crate) backlog: usize,
-    /// The port listened on.
+    /// The port it listens on.
     listening: Option<u16>,
-    /// A program holds the endpoint.
+    /// Whether a program holds the endpoint.
     held: bool,
-    /// Associations that have not ended.
+    /// The number of associations that have not ended.
     live: usize,
-    /// Nothing will ever come again, and why.
+    /// Why the endpoint has failed permanently.
     failure: Option<CloseReason>,
-    /// Something lies beneath that knows why a peer was lost (DTLS).
+    /// Whether a layer below (DTLS) knows why a peer was lost.
     pub(crate) layered: bool,
-    /// Associations whose peers were lost, and which wait to be told why.
+    /// Associations whose peers were lost and whose reason has not been asked for yet.
     unexplained: Vec<(AssociationId, SocketAddr)>,
-    /// Associations with somebody who waits for a buffered amount to fall.
+    /// Associations with tasks that wait for a lower buffered amount.
     draining: Vec<AssociationId>,
-    /// What is read from the engine goes through here.
+    /// The buffer for reads from the engine.
     pub(crate) buffer: Box<[u8]>,
-    /// The largest message that is received, bytes.
+    /// The maximum size of a received message in bytes.
     pub(crate) max_receive: usize,
     signals: Arc<EndpointSignals>,
 }
 
-/// The most bytes taken from the engine at once.
+/// The maximum number of bytes read from the engine at once.
 const BUFFER: usize = 64 * 1024;
 
 impl State {
@@ -84,7 +84,7 @@ impl State {
         self.entries.get_mut(&id).map(|entry| &mut **entry)
     }
 
-    /// The engine, what it is read by, and an association.
+    /// Returns the engine, the read buffer, and an association.
     pub(crate) fn parts(&mut self, id: AssociationId) -> Option<(&mut Endpoint, &mut [u8], &mut Entry)> {
         let entry = self.entries.get_mut(&id)?;
         Some((&mut self.endpoint, &mut self.buffer, entry))
@@ -94,12 +94,12 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Why nothing more comes of an association that is not kept here (any more), or of the whole endpoint.
+    /// Why an association that is not kept here (any more), or the whole endpoint, has ended.
     pub(crate) fn end(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
 
-    /// Hears what came of a call; who is to be woken then.
+    /// Handles the events that a call has caused; returns the waker of the thread if it has to run.
     pub(crate) fn settle(&mut self, now: Instant) -> Option<Waker> {
         while let Some(event) = self.endpoint.poll_event() {
             self.on_event(now, event);
@@ -117,7 +117,7 @@ impl State {
         Ok(())
     }
 
-    /// Accepts no more; those that wait to be accepted are refused.
+    /// Accepts no more associations; those that wait to be accepted are refused.
     pub(crate) fn close_listener(&mut self, now: Instant) {
         while let Some(request) = self.endpoint.poll_request() {
             self.endpoint.refuse(now, request.id, &[]);
@@ -128,7 +128,7 @@ impl State {
         self.signals.incoming.notify_waiters();
     }
 
-    /// Hears who has begun an association.
+    /// Notifies tasks that accept if a peer has begun an association.
     pub(crate) fn hear_requests(&mut self) {
         if self.endpoint.has_requests() {
             self.signals.incoming.notify_waiters();
@@ -139,40 +139,40 @@ impl State {
         self.listening
     }
 
-    /// Takes the one that has waited longest to be accepted.
+    /// Takes the association that has waited longest to be accepted.
     pub(crate) fn take_incoming(&mut self) -> Option<Request> {
         self.endpoint.poll_request()
     }
 
-    /// Accepts an association: it is known from here on. `None` when there is none to be had any more.
+    /// Accepts an association and adds it. Returns `None` if it is no longer available.
     pub(crate) fn admit(
         &mut self,
         now: Instant,
         request: RequestId,
     ) -> Option<(AssociationId, Arc<Signals>)> {
         let id = self.endpoint.admit(now, request)?;
-        // The engine tells of it.
+        // The engine reports the new association as an event.
         self.settle(now);
         self.entry(id).map(|entry| (id, entry.signals.clone()))
     }
 
-    /// Nobody holds the endpoint any more: it ends after its last association.
+    /// Called when nobody holds the endpoint any more: it ends after its last association.
     pub(crate) fn release_endpoint(&mut self, now: Instant) {
         self.held = false;
         self.close_listener(now);
     }
 
-    /// Associations that have not ended.
+    /// The number of associations that have not ended.
     pub(crate) fn live(&self) -> usize {
         self.live
     }
 
-    /// Nothing is left to do, nor will be.
+    /// Whether nothing is left to do, now and later.
     pub(crate) fn is_done(&self) -> bool {
         !self.held && self.live == 0 && !self.endpoint.has_output()
     }
 
-    /// Shuts all associations down in good order.
+    /// Shuts all associations down gracefully.
     pub(crate) fn close_all(&mut self, now: Instant) {
         self.close_listener(now);
         let live = self.entries.iter().filter(|(_, entry)| entry.ended().is_none());
@@ -181,7 +181,7 @@ impl State {
         }
     }
 
-    /// An association that was begun here, with a peer whose packets come from this UDP port.
+    /// Adds an association that this side began, with a peer whose packets come from this UDP port.
     pub(crate) fn began(&mut self, id: AssociationId, peer: SocketAddr, udp: u16) -> Arc<Signals> {
         self.ports.connected(&self.endpoint, id);
         self.insert(id, Entry::begun(peer, udp))
@@ -194,7 +194,7 @@ impl State {
         signals
     }
 
-    /// Shuts an association down in good order: what was taken before is delivered.
+    /// Shuts an association down gracefully: accepted messages are delivered first.
     pub(crate) fn close(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.closing = true;
@@ -202,7 +202,7 @@ impl State {
         self.endpoint.shutdown(now, id);
     }
 
-    /// Ends an association at once, with the program's reason.
+    /// Aborts an association with the program's reason.
     pub(crate) fn abort(&mut self, now: Instant, id: AssociationId, reason: &[u8]) {
         if let Some(entry) = self.entry(id) {
             entry.closing = true;
@@ -211,7 +211,7 @@ impl State {
         self.settle(now);
     }
 
-    /// Nobody holds an association any more: it ends in good order.
+    /// Closes an association gracefully that nobody holds any more.
     pub(crate) fn let_go(&mut self, now: Instant, id: AssociationId) {
         let Some(entry) = self.entry(id) else { return };
         entry.held = false;
@@ -235,20 +235,20 @@ impl State {
         self.ports.release(id);
     }
 
-    /// Nobody reads any more: what comes must not stop the peer.
+    /// Discards the unread data of an association that nobody reads any more, so that the peer can continue to send.
     fn discard_unread(&mut self, now: Instant, id: AssociationId) {
-        // The peer is told that there is room.
+        // Wake the thread, so that the peer learns of the new room.
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv_next(now, id, &mut self.buffer) {}
     }
 
-    /// The same of one stream.
+    /// Discards the unread data of one stream.
     fn discard(&mut self, now: Instant, id: AssociationId, stream: u16) {
         self.notify.notify();
         while let Ok(Some(_)) = self.endpoint.recv(now, id, stream, &mut self.buffer) {}
     }
 
-    /// Somebody takes both halves of a stream: of this number, or of the lowest that is free.
+    /// Takes both halves of a stream: the one with this number, or the lowest one without a holder.
     pub(crate) fn open_stream(&mut self, id: AssociationId, number: Option<u16>) -> Result<u16, OpenError> {
         let end = self.end();
         let Some(entry) = self.entry(id) else { return Err(OpenError::Closed(end)) };
@@ -266,12 +266,12 @@ impl State {
         if entry.hold(number) { Ok(number) } else { Err(OpenError::AlreadyOpen(number.into())) }
     }
 
-    /// Takes the next stream that the peer has begun and that nobody holds.
+    /// Takes the next stream that the peer has begun and that has no holder.
     pub(crate) fn accept_stream(&mut self, id: AssociationId) -> Result<Option<u16>, CloseReason> {
         let end = self.end();
         let Some((endpoint, _, entry)) = self.parts(id) else { return Err(end) };
         while let Some(number) = entry.take_begun() {
-            // It may have been read by other means meanwhile.
+            // Its data may have been read by another call meanwhile.
             if endpoint.readable_bytes(id, number) > 0 && entry.hold(number) {
                 return Ok(Some(number));
             }
@@ -282,7 +282,7 @@ impl State {
         }
     }
 
-    /// Somebody gives a half of a stream back.
+    /// Releases one half of a stream.
     pub(crate) fn give_back(&mut self, now: Instant, id: AssociationId, number: u16, half: usize) {
         let Some((endpoint, _, entry)) = self.parts(id) else { return };
         if entry.give_back(number, half) {
@@ -293,7 +293,7 @@ impl State {
         }
     }
 
-    /// Hears of an event of the engine.
+    /// Handles an event of the engine.
     fn on_event(&mut self, now: Instant, event: EngineEvent) {
         match event {
             EngineEvent::Readable { id, stream } => match self.entry(id) {
@@ -323,7 +323,7 @@ impl State {
         }
     }
 
-    /// What a program learns by its list of events, and what that changes here.
+    /// Adds an event to the program's list, and updates the state.
     fn tell(&mut self, event: EngineEvent) {
         let Some(id) = id_of(&event) else { return };
         let most = self.endpoint.config().sndbuf as usize;
@@ -364,12 +364,12 @@ impl State {
         self.ended(now, id, reason);
     }
 
-    /// Associations whose peers were lost; [`explain`](Self::explain) them.
+    /// Takes the associations whose peers were lost, for [`explain`](Self::explain).
     pub(crate) fn take_unexplained(&mut self) -> Vec<(AssociationId, SocketAddr)> {
         std::mem::take(&mut self.unexplained)
     }
 
-    /// Why a peer was lost, where something beneath knows that.
+    /// Ends an association with the layer's reason for the loss of its peer, if there is one.
     pub(crate) fn explain(&mut self, now: Instant, id: AssociationId, fault: Option<CloseReason>) {
         if let Some(entry) = self.entry(id) {
             let usual = to_close_reason(EngineReason::Unreachable, entry.established, entry.accepted);
@@ -377,7 +377,7 @@ impl State {
         }
     }
 
-    /// An association has ended.
+    /// Records the end of an association.
     fn ended(&mut self, now: Instant, id: AssociationId, reason: CloseReason) {
         let most = self.endpoint.config().sndbuf as usize;
         let Some(entry) = self.entry(id) else { return };
@@ -393,7 +393,7 @@ impl State {
         }
     }
 
-    /// Nothing will ever come again.
+    /// Ends all associations after a permanent failure.
     pub(crate) fn fail(&mut self, now: Instant, reason: &CloseReason) {
         self.failure.get_or_insert_with(|| reason.clone());
         for id in self.entries.keys().copied().collect::<Vec<_>>() {
@@ -404,28 +404,28 @@ impl State {
         self.signals.idle.notify_waiters();
     }
 
-    /// Whether the endpoint is of any use still.
+    /// Why the endpoint has failed, if it has.
     pub(crate) fn failure(&self) -> Option<&CloseReason> {
         self.failure.as_ref()
     }
 
-    /// The host has these addresses now (`None`: as before), and may have other routes.
+    /// Updates the host's addresses (`None`: unchanged); its routes may have changed, too.
     pub(crate) fn follow(&mut self, now: Instant, port: u16, present: Option<&[IpAddr]>) {
         if let Some(present) = present {
             follow_addresses(&mut self.endpoint, now, port, present);
         }
-        // What had no way may have one now.
+        // Destinations without a route may have one now.
         self.endpoint.handle_routes(now);
     }
 
-    /// Somebody waits for a stream of this association to have less buffered.
+    /// Watches the buffered amounts of an association's streams for a waiting task.
     pub(crate) fn watch(&mut self, id: AssociationId) {
         if !self.draining.contains(&id) {
             self.draining.push(id);
         }
     }
 
-    /// Wakes those whose streams have no more buffered than they wait for.
+    /// Wakes the tasks whose streams have drained to their thresholds.
     pub(crate) fn wake_drained(&mut self) {
         let Self { draining, entries, endpoint, .. } = self;
         draining.retain(|id| entries.get_mut(id).is_some_and(|entry| entry.wake_drained(endpoint, *id)));
@@ -448,12 +448,12 @@ impl EngineOwner for State {
     }
 
     fn handle_failure(&mut self, error: &io::Error) {
-        // The engine is asked nothing more, so that no time will do.
+        // The engine is not called any more, so the time does not matter.
         self.fail(Instant::ZERO, &CloseReason::Network(error.to_string()));
     }
 }
 
-/// Whose an event is that goes to the list of an association.
+/// Returns the association of an event that goes to a program's list.
 fn id_of(event: &EngineEvent) -> Option<AssociationId> {
     Some(match *event {
         EngineEvent::Abandoned { id, .. }

@@ -1,4 +1,4 @@
-//! The two halves of a stream pair, as whole messages and as bytes (`AsyncRead`, `AsyncWrite`).
+//! The two halves of a stream pair, for messages and for bytes (`AsyncRead`, `AsyncWrite`).
 
 use crate::association::Handle;
 use crate::entry::{RECV, SEND};
@@ -16,7 +16,7 @@ pub(crate) fn pair(handle: &Arc<Handle>, number: u16) -> (SendStream, RecvStream
     (send, RecvStream { handle: handle.clone(), number })
 }
 
-/// The half that writes. Dropped, what was written is still sent.
+/// The sending half. When it is dropped, written data is still sent.
 #[derive(Debug)]
 pub struct SendStream {
     handle: Arc<Handle>,
@@ -38,16 +38,16 @@ impl SendStream {
         self.number
     }
 
-    /// How messages and bytes are sent that are given no options of their own. Bytes without a payload protocol identifier
-    /// have 63 (HTTP over SCTP).
+    /// Sets the options of messages and bytes that are sent without options of their own. The default payload protocol
+    /// identifier of bytes is 63 (HTTP over SCTP).
     pub fn set_options(&mut self, options: SendOptions) {
         self.options = options;
     }
 
-    /// Sends one user message (RFC 9260 §6.1); waits for room in the send buffer, behind those who wait already. Its boundaries
-    /// stay: the peer's [`RecvStream::recv`] returns it whole.
+    /// Sends one user message (RFC 9260 §6.1). Waits for room in the send buffer, after calls that already wait. Message
+    /// boundaries are kept: the peer's [`RecvStream::recv`] returns it as a whole.
     ///
-    /// Cancel-safe: dropped before it is ready, it has sent nothing; there is no part of a message.
+    /// Cancel-safe: if it is dropped before it is ready, nothing has been sent; messages are never sent in part.
     ///
     /// # Errors
     /// [`SendError`]; nothing was sent.
@@ -55,7 +55,7 @@ impl SendStream {
         self.handle.send(self.number, message.as_ref(), &self.options).await
     }
 
-    /// The same with options of its own.
+    /// Sends a message like [`send`](Self::send), with these options.
     ///
     /// Cancel-safe, as [`send`](Self::send).
     ///
@@ -69,20 +69,20 @@ impl SendStream {
         self.handle.send(self.number, message.as_ref(), options).await
     }
 
-    /// Bytes of this stream that were sent and are not acknowledged, or given up, yet.
+    /// The number of bytes sent on this stream that are neither acknowledged nor abandoned yet.
     #[must_use]
     pub fn buffered_amount(&self) -> usize {
         self.handle.with(|state, _| state.endpoint.buffered_amount(self.handle.id(), self.number))
     }
 
-    /// At how many bytes, or fewer, [`buffered_amount_low`](Self::buffered_amount_low) is ready; at first 0.
+    /// Sets the threshold in bytes for [`buffered_amount_low`](Self::buffered_amount_low); initially 0.
     pub fn set_buffered_amount_low_threshold(&mut self, bytes: usize) {
         self.low = bytes;
     }
 
-    /// Waits until [`buffered_amount`](Self::buffered_amount) is no more than the threshold.
+    /// Waits until [`buffered_amount`](Self::buffered_amount) is at most the threshold.
     ///
-    /// Cancel-safe: dropped before it is ready, it has done nothing.
+    /// Cancel-safe: dropping it early has no effect.
     ///
     /// # Errors
     /// The association has ended, or is being closed.
@@ -106,7 +106,7 @@ impl SendStream {
         .await
     }
 
-    /// Its priority (0 goes first) or its weight, for the schedulers that know one (RFC 8260 §3); see
+    /// Sets the stream's priority (0 is first) or its weight, for schedulers that use one (RFC 8260 §3); see
     /// [`ConfigBuilder::scheduler`](crate::ConfigBuilder::scheduler).
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl AsyncWrite for SendStream {
         })
     }
 
-    /// Ready at once: what was written is with the engine, which delivers it, or the association ends with a reason.
+    /// Ready at once: the engine has the written data and delivers it, or the association ends with a reason.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         let end = self.handle.with(|state, _| {
             let end = state.end();
@@ -150,8 +150,9 @@ impl AsyncWrite for SendStream {
     }
 }
 
-/// The half that reads. Dropped while the other half is held, what still comes on the stream is thrown away, so that other
-/// streams have room; unless somebody reads whatever the stream ([`Association::recv`](crate::Association::recv)).
+/// The receiving half. If it is dropped while the other half is held, data that still arrives on the stream is discarded,
+/// so that other streams have room. That does not happen if a task receives messages of any stream
+/// ([`Association::recv`](crate::Association::recv)).
 #[derive(Debug)]
 pub struct RecvStream {
     handle: Arc<Handle>,
@@ -171,13 +172,13 @@ impl RecvStream {
         self.number
     }
 
-    /// The next whole user message of this stream.
+    /// Receives the next complete user message of this stream.
     ///
-    /// Cancel-safe: dropped before it is ready, it has lost nothing; what has come of a message waits for the next call, or
-    /// for whoever reads bytes.
+    /// Cancel-safe: if it is dropped before it is ready, nothing is lost; the received part of a message waits for the
+    /// next call, or for a reader of bytes.
     ///
     /// # Errors
-    /// [`RecvError`]: a message was too long, or the association has ended and all is read.
+    /// [`RecvError`]: a message was too long, or the association has ended and all messages have been read.
     pub async fn recv(&mut self) -> Result<Received, RecvError> {
         let (id, number) = (self.handle.id(), self.number);
         poll_fn(|cx| {
@@ -194,7 +195,7 @@ impl RecvStream {
         .await
     }
 
-    /// As [`recv`](Self::recv), but `None` where that would wait.
+    /// Receives a message like [`recv`](Self::recv), but returns `None` if that would wait.
     ///
     /// # Errors
     /// As [`recv`](Self::recv).
@@ -204,7 +205,7 @@ impl RecvStream {
 }
 
 impl AsyncRead for RecvStream {
-    /// Bytes, over the ends of messages. The end is that of the association, in good order.
+    /// Reads bytes across message boundaries. The end of the stream is the graceful end of the association.
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         if into.remaining() == 0 {
             return Poll::Ready(Ok(()));

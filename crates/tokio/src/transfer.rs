@@ -1,5 +1,5 @@
-//! Messages and bytes between programs and the engine, behind the lock. Nothing is kept here on its way: what is sent is in the
-//! engine's send buffer as soon as it is taken, and what has come is in its receive buffer until it is read.
+//! Transfers messages and bytes between programs and the engine, behind the lock. There are no further buffers: an
+//! accepted message is in the engine's send buffer, and a received one stays in its receive buffer until it is read.
 //!
 //! Home of RFC 9260 §11.1.5 and §11.1.7 as far as this crate goes.
 
@@ -11,7 +11,7 @@ use anabranch_transport::CloseReason;
 use anabranch_transport::sctp::PPID_HTTP;
 
 impl State {
-    /// Takes a message, if there is room for it and nobody is before; whether it was taken.
+    /// Accepts a message if there is room for it and no other message waits before it. Returns whether it was accepted.
     pub(crate) fn send(
         &mut self,
         now: Instant,
@@ -37,7 +37,7 @@ impl State {
         }
     }
 
-    /// Takes bytes, as many as there is room for, if nobody is before; 0: none.
+    /// Accepts as many bytes as there is room for, if no message waits. Returns their number, perhaps 0.
     pub(crate) fn write(
         &mut self,
         now: Instant,
@@ -57,7 +57,7 @@ impl State {
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
+            // RFC 8260 §2: a message does not block other streams, so a write is one message if there is room for it.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {
@@ -80,18 +80,18 @@ impl State {
             EngineError::Empty => SendError::Empty,
             EngineError::NoSuchStream => SendError::NoSuchStream(stream),
             EngineError::NoSuchKey => SendError::NoSuchKey(options.message(stream, 0).key.unwrap_or(0)),
-            // The peer closes it.
+            // The peer is closing the association.
             _ => SendError::Closed(CloseReason::Finished),
         }
     }
 
-    /// The largest message that fits into the send buffer of an association.
+    /// The maximum size of a message that fits into the send buffer of an association.
     pub(crate) fn largest_message(&self, id: AssociationId) -> usize {
         let config = self.endpoint.config_of(id).unwrap_or_else(|| self.endpoint.config());
         config.sndbuf.min(u32::MAX.into()) as usize
     }
 
-    /// The next message of a stream, or of whatever stream; `None` when there is none now.
+    /// Returns the next message of a stream, or of any stream; `None` if there is none now.
     pub(crate) fn recv(
         &mut self,
         now: Instant,
@@ -120,8 +120,8 @@ impl State {
         }
     }
 
-    /// Reads from a stream as from a sequence of bytes, over the ends of messages; `None` when there is nothing now, 0 bytes at
-    /// the end in good order.
+    /// Reads a stream as a sequence of bytes, across message boundaries. Returns `None` if there is nothing now, and 0
+    /// bytes at the graceful end.
     pub(crate) fn read(
         &mut self,
         now: Instant,
@@ -148,8 +148,8 @@ impl State {
     }
 }
 
-/// A piece of what is written as bytes is at least this large, should the engine not know yet what fits a packet.
+/// The minimum size in bytes of a piece of written bytes, used while the engine does not know how much fits in a packet.
 const MIN_PIECE: usize = 512;
 
-/// And at most so large, where messages may interrupt each other.
+/// The maximum size in bytes of a piece, if messages can be interleaved.
 const MAX_PIECE: usize = 64 * 1024;

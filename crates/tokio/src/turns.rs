@@ -1,11 +1,11 @@
-//! Who waits for room in the send buffer of an association: first come, first served, so that a large message is not
-//! overtaken by small ones for ever.
+//! The queue for room in the send buffer of an association: first come, first served, so that small messages do not
+//! overtake a large one for ever.
 //!
-//! Home of no rule of a protocol.
+//! Home of no protocol rule.
 
 use std::task::{Context, Waker};
 
-/// The messages that wait, the first in front.
+/// The waiting messages, the first one in front.
 #[derive(Debug, Default)]
 pub(crate) struct Turns {
     next: u32,
@@ -13,17 +13,17 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Whether it is the turn of who has this ticket, or none yet.
+    /// Whether it is the turn of the holder of this ticket, or nobody waits.
     pub(crate) fn is_next(&self, ticket: Option<u32>) -> bool {
         self.waiting.first().is_none_or(|&(first, _)| Some(first) == ticket)
     }
 
-    /// Nobody waits.
+    /// Whether nobody waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// Waits on, or from now on; the ticket.
+    /// Starts or continues to wait; returns the ticket.
     pub(crate) fn wait(&mut self, ticket: Option<u32>, cx: &Context<'_>) -> u32 {
         let held = self.waiting.iter_mut().find(|(other, _)| Some(*other) == ticket);
         if let Some((held, waker)) = held {
@@ -36,7 +36,7 @@ impl Turns {
         ticket
     }
 
-    /// Waits no longer: it has had its turn, or wants none. The next one is woken.
+    /// Removes a ticket after its turn, or when its holder gives up. Wakes the next one if it was first.
     pub(crate) fn leave(&mut self, ticket: u32) {
         let was_first = self.is_next(Some(ticket));
         self.waiting.retain(|(other, _)| *other != ticket);
@@ -45,14 +45,14 @@ impl Turns {
         }
     }
 
-    /// There is room: the first may try again.
+    /// Wakes the first waiting task, because there is room.
     pub(crate) fn wake_first(&self) {
         if let Some((_, waker)) = self.waiting.first() {
             waker.wake_by_ref();
         }
     }
 
-    /// There will be none: all are to find out.
+    /// Wakes all waiting tasks, because there will be no room any more.
     pub(crate) fn wake_all(&self) {
         for (_, waker) in &self.waiting {
             waker.wake_by_ref();
@@ -90,7 +90,7 @@ mod tests {
             tickets[1],
             "no second place"
         );
-        // Out of the middle: nobody's turn changes.
+        // Removing a ticket from the middle changes nobody's turn.
         turns.leave(tickets[1]);
         turns.leave(tickets[0]);
         let woken = counts.map(|count| count.0.load(Ordering::Relaxed));

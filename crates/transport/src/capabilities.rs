@@ -1,57 +1,57 @@
-//! What a transport can do, as data: who asks decides by these and never by a transport's name.
+//! The features of a transport, as data. Code decides by these and never by a transport's name.
 
-/// How a session's streams are named.
+/// How the streams of a session are numbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Streams {
-    /// There is one, number 0, from the handshake on.
+    /// There is one stream, number 0, from the handshake on.
     #[default]
     One,
-    /// Numbered pairs, each of use again when its exchange is over.
+    /// Numbered stream pairs, each reusable when its exchange is over.
     Reusable,
-    /// A fresh one for each exchange; its number never comes back.
+    /// A fresh stream for each exchange; its number is never reused.
     Fresh,
 }
 
-/// Whether a transport has a feature that a contestant's key asks for.
+/// Whether a transport has a feature that a contestant's key can ask for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Feature {
-    /// The transport has it not.
+    /// The transport does not have the feature.
     #[default]
     No,
-    /// The transport has it, always.
+    /// The transport always has the feature.
     Yes,
     /// An extension that one of its knobs turns on.
     Extension {
         /// The knob; `yes` turns it on.
         knob: &'static str,
-        /// What the extension does, and which RFC says so: "RFC 6525 adds the streams".
+        /// What the extension does and the RFC that defines it, such as "RFC 6525 adds the streams".
         rule: &'static str,
     },
 }
 
 impl Feature {
-    /// Whether the feature can be had.
+    /// Whether the feature is available, if need be by turning on an extension.
     #[must_use]
     pub const fn is_there(self) -> bool {
         !matches!(self, Self::No)
     }
 }
 
-/// What may carry the packets.
+/// The protocols that may carry a transport's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Carriers {
-    /// The protocol number on IP; `None`: never on IP itself.
+    /// The IP protocol number; `None` if the transport cannot run directly on IP.
     pub ip: Option<u8>,
-    /// The well-known port in UDP; `None`: never in UDP.
+    /// The well-known UDP port; `None` if the transport cannot run in UDP.
     pub udp: Option<u16>,
 }
 
-/// Where a session's packets travel.
+/// The protocol that carries a session's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
-    /// The transport's protocol number of IP.
+    /// IP, with the transport's own protocol number.
     Ip,
-    /// UDP from this port.
+    /// UDP, from this local port.
     Udp {
         /// The local UDP port; 0 lets the world choose.
         port: u16,
@@ -59,7 +59,8 @@ pub enum Carrier {
 }
 
 impl Carriers {
-    /// What carries one end: UDP where that is wanted or nothing else can be, a server there at the well-known port.
+    /// Returns the carrier of one endpoint: UDP if it is wanted or the only choice. A server in UDP uses the well-known
+    /// port.
     #[must_use]
     pub const fn choose(self, in_udp: bool, server: bool) -> Carrier {
         match (self.ip, self.udp) {
@@ -71,7 +72,7 @@ impl Carriers {
         }
     }
 
-    /// The port that addresses of a server have: of UDP, or 0 on IP.
+    /// The port in a server's addresses: the UDP port, or 0 on IP.
     #[must_use]
     pub const fn server_port(self, in_udp: bool) -> u16 {
         match self.choose(in_udp, true) {
@@ -80,17 +81,17 @@ impl Carriers {
         }
     }
 
-    /// There is a choice.
+    /// Whether the transport can run both on IP and in UDP.
     #[must_use]
     pub const fn is_choice(self) -> bool {
         self.ip.is_some() && self.udp.is_some()
     }
 }
 
-/// What tables call the parts of a transport.
+/// The names of a transport's parts in tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
-    /// One session, and several.
+    /// The word for a session, singular and plural.
     pub session: [&'static str; 2],
 }
 
@@ -100,43 +101,43 @@ impl Default for Words {
     }
 }
 
-/// What a transport can do.
+/// The features of a transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
-    /// How streams are named.
+    /// How streams are numbered.
     pub streams: Streams,
-    /// The peer reads the end of a stream while the session goes on.
+    /// Whether the peer can read the end of a stream while the session continues.
     pub half_close: bool,
-    /// A write may be a message of its own, so its size matters.
+    /// Whether a write may be a message of its own, so that the size of writes matters.
     pub messages: bool,
-    /// Messages may arrive without order.
+    /// Whether messages may be delivered out of order.
     pub unordered: bool,
-    /// Messages may be given up (a lifetime, a number of retransmissions).
+    /// Whether messages may be abandoned (after a lifetime or a number of retransmissions).
     pub partial_reliability: Feature,
-    /// Streams may be added to a session.
+    /// Whether streams may be added to a session.
     pub grows: Feature,
-    /// Several paths at once.
+    /// Whether a session can use several paths at once.
     pub paths: bool,
-    /// Sessions go on when the addresses of their host change: the peer is told.
+    /// Whether sessions survive a change of the host's addresses by telling the peer.
     pub moves: Feature,
-    /// What is written before the handshake is done rides with it.
+    /// Whether data written before the handshake is done is sent with the handshake.
     pub early_data: bool,
-    /// Nobody on the way can read or change what is sent.
+    /// Whether the transport itself encrypts and authenticates what it sends.
     pub secure: bool,
-    /// Its packets can go over a layer with handshakes of its own ([`Layer`](crate::protocol::Layer)).
+    /// Whether its packets can go over a layer with handshakes of its own ([`Layer`](crate::protocol::Layer)).
     pub layered: bool,
-    /// Endless downloads over it stand for what else is on a network.
+    /// Whether endless downloads over this transport serve as background traffic.
     pub background: bool,
-    /// What may carry it.
+    /// The protocols that may carry it.
     pub carriers: Carriers,
-    /// Whether the host itself speaks the transport: no engine of ours does in that world, so there are no traces of it.
+    /// Whether the host's kernel implements the transport. Then no engine of ours runs, and there are no traces.
     pub kernel: bool,
-    /// What tables call its parts.
+    /// The names of its parts in tables.
     pub words: Words,
 }
 
 impl Capabilities {
-    /// A session carries several exchanges at once.
+    /// Whether a session carries several exchanges at once.
     #[must_use]
     pub const fn is_multistream(&self) -> bool {
         !matches!(self.streams, Streams::One)

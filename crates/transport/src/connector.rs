@@ -1,13 +1,13 @@
-//! Opening sessions and taking them in, whatever the transport.
+//! Opening and accepting sessions, independent of the transport.
 //!
 //! Client code is generic over a [`Connector`], server code over a
-//! [`Listener`]; which transport runs underneath is decided where they are made.
+//! [`Listener`]; the transport is chosen where they are created.
 
 use crate::session::{CloseReason, Session};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// Why a session could not even be begun. What goes wrong later is a
+/// Why a session could not be begun. Later failures are reported as a
 /// [`CloseReason`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -17,13 +17,13 @@ pub enum ConnectError {
     /// The host has no file descriptor left.
     #[error("out of file descriptors")]
     NoDescriptor,
-    /// We have no address that could talk to that server.
+    /// This host has no address from which it could reach that server.
     #[error("no local address can reach {0}")]
     NoRoute(String),
     /// There is no server of that number.
     #[error("there is no server {0}")]
     NoSuchServer(usize),
-    /// The engine refused, with its reason.
+    /// The engine refused, with this reason.
     #[error("{0}")]
     Refused(String),
 }
@@ -31,49 +31,52 @@ pub enum ConnectError {
 /// Why a port cannot be listened on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Somebody listens there.
+    /// Another listener uses the port.
     #[error("port {0} is in use")]
     PortInUse(u16),
-    /// The engine refused, with its reason.
+    /// The engine refused, with this reason.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Opens sessions to the servers it was made for. A clone opens to the same servers.
+/// Opens sessions to the servers it was created for. A clone opens sessions to the same
+/// servers.
 pub trait Connector: Clone + 'static {
-    /// What it opens.
+    /// The type of the sessions it opens.
     type Session: Session;
 
-    /// Begins a session to server number `server` (0 when there is one). The
-    /// session has its [`id`](Session::id) at once; the handshake goes on in the
-    /// background: see [`Session::established`].
+    /// Begins a session to server number `server` (0 when there is only one). The
+    /// session has its [`id`](Session::id) at once; the handshake continues in the
+    /// background, see [`Session::established`].
     ///
     /// # Errors
     /// [`ConnectError`] when nothing could be begun.
     fn connect(&self, server: usize) -> Result<Self::Session, ConnectError>;
 
-    /// The stream pairs that a new session asks for; 1 where a session is one stream.
+    /// The number of stream pairs that a new session asks for; 1 where a session is one
+    /// stream.
     fn streams(&self) -> u64;
 
-    /// Each exchange has a fresh stream, and `streams` says how many there may be at a time.
+    /// Whether each exchange has a fresh stream; then `streams` is the number that may be
+    /// open at a time.
     fn fresh_streams(&self) -> bool {
         false
     }
 }
 
-/// Takes in the sessions that peers open to one port. Dropping it stops that.
+/// Accepts the sessions that peers open to one port. Dropping it stops listening.
 pub trait Listener: 'static {
-    /// What it takes in.
+    /// The type of the sessions it accepts.
     type Session: Session;
 
-    /// The next session that is established. Sessions wait here until they are
-    /// taken; the engine's backlog bounds how many.
+    /// Accepts the next established session. Sessions wait here until they are
+    /// accepted; the engine's backlog limits how many.
     ///
     /// # Errors
-    /// The host has failed: nothing more will come.
+    /// The host has failed: no further session will arrive.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::Session, CloseReason>>;
 
-    /// The port.
+    /// The port it listens on.
     fn port(&self) -> u16;
 
     /// Waits for the next session.

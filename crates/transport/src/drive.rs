@@ -1,11 +1,11 @@
-//! The one loop that drives any engine over any world.
+//! The loop that drives any engine over any world.
 //!
-//! Packets that arrived go in, time goes in, packets and events come out; then
-//! the timer is set to the engine's deadline and the loop waits. Applications
-//! issue commands between two polls of the loop and wake it. Nothing here
-//! allocates per packet: two batches are reused for ever, and the timer is only
-//! moved when the deadline comes earlier than what it is set to (a deadline
-//! that moved later is found out when the timer fires).
+//! Each turn hands arrived packets and the current time to the engine, then takes
+//! packets and events from it. Then the loop sets the timer to the engine's
+//! deadline and waits. Applications issue commands between two polls of the loop
+//! and wake it. Nothing here allocates per packet: two batches are reused. The
+//! timer is only moved when the deadline becomes earlier than its setting; a
+//! deadline that has moved later is noticed when the timer fires.
 
 use anabranch_base::time::Instant;
 use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};
@@ -16,36 +16,36 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An engine together with what waits for it.
+/// An engine together with the tasks that wait for it.
 pub trait EngineOwner: 'static {
     /// The engine.
     type Engine: Engine;
 
-    /// Bytes that wait in the socket and are taken in before anything goes out: acknowledgements must not wait for a whole
+    /// The number of waiting bytes that are received before anything is sent: acknowledgements must not wait for a whole
     /// window.
     const AT_ONCE: usize = 16 * 1024;
 
-    /// The engine, to be driven.
+    /// The engine to drive.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Takes one event of the engine: wakes whom it concerns.
+    /// Handles one event of the engine and wakes the tasks it concerns.
     fn handle_event(&mut self, now: Instant, event: <Self::Engine as Engine>::Event);
 
-    /// The socket failed for good: nothing will ever come again.
+    /// Handles a permanent failure of the socket: nothing more will arrive.
     fn handle_failure(&mut self, error: &io::Error);
 
-    /// Where commands leave word for the loop.
+    /// The waker with which commands wake the loop.
     fn notify(&mut self) -> &mut Notify;
 }
 
-/// How a command tells the loop that there may be something to send.
+/// Lets a command tell the loop that there may be packets to send.
 #[derive(Debug, Default)]
 pub struct Notify {
     waker: Option<Waker>,
 }
 
 impl Notify {
-    /// Has the loop look at the engine again.
+    /// Wakes the loop, so that it polls the engine again.
     #[inline]
     pub fn notify(&self) {
         if let Some(waker) = &self.waker {
@@ -53,13 +53,13 @@ impl Notify {
         }
     }
 
-    /// What [`notify`](Self::notify) wakes, for who notifies later.
+    /// The waker that [`notify`](Self::notify) uses, for callers that notify later.
     #[must_use]
     pub fn waker(&self) -> Option<Waker> {
         self.waker.clone()
     }
 
-    /// Has [`notify`](Self::notify) wake the polling task; true when that is another than before.
+    /// Makes [`notify`](Self::notify) wake the polling task. Returns true when that is a different task than before.
     #[inline]
     fn register(&mut self, cx: &Context<'_>) -> bool {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -75,7 +75,7 @@ impl Notify {
     }
 }
 
-/// Drives the engine of `owner` over `socket` until the socket fails. The socket is a world's own, or a layer around it.
+/// Drives the engine of `owner` over `socket` until the socket fails. The socket is a world's own, or a layer around one.
 pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     world: W,
     socket: S,
@@ -85,25 +85,26 @@ pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The loop itself, for who keeps its engine in another way than [`drive`] does: between two polls it needs none.
+/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. It needs the engine only while it is
+/// polled.
 #[derive(Debug)]
 pub struct Driver<W: World, S> {
     world: W,
     socket: S,
     timer: W::Timer,
-    /// What the timer is set to; never later than the engine's deadline.
+    /// The time the timer is set to; never later than the engine's deadline.
     armed: Option<Instant>,
-    /// The timer, as it is set now, will wake us.
+    /// Whether the timer, as it is set now, will wake this task.
     listening: bool,
     input: RecvBatch,
-    /// Filled and not yet taken by the socket, or empty.
+    /// Packets that the socket has not taken yet, or empty.
     output: SendBatch,
-    /// What the socket had kept and could not send.
+    /// Packets that the socket had accepted and could not send.
     unsent: SendBatch,
 }
 
 impl<W: World, S: Datagrams> Driver<W, S> {
-    /// A loop over `socket`, to be polled by one task.
+    /// Creates a loop over `socket`, to be polled by one task.
     pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
@@ -112,12 +113,12 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
     }
 
-    /// Takes in what has come, sends what there is to send; ready once the socket has failed. It wakes the task when there is
+    /// Receives what has arrived and sends what is due; ready once the socket has failed. Wakes the task when there is
     /// more to do, as [`Notify::notify`] does.
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
-            // The timer knows another waker, or none.
+            // The timer has no waker, or an outdated one.
             self.listening = false;
         }
         match self.turn(cx, owner) {
@@ -133,10 +134,11 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     fn turn<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> io::Result<()> {
         let mut taken = 0;
         for _ in 0..ROUNDS_PER_POLL {
-            // A real clock goes on: an engine that has sent what one instant allows must see the answer come later.
+            // A real clock advances during the loop: answers to packets that this round sends must not appear to arrive
+            // at the same time.
             let now = self.world.now();
             let mut more = self.receive(cx, now, owner.engine())?;
-            // What came together is answered together, unless it is much.
+            // Packets that arrived together are answered together, up to AT_ONCE bytes.
             let mut bytes = self.input.bytes().len();
             while more && bytes < O::AT_ONCE && self.socket.has_more() {
                 more = self.receive(cx, now, owner.engine())?;
@@ -149,17 +151,17 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             if owner.engine().poll_timeout().is_some_and(|at| at <= now) {
                 owner.engine().handle_timeout(now);
             }
-            // Even when nothing came: commands may have been issued.
+            // Also when nothing arrived: commands may have been issued.
             self.transmit(cx, now, owner.engine())?;
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // The socket will wake us, and the engine's deadline lies ahead (its second promise).
+            // The socket will wake us, and the engine's deadline lies ahead (the engine's second promise).
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
             }
-            // Whoever reads finds it in the caches.
+            // Let the readers run while the data is still in the caches.
             if taken >= BYTES_PER_POLL {
                 break;
             }
@@ -169,10 +171,10 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         Ok(())
     }
 
-    /// Takes in one batch; false when there is none, or none behind it.
+    /// Receives one batch. Returns false when there was none, or when no further one waits.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
-        // A batch that is empty has been cleared.
+        // An empty batch needs no clearing.
         if !self.input.is_empty() {
             self.input.clear();
         }
@@ -180,7 +182,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(())) => {
-                // The engine may empty the batch.
+                // Read this first: the engine may empty the batch.
                 let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
                     self.report(now, engine, &icmp);
@@ -202,10 +204,10 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     #[inline(always)]
     fn transmit<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<()> {
         loop {
-            // A batch that is empty has been cleared.
+            // An empty batch needs no clearing.
             if self.output.is_empty() && !engine.poll_transmit(now, &mut self.output) {
                 match self.flush(cx, now, engine)? {
-                    // The engine may know another way.
+                    // The engine may know another path.
                     Poll::Ready(true) => continue,
                     _ => return Ok(()),
                 }
@@ -213,12 +215,12 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             if self.socket.queue(&mut self.output) {
                 continue;
             }
-            // What came before goes before.
+            // Packets that were queued earlier go first.
             if self.flush(cx, now, engine)?.is_pending() {
                 return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
-                // The way there, or the address here, is no more: the packets are lost with it.
+                // There is no route, or our address has gone: the packets are lost.
                 Poll::Ready(Err(error)) if has_no_way(&error) => {
                     if let Some(packet) = self.output.packets().next() {
                         engine.handle_unsent(now, packet);
@@ -231,8 +233,8 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         }
     }
 
-    /// Sends what waits in the socket, unless it takes no more (then it wakes us);
-    /// true when the engine was told that some of it could not go.
+    /// Sends the packets that wait in the socket, unless it takes no more (then it wakes us). Returns true if the engine
+    /// was notified of packets that could not be sent.
     #[inline]
     fn flush<E: Engine>(
         &mut self,
@@ -246,7 +248,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if has_no_way(&error) => {
                     told = true;
-                    // These packets may be of many associations.
+                    // These packets may belong to several associations.
                     for packet in self.unsent.packets() {
                         engine.handle_unsent(now, packet);
                     }
@@ -259,7 +261,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
 
     #[inline(always)]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
-        // Fired or not, what lies in the past is no longer set.
+        // A time in the past is no longer set, whether or not the timer has fired.
         if self.armed.is_some_and(|at| at <= now) {
             self.armed = None;
         }
@@ -275,7 +277,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         }
     }
 
-    /// Has the timer wake us.
+    /// Registers this task with the timer.
     #[inline(never)]
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
@@ -287,13 +289,14 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     }
 }
 
-/// This host cannot send there from there at present.
+/// Whether the error says that this host cannot send to that address at present.
 fn has_no_way(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkUnreachable)
 }
 
-/// Batches taken in before other tasks get their turn.
+/// The number of batches that are received before other tasks get their turn.
 const ROUNDS_PER_POLL: usize = 256;
-/// Bytes taken in before they do: what is large does not lie until it has left the caches.
+/// The number of bytes that are received before other tasks get their turn, so that large data is read while it is in the
+/// caches.
 const BYTES_PER_POLL: usize = 128 * 1024;

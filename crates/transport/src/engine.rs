@@ -1,12 +1,12 @@
-//! Sessions on any engine: what is the same for all of them, once.
+//! The part of a session binding that all engines share.
 //!
-//! An engine that implements [`SessionEngine`] has listeners, backlogs, sessions, streams and waits by that alone; it adds
-//! its commands and what its events mean.
+//! An engine that implements [`SessionEngine`] gets listeners, backlogs, sessions, streams and wakeups from this module.
+//! It adds only its commands and the meaning of its events.
 //!
-//! - `host`: the engine and what waits for it
-//! - `bound`: a host in a world, its listeners and connectors
-//! - `reset`: streams that are reset
-//! - `session`: the handles an application holds
+//! - `host`: the engine and the tasks that wait for it
+//! - `bound`: a host in a world, with its listeners and connectors
+//! - `reset`: stream resets
+//! - `session`: the handles that an application holds
 
 mod bound;
 mod host;
@@ -27,54 +27,55 @@ use anabranch_base::time::Instant;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// An engine that sessions can be bound to: its commands by the names that all of them share, and what its events mean.
+/// An engine that sessions can be bound to: commands under names that all engines share, and the meaning of its events.
 pub trait SessionEngine: Engine + Sized + 'static {
-    /// A session's name in the engine.
+    /// The engine's identifier of a session.
     type Id: Copy + Ord + Debug + 'static;
 
-    /// What the holder of a stream can set for what it writes beyond [`Delivery`].
+    /// Attributes of written data that the holder of a stream can set, in addition to [`Delivery`].
     type Marks: Copy + Default + Debug + 'static;
 
-    /// A session is one stream, number 0, from the handshake on; else streams are announced by their first bytes.
+    /// Whether a session is a single stream, number 0, from the handshake on. Otherwise the first bytes of a stream
+    /// announce it.
     const ONE_STREAM: bool;
 
-    /// The peer is told where what we write ends.
+    /// Whether the peer learns where our data ends while the session continues.
     const HALF_CLOSE: bool;
 
-    /// Each exchange has a fresh stream: numbers are never used twice, and a stream that nobody holds any more is over
+    /// Whether each exchange has a fresh stream: stream numbers are never reused, and a stream without a holder is over
     /// ([`let_go`](Self::let_go)).
     const FRESH_STREAMS: bool = false;
 
-    /// Bytes that are taken in before anything goes out, where they have come already.
+    /// The number of waiting bytes that are received before anything is sent.
     const AT_ONCE: usize = 16 * 1024;
 
-    /// What a host's tasks are called in reports of who waits for what.
+    /// The name of a host's tasks in reports of which task waits for what.
     const NAME: &'static str;
 
-    /// Tells the host what an event of the engine means.
+    /// Applies an event of the engine to the host.
     fn handle_event(host: &mut EngineHost<Self>, now: Instant, event: Self::Event);
 
     /// Begins a session.
     ///
     /// # Errors
-    /// [`ConnectError`] when nothing could be begun.
+    /// [`ConnectError`] when no session could be begun.
     fn connect(&mut self, now: Instant, server: &Server) -> Result<Self::Id, ConnectError>;
 
-    /// Takes in sessions that peers begin with `port`; `backlog`: as [`Host::listen`](crate::Host::listen).
+    /// Accepts sessions that peers open to `port`; for `backlog` see [`Host::listen`](crate::Host::listen).
     ///
     /// # Errors
     /// [`ListenError`].
     fn listen(&mut self, port: u16, backlog: u32) -> Result<(), ListenError>;
 
-    /// Takes in no more of them.
+    /// Stops accepting sessions on `port`.
     fn close_listener(&mut self, port: u16);
 
-    /// Learns how many sessions wait to be taken on `port`: an engine may hold further peers off at the door.
+    /// Tells the engine how many sessions wait to be accepted on `port`, so that it can reject further peers early.
     fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         let _ = (port, waiting);
     }
 
-    /// A peer began this session, and the host keeps it.
+    /// Tells the engine that the host keeps a session that a peer began.
     fn accepted(&mut self, id: Self::Id, port: u16) {
         let _ = (id, port);
     }
@@ -85,26 +86,26 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// An address of the peer.
     fn peer(&self, id: Self::Id) -> Option<SocketAddr>;
 
-    /// Bytes that were written and not acknowledged. Acknowledged probes of a closed window count as not acknowledged until
-    /// the window opens: a peer that reads nothing can acknowledge them.
+    /// The number of bytes that were written and not acknowledged. Acknowledged probes of a closed window count as not
+    /// acknowledged until the window opens: a peer that reads nothing can acknowledge them.
     fn unacknowledged(&self, id: Self::Id) -> u64;
 
-    /// The streams that a new session asks for.
+    /// The number of streams that a new session asks for.
     fn streams(&self) -> u64 {
         1
     }
 
-    /// What is written before the handshake is done rides with it.
+    /// Whether data written before the handshake is done is sent with the handshake.
     fn early_data(&self, id: Self::Id) -> bool {
         let _ = id;
         false
     }
 
-    /// Reads what has arrived: how much, and whether nothing more is there.
+    /// Reads data that has arrived. Returns the number of bytes, and whether no more can be read now.
     fn recv(&mut self, now: Instant, id: Self::Id, stream: StreamId, into: &mut [u8]) -> (usize, bool);
 
-    /// Reads at most the rest of one message: how much, and whether the message ends there; and whether nothing more is
-    /// there. Without messages: as [`recv`](Self::recv).
+    /// Reads at most the rest of one message. Returns the number of bytes and whether the message ends there, and then
+    /// whether no more can be read now. An engine without messages does the same as [`recv`](Self::recv).
     fn recv_part(
         &mut self,
         now: Instant,
@@ -116,24 +117,24 @@ pub trait SessionEngine: Engine + Sized + 'static {
         ((bytes > 0).then_some((bytes, false)), dry)
     }
 
-    /// Notes in the marks of a stream how what was just read from it was marked.
+    /// Stores the attributes of the data that was just read from a stream in the stream's marks.
     fn note_marks(&mut self, marks: &mut Self::Marks) {
         let _ = marks;
     }
 
-    /// Something can be read.
+    /// Whether the stream has data to read.
     fn has_unread(&self, id: Self::Id, stream: StreamId) -> bool {
         let _ = (id, stream);
         false
     }
 
-    /// The peer has sent its last byte on the stream, and all is read.
+    /// Whether the peer has sent its last byte on the stream and all data has been read.
     fn is_finished(&self, id: Self::Id, stream: StreamId) -> bool {
         let _ = (id, stream);
         false
     }
 
-    /// Takes as much of `from` as there is room for.
+    /// Takes as much of `from` as there is room for. Returns the number of bytes.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -145,76 +146,76 @@ pub trait SessionEngine: Engine + Sized + 'static {
         from: &[u8],
     ) -> Result<usize, Refusal>;
 
-    /// After bytes were taken, the drive loop has something to do: packets, or a deadline that has moved.
+    /// Whether the drive loop has to run after bytes were taken: there are packets to send, or a deadline has moved.
     fn has_work(&self) -> bool {
         true
     }
 
-    /// Nothing more will be written.
+    /// Marks the end of what we write on the stream.
     fn finish(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
 
-    /// Nobody here holds a fresh stream any more.
+    /// Tells the engine that nobody on this side holds a fresh stream any more.
     fn let_go(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
 
-    /// How what is written on the stream is to be delivered from now on.
+    /// Sets how data that is written on the stream from now on is delivered.
     fn set_delivery(&mut self, now: Instant, id: Self::Id, stream: StreamId, delivery: Delivery) {
         let _ = (now, id, stream, delivery);
     }
 
-    /// Ends a session in good order.
+    /// Closes a session gracefully.
     fn close(&mut self, now: Instant, id: Self::Id);
 
-    /// Ends it at once.
+    /// Aborts a session.
     fn abort(&mut self, now: Instant, id: Self::Id);
 
-    /// Ends it at once, with a code and a reason for the peer's application.
+    /// Aborts a session, with a code and a reason for the peer's application.
     fn close_with(&mut self, now: Instant, id: Self::Id, code: u64, reason: &str) {
         let _ = (code, reason);
         self.abort(now, id);
     }
 
-    /// Takes no more than what the network takes next and `bytes` beyond it.
+    /// Limits the data that the engine accepts to what the network takes next plus `bytes`.
     fn limit_unsent(&mut self, now: Instant, id: Self::Id, bytes: u64) {
         let _ = (now, id, bytes);
     }
 
-    /// Nobody will ask for a session that has ended again.
+    /// Tells the engine that nobody will ask for an ended session again.
     fn release(&mut self, now: Instant, id: Self::Id) {
         let _ = (now, id);
     }
 
-    /// Asks for more streams both ways; false when that cannot be.
+    /// Asks for more streams in both directions. Returns false when that is not possible.
     fn add_streams(&mut self, now: Instant, id: Self::Id, more: u64) -> bool {
         let _ = (now, id, more);
         false
     }
 
-    /// Asks for a stream to be reset both ways, and drops what was not sent; false when that cannot be.
+    /// Asks for a reset of a stream in both directions and drops unsent data. Returns false when that is not possible.
     fn reset_stream(&mut self, now: Instant, id: Self::Id, stream: StreamId) -> bool {
         let _ = (now, id, stream);
         false
     }
 
-    /// Throws away what has arrived on a stream.
+    /// Discards the data that has arrived on a stream.
     fn discard(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let mut buffer = [0; 4096];
         while self.recv(now, id, stream, &mut buffer).0 > 0 {}
     }
 
-    /// Drops what was written on a stream and not sent.
+    /// Drops data that was written on a stream and not yet sent.
     fn cancel(&mut self, now: Instant, id: Self::Id, stream: StreamId) {
         let _ = (now, id, stream);
     }
 
-    /// Begins a stream that nobody has used, both ways or to the peer alone, where streams are fresh; `None`: the peer does
-    /// not let there be one now, and [`EngineHost::streams_available`] says when to ask again.
+    /// Begins an unused stream, in both directions or only to the peer, for engines with fresh streams. Returns `None`
+    /// when the peer's limit allows no further stream now; [`EngineHost::streams_available`] says when to try again.
     ///
     /// # Errors
-    /// There is none to be had.
+    /// The session has no further stream.
     fn begin_stream(
         &mut self,
         now: Instant,
@@ -225,12 +226,12 @@ pub trait SessionEngine: Engine + Sized + 'static {
         Err(Refusal::Closed)
     }
 
-    /// What streams of a lower rank have goes first.
+    /// Sets the rank of a stream: data on streams of a lower rank is sent first.
     fn set_rank(&mut self, now: Instant, id: Self::Id, stream: StreamId, rank: u32) {
         let _ = (now, id, stream, rank);
     }
 
-    /// Cancels one direction of a stream: what we read, or what we write.
+    /// Cancels one direction of a stream: the one we read if `reading`, else the one we write.
     fn cancel_direction(&mut self, now: Instant, id: Self::Id, stream: StreamId, reading: bool, code: u64) {
         let _ = (now, id, stream, reading, code);
     }
@@ -241,15 +242,15 @@ pub trait SessionEngine: Engine + Sized + 'static {
         None
     }
 
-    /// Where the count of a stream's bytes goes on after a reset.
+    /// The position at which the byte count of a stream continues after a reset.
     fn position_after_reset(position: u64) -> u64 {
         position
     }
 
-    /// Sessions have come or gone: others on this host that share a port may have to know.
+    /// Publishes that sessions have begun or ended, for engines on this host that share a port.
     fn publish(&mut self) {}
 
-    /// The host has these addresses now.
+    /// Tells the engine the addresses that the host has now.
     fn follow_addresses(&mut self, now: Instant, present: &[IpAddr]) {
         let _ = (now, present);
     }
@@ -257,7 +258,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
     /// The settings in force.
     fn settings(&self) -> Box<dyn Settings>;
 
-    /// Keeps a log of each connection that begins from now on, where there is a form for one.
+    /// Keeps a log of each connection that begins from now on, if the engine has a log format.
     fn keep_logs(&mut self) {}
 
     /// Takes the logs that were kept.
@@ -265,24 +266,24 @@ pub trait SessionEngine: Engine + Sized + 'static {
         Vec::new()
     }
 
-    /// What the engine has counted.
+    /// The engine's counters.
     fn totals(&self) -> Totals;
 }
 
 /// One write of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<M> {
-    /// On which stream.
+    /// The stream that is written to.
     pub stream: StreamId,
-    /// Messages of so many bytes each; `None`: bytes, to be cut where the engine pleases.
+    /// The size of each message in bytes. `None`: a byte stream that the engine may cut anywhere.
     pub message: Option<usize>,
     /// How whole messages are delivered.
     pub delivery: Delivery,
-    /// What the stream's holder has set.
+    /// The attributes that the stream's holder has set.
     pub marks: M,
 }
 
-/// Why a write is not taken.
+/// Why a write was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The session has ended or is ending.

@@ -1,8 +1,8 @@
-//! Sessions of any transport behind one type.
+//! Type-erased sessions, connectors and listeners.
 //!
-//! Code that is generic over [`Session`] is compiled once a transport; with these it is compiled once. A call through them
-//! costs one more indirect jump and no allocation, but one for each session and stream that begins. Programs whose speed is
-//! measured keep the concrete types.
+//! Code that is generic over [`Session`] is compiled once per transport; with these types it is compiled once. A call
+//! costs one more indirect jump and no allocation. Each new session and each new stream costs one allocation. Programs
+//! whose speed is measured keep the concrete types.
 
 use crate::connector::{ConnectError, Connector, Listener};
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
@@ -114,7 +114,7 @@ impl Stream for AnyStream {
     }
 }
 
-/// What [`AnySession`] asks of a session.
+/// The object-safe methods that [`AnySession`] needs of a session.
 trait SessionObject {
     fn id(&self) -> u64;
     fn peer(&self) -> Option<SocketAddr>;
@@ -220,7 +220,7 @@ impl<S: Session> SessionObject for S {
 pub struct AnySession(Rc<dyn SessionObject>);
 
 impl AnySession {
-    /// Of this one.
+    /// Wraps a session of a concrete type.
     pub fn new(session: impl Session) -> Self {
         Self(Rc::new(session))
     }
@@ -312,7 +312,7 @@ impl Session for AnySession {
     }
 }
 
-/// What [`AnyConnector`] asks of a connector.
+/// The object-safe methods that [`AnyConnector`] needs of a connector.
 trait ConnectorObject {
     fn connect(&self, server: usize) -> Result<AnySession, ConnectError>;
     fn streams(&self) -> u64;
@@ -338,7 +338,7 @@ impl<C: Connector> ConnectorObject for C {
 pub struct AnyConnector(Rc<dyn ConnectorObject>);
 
 impl AnyConnector {
-    /// By this one.
+    /// Wraps a connector of a concrete type.
     pub fn new(connector: impl Connector) -> Self {
         Self(Rc::new(connector))
     }
@@ -366,7 +366,7 @@ impl Connector for AnyConnector {
     }
 }
 
-/// What [`AnyListener`] asks of a listener.
+/// The object-safe methods that [`AnyListener`] needs of a listener.
 trait ListenerObject {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnySession, CloseReason>>;
     fn port(&self) -> u16;
@@ -382,11 +382,11 @@ impl<L: Listener> ListenerObject for L {
     }
 }
 
-/// Takes in sessions of any transport.
+/// Accepts sessions of any transport.
 pub struct AnyListener(Box<dyn ListenerObject>);
 
 impl AnyListener {
-    /// By this one.
+    /// Wraps a listener of a concrete type.
     pub fn new(listener: impl Listener) -> Self {
         Self(Box::new(listener))
     }

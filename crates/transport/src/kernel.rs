@@ -1,12 +1,12 @@
-//! The host's own TCP bound to sessions: a connection is a session with one
+//! Binds the host's own TCP to sessions: a connection is a session with one
 //! stream, number 0, as with our engine.
 //!
-//! What the kernel keeps to itself stays there: no traces, no statistics, one
-//! name for each connection, the initiator's port. A session that is closed
-//! here reads and discards what still comes, for a while, so that the kernel
-//! does not answer with a RST that would take our last bytes from the peer.
+//! There are no traces and no statistics, because the kernel does not export
+//! them. A connection has one identifier, the initiator's port. A session that is
+//! closed here reads and discards incoming data for a while. Otherwise the kernel
+//! would answer it with a RST, and the peer could lose the last bytes we sent.
 //!
-//! - `protocol`: the kernel's protocols in lists of transports
+//! - `protocol`: the kernel's protocols as entries in lists of transports
 
 mod protocol;
 
@@ -25,20 +25,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Takes in connections to one address and port.
+/// Accepts connections to one address and port.
 pub struct KernelListener<W: KernelTcp> {
     world: W,
     listening: W::Listening,
-    /// Set while the host cannot take in more.
+    /// Runs while the host cannot accept more connections.
     pause: W::Timer,
     paused: bool,
 }
 
 impl<W: KernelTcp> KernelListener<W> {
-    /// Listens at `at`; `backlog` connections may wait to be taken.
+    /// Listens at `at`; up to `backlog` connections may wait to be accepted.
     ///
     /// # Errors
-    /// [`ListenError`], with what the host says.
+    /// [`ListenError`], with the host's message.
     pub fn new(world: W, at: SocketAddr, backlog: u32) -> Result<Self, ListenError> {
         let listening = world.listen_tcp(at, backlog).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => ListenError::PortInUse(at.port()),
@@ -47,13 +47,13 @@ impl<W: KernelTcp> KernelListener<W> {
         Ok(Self::over(world, listening))
     }
 
-    /// Takes in connections of a socket that listens already.
+    /// Accepts connections of a socket that already listens.
     pub fn over(world: W, listening: W::Listening) -> Self {
         let pause = world.timer();
         Self { world, listening, pause, paused: false }
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn local(&self) -> SocketAddr {
         self.listening.local()
     }
@@ -75,8 +75,8 @@ impl<W: KernelTcp> Listener for KernelListener<W> {
                     let id = u64::from(connection.remote().port());
                     return Poll::Ready(Ok(KernelSession::new(&self.world, connection, id, true)));
                 }
-                // A connection that ended while it waited is nobody's loss; no room for one (file
-                // descriptors, memory) passes: either way the socket is of use still.
+                // Either the connection ended while it waited, or descriptors or memory ran out, which
+                // passes: in both cases the socket can still be used.
                 Poll::Ready(Err(_)) => {
                     self.pause.set(Some(self.world.now() + PAUSE));
                     self.paused = true;
@@ -98,7 +98,7 @@ pub struct KernelConnector<W: KernelTcp> {
 }
 
 impl<W: KernelTcp> KernelConnector<W> {
-    /// To `servers`, numbered in this order.
+    /// Creates a connector to `servers`, which are numbered in this order.
     #[must_use]
     pub fn new(world: W, servers: Vec<SocketAddr>) -> Self {
         Self { world, servers: servers.into() }
@@ -112,7 +112,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
         let remote = *self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?;
         let connection = self.world.connect_tcp(remote).map_err(|error| match error.kind() {
             io::ErrorKind::NetworkUnreachable => ConnectError::NoRoute(remote.to_string()),
-            // The kernel chooses the address, so what is not available is a port.
+            // The kernel chooses the address, so "not available" means that no port is free.
             io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable => ConnectError::NoPort,
             _ if OUT_OF_DESCRIPTORS.iter().any(|code| error.raw_os_error() == Some(*code)) => {
                 ConnectError::NoDescriptor
@@ -128,7 +128,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
     }
 }
 
-/// A connection of the host.
+/// A connection of the host's kernel.
 pub struct KernelSession<W: KernelTcp> {
     held: Rc<ConnectionHandle<W>>,
 }
@@ -143,19 +143,19 @@ struct ConnectionHandle<W: KernelTcp> {
 struct ConnectionState<W: KernelTcp> {
     established: bool,
     closed: Option<CloseReason>,
-    /// The stream has been taken at some time; and somebody holds it now.
+    /// Whether the stream has ever been opened, and whether somebody holds it now.
     opened: bool,
     open: bool,
-    /// The peer has sent its last byte; we ours.
+    /// Whether the peer has sent its last byte, and whether we have sent ours.
     peer_finished: bool,
     finished: bool,
     read: u64,
     written: u64,
-    /// Runs after [`Session::close`], while the peer takes what is left.
+    /// Runs after [`Session::close`], while the peer receives the remaining data.
     closing_timer: Option<W::Timer>,
-    /// Bytes that the peer had not acknowledged at the last look.
+    /// The number of bytes that the peer had not acknowledged at the last check.
     left: u64,
-    /// Wait for the handshake, the stream or the end.
+    /// Tasks that wait for the handshake, the stream or the end of the connection.
     waiters: Waiters,
     reader: Waiter,
     writer: Waiter,
@@ -223,7 +223,7 @@ impl<W: KernelTcp> KernelSession<W> {
 }
 
 impl<W: KernelTcp> ConnectionHandle<W> {
-    /// Nothing more will be written.
+    /// Marks the end of what we write.
     fn finish(&self) {
         let mut state = self.state.borrow_mut();
         if !std::mem::replace(&mut state.finished, true) {
@@ -232,7 +232,7 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         }
     }
 
-    /// Ends a connection that we have closed, once its peer neither closes it nor acknowledges anything.
+    /// Ends a connection that we have closed, once its peer neither closes it nor acknowledges more data.
     fn end_stalled(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         while state.closed.is_none()
             && state.closing_timer.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
@@ -248,10 +248,10 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         }
     }
 
-    /// Takes in what comes after our end where nobody reads it.
+    /// Reads and discards data that arrives after our end of the connection, if nobody holds the stream.
     fn discard(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         let mut scratch = [0; 4096];
-        // Not for ever at a time: a peer that sends without end must not keep other tasks waiting.
+        // Limited per call: a peer that sends without end must not keep other tasks waiting.
         for _ in 0..16 {
             if !state.finished || state.open || state.peer_finished || state.closed.is_some() {
                 return;
@@ -269,7 +269,7 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         cx.waker().wake_by_ref();
     }
 
-    /// Waits for what `ready` looks for, keeping a connection that is closing going.
+    /// Waits until `ready` returns a value, and keeps a closing connection going meanwhile.
     fn wait<T>(
         &self,
         cx: &mut Context<'_>,
@@ -336,7 +336,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
         1
     }
 
-    /// A connection has one stream, whatever is asked for.
+    /// A connection has only one stream, so the request is ignored.
     fn grow(&self, _more: u64) {}
 
     fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
@@ -383,7 +383,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
             let mut timer = self.held.world.timer();
             timer.set(Some(self.held.world.now() + CLOSING));
             state.closing_timer = Some(timer);
-            // Whoever waits now waits for this, too.
+            // Tasks that already wait have to wait for this timer, too.
             state.waiters.wake();
             state.reader.wake();
         }
@@ -392,13 +392,14 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     fn abort(&self) {
         self.held.connection.abort();
         let mut state = self.held.state.borrow_mut();
-        // A FIN before the reset would make what was cut look whole, whoever closes the session after this.
+        // A FIN before the reset would make truncated data look complete, even if the session is closed
+        // after this.
         state.finished = true;
         state.close(CloseReason::Aborted);
     }
 }
 
-/// The bytes of a connection, both ways.
+/// The byte stream of a connection, in both directions.
 pub struct KernelStream<W: KernelTcp> {
     held: Rc<ConnectionHandle<W>>,
 }
@@ -547,7 +548,7 @@ impl<W: KernelTcp> fmt::Debug for KernelStream<W> {
     }
 }
 
-/// What the kernel's error means to a session.
+/// Converts a kernel error to a close reason.
 fn reason(error: &io::Error) -> CloseReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => CloseReason::Refused,
@@ -561,7 +562,7 @@ fn reason(error: &io::Error) -> CloseReason {
 
 /// ENFILE and EMFILE, the same on every Linux.
 const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
-/// How long a host that could not take in a connection is left alone.
+/// The pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a peer may go on after we have closed, once it takes nothing more of what we have sent.
+/// How long a peer may keep the connection open after we have closed it, without acknowledging more data.
 const CLOSING: Duration = Duration::from_secs(5);

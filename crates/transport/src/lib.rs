@@ -1,12 +1,14 @@
-//! Engines bound to a world: async sessions and streams.
+//! Binds protocol engines to a world and offers async sessions and streams on them.
 //!
-//! [`session`] says what an application sees, [`connector`] how it gets there.
-//! [`protocol`] says what a transport is to those above, [`capabilities`] what
-//! it can do, [`settings`] how it is set. [`drive`] is the loop that moves packets, time and events
-//! between an engine and a world, and [`engine`] what sessions on any engine
-//! share; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
-//! protocols where a world has them. One host has one engine of a kind.
-//! [`placement`] joins what a layer above an engine counts to what the engine does.
+//! - [`session`]: the sessions and streams that an application holds
+//! - [`connector`]: how an application opens and accepts sessions
+//! - [`protocol`], [`capabilities`], [`settings`]: what a transport is, what it can do, and how it
+//!   is configured
+//! - [`drive`]: the loop that moves packets, time and events between an engine and a world
+//! - [`engine`]: the code that sessions on all engines share
+//! - [`tcp`], [`sctp`]: the bindings of the two engines; a host has at most one engine of each kind
+//! - [`kernel`]: the host's own protocols, in worlds that have them
+//! - [`placement`]: maps byte positions of a layer above an engine to those that the engine counts
 
 pub mod capabilities;
 pub mod connector;

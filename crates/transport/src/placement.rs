@@ -1,34 +1,34 @@
-//! Where the bytes of a layer's streams lie in what the layer below carries.
+//! Maps positions in a layer's streams to positions in the streams of the layer below.
 //!
-//! An engine's trace speaks of the bytes that the engine was given. Where a layer stands between engine and application
-//! (records of TLS, frames of HTTP/2) the application counts others, and whoever joins the two needs to know which bytes of
-//! the one are in which bytes of the other. The layer that writes notes it, piece by piece.
+//! An engine's trace counts the bytes that the engine was given. A layer between engine and application (records of TLS,
+//! frames of HTTP/2) adds bytes, so the application counts differently. To join the two, the layer that writes records
+//! piece by piece which bytes of the application are in which bytes of the engine.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A part of a stream that the layer below carries in one piece: nothing of it can be read before all of it has arrived.
+/// A part of a stream that the layer below carries as a unit: nothing of it can be read before all of it has arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Where it lies on the layer's stream, in bytes from the stream's begin.
+    /// Its position on the layer's stream, in bytes from the start of the stream.
     pub above: Range<u64>,
-    /// Where it lies on the stream below, with what the layer adds.
+    /// Its position on the stream below, including the bytes that the layer adds.
     pub below: Range<u64>,
 }
 
-/// What one host's layer has written, of all its sessions, in order.
+/// The pieces that one host's layer has written, for all its sessions, in order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Placement {
     pieces: BTreeMap<(u64, u64), Vec<Piece>>,
 }
 
 impl Placement {
-    /// Notes the next piece of a stream of the session of this id.
+    /// Records the next piece of a stream of session `session`.
     pub fn add(&mut self, session: u64, stream: u64, piece: Piece) {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }
 
-    /// Takes in what another host has noted of sessions of its own.
+    /// Adds the records of another host, whose sessions are different ones.
     pub fn merge(&mut self, other: Self) {
         self.pieces.extend(other.pieces);
     }
@@ -39,8 +39,8 @@ impl Placement {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Where these bytes of a stream lie below, in order: the pieces that hold any of them, each whole. `None`: nothing is
-    /// known of them.
+    /// Returns the positions below of these bytes of a stream, in order. Each piece that holds any of them counts as a
+    /// whole. `None` if no piece of the stream is recorded.
     #[must_use]
     pub fn below(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let pieces = self.pieces.get(&(session, stream))?;

@@ -1,7 +1,8 @@
-//! A transport as a plug-in: what it is, and how it starts in a world.
+//! A transport as a plug-in: its description, and how it starts in a world.
 //!
-//! [`Protocol`] describes one, without a world: name, capabilities, profiles, knobs. [`Runs`] starts it in worlds of one
-//! kind, and [`Host`] is what then runs. A program has a list of them, hands it to whoever asks, and asks nothing else.
+//! [`Protocol`] describes a transport independently of a world: name, capabilities, profiles and knobs. [`Runs`] starts
+//! it in worlds of one kind, and [`Host`] is the running transport. A program keeps a list of its transports and passes
+//! it to the code that needs it.
 
 use crate::capabilities::{Capabilities, Carrier};
 use crate::connector::ListenError;
@@ -22,15 +23,15 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What a transport is.
+/// The description of a transport.
 pub trait Protocol: Debug + Send + Sync {
-    /// Its name: on the command line, in plans, tables and results.
+    /// The transport's name on the command line and in plans, tables and results.
     fn name(&self) -> &'static str;
 
-    /// What it can do.
+    /// The features of the transport.
     fn capabilities(&self) -> Capabilities;
 
-    /// How addresses say that it is meant; none: it cannot be written there.
+    /// The URL and address schemes that select this transport; empty if no scheme does.
     fn schemes(&self) -> &'static [Scheme] {
         &[]
     }
@@ -38,120 +39,122 @@ pub trait Protocol: Debug + Send + Sync {
     /// The names of its profiles.
     fn profiles(&self) -> &'static [&'static str];
 
-    /// The profile of who names none.
+    /// The profile that is used when none is named.
     fn default_profile(&self) -> &'static str;
 
-    /// The settings of a profile; `None` when there is none of this name.
+    /// The settings of a profile; `None` when there is no profile of this name.
     fn profile(&self, name: &str) -> Option<Box<dyn Settings>>;
 
-    /// What it asks of the kernel, when it is the kernel's. The settings may be those of the engine in whose place it runs.
+    /// The options to set on kernel sockets, if this is a kernel transport. The settings may be those of the engine that
+    /// it replaces.
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
         let _ = (settings, congestion);
         None
     }
 
-    /// What it runs with that no knob sets: keys as of knobs, with their values.
+    /// Settings that no knob changes, as pairs of key and value.
     fn fixed(&self) -> &'static [(&'static str, &'static str)] {
         &[]
     }
 
-    /// What to say beside any figures of it.
+    /// A caveat to print beside any figures of this transport.
     fn caveat(&self) -> Option<&'static str> {
         None
     }
 
-    /// What to say beside figures of it from an emulated network.
+    /// A caveat to print beside its figures from an emulated network.
     fn remark(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// How an address says which transport is meant.
+/// A URL and address scheme that selects a transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scheme {
-    /// Where one listens, and in results: `sctp`.
+    /// The scheme of listening addresses and in results, such as `sctp`.
     pub name: &'static str,
-    /// Of a URL of HTTP over it: `http+sctp`; `None`: there is no such URL.
+    /// The scheme of URLs for HTTP over this transport, such as `http+sctp`; `None` if there is none.
     pub url: Option<&'static str>,
-    /// The port of who names none.
+    /// The default port.
     pub port: u16,
-    /// Carried by UDP, where it may also be on IP itself.
+    /// Whether packets are carried in UDP, for transports that can also run directly on IP.
     pub in_udp: bool,
 }
 
-/// What a host's transport begins with.
+/// The parameters with which a transport starts on a host.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// Its settings, of a profile of the same protocol.
+    /// Settings, from a profile of the same protocol.
     pub settings: Box<dyn Settings>,
-    /// What carries its packets.
+    /// The carrier of its packets: IP or UDP.
     pub carrier: Carrier,
-    /// How many of the host's addresses it uses; `None`: all.
+    /// The number of the host's addresses to use; `None`: all.
     pub paths: Option<usize>,
-    /// Certificates and whom to believe, for a protocol that is secure by itself, of the type that it takes; `None` for
-    /// others.
+    /// Certificates and trust anchors, for a protocol with built-in encryption, in the type that it takes; `None` for
+    /// other protocols.
     pub ends: Option<Rc<dyn Any>>,
-    /// A congestion control by the kernel's name, instead of the settings', for a protocol that is the kernel's.
+    /// The kernel's name of the congestion control to use instead of the one in the settings, for kernel transports.
     pub congestion: Option<String>,
-    /// What stands between its engine and the network, if anything does; for a protocol whose packets can go over it
+    /// The layer between the engine and the network, if any; only for protocols whose packets can go over one
     /// ([`Capabilities::layered`]).
     pub layer: Option<Rc<dyn Layer>>,
 }
 
-/// A layer between an engine and its socket that has conversations of its own with each peer (DTLS).
+/// A layer between an engine and its socket that has its own handshake and state with each peer (DTLS).
 pub trait Layer: Debug {
-    /// The layer over this socket.
+    /// Wraps a socket in this layer.
     fn over(&self, below: Box<dyn Datagrams>) -> Box<dyn Datagrams>;
 
-    /// Why a peer was last lost ([`PeerState::Lost`](anabranch_base::PeerState::Lost)), if it was.
+    /// Why the peer was last lost ([`PeerState::Lost`](anabranch_base::PeerState::Lost)), if it was.
     fn fault(&self, peer: SocketAddr) -> Option<CloseReason>;
 }
 
-/// A transport that has started, or why it has not.
+/// A future that yields the started transport, or the error.
 pub type Starting = Pin<Box<dyn Future<Output = io::Result<Rc<dyn Host>>>>>;
 
-/// A transport that runs in such worlds.
+/// A transport that can run in worlds of type `W`.
 pub trait Runs<W: World>: Protocol {
-    /// Starts it on a host.
+    /// Starts the transport on a host.
     fn start(&self, world: W, start: Start) -> Starting;
 }
 
-/// A server as a transport reaches it.
+/// The addresses and port at which a transport reaches a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Server {
-    /// Its addresses, the first the primary; ports: the carrier's (UDP), or 0 on IP.
+    /// The server's IP addresses, the primary first. Their ports are UDP ports if UDP is the carrier, or 0 on IP.
     pub addresses: Vec<SocketAddr>,
-    /// Its port of the transport.
+    /// The server's transport port.
     pub port: u16,
 }
 
 impl From<SocketAddr> for Server {
-    /// One address, whose port is the transport's.
+    /// A server with one address, whose port is also the transport port.
     fn from(at: SocketAddr) -> Self {
         Self { addresses: vec![at], port: at.port() }
     }
 }
 
 impl Server {
-    /// Its first address with its port of the transport.
+    /// The primary address, with the transport port.
     #[must_use]
     pub fn first(&self) -> Option<SocketAddr> {
         self.addresses.first().map(|address| SocketAddr::new(address.ip(), self.port))
     }
 }
 
-/// A transport at work on a host. It lives as long as any handle of it or of its sessions.
+/// A transport that runs on a host. It lives as long as any handle of it or of its sessions.
 pub trait Host {
-    /// Opens sessions to these servers, numbered in this order.
+    /// Returns a connector to these servers, which it numbers in this order.
     fn connector(&self, servers: Vec<Server>) -> AnyConnector;
 
-    /// Takes in sessions that peers begin with `port`; `backlog` may wait to be taken, 0 for the transport's own number.
+    /// Accepts sessions that peers open to `port`. Up to `backlog` sessions may wait to be accepted; 0 is the transport's
+    /// default.
     ///
     /// # Errors
     /// [`ListenError`].
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError>;
 
-    /// The settings in force; `None` where the host does not tell (a kernel's).
+    /// The settings in use; `None` if the host does not know them (a kernel transport).
     fn settings(&self) -> Option<Box<dyn Settings>>;
 
     /// Starts or stops keeping a trace.
@@ -160,14 +163,14 @@ pub trait Host {
     /// Takes the trace kept since the last call.
     fn take_trace(&self) -> Vec<TraceRecord>;
 
-    /// Takes where what its sessions have written since the last call lies in what the trace speaks of, where a layer stands
-    /// between the two; kept while a trace is.
+    /// Takes the map from the bytes that applications wrote since the last call to the bytes that the trace counts, if a
+    /// layer lies between the two. It is kept only while a trace is kept.
     fn take_placement(&self) -> Placement {
         Placement::default()
     }
 
-    /// Keeps a log of each connection that begins from now on, in the form that tools of its transport read, where there is
-    /// one (qlog).
+    /// Keeps a log of each connection that begins from now on, in the format that tools for this transport read (qlog),
+    /// if there is one.
     fn keep_logs(&self) {}
 
     /// Takes the logs that were kept.
@@ -175,13 +178,13 @@ pub trait Host {
         Vec::new()
     }
 
-    /// What it has counted.
+    /// The transport's counters.
     fn totals(&self) -> Totals;
 
     /// Ready when no session is alive.
     fn poll_idle(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Begins to close all sessions in good order; wait with [`poll_idle`](Self::poll_idle).
+    /// Starts to close all sessions gracefully; wait with [`poll_idle`](Self::poll_idle).
     fn close(&self);
 }
 
@@ -192,60 +195,60 @@ impl dyn Host {
     }
 }
 
-/// The log of a connection at one end.
+/// The log of a connection as one endpoint recorded it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ConnectionLog {
-    /// What its file is called, with the ending that tools know.
+    /// The file name, with the extension that tools expect.
     pub name: String,
-    /// The file.
+    /// The content of the file.
     pub content: Vec<u8>,
 }
 
-/// What a host's transport has counted, over all sessions.
+/// Counters of a host's transport, over all sessions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Retransmission timers that ran out, of the handshake too.
+    /// Expired retransmission timers, including those of handshakes.
     pub timeouts: u64,
-    /// Paths found dead, or alive again.
+    /// Paths that failed or came back.
     pub path_changes: Vec<PathChange>,
 }
 
-/// What becomes of a path.
+/// A change of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathEvent {
-    /// It failed, potentially failed, or is active again.
+    /// The path failed, is potentially failed, or is active again.
     Changed(PathChange),
-    /// User data goes on that was interrupted.
+    /// User data continues after an interruption.
     Interrupted(Interruption),
 }
 
-/// User data did not get on for a while, and then went on on another path, or on one that had failed meanwhile.
+/// A time without progress of user data, which then continued on another path, or on a path that had failed meanwhile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interruption {
     /// The initiator's port of the session.
     pub connection: u64,
-    /// The peer's address on the path of the last data before.
+    /// The peer's address on the path of the last data before the interruption.
     pub from: IpAddr,
-    /// On that of the first data after.
+    /// The peer's address on the path of the first data after it.
     pub to: IpAddr,
-    /// It was the data that the peer sends: nothing arrived. Else nothing was acknowledged of what was sent.
+    /// True if the peer was the sender: no data arrived. False if this side was: none of its data was acknowledged.
     pub received: bool,
-    /// When data last got on before; where none was under way, when the next was sent.
+    /// The time of the last progress before it. If no data was outstanding then, the time at which data was next sent.
     pub since: Instant,
-    /// When it went on.
+    /// The time at which data made progress again.
     pub until: Instant,
 }
 
-/// A path that went down, or came back after it had.
+/// A path that failed, or that came back after it had failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PathChange {
     /// The initiator's port of the session.
     pub connection: u64,
     /// The destination address.
     pub address: IpAddr,
-    /// When this side found out.
+    /// The time at which this side detected the change.
     pub at: Instant,
-    /// What it is from then on.
+    /// The state after the change.
     pub state: PathState,
 }
 
@@ -254,8 +257,8 @@ pub struct PathChange {
 pub enum PathState {
     /// In use or ready.
     Active,
-    /// The path has not answered of late; data goes elsewhere while it is probed.
+    /// The path has not answered recently; data uses another path while this one is probed.
     PotentiallyFailed,
-    /// Failed.
+    /// The path has failed.
     Failed,
 }

@@ -1,17 +1,17 @@
-//! SCTP bound to a world: associations as sessions, paired streams as streams.
+//! Binds SCTP to a world: associations are sessions, stream pairs are streams.
 //!
 //! One [`SctpHost`] is a host's whole SCTP: one engine, one socket (IP protocol
-//! 132, or UDP as RFC 6951 says), one drive loop. A stream is a sequence of
-//! bytes over user messages: what is written is cut into messages of one DATA
-//! chunk each, so that a long write never keeps other streams from the network
-//! (with I-DATA, where it would not, into messages of up to 64 KiB), and
-//! boundaries mean nothing to the reader. Stream *a* out is paired with
-//! stream *a* in; the usable pairs are those that exist both ways. There is no
-//! half-close: [`Stream::finish`] sends nothing.
+//! 132, or UDP according to RFC 6951), one drive loop. A stream is a sequence of
+//! bytes carried in user messages, whose boundaries mean nothing to the reader.
+//! Written data is cut into messages of one DATA chunk each, so that a long write
+//! never blocks other streams. With I-DATA it would not block them, so messages
+//! have up to 64 KiB. Outgoing stream *a* is paired with incoming stream *a*; the
+//! usable pairs are those that exist in both directions. There is no half-close:
+//! [`Stream::finish`] sends nothing.
 //!
-//! - `engine`: the endpoint as an engine of sessions
-//! - `ports`: our ports among those of the host's other programs
-//! - `shards`: several hosts behind one port, a thread each
+//! - `engine`: implements the session engine for the SCTP endpoint
+//! - `ports`: which ports this program uses and which other programs of the host use
+//! - `shards`: several hosts behind one port, one thread each
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
@@ -44,13 +44,13 @@ pub use crate::protocol::Server as SctpServer;
 /// The UDP port registered for SCTP in UDP (RFC 6951 §8).
 pub const ENCAPSULATION_PORT: u16 = 9899;
 
-/// SCTP among the protocols of IP, as registered with IANA.
+/// The IP protocol number of SCTP, as registered with IANA.
 pub const IP_PROTOCOL: u8 = 132;
 
 /// Payload protocol identifier of HTTP over SCTP, as registered with IANA.
 pub const PPID_HTTP: u32 = 63;
 
-/// SCTP, with our engine, in every world.
+/// SCTP as implemented by our engine, for every world.
 #[derive(Clone, Copy, Debug)]
 pub struct Sctp;
 
@@ -121,10 +121,10 @@ impl<W: World> Runs<W> for Sctp {
     }
 }
 
-/// A host's SCTP. A clone is the same host. It lives as long as any handle of
-/// it or of its sessions.
+/// A host's SCTP. A clone is another handle of the same host. It lives as long as any
+/// handle of it or of its sessions.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
-/// Takes in associations to one port.
+/// Accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;
 /// Opens associations from one host to given servers.
 pub type SctpConnector<W> = EngineConnector<W, SctpEngine>;
@@ -133,7 +133,7 @@ pub type SctpSession<W> = EngineSession<W, SctpEngine>;
 /// A stream pair of an association, as a two-way sequence of bytes.
 pub type SctpStream<W> = EngineStream<W, SctpEngine>;
 
-/// What a carrier is to a world.
+/// Returns the world's local address for a carrier.
 fn local(carrier: Carrier) -> Local {
     match carrier {
         Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
@@ -141,8 +141,8 @@ fn local(carrier: Carrier) -> Local {
     }
 }
 
-/// An endpoint for a socket of this world, or a layer around one: at all of its addresses or the first `paths` of them, and
-/// one of several behind its port if it is a `member`. With it come its ports among those of the host's other programs.
+/// Creates an endpoint for a socket of this world, or a layer around one. It uses all of the socket's addresses, or the
+/// first `paths` of them. With `member` it is one of several endpoints behind its port. Also returns its port claims.
 #[must_use]
 pub fn endpoint_over(
     world: &impl World,
@@ -174,17 +174,17 @@ impl<W: World> BoundHost<W, SctpEngine> {
     /// Starts SCTP on this host, over all of its addresses or the first `paths` of them.
     ///
     /// # Errors
-    /// The carrier cannot be had: see [`World::bind`].
+    /// The socket cannot be opened: see [`World::bind`].
     pub async fn new(world: W, config: Config, carrier: Carrier, paths: Option<usize>) -> io::Result<Self> {
         let socket = world.bind(local(carrier)).await?;
         Ok(Self::on(world, config, socket, paths, None))
     }
 
-    /// Starts SCTP over a layer over this carrier. A layer has one conversation with a peer, so it uses the host's first
-    /// address alone (RFC 8261 §6.1), and neither end's addresses change.
+    /// Starts SCTP over a layer over this carrier. A layer has one session per peer, so it uses only the host's first
+    /// address (RFC 8261 §6.1), and neither endpoint's addresses change.
     ///
     /// # Errors
-    /// The carrier cannot be had: see [`World::bind`].
+    /// The socket cannot be opened: see [`World::bind`].
     pub async fn layered(
         world: W,
         config: Config,
@@ -195,7 +195,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Ok(Self::layered_on(world, config, socket, layer))
     }
 
-    /// The same, over a socket that there is.
+    /// Starts SCTP over a layer over an existing socket.
     pub fn layered_on(world: W, mut config: Config, socket: W::Socket, layer: Rc<dyn Layer>) -> Self {
         config.asconf = false;
         let host = Self::on(world, config, layer.over(Box::new(socket)), Some(1), None);
@@ -226,22 +226,22 @@ impl<W: World> BoundHost<W, SctpEngine> {
         let (engine, claims) = endpoint_over(&world, config, &socket, paths, member.as_ref());
         let mut engine = SctpEngine::new(engine, claims);
         engine.member = member;
-        // Who cannot tell peers keeps the addresses that it began with (RFC 5061).
+        // An endpoint that cannot announce changes keeps the addresses that it started with (RFC 5061).
         let most = if dynamic { paths.unwrap_or(usize::MAX).max(1) } else { 0 };
         Self::over(world, engine, socket, Some(most))
     }
 
-    /// Begins an association with `port` at the addresses of `peer`, the first
-    /// the primary. Their ports are the peer's UDP encapsulation port, 0 for
-    /// IP protocol 132.
+    /// Begins an association with `port` at the addresses of `peer`, the first of which
+    /// is the primary. Their ports are the peer's UDP encapsulation port, or 0 for IP
+    /// protocol 132.
     ///
     /// # Errors
-    /// [`ConnectError`] when nothing could be begun.
+    /// [`ConnectError`] when no association could be begun.
     pub fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<SctpSession<W>, ConnectError> {
         self.connect_to(&SctpServer { addresses: peer.to_vec(), port })
     }
 
-    /// Takes in associations that peers begin with `port`.
+    /// Accepts associations that peers open to `port`.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -249,25 +249,26 @@ impl<W: World> BoundHost<W, SctpEngine> {
         self.listen_with(port, 0)
     }
 
-    /// Calls `told` with what becomes of the paths of multihomed associations from now on. It runs while the host is at work, so it must not call the host.
+    /// Calls `told` with each path event of multihomed associations from now on. It is called while the host is borrowed,
+    /// so it must not call the host.
     pub fn on_path_event(&self, told: impl Fn(PathEvent) + 'static) {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(told)));
     }
 
-    /// Looks at the engine: statistics, views, configuration.
+    /// Gives `look` read access to the engine: statistics, views, configuration.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine.endpoint)
     }
 }
 
 impl<W: World> EngineSession<W, SctpEngine> {
-    /// The association as it stands; `None` once it has ended.
+    /// The current state of the association; `None` once it has ended.
     #[must_use]
     pub fn info(&self) -> Option<AssociationInfo> {
         self.with_engine(|engine, id| engine.endpoint.info(id))
     }
 
-    /// What it has done; `None` once it has ended.
+    /// The statistics of the association; `None` once it has ended.
     #[must_use]
     pub fn stats(&self) -> Option<AssociationStats> {
         self.with_engine(|engine, id| engine.endpoint.stats(id))
@@ -275,15 +276,15 @@ impl<W: World> EngineSession<W, SctpEngine> {
 }
 
 impl<W: World> EngineStream<W, SctpEngine> {
-    /// The payload protocol identifier of messages written from now on. Until
-    /// told: the configuration's of whole messages; of bytes the kind that the peer's have, [`PPID_HTTP`] or one of
+    /// Sets the payload protocol identifier of messages written from now on. Without it, whole messages have the
+    /// configured identifier. Written bytes have the identifier that answers the peer's messages: [`PPID_HTTP`] or one of
     /// WebRTC's (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }
 
-    /// Reads at most the rest of one user message, of whatever identifier, and
-    /// tells where it ends; `None` is the end of the stream.
+    /// Reads at most the rest of one user message with any identifier, and reports
+    /// where the message ends; `None` is the end of the stream.
     ///
     /// # Errors
     /// The session ended before the stream did.

@@ -1,4 +1,4 @@
-//! The knobs of a transport, whichever it is: keys, values, help and sources are the transport's own table.
+//! The settings (knobs) of any transport. Keys, values, help and sources are in the transport's own table.
 
 pub use anabranch_base::knobs::Knob;
 
@@ -6,47 +6,50 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 
-/// What a transport runs with. A type that is `Clone`, `PartialEq` and `Debug` needs only what is listed here.
+/// The settings of a transport. A type that is `Clone`, `PartialEq` and `Debug` needs only the methods of this
+/// trait.
 pub trait Settings: SettingsObject + Debug + Send + Sync {
-    /// Every knob.
+    /// All knobs with their current values.
     fn knobs(&self) -> Vec<Knob>;
 
     /// Sets a knob.
     ///
     /// # Errors
-    /// One line with the accepted forms.
+    /// One line that lists the accepted values.
     fn set(&mut self, key: &str, value: &str) -> Result<(), String>;
 
-    /// Finds knobs that cannot be together.
+    /// Checks that the knobs can be combined.
     ///
     /// # Errors
-    /// One line that names them.
+    /// One line that names the conflicting knobs.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// How many exchanges a session carries at once: its stream pairs.
+    /// The number of exchanges that a session carries at once: its stream pairs.
     fn streams(&self) -> u64 {
         1
     }
 
-    /// Whether a sender with these settings finds out that what it sent again had arrived.
+    /// Whether a sender with these settings detects spurious retransmissions.
     fn knows_needless(&self) -> bool {
         true
     }
 
-    /// The largest write that is taken in one piece, bytes; `None`: any, in parts.
+    /// The largest write that is taken in one piece, in bytes; `None` if writes of any size are taken in
+    /// parts.
     fn largest_message(&self) -> Option<u64> {
         None
     }
 }
 
-/// What boxed settings need of the type in the box.
+/// What boxed settings need from the concrete type; implemented for all types that are `Clone` and
+/// `PartialEq`.
 pub trait SettingsObject: Any {
-    /// A copy.
+    /// Returns a copy.
     fn boxed(&self) -> Box<dyn Settings>;
 
-    /// Whether the other is of the same type and value.
+    /// Whether the other settings have the same type and value.
     fn same(&self, other: &dyn Settings) -> bool;
 }
 
@@ -61,10 +64,10 @@ impl<T: Settings + Clone + PartialEq> SettingsObject for T {
 }
 
 impl dyn Settings {
-    /// A copy, as a transport's own type.
+    /// Returns a copy as the transport's own type.
     ///
     /// # Errors
-    /// The settings are another transport's.
+    /// The settings belong to another transport.
     pub fn own<T: Settings + Clone>(&self) -> io::Result<T> {
         let own = (self as &dyn Any).downcast_ref::<T>().cloned();
         own.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "settings of another transport"))

@@ -1,13 +1,13 @@
-//! Sessions by name, in order, found at once when asked for again.
+//! A sorted map of sessions that caches the last lookup.
 //!
-//! Every packet and every read asks for the session it concerns, mostly the one
-//! that was asked for last. So the place of the last answer is kept, and a
-//! search is for the others.
+//! Every packet and every read looks up the session it concerns, mostly the one
+//! that was looked up last. The index of the last result is kept, and only other
+//! sessions need a search.
 
-/// A sorted table that remembers where it looked last.
+/// A sorted table that remembers the index of the last lookup.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
-    /// Boxed, so that a new entry moves little.
+    /// Values are boxed, so that an insertion moves few bytes.
     entries: Vec<(K, Box<V>)>,
     last: usize,
 }
@@ -40,7 +40,7 @@ impl<K: Ord + Copy, V> Table<K, V> {
         self.place(key).ok()
     }
 
-    /// Puts `value` in the place of what was there.
+    /// Inserts `value`, replacing any earlier one.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         match self.place(&key) {
             Ok(place) => *self.entries[place].1 = value,
@@ -54,7 +54,7 @@ impl<K: Ord + Copy, V> Table<K, V> {
         }
     }
 
-    /// In the order of the keys.
+    /// Iterates in the order of the keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.entries.iter().map(|(key, value)| (*key, &**value))
     }

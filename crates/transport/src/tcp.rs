@@ -3,7 +3,7 @@
 //! One [`TcpHost`] is a host's whole TCP: one engine, one socket (IP protocol
 //! 6), one drive loop.
 //!
-//! - `engine`: the endpoint as an engine of sessions
+//! - `engine`: implements the session engine for the TCP endpoint
 
 mod engine;
 
@@ -20,10 +20,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// TCP among the protocols of IP.
+/// The IP protocol number of TCP.
 pub const IP_PROTOCOL: u8 = 6;
 
-/// TCP, with our engine.
+/// TCP as implemented by our engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp;
 
@@ -64,23 +64,23 @@ impl<W: World> Runs<W> for Tcp {
     }
 }
 
-/// A host's TCP. A clone is the same host. It lives as long as any handle of
-/// it or of its sessions.
+/// A host's TCP. A clone is another handle of the same host. It lives as long as any
+/// handle of it or of its sessions.
 pub type TcpHost<W> = BoundHost<W, Endpoint>;
-/// Takes in connections to one port.
+/// Accepts connections to one port.
 pub type TcpListener<W> = EngineListener<W, Endpoint>;
 /// Opens connections from one host to given servers.
 pub type TcpConnector<W> = EngineConnector<W, Endpoint>;
 /// A connection.
 pub type TcpSession<W> = EngineSession<W, Endpoint>;
-/// The bytes of a connection, both ways.
+/// The byte stream of a connection, in both directions.
 pub type TcpStream<W> = EngineStream<W, Endpoint>;
 
 impl<W: World> BoundHost<W, Endpoint> {
     /// Starts TCP on this host, over all of its addresses.
     ///
     /// # Errors
-    /// The carrier cannot be had: see [`World::bind`].
+    /// The socket cannot be opened: see [`World::bind`].
     pub async fn new(world: W, config: Config) -> io::Result<Self> {
         let socket = world.bind(Local::Ip { protocol: IP_PROTOCOL }).await?;
         let addresses: Vec<_> = socket.local().iter().map(SocketAddr::ip).collect();
@@ -94,13 +94,13 @@ impl<W: World> BoundHost<W, Endpoint> {
     /// Begins a connection to `remote`.
     ///
     /// # Errors
-    /// [`ConnectError`] when nothing could be begun.
+    /// [`ConnectError`] when no connection could be begun.
     pub fn connect(&self, remote: SocketAddr) -> Result<TcpSession<W>, ConnectError> {
         self.connect_to(&Server::from(remote))
     }
 
-    /// Takes in connections that peers begin with `port`; `backlog` is how many
-    /// may wait to be taken, 0 for the configured number.
+    /// Accepts connections that peers open to `port`; up to `backlog` of them may wait
+    /// to be accepted, 0 for the configured number.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -108,20 +108,20 @@ impl<W: World> BoundHost<W, Endpoint> {
         self.listen_with(port, backlog)
     }
 
-    /// Looks at the engine: statistics, views, configuration.
+    /// Gives `look` read access to the engine: statistics, views, configuration.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
 }
 
 impl<W: World> EngineSession<W, Endpoint> {
-    /// The connection as it stands; `None` once it has ended.
+    /// The current state of the connection; `None` once it has ended.
     #[must_use]
     pub fn info(&self) -> Option<Info> {
         self.with_engine(|engine, id| engine.info(id))
     }
 
-    /// What it has done; `None` once it has ended.
+    /// The statistics of the connection; `None` once it has ended.
     #[must_use]
     pub fn stats(&self) -> Option<Stats> {
         self.with_engine(|engine, id| engine.stats(id))

@@ -1,11 +1,12 @@
-//! Tasks that wait for the same thing.
+//! The set of tasks that wait for one event.
 
 use std::task::{Context, Waker};
 
-/// Wakers of tasks that all wait for one thing; each is kept once.
+/// The wakers of the tasks that wait for one event; each task is kept once.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Mostly it is one, of each of very many things.
+    /// Most events, of which there are very many, have one waiter; it needs no
+    /// allocation.
     first: Option<Waker>,
     others: Option<Box<Others>>,
 }
@@ -14,7 +15,7 @@ pub(crate) struct Waiters {
 struct Others(Vec<Waker>);
 
 impl Waiters {
-    /// The polling task waits from here on.
+    /// Adds the polling task.
     pub(crate) fn add(&mut self, cx: &Context<'_>) {
         let mut all = self.first.iter().chain(self.others.iter().flat_map(|others| &others.0));
         if all.any(|waker| waker.will_wake(cx.waker())) {
@@ -26,7 +27,7 @@ impl Waiters {
         }
     }
 
-    /// What they wait for has come.
+    /// Wakes and removes all waiting tasks.
     pub(crate) fn wake(&mut self) {
         if let Some(waker) = self.first.take() {
             waker.wake();

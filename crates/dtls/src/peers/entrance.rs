@@ -1,10 +1,10 @@
-//! The entrance of a server: hellos, who is asked for a cookie, and whose handshake begins.
+//! Admission to a server: answers hellos, asks for cookies, and decides whose handshake begins.
 //!
-//! A server keeps nothing of who says hello: it answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1), and begins a
-//! handshake when that comes back. Handshakes under way are at most [`MAX_HALF_OPEN`]; of the client with most of them the
-//! oldest gives way. A hello in several datagrams, or one that needs another key share, cannot be answered so: of those at most
-//! [`MAX_UNPROVEN`] are kept, the oldest of which gives way. A peer that begins again from the same port (RFC 6347 §4.2.8)
-//! replaces its old connection only when it has finished.
+//! A server keeps no state for a hello: it answers with a cookie (RFC 6347 §4.2.1, RFC 9147 §5.1) and begins a handshake
+//! when the cookie comes back. At most [`MAX_HALF_OPEN`] handshakes are under way; beyond that, the oldest one of the
+//! client with the most is dropped. A hello in several datagrams, or one that needs another key share, cannot be answered
+//! without state. At most [`MAX_UNPROVEN`] of these are kept; beyond that, the oldest is dropped. A peer that starts
+//! again from the same port (RFC 6347 §4.2.8) replaces its old connection only after its new handshake is done.
 
 use super::{Key, Peers, Unproven};
 use crate::connection::Connection;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 impl Peers {
-    /// Answers a hello that has no cookie yet, or begins a handshake with one that has.
+    /// Answers a hello without a valid cookie, or begins a handshake with one that has a valid cookie.
     pub(super) fn answer(
         &mut self,
         now: Instant,
@@ -43,7 +43,8 @@ impl Peers {
         };
         let good = given.as_ref().and_then(|cookie| is_good(cookie, false).or_else(|| is_good(cookie, true)));
         let Some((cookie, padded)) = good else {
-            // RFC 6347 §4.2.1: a client with a cookie of no use is asked again; in DTLS 1.3 it cannot be (RFC 8446 §4.1.4).
+            // RFC 6347 §4.2.1: a client with an invalid cookie is asked again; DTLS 1.3 does not allow that (RFC 8446
+            // §4.1.4).
             if given.is_none() || !newer {
                 let order = hello.order().unwrap_or_default();
                 let cookie = secret.make(now, key, order, &hello.lasting(newer, &order, false));
@@ -76,7 +77,7 @@ impl Peers {
         }
     }
 
-    /// Gives up the oldest handshake of the client, by its address, that has most under way.
+    /// Drops the oldest handshake of the client (by address) that has the most under way.
     fn thin_out(&mut self) {
         let mut many: BTreeMap<IpAddr, (usize, std::cmp::Reverse<u64>)> = BTreeMap::new();
         for (number, key) in self.order[1].iter().rev() {
@@ -90,7 +91,7 @@ impl Peers {
         }
     }
 
-    /// Begins a handshake as a server with a hello that came without a cookie; the oldest such gives way where there are too many.
+    /// Begins a handshake as a server with a hello that has no cookie; if there are too many of these, drops the oldest.
     pub(super) fn admit(&mut self, now: Instant, key: Key, mtu: usize) {
         if self.half_open.contains_key(&key) {
             return;
@@ -109,22 +110,22 @@ impl Peers {
     }
 }
 
-/// What became of a hello.
+/// The result of handling a hello.
 pub(super) enum Heard {
-    /// It is answered, or of no use.
+    /// It was answered or ignored.
     Done,
-    /// It belongs to a handshake under way.
+    /// It belongs to a handshake that is under way.
     Again,
     /// It has begun a handshake.
     Begun,
-    /// It cannot be answered without a state of its own.
+    /// It cannot be answered without keeping state.
     Unproven,
 }
 
-/// An alert: handshake_failure (RFC 8446 §6.2), as nothing is spoken by both.
+/// A handshake_failure alert (RFC 8446 §6.2), sent if the two ends share no version or cipher suite.
 const NO_COMMON: [u8; 15] = [21, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 40];
 
-/// Handshakes that a server may have under way with clients that are where they say; some tens of kilobytes each.
+/// The maximum number of handshakes under way with clients whose addresses are validated; some tens of kilobytes each.
 const MAX_HALF_OPEN: usize = 512;
-/// Hellos without a cookie that may be kept; some kilobytes each.
+/// The maximum number of hellos without a cookie that are kept; some kilobytes each.
 const MAX_UNPROVEN: usize = 64;

@@ -1,11 +1,11 @@
-//! What goes to a client whose hello had to be kept before it has brought a cookie: at most three times what has come.
+//! Limits what is sent to a client whose hello had to be kept without a cookie: at most three times the received bytes.
 //!
-//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a request for a cookie answers a hello, and is not sent again when time has passed, as
-//! the library does. Duplicates of a piece of a hello, which may be small, have it sent again, too.
+//! RFC 9147 §5.1 and RFC 6347 §4.2.1: a cookie request answers a hello and is not retransmitted on a timer, but the
+//! library does that. Duplicates of a small fragment of a hello make the library send it again, too.
 
 use crate::hello::RETRY;
 
-/// Bytes and datagrams that came from a client, and that went there.
+/// Bytes and datagrams received from a client, and sent to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Unproven {
     came: [usize; 2],
@@ -13,13 +13,13 @@ pub(crate) struct Unproven {
 }
 
 impl Unproven {
-    /// A datagram has come.
+    /// Records a received datagram.
     pub fn came(&mut self, datagram: &[u8]) {
         self.came = [self.came[0] + datagram.len(), self.came[1] + 1];
     }
 
-    /// Whether a datagram may leave, which answers one that `has_come`, or time. A server's hello is what the library says once
-    /// it has had its cookie back: from there on there is nothing to be shown.
+    /// Whether a datagram may be sent; `has_come` is true if it answers a received one, false if a timer caused it. The
+    /// library sends a ServerHello only after its cookie has come back, so from then on there is no limit.
     pub fn may_leave(this: &mut Option<Self>, has_come: bool, datagram: &[u8]) -> bool {
         let Some(unproven) = this else { return true };
         if is_server_hello(datagram) {
@@ -27,7 +27,7 @@ impl Unproven {
             return true;
         }
         let went = [unproven.went[0] + datagram.len(), unproven.went[1] + 1];
-        // With the headers of UDP and IP, or without them.
+        // Both with the headers of UDP and IP, and without them.
         let size = |[bytes, datagrams]: [usize; 2], headers| bytes + headers * datagrams;
         let within =
             [0, HEADERS].iter().all(|&headers| size(went, headers) <= 3 * size(unproven.came, headers));
@@ -39,9 +39,9 @@ impl Unproven {
     }
 }
 
-/// Whether a datagram begins with a ServerHello that is no request for another hello.
+/// Whether a datagram begins with a ServerHello that does not ask for another hello.
 fn is_server_hello(datagram: &[u8]) -> bool {
-    // A handshake record of epoch 0, with the message's first byte.
+    // A handshake record of epoch 0, with the first byte of the message.
     let begins = datagram.first() == Some(&22)
         && datagram.get(3..5) == Some(&[0; 2])
         && datagram.get(13) == Some(&2)
@@ -49,7 +49,7 @@ fn is_server_hello(datagram: &[u8]) -> bool {
     begins && datagram.get(27..59).is_some_and(|random| random != RETRY)
 }
 
-/// Those of IPv6, the larger ones.
+/// The size of the UDP and IPv6 headers, which are the larger ones.
 const HEADERS: usize = 48;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A connection of DTLS 1.2 (RFC 6347) by its keys: one epoch, alerts, and the server's last flight.
+//! The record state of a DTLS 1.2 connection (RFC 6347): one epoch, alerts, and the server's last flight.
 //!
-//! There is no renegotiation, so that the epoch is 1 for ever. A server's last flight goes again when the client's Finished comes
-//! again (§4.2.4), until a packet shows that the client has it.
+//! There is no renegotiation, so the epoch is always 1. The server's last flight is sent again whenever the client's
+//! Finished arrives again (§4.2.4), until a packet shows that the client has it.
 
 use super::keys::{
     ALERT, CHANGE_CIPHER_SPEC, Content, DATA, EPOCH_12, HANDSHAKE, HEADER_12, Header12, Keys12, TAG,
@@ -21,23 +21,23 @@ pub(crate) struct Records {
     receiving: Keys12,
     next: u64,
     window: Window,
-    /// What the nonces begin with that a record names: the epoch, unless the library has used one that begins so.
+    /// The first two bytes of explicit nonces: the epoch, unless a nonce of the library has begun with that.
     prefix: u16,
     library: Option<Box<Library>>,
-    /// Records that were not authentic.
+    /// The number of records that failed authentication.
     forged: u64,
-    /// The handshake is over.
+    /// Whether the handshake is done.
     begun: bool,
 }
 
-/// What the library has sent.
+/// The state taken over from the library.
 #[derive(Default)]
 struct Library {
-    /// What its nonces have begun with.
+    /// The first two bytes of its nonces.
     prefixes: Vec<u16>,
-    /// The next number of a record in the clear.
+    /// The next number of an unencrypted record.
     clear: u64,
-    /// Finished, as a message.
+    /// The Finished message.
     finished: Vec<u8>,
 }
 
@@ -64,7 +64,7 @@ impl Records {
         HEADER_12 + self.explicit + TAG
     }
 
-    /// Takes over the numbers and nonces of what the library sends, and what of it may have to be sent again.
+    /// Takes numbers and nonces from a datagram that the library sends, and keeps what may have to be sent again.
     pub fn adopt(&mut self, datagram: &[u8]) {
         let Some(library) = &mut self.library else { return };
         let mut rest = datagram;
@@ -124,12 +124,12 @@ impl Records {
             let header = Header12::read(rest)?;
             let record;
             (record, rest) = rest.split_at_mut_checked(header.end)?;
-            // What is in the clear is of the handshake, and not to be believed any more.
+            // Unencrypted records belong to the handshake and are not trusted any more.
             if header.epoch != EPOCH_12 {
                 continue;
             }
             let Some(content) = self.receiving.open(&self.window, header, record) else {
-                // RFC 6347 §4.1.2.7: in silence; but not for ever, as RFC 9147 §4.5.3 has it.
+                // RFC 6347 §4.1.2.7: discard it silently, but limit how often, as RFC 9147 §4.5.3 does.
                 self.forged += 1;
                 if self.forged >= MAX_FORGED {
                     return Some(Ended::UsedUp);
@@ -140,7 +140,7 @@ impl Records {
             self.window.note(number);
             match kind {
                 DATA => {
-                    // The client has our last flight.
+                    // Data shows that the client has received our last flight.
                     if self.begun && self.library.is_some() {
                         self.library = None;
                     }
@@ -156,12 +156,12 @@ impl Records {
         }
     }
 
-    /// What is no data.
+    /// Handles a record that is not data.
     #[cold]
     fn handle(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) -> Option<Ended> {
         match (kind, content) {
             (ALERT, [_, CLOSE_NOTIFY]) => {
-                // RFC 5246 §7.2.1.
+                // RFC 5246 §7.2.1: answer with a closure alert.
                 self.say(ALERT, &super::GOODBYE, send);
                 return Some(Ended::Closed);
             }
@@ -170,7 +170,7 @@ impl Records {
                 for (kind, ..) in messages(content) {
                     match kind {
                         FINISHED => self.send_last(send),
-                        // RFC 5246 §7.2.2: there is none.
+                        // RFC 5246 §7.2.2: there is no renegotiation.
                         CLIENT_HELLO | HELLO_REQUEST => self.say(ALERT, &[WARNING, NO_RENEGOTIATION], send),
                         _ => {}
                     }
@@ -181,7 +181,7 @@ impl Records {
         None
     }
 
-    /// Sends the last flight once more: ChangeCipherSpec in the clear, and Finished, in one datagram.
+    /// Sends the last flight again: an unencrypted ChangeCipherSpec, and Finished, in one datagram.
     fn send_last(&mut self, send: &mut impl FnMut(&[u8])) {
         let Some(mut library) = self.library.take() else { return };
         if !library.finished.is_empty() && library.clear <= MAX_NUMBER {
@@ -195,7 +195,7 @@ impl Records {
         self.library = Some(library);
     }
 
-    /// Sends a record of its own.
+    /// Sends a record in a datagram of its own.
     fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
@@ -204,7 +204,7 @@ impl Records {
     }
 }
 
-/// Where a record of data ends, if one is there.
+/// Returns the end of a data record, if the bytes begin with one.
 pub(super) fn data(bytes: &[u8]) -> Option<usize> {
     let is_data = |header: &Header12| header.kind == DATA && header.epoch == EPOCH_12;
     Header12::read(bytes).filter(is_data).map(|header| header.end)
@@ -212,12 +212,12 @@ pub(super) fn data(bytes: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 impl Records {
-    /// The number of the next record, to be set.
+    /// The number of the next record, for tests to change.
     pub fn next(&mut self) -> &mut u64 {
         &mut self.next
     }
 
-    /// What nonces that are named begin with.
+    /// The first two bytes of explicit nonces.
     pub fn prefix(&self) -> u16 {
         self.prefix
     }

@@ -1,10 +1,10 @@
-//! A connection of DTLS 1.3 (RFC 9147) by its keys: epochs, acknowledgements, updates of keys, alerts.
+//! The record state of a DTLS 1.3 connection (RFC 9147): epochs, acknowledgements, key updates, alerts.
 //!
-//! Epochs 3 and above are those of data (RFC 9147 §6.1). A client's last flight, one Finished, is of epoch 2, and goes again until it is
-//! acknowledged (§5.8.1); a server acknowledges each one that comes (§7). An update of keys is in the last record of an epoch that
-//! matters: it comes again in other records of the same epoch until it is acknowledged, and the next epoch begins after that (§8).
-//! So which update it is follows from the epoch it came in, and messages of a handshake that is over need not be put in order:
-//! tickets are acknowledged and forgotten, whatever else there could be is refused.
+//! Epochs from 3 on carry data (RFC 9147 §6.1). A client's last flight, which is one Finished message, is in epoch 2. It
+//! is retransmitted until it is acknowledged (§5.8.1), and a server acknowledges each copy (§7). A KeyUpdate is the last
+//! message of its epoch: it is retransmitted in the same epoch until it is acknowledged, and the next epoch begins after
+//! that (§8). So the epoch identifies the update, and handshake messages need not be reordered. Session tickets are
+//! acknowledged and discarded; all other messages are refused.
 
 use super::flight::Flight;
 use super::keys::{ACK, ALERT, Content, DATA, HANDSHAKE, Header, Header12, Keys13, TAG};
@@ -20,7 +20,7 @@ use crate::secrets::{
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Header, kind, tag.
+/// The header, the content type, and the tag.
 pub(super) const OVERHEAD: usize = 5 + 1 + TAG;
 
 pub(crate) struct Records {
@@ -28,22 +28,22 @@ pub(crate) struct Records {
     client: bool,
     sending: Sending,
     receiving: Receiving,
-    /// The epoch before, of which some may be late.
+    /// The previous epoch, whose records may arrive late.
     before: Option<Box<Receiving>>,
     early: Option<Box<Early>>,
-    /// Our Finished, while the server has not acknowledged it.
+    /// Our Finished, until the server has acknowledged it.
     finished: Option<Box<Flight>>,
-    /// Our update of keys, likewise.
+    /// Our KeyUpdate, until the peer has acknowledged it.
     update: Option<Box<Flight>>,
     /// The number of the next handshake message.
     message: u16,
-    /// Records of one key after which it is changed.
+    /// The number of records after which a key is changed.
     update_after: u64,
-    /// Records that were not authentic.
+    /// The number of records that failed authentication.
     forged: u64,
-    /// The handshake is over.
+    /// Whether the handshake is done.
     begun: bool,
-    /// A packet has come.
+    /// Whether a packet has arrived.
     heard: bool,
 }
 
@@ -61,7 +61,7 @@ struct Receiving {
     window: Window,
 }
 
-/// Epoch 2, that of the handshake, as long as it is of use. Keys are made when they are needed.
+/// Epoch 2, that of the handshake, while it is needed. Keys are derived on first use.
 struct Early {
     sending: (TrafficSecret, Option<Box<Keys13>>),
     receiving: (TrafficSecret, Option<Box<Keys13>>),
@@ -102,7 +102,7 @@ impl Records {
             finished: None,
             update: None,
             message: 0,
-            // A limit of the cipher is one below which there is room for an answer.
+            // The caller's limit may be higher than ours, which leaves room for answers below the cipher's limit.
             update_after: update_after.min(UPDATE_AFTER),
             forged: 0,
             begun: false,
@@ -110,7 +110,7 @@ impl Records {
         })
     }
 
-    /// Takes over the numbers of what the library sends, and what of it may have to be sent again.
+    /// Takes numbers from a datagram that the library sends, and keeps what may have to be sent again.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {
@@ -147,7 +147,7 @@ impl Records {
         }
     }
 
-    /// RFC 9147 §4.5.3: what one key may seal.
+    /// RFC 9147 §4.5.3: whether the key may seal another record.
     #[inline]
     pub fn may_seal(&self) -> bool {
         self.sending.next < MAX_SEALED
@@ -175,7 +175,7 @@ impl Records {
         let mut rest = datagram;
         loop {
             let Some(header) = Header::read(rest) else {
-                // Records in the clear are of the handshake; what follows them may be of ours.
+                // Unencrypted records belong to the handshake; records of ours may follow them.
                 let end = clear(rest)?;
                 rest = rest.split_at_mut_checked(end)?.1;
                 continue;
@@ -194,7 +194,7 @@ impl Records {
                 }
                 Some(_) => {}
                 None => {
-                    // RFC 9147 §4.5.2: in silence; but not for ever (§4.5.3).
+                    // RFC 9147 §4.5.2: discard it silently, but limit how often (§4.5.3).
                     self.forged += 1;
                     if self.forged >= MAX_FORGED {
                         return Some(Ended::UsedUp);
@@ -208,7 +208,7 @@ impl Records {
     #[inline]
     fn open(&mut self, header: Header, record: &mut [u8]) -> Option<(u64, Content)> {
         let is_of = |epoch: u64| epoch & 3 == u64::from(header.epoch);
-        // RFC 9147 §4.2.2: two bits tell the epochs apart that are in use; a window is moved by what is authentic alone.
+        // RFC 9147 §4.2.2: two bits distinguish the epochs in use; only authentic records move a window.
         let receiving = match &mut self.before {
             _ if is_of(self.receiving.epoch) => &mut self.receiving,
             Some(before) if is_of(before.epoch) => before,
@@ -227,7 +227,7 @@ impl Records {
         Some((2, content))
     }
 
-    /// What is no data.
+    /// Handles a record that is not data.
     #[cold]
     fn handle(
         &mut self,
@@ -243,7 +243,7 @@ impl Records {
                 None
             }
             (ALERT, [_, CLOSE_NOTIFY]) => {
-                // RFC 8446 §6.1: the other direction is closed by us.
+                // RFC 8446 §6.1: we close the other direction.
                 self.say(ALERT, &super::GOODBYE, send);
                 Some(Ended::Closed)
             }
@@ -258,7 +258,7 @@ impl Records {
         }
     }
 
-    /// A message of the handshake that is over has come once more.
+    /// Handles a repeated message of the handshake, which is done.
     fn take_early(&mut self, now: Instant, record: (u64, u64), content: &[u8], send: &mut impl FnMut(&[u8])) {
         let since = self.early.as_ref().and_then(|early| early.since);
         if since.is_some_and(|since| now > since + KEPT) {
@@ -271,7 +271,7 @@ impl Records {
         }
     }
 
-    /// A message of after the handshake.
+    /// Handles a message that follows the handshake.
     fn take_message(
         &mut self,
         now: Instant,
@@ -281,15 +281,15 @@ impl Records {
     ) -> Option<Ended> {
         for (kind, _, body) in messages(content) {
             match (kind, body) {
-                // Tickets are of no use here.
+                // Tickets are not used.
                 (NEW_SESSION_TICKET, _) if self.client => {}
-                // RFC 9147 §8: of an epoch that is over it has been heeded.
+                // RFC 9147 §8: the KeyUpdate of an earlier epoch has been applied already.
                 (KEY_UPDATE, Some(_)) if record.0 < self.receiving.epoch => {}
                 (KEY_UPDATE, Some(&[asks @ (0 | 1)])) => {
                     if self.next_receiving().is_none() {
                         return Some(Ended::UsedUp);
                     }
-                    // RFC 8446 §5.1: it is the last of its record.
+                    // RFC 8446 §5.1: KeyUpdate is the last message of its record.
                     self.acknowledge(record, send);
                     if asks == 1 && self.update.is_none() {
                         self.send_update(now, send);
@@ -306,11 +306,11 @@ impl Records {
         None
     }
 
-    /// The peer's next epoch.
+    /// Starts the peer's next epoch.
     fn next_receiving(&mut self) -> Option<()> {
         let secret = self.receiving.secret.next();
         let epoch = self.receiving.epoch + 1;
-        // RFC 9147 §8.
+        // RFC 9147 §8: the epoch is limited.
         let keys = Keys13::new(self.aead, &secret).filter(|_| epoch <= MAX_EPOCH)?;
         let newer = Receiving { keys, secret, epoch, window: Window::default() };
         self.before = Some(Box::new(std::mem::replace(&mut self.receiving, newer)));
@@ -320,7 +320,7 @@ impl Records {
         Some(())
     }
 
-    /// RFC 9147 §7: what of ours has come.
+    /// RFC 9147 §7: handles the peer's acknowledgement of our records.
     fn take_ack(&mut self, content: &[u8]) {
         let Some((length, numbers)) = content.split_first_chunk() else { return };
         if usize::from(u16::from_be_bytes(*length)) != numbers.len() {
@@ -344,7 +344,7 @@ impl Records {
         }
     }
 
-    /// The keys are to be changed.
+    /// Whether the keys have to be changed.
     #[inline]
     pub fn wants_update(&self) -> bool {
         self.sending.next >= self.update_after && self.update.is_none() && self.sending.epoch < MAX_EPOCH
@@ -362,7 +362,7 @@ impl Records {
         {
             match flight.is_spent() {
                 false => self.send_finished(now, &mut send),
-                // Who sends packets has it.
+                // A peer that sends packets has received our Finished.
                 true if self.heard => (self.finished, self.early) = (None, None),
                 true => return Some(Ended::Silent),
             }
@@ -373,7 +373,7 @@ impl Records {
         None
     }
 
-    /// Sends Finished once more.
+    /// Sends Finished again.
     fn send_finished(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         let (Some(flight), Some(early)) = (&mut self.finished, &mut self.early) else { return };
         let (number, mut out) = (early.next, Vec::new());
@@ -386,7 +386,8 @@ impl Records {
         }
     }
 
-    /// Sends an update of our keys, the first time or once more. It asks for none: each end minds its own.
+    /// Sends our KeyUpdate, for the first time or again. It does not request one from the peer: each end updates its own
+    /// keys.
     fn send_update(&mut self, now: Instant, send: &mut impl FnMut(&[u8])) {
         if self.sending.epoch >= MAX_EPOCH {
             return;
@@ -415,7 +416,7 @@ impl Records {
         Some(Ended::Broken(what))
     }
 
-    /// Sends a record of its own.
+    /// Sends a record in a datagram of its own.
     fn say(&mut self, kind: u8, content: &[u8], send: &mut impl FnMut(&[u8])) {
         let mut out = Vec::new();
         if self.seal(kind, content, &mut out).is_some() {
@@ -424,7 +425,7 @@ impl Records {
     }
 }
 
-/// The keys of a secret, made if they are not there.
+/// Returns the keys of a secret, and derives them on first use.
 fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -> Option<&Keys13> {
     if keys.is_none() {
         *keys = Keys13::new(aead, secret).map(Box::new);
@@ -432,28 +433,29 @@ fn made(aead: Aead, (secret, keys): &mut (TrafficSecret, Option<Box<Keys13>>)) -
     keys.as_deref()
 }
 
-/// Where a record in the clear ends (RFC 9147 §4), if one is there.
+/// Returns the end of an unencrypted record (RFC 9147 §4), if the bytes begin with one.
 fn clear(bytes: &[u8]) -> Option<usize> {
     Header12::read(bytes).map(|header| header.end)
 }
 
-/// Where a record of the first epoch of data ends, if one is there.
+/// Returns the end of a record of the first data epoch, if the bytes begin with one.
 pub(super) fn data(bytes: &[u8]) -> Option<usize> {
     Header::read(bytes).filter(|header| u64::from(header.epoch) == FIRST).map(|header| header.end)
 }
 
 /// The first epoch of data.
 const FIRST: u64 = 3;
-/// RFC 9147 §8.
+/// RFC 9147 §8: the highest epoch.
 const MAX_EPOCH: u64 = (1 << 48) - 1;
-/// RFC 8446 §5.5, which RFC 9147 §4.5.3 takes over for AES-GCM: 2^24.5 records. ChaCha20-Poly1305 has no such limit; it has this one, too.
+/// RFC 8446 §5.5, which RFC 9147 §4.5.3 adopts for AES-GCM: 2^24.5 records. ChaCha20-Poly1305 has no such limit, but is
+/// given the same here.
 const MAX_SEALED: u64 = 23_726_566;
-/// Well before that the keys are changed.
+/// The number of records after which keys are changed, well below the limit.
 pub(crate) const UPDATE_AFTER: u64 = 1 << 23;
 const _: () = assert!(UPDATE_AFTER < MAX_SEALED && MAX_SEALED < MAX_NUMBER);
-/// How often Finished is sent: as long as a handshake may take.
+/// How often Finished is sent: this takes as long as a handshake may take.
 const TRIES: u32 = 5;
-/// For how long it is acknowledged that comes again: RFC 793's two minutes, twice.
+/// How long repeated handshake messages are answered: twice RFC 793's two minutes.
 const KEPT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]

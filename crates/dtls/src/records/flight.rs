@@ -1,19 +1,20 @@
-//! What is sent again until the peer has it: the last flight of a client of DTLS 1.3, and a KeyUpdate (RFC 9147 §5.8, §8).
+//! Messages that are retransmitted until acknowledged: the last flight of a DTLS 1.3 client, and KeyUpdate (RFC 9147
+//! §5.8, §8).
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// A handshake message that is under way, alone in its record.
+/// A handshake message that is not acknowledged yet, alone in its record.
 #[derive(Debug)]
 pub(super) struct Flight {
-    /// Message and header.
+    /// The message with its header.
     pub content: Vec<u8>,
-    /// The numbers of the records that it has been in.
+    /// The numbers of the records that have carried it.
     numbers: Vec<u64>,
-    /// When it was sent last; `None`: not before.
+    /// The time of the last transmission; `None` before the first.
     sent: Option<Instant>,
     wait: Duration,
-    /// How often it may still go.
+    /// The number of transmissions left.
     left: u32,
 }
 
@@ -22,7 +23,7 @@ impl Flight {
         Self { content, numbers: Vec::new(), sent: None, wait: FIRST_WAIT, left: tries }
     }
 
-    /// It is in a record with this number.
+    /// Records a transmission in a record with this number.
     pub fn note(&mut self, number: u64, now: Instant) {
         if self.sent.is_some() {
             self.wait = (self.wait * 2).min(LAST_WAIT);
@@ -35,29 +36,29 @@ impl Flight {
         self.numbers.push(number);
     }
 
-    /// Whether a record of it had this number.
+    /// Whether a record with this number has carried it.
     pub fn was(&self, number: u64) -> bool {
         self.numbers.contains(&number)
     }
 
-    /// When it goes again, or is given up.
+    /// The time of the next retransmission, or at which it is given up.
     pub fn due(&self) -> Option<Instant> {
         self.sent.map(|sent| sent + self.wait)
     }
 
-    /// It has been sent often enough.
+    /// Whether the number of transmissions is used up.
     pub fn is_spent(&self) -> bool {
         self.left == 0
     }
 
-    /// It may go before it is due, because the peer has shown that it waits for it.
+    /// Whether it may be sent before it is due, because the peer has shown that it waits for it.
     pub fn may_hurry(&self, now: Instant) -> bool {
         !self.is_spent() && self.sent.is_some_and(|sent| now >= sent + self.wait / 4)
     }
 }
 
-/// RFC 9147 §5.8.2: a second, doubled each time, up to a minute.
+/// RFC 9147 §5.8.2: one second, doubled each time, up to a minute.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LAST_WAIT: Duration = Duration::from_secs(60);
-/// Records that an acknowledgement may name.
+/// The maximum number of record numbers that are remembered.
 const MAX_NUMBERS: usize = 16;

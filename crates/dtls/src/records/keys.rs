@@ -1,6 +1,6 @@
-//! One record, sealed or opened in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
+//! Seals and opens one record in place: RFC 9147 §4 for DTLS 1.3, RFC 6347 §4.1 for DTLS 1.2.
 //!
-//! What is here knows keys and bytes; numbers are handed in, and whose turn they are is known to the callers.
+//! This module handles keys and bytes; the callers assign the record numbers.
 
 use super::window::Window;
 use crate::provider::Aead;
@@ -9,50 +9,51 @@ use ring::aead::quic::HeaderProtectionKey;
 use ring::aead::{self, LessSafeKey, NONCE_LEN, UnboundKey};
 use std::ops::Range;
 
-/// Kinds of content (RFC 8446 §5.1, RFC 9147 §4, RFC 5246 §6.2.1).
+/// Content types (RFC 8446 §5.1, RFC 9147 §4, RFC 5246 §6.2.1).
 pub(super) const CHANGE_CIPHER_SPEC: u8 = 20;
 pub(super) const ALERT: u8 = 21;
 pub(super) const HANDSHAKE: u8 = 22;
 pub(super) const DATA: u8 = 23;
 pub(super) const ACK: u8 = 26;
 
-/// All ciphers here have one of this length.
+/// The length of a tag in bytes, which is the same for all ciphers used here.
 pub(super) const TAG: usize = 16;
-/// RFC 8446 §5.2: a record of 2^14 bytes, and what its protection adds at most.
+/// RFC 8446 §5.2: 2^14 bytes of payload, and the maximum expansion by encryption.
 const MAX_BODY: usize = (1 << 14) + 256;
 
-/// A record that was authentic: its number, and where its content is.
+/// An authentic record: its number, its content type, and the range of its content.
 pub(super) struct Content {
     pub number: u64,
     pub kind: u8,
     pub range: Range<usize>,
 }
 
-/// Of one direction, in one epoch of DTLS 1.3.
+/// The keys of one direction, in one epoch of DTLS 1.3.
 pub(super) struct Keys13 {
     cipher: LessSafeKey,
     numbers: HeaderProtectionKey,
     iv: [u8; NONCE_LEN],
 }
 
-/// Where the parts of a sealed record of DTLS 1.3 are (RFC 9147 §4).
+/// The parts of an encrypted DTLS 1.3 record (RFC 9147 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
-    /// The last two bits of its epoch.
+    /// The last two bits of the epoch.
     pub epoch: u8,
-    /// Bytes of its number: one or two.
+    /// The length of the number in bytes: one or two.
     number: usize,
-    /// Where what is sealed begins.
+    /// The offset of the encrypted part.
     body: usize,
     pub end: usize,
 }
 
 impl Header {
-    /// Reads the header in front of these bytes; `None` where no record of ours is, and nothing can be known of what follows.
+    /// Parses the header at the start of these bytes; `None` if they do not begin with an encrypted record, so the rest
+    /// cannot be parsed either.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
-        // RFC 9147 §4: 001CSLEE; there are no connection identities here.
+        // RFC 9147 §4: 001CSLEE; connection IDs are not used.
         if first & 0b1111_0000 != 0b0010_0000 {
             return None;
         }
@@ -63,7 +64,7 @@ impl Header {
             let length = bytes.get(1 + number..)?.first_chunk()?;
             (3 + number, 3 + number + usize::from(u16::from_be_bytes(*length)))
         };
-        // RFC 9147 §4.2.3: what is shorter than a sample of the ciphertext is no record.
+        // RFC 9147 §4.2.3: a record must be at least as long as a sample of the ciphertext.
         let sealed = end.checked_sub(body)?;
         let is_whole = end <= bytes.len() && (TAG + 1..=MAX_BODY).contains(&sealed);
         is_whole.then_some(Self { epoch: first & 3, number, body, end })
@@ -71,7 +72,7 @@ impl Header {
 }
 
 impl Keys13 {
-    /// RFC 8446 §7.3, RFC 9147 §4.2.3. `None` for keys that the cipher does not take.
+    /// Derives the keys (RFC 8446 §7.3, RFC 9147 §4.2.3). `None` if the cipher does not accept them.
     pub fn new(aead: Aead, secret: &TrafficSecret) -> Option<Self> {
         let length = aead.algorithm.key_len();
         let [key, numbers] =
@@ -87,7 +88,7 @@ impl Keys13 {
         let sealed = content.len() + 1 + TAG;
         let start = out.len();
         let [length, low] = [sealed as u16, number as u16].map(u16::to_be_bytes);
-        // A number of 16 bits, and the length, as most have it.
+        // The usual form, with a 16-bit number and the length.
         let header = [0b0010_1100 | (epoch & 3) as u8, low[0], low[1], length[0], length[1]];
         out.reserve(header.len() + sealed);
         out.extend_from_slice(&header);
@@ -97,7 +98,7 @@ impl Keys13 {
         let nonce = mixed(&self.iv, number);
         let tag = self.cipher.seal_in_place_separate_tag(nonce, aead::Aad::from(header), body).ok()?;
         out.extend_from_slice(tag.as_ref());
-        // RFC 9147 §4.2.3.
+        // RFC 9147 §4.2.3: encrypt the record number.
         let sample = out.get(start + header.len()..)?.get(..SAMPLE)?;
         let mask = self.numbers.new_mask(sample).ok()?;
         out[start + 1] ^= mask[0];
@@ -105,7 +106,7 @@ impl Keys13 {
         Some(())
     }
 
-    /// Opens a record, which is all of `record`, in place; `None` where it has been here, or is not authentic.
+    /// Opens `record`, which is one whole record, in place; `None` if it is a replay or not authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header, record: &mut [u8]) -> Option<Content> {
         let (head, body) = record.split_at_mut_checked(header.body)?;
@@ -119,17 +120,17 @@ impl Keys13 {
         }
         let opened =
             self.cipher.open_in_place(mixed(&self.iv, number), aead::Aad::from(&*head), body).ok()?;
-        // RFC 8446 §5.4: zeros are padding; a record of nothing else has no kind.
+        // RFC 8446 §5.4: zeros are padding; a record with only padding has no content type.
         let end = opened.iter().rposition(|byte| *byte != 0);
         let (kind, length) = end.map_or((0, 0), |end| (opened[end], end));
         Some(Content { number, kind, range: header.body..header.body + length })
     }
 }
 
-/// Bytes of a record by which its number is hidden.
+/// The number of ciphertext bytes with which the record number is encrypted.
 const SAMPLE: usize = 16;
 
-/// RFC 8446 §5.3: the number, in the last bytes of the nonce.
+/// RFC 8446 §5.3: XORs the number into the last bytes of the IV.
 #[inline]
 fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
     let mut nonce = *iv;
@@ -137,20 +138,20 @@ fn mixed(iv: &[u8; NONCE_LEN], number: u64) -> aead::Nonce {
     aead::Nonce::assume_unique_for_key(nonce)
 }
 
-/// Of one direction of DTLS 1.2, in the one epoch that is sealed.
+/// The keys of one direction of DTLS 1.2, for its one encrypted epoch.
 pub(super) struct Keys12 {
     cipher: LessSafeKey,
     iv: [u8; NONCE_LEN],
-    /// Bytes of the nonce that a record names.
+    /// The number of explicit nonce bytes in a record.
     explicit: usize,
 }
 
-/// The one epoch of DTLS 1.2 that is sealed; there is no renegotiation here.
+/// The only encrypted epoch of DTLS 1.2; there is no renegotiation.
 pub(super) const EPOCH_12: u16 = 1;
-/// Kind, version, epoch, number, length.
+/// The size of the header: type, version, epoch, number, length.
 pub(super) const HEADER_12: usize = 13;
 
-/// The header of a record of DTLS 1.2, or of one in the clear (RFC 6347 §4.1).
+/// The header of a DTLS 1.2 record, or of an unencrypted one (RFC 6347 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header12 {
     pub kind: u8,
@@ -160,7 +161,8 @@ pub(super) struct Header12 {
 }
 
 impl Header12 {
-    /// Reads the header in front of these bytes; `None` where none is, and nothing can be known of what follows.
+    /// Parses the header at the start of these bytes; `None` if there is no valid one, so the rest cannot be parsed
+    /// either.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let head = bytes.first_chunk::<HEADER_12>()?;
@@ -180,8 +182,8 @@ impl Header12 {
 }
 
 impl Keys12 {
-    /// The client's and the server's, of the block of all keys (RFC 5246 §6.3: of ciphers with authentication it has no
-    /// keys for that). `None` where it is too short.
+    /// Derives the client's and the server's keys from the key block (RFC 5246 §6.3: AEAD ciphers have no MAC keys).
+    /// `None` if the block is too short.
     pub fn pair(aead: Aead, block: &[u8]) -> Option<[Self; 2]> {
         let (key, iv) = (aead.algorithm.key_len(), NONCE_LEN - aead.explicit);
         let of = |end: usize| {
@@ -194,7 +196,7 @@ impl Keys12 {
         Some([of(0)?, of(1)?])
     }
 
-    /// RFC 5288 §3: the salt, and eight bytes that the record names; RFC 7905 §2: epoch and number, mixed in.
+    /// RFC 5288 §3: the salt, and eight explicit bytes of the record; RFC 7905 §2: epoch and number, XORed into the IV.
     #[inline]
     fn nonce(&self, number: u64, explicit: [u8; 8]) -> aead::Nonce {
         if self.explicit == 0 {
@@ -205,7 +207,7 @@ impl Keys12 {
         aead::Nonce::assume_unique_for_key(nonce)
     }
 
-    /// What is authenticated beside the content (RFC 5246 §6.2.3.3): the number first, and the length of the content.
+    /// The additional data (RFC 5246 §6.2.3.3): begins with the number and ends with the length of the content.
     #[inline]
     fn beside(kind: u8, number: u64, length: usize) -> aead::Aad<[u8; HEADER_12]> {
         let mut beside = [0; HEADER_12];
@@ -215,7 +217,7 @@ impl Keys12 {
         aead::Aad::from(beside)
     }
 
-    /// Appends a record to `out`, whose nonce begins with `prefix` where it is named.
+    /// Appends a record to `out`; an explicit nonce begins with `prefix`.
     #[inline]
     pub fn seal(&self, prefix: u16, number: u64, kind: u8, content: &[u8], out: &mut Vec<u8>) -> Option<()> {
         let start = out.len() + HEADER_12 + self.explicit;
@@ -231,7 +233,7 @@ impl Keys12 {
         Some(())
     }
 
-    /// Opens a record of the sealed epoch, which is all of `record`, in place; `None` where it has been here, or is not
+    /// Opens `record`, which is one whole record of the encrypted epoch, in place; `None` if it is a replay or not
     /// authentic.
     #[inline]
     pub fn open(&self, window: &Window, header: Header12, record: &mut [u8]) -> Option<Content> {

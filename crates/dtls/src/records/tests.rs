@@ -1,4 +1,5 @@
-//! Our records beside the library's: what one seals the other opens, by the keys of handshakes between two of the library's ends.
+//! Tests our records against the library's: what one seals, the other opens, with keys of handshakes between two library
+//! ends.
 
 mod beside;
 mod harness;

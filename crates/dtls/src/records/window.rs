@@ -1,22 +1,22 @@
-//! Which records have come: the sliding window against replay (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6), and the numbers of
-//! records of which only the last bits are sent (RFC 9147 §4.2.2).
+//! The sliding window against replays (RFC 9147 §4.5.1, RFC 6347 §4.1.2.6), and the reconstruction of record numbers
+//! from their last bits (RFC 9147 §4.2.2).
 
 /// The window of one epoch.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Window {
-    /// The number after the highest that has come.
+    /// The number after the highest one received.
     next: u64,
-    /// The numbers below that one, the highest in the lowest bit.
+    /// Bitmap of received numbers below `next`; the highest is in the lowest bit.
     seen: u128,
 }
 
 impl Window {
-    /// One whose next number is this one.
+    /// Creates a window that expects this number next.
     pub fn at(next: u64) -> Self {
         Self { next, seen: 0 }
     }
 
-    /// Whether a record may still come: it has not, and is not too old to know.
+    /// Whether a record with this number may be accepted: it has not been received, and is not too old.
     #[inline]
     pub fn is_fresh(&self, number: u64) -> bool {
         match self.next.checked_sub(number) {
@@ -25,7 +25,7 @@ impl Window {
         }
     }
 
-    /// Notes a record that was authentic.
+    /// Marks the number of an authentic record as received.
     #[inline]
     pub fn note(&mut self, number: u64) {
         match self.next.checked_sub(number) {
@@ -39,7 +39,7 @@ impl Window {
         }
     }
 
-    /// The number with these last bits that is nearest to the one expected.
+    /// Returns the number with these last bits that is nearest to the expected one.
     #[inline]
     pub fn nearest(&self, low: u64, bits: u32) -> u64 {
         let span = 1_u64 << bits;
@@ -54,7 +54,7 @@ impl Window {
     }
 }
 
-/// RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: no more in DTLS 1.3.
+/// RFC 6347 §4.1: 48 bits; RFC 9147 §4.2.1: also the maximum in DTLS 1.3.
 pub(super) const MAX_NUMBER: u64 = (1 << 48) - 1;
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
         assert!(!window.is_fresh(200) && !window.is_fresh(MAX_NUMBER) && window.is_fresh(MAX_NUMBER - 1));
     }
 
-    /// Against what its definition says, for all low bits around each wrap.
+    /// Compares with the definition, for all low bits around each wrap.
     #[test]
     fn a_number_is_the_nearest_one_with_its_last_bits() {
         for bits in [8, 16] {

@@ -1,4 +1,4 @@
-//! CoDel: drops when packets have waited too long for too long.
+//! CoDel: drops packets when the queueing delay stays above a target for too long.
 //!
 //! Home of RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the
 //! dequeue routine with its control law. Square roots are of integers.
@@ -14,16 +14,18 @@ use std::collections::VecDeque;
 /// A CoDel queue with its serializer.
 pub type CodelQueue<P> = HeldQueue<CodelDiscipline<P>>;
 
-/// What CoDel is set to.
+/// The settings of CoDel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodelConfig {
-    /// The standing delay that is fine.
+    /// The acceptable standing delay.
     pub target: Duration,
-    /// How long it may be exceeded: a round trip of the slowest usual path.
+    /// How long the delay may exceed the target: the round-trip time of the slowest usual
+    /// path.
     pub interval: Duration,
-    /// Marks ECN-capable packets instead of dropping them.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// The largest packet: a queue of no more than this is never thinned out.
+    /// The size of the largest packet in bytes: from a queue of no more than this,
+    /// nothing is dropped.
     pub max_packet: u64,
 }
 
@@ -39,7 +41,7 @@ impl Default for CodelConfig {
     }
 }
 
-/// Packets in the order in which they came.
+/// Packets in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
     packets: VecDeque<(Instant, P)>,
@@ -53,19 +55,19 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P: Carried> Fifo<P> {
-    /// What waits.
+    /// The packets that wait.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.packets.len() as u64, bytes: self.bytes }
     }
 
-    /// Adds a packet that came at `at`.
+    /// Adds a packet that arrived at `at`.
     pub fn push(&mut self, at: Instant, packet: P) {
         self.bytes += packet.wire_len() as u64;
         self.packets.push_back((at, packet));
     }
 
-    /// Takes the oldest packet and when it came.
+    /// Removes the oldest packet; also returns its time of arrival.
     pub fn pop(&mut self) -> Option<(Instant, P)> {
         let (at, packet) = self.packets.pop_front()?;
         self.bytes -= packet.wire_len() as u64;
@@ -76,7 +78,7 @@ impl<P: Carried> Fifo<P> {
 /// The state of the control law for one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codel {
-    /// When the delay will have been above the target for an interval.
+    /// The time at which the delay will have been above the target for an interval.
     above_from: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
@@ -85,7 +87,8 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// RFC 8289 §5.5: the next packet of `queue`, after dropping what is due.
+    /// RFC 8289 §5.5: returns the next packet of `queue`, after dropping those that are
+    /// due.
     pub fn take<P: Carried>(
         &mut self,
         now: Instant,
@@ -118,7 +121,7 @@ impl Codel {
                 }
             }
         } else if may_drop {
-            // RFC 8289 §5.5: begin near the rate that controlled the queue last
+            // RFC 8289 §5.5: start near the drop rate that controlled the queue last
             // time, if that is not long ago.
             let delta = self.count.saturating_sub(self.last_count);
             let recently = now.since(self.drop_next) < config.interval * 16;
@@ -138,7 +141,8 @@ impl Codel {
         Some(packet)
     }
 
-    /// The oldest packet, and whether the delay has been too long for an interval.
+    /// Removes the oldest packet; also returns whether the delay has been above the
+    /// target for an interval.
     fn next<P: Carried>(
         &mut self,
         now: Instant,
@@ -163,7 +167,8 @@ impl Codel {
     }
 }
 
-/// RFC 8289 §5.5: the next drop comes an interval over the root of the count later.
+/// RFC 8289 §5.5: the next drop is later by the interval divided by the square root of
+/// the count.
 fn control_law(config: &CodelConfig, from: Instant, count: u64) -> Instant {
     let interval = u128::from(nanos(config.interval));
     let step = (interval * interval / u128::from(count.max(1))).isqrt();
@@ -217,7 +222,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// 10 ms a packet of 1500 bytes.
+    /// A packet of 1500 bytes takes 10 ms.
     fn chain(ecn: bool) -> Chain<Blank> {
         let serializer = Serializer::Rate(Rate::new("1200kbit".parse().expect("a rate")));
         let config = CodelConfig { ecn, ..CodelConfig::default() };
@@ -273,7 +278,8 @@ mod tests {
                 }
             }
         }
-        // Marked when taken, out 10 ms later; nothing is dropped, so numbers follow time.
+        // Marked when dequeued, out 10 ms later; nothing is dropped, so the numbers
+        // follow the times.
         assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
         assert_eq!(chain.meter().lost().packets, 0);
     }
@@ -283,8 +289,8 @@ mod tests {
         let mut chain = chain(false);
         let mut out = 0;
         for i in 0..200 {
-            // Packets in pairs, as fast as they leave: the second waits 10 ms each time,
-            // but behind it no more than one packet's bytes ever wait.
+            // Packets arrive in pairs, as fast as they leave: the second waits 10 ms each
+            // time, but never more than one packet waits behind it.
             chain.push(at(20 * i), Blank::new(1500));
             chain.push(at(20 * i), Blank::new(1500));
             while chain.pop(at(20 * i)).is_some() {

@@ -1,23 +1,23 @@
-//! Drop-tail: a queue takes what fits and drops the rest.
+//! Drop-tail: a queue accepts packets that fit and drops the rest.
 //!
-//! Owns the limit that every queue has, and the threshold above which a
-//! drop-tail queue marks ECN-capable packets (the scheme of DCTCP, RFC 8257 §3.1).
+//! Defines the limit that every queue has, and the threshold above which a
+//! drop-tail queue marks ECN-capable packets (as for DCTCP, RFC 8257 §3.1).
 
 use super::{Admission, Occupancy};
 
-/// How much may wait.
+/// The maximum amount of waiting packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// At most this many packets.
     Packets(u64),
     /// At most this many bytes.
     Bytes(u64),
-    /// No end: for links whose queue is not the subject.
+    /// No limit: for links whose queue does not matter.
     Unlimited,
 }
 
 impl Limit {
-    /// A packet of `bytes` may join what waits.
+    /// Whether a packet of `bytes` may join the waiting packets.
     #[must_use]
     #[inline]
     pub const fn has_room(self, waiting: Occupancy, bytes: usize) -> bool {
@@ -29,16 +29,16 @@ impl Limit {
     }
 }
 
-/// The backlog from which a drop-tail queue marks.
+/// The backlog above which a drop-tail queue marks packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threshold(
-    /// Marks a packet that finds no room under this limit.
+    /// A packet that finds no room under this limit is marked.
     pub Limit,
 );
 
 impl Threshold {
-    /// Marks when the packet would bring the queue above the threshold. One
-    /// that cannot be marked is taken all the same.
+    /// Decides to mark a packet that would bring the queue above the threshold. A packet
+    /// that cannot be marked is accepted nevertheless.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }
@@ -53,7 +53,7 @@ mod tests {
     use crate::rate::{Rate, Serializer};
     use anabranch_base::{Ecn, Instant};
 
-    /// 1 ms a packet of 1500 bytes.
+    /// A packet of 1500 bytes takes 1 ms.
     fn bottleneck(limit: Limit, policy: Policy) -> Bottleneck {
         Bottleneck::new(limit, policy, Serializer::Rate(Rate::new("12mbit".parse().expect("a rate"))))
     }
@@ -67,12 +67,12 @@ mod tests {
         let mut queue = bottleneck(Limit::Packets(2), Policy::DropTail(None));
         let mut meter = Meter::default();
         let mut send = |micros| queue.pass(at(micros), &mut Blank::new(1500), &mut meter);
-        // One on the wire, two waiting, the fourth finds no room.
+        // One is on the wire, two wait, the fourth finds no room.
         assert_eq!(send(0), Fate::Leaves(at(1000)));
         assert_eq!(send(0), Fate::Leaves(at(2000)));
         assert_eq!(send(0), Fate::Leaves(at(3000)));
         assert_eq!(send(999), Fate::Lost(Cause::Overflow));
-        // At 1 ms the second goes on the wire: its place is free at that instant.
+        // At 1 ms the second packet goes on the wire, which makes room at that instant.
         assert_eq!(send(1000), Fate::Leaves(at(4000)));
         assert_eq!(send(1000), Fate::Lost(Cause::Overflow));
         // Idle from 4 ms on.

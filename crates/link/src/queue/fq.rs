@@ -1,9 +1,9 @@
-//! FQ-CoDel: a queue of its own for each flow, served in turn, each under CoDel.
+//! FQ-CoDel: one queue per flow, served in turn, each managed by CoDel.
 //!
-//! Home of RFC 8290: §4.1 enqueueing (classification, the new-flow list, what
-//! to drop when full), §4.2 dequeueing by deficit round robin, §5.2.1 – §5.2.4
-//! the parameters. Flows are told apart by a seeded hash; two that fall into
-//! one queue share it.
+//! Home of RFC 8290: §4.1 enqueueing (classification, the new-flow list, what to drop
+//! when full), §4.2 dequeueing by deficit round robin, §5.2.1 – §5.2.4 the parameters.
+//! Flows are distinguished by a seeded hash; flows with the same hash share a queue. one
+//! queue share it.
 
 use super::codel::{Codel, CodelConfig, Fifo};
 use super::held::{Discipline, HeldQueue};
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 /// An FQ-CoDel queue with its serializer.
 pub type FqCodel<P> = HeldQueue<FairQueues<P>>;
 
-/// The flows' queues and whose turn it is.
+/// The queues of the flows, and the order in which they are served.
 #[derive(Clone, Debug)]
 pub struct FairQueues<P> {
     limit: Limit,
@@ -24,9 +24,9 @@ pub struct FairQueues<P> {
     config: CodelConfig,
     seed: u64,
     flows: Vec<Flow<P>>,
-    /// Flows that have not been served yet since they became active.
+    /// Flows that have not been served since they became active (new flows).
     fresh: VecDeque<usize>,
-    /// Flows that wait for their next turn.
+    /// Flows that wait for their next turn (old flows).
     old: VecDeque<usize>,
     waiting: Occupancy,
 }
@@ -36,13 +36,13 @@ struct Flow<P> {
     queue: Fifo<P>,
     codel: Codel,
     deficit: i64,
-    /// On one of the two lists.
+    /// Whether the flow is on one of the two lists.
     listed: bool,
 }
 
 impl<P> FairQueues<P> {
-    /// [`QUEUES`] empty queues which share `limit`; a flow may send `quantum`
-    /// bytes a turn.
+    /// Creates [`QUEUES`] empty queues that share `limit`; a flow may send `quantum`
+    /// bytes per turn.
     #[must_use]
     pub fn new(limit: Limit, quantum: u32, config: CodelConfig, mut rng: Rng) -> Self {
         let flow = || Flow { queue: Fifo::default(), codel: Codel::default(), deficit: 0, listed: false };
@@ -58,7 +58,7 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// The queue of a flow.
+    /// Returns the index of a flow's queue.
     fn place(&self, flow: u64) -> usize {
         let mut mixed = (flow ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -86,7 +86,7 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
 
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P> {
         loop {
-            // RFC 8290 §4.2: new flows come before old ones.
+            // RFC 8290 §4.2: new flows are served before old ones.
             let (place, is_fresh) = match self.fresh.front() {
                 Some(place) => (*place, true),
                 None => (*self.old.front()?, false),
@@ -111,8 +111,8 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
                 flow.deficit -= packet.wire_len() as i64;
                 return Some(packet);
             }
-            // RFC 8290 §4.2: an emptied new flow goes through the old list once,
-            // lest a flow that sends just so keeps being new.
+            // RFC 8290 §4.2: an emptied new flow moves to the old list once. Otherwise a
+            // flow that always empties its queue in time would stay new.
             if is_fresh {
                 self.fresh.pop_front();
                 self.old.push_back(place);
@@ -129,10 +129,10 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
 }
 
 impl<P: Carried> FairQueues<P> {
-    /// RFC 8290 §4.1: when full, the flow with the most bytes pays, from its head.
+    /// RFC 8290 §4.1: when full, drops from the head of the queue with the most bytes.
     fn drop_from_longest(&mut self, at: Instant, out: &mut Released<P>) {
         let active = self.fresh.iter().chain(&self.old).copied();
-        // The last of equals would be taken by `max_by_key`; the first is.
+        // `max_by_key` returns the last of several maxima; reversed, this is the first.
         let longest = active.rev().max_by_key(|place| self.flows[*place].queue.occupancy().bytes);
         let Some((_, packet)) = longest.and_then(|place| self.flows[place].queue.pop()) else { return };
         self.waiting.packets -= 1;
@@ -141,7 +141,7 @@ impl<P: Carried> FairQueues<P> {
     }
 }
 
-/// How many queues there are (RFC 8290 §5.2.4).
+/// The number of queues (RFC 8290 §5.2.4).
 pub const QUEUES: usize = 1024;
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
     use crate::element::Blank;
     use crate::rate::{Rate, Serializer};
 
-    /// 1 ms a packet of 1500 bytes.
+    /// A packet of 1500 bytes takes 1 ms.
     fn chain(limit: Limit) -> Chain<Blank> {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
         let queues = FairQueues::new(limit, 1500, CodelConfig::default(), Rng::new(1));
@@ -172,7 +172,7 @@ mod tests {
         order
     }
 
-    /// RFC 8290 §4.2: flows take turns; a new one comes first.
+    /// RFC 8290 §4.2: flows take turns; a new flow is served first.
     #[test]
     fn flows_take_turns_and_a_new_one_comes_first() {
         let mut chain = chain(Limit::Packets(1000));
@@ -182,7 +182,8 @@ mod tests {
         for number in 1..=2 {
             chain.push(Instant::ZERO, packet(9, number, 1500));
         }
-        // 7/1 goes at once and uses up its quantum. Then the new flow 9; then turns.
+        // 7/1 leaves at once and uses up its quantum. Then the new flow 9 is served; then
+        // they take turns.
         let expected = [(7, 1), (9, 1), (7, 2), (9, 2), (7, 3), (7, 4)];
         assert_eq!(drain(&mut chain), expected);
     }
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(drain(&mut chain), expected);
     }
 
-    /// RFC 8290 §4.1: the longest queue pays, from its head.
+    /// RFC 8290 §4.1: when full, packets are dropped from the head of the longest queue.
     #[test]
     fn when_full_the_longest_queue_pays() {
         let mut chain = chain(Limit::Packets(5));

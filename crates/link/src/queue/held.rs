@@ -1,6 +1,6 @@
-//! A queue that decides when a packet is taken out, and its serializer.
+//! A queue that decides when a packet is dequeued, and its serializer.
 //!
-//! Each time the serializer is free the discipline is asked for the next packet.
+//! Whenever the serializer is free, the discipline is asked for the next packet.
 
 use super::Occupancy;
 use crate::element::{Carried, Holding, Released};
@@ -8,36 +8,36 @@ use crate::meter::Meter;
 use crate::rate::Serializer;
 use anabranch_base::Instant;
 
-/// What orders and thins out the packets that wait.
+/// A queueing discipline: orders and drops waiting packets.
 pub trait Discipline<P> {
-    /// A packet joins. It, or another in its place, may be lost to make room.
+    /// Adds a packet. It, or another packet instead, may be dropped to make room.
     fn join(&mut self, at: Instant, packet: P, out: &mut Released<P>);
 
-    /// The next packet for the wire, after losing those that must go first.
+    /// Returns the next packet for the wire, after dropping those that are due.
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P>;
 
-    /// What waits.
+    /// The packets that wait.
     fn waiting(&self) -> Occupancy;
 }
 
-/// A discipline in front of a serializer. It belongs at the head of a chain,
+/// A queueing discipline in front of a serializer. It must be first in a chain,
 /// where packets enter at the instant at which they are pushed.
 #[derive(Clone, Debug)]
 pub struct HeldQueue<D> {
     discipline: D,
     serializer: Serializer,
-    /// When the last packet joined: none is taken before it is there.
+    /// The time at which the last packet was added: none is dequeued earlier.
     joined: Instant,
 }
 
 impl<D> HeldQueue<D> {
-    /// An empty queue.
+    /// Creates an empty queue.
     #[must_use]
     pub const fn new(discipline: D, serializer: Serializer) -> Self {
         Self { discipline, serializer, joined: Instant::ZERO }
     }
 
-    /// What waits.
+    /// The packets that wait.
     #[must_use]
     pub fn occupancy<P>(&self) -> Occupancy
     where
@@ -65,7 +65,7 @@ impl<P: Carried, D: Discipline<P>> Holding<P> for HeldQueue<D> {
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter) {
         while let Some(at) = self.deadline().filter(|at| *at <= now) {
-            // A discipline may lose all that waits; then the loop ends.
+            // A discipline may drop all waiting packets; then the loop ends.
             if let Some(packet) = self.discipline.take(at, out, meter) {
                 let transmission = self.serializer.transmit(at, packet.wire_len());
                 out.leaves(transmission.end, packet);

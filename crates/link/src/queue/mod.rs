@@ -1,13 +1,13 @@
 //! Queues in front of a serializer.
 //!
-//! A queue that decides on arrival (drop-tail, RED, PIE) keeps no packets: the
-//! serializer promises each packet its departure at once, and what still waits
-//! at a later instant follows from the promises ([`Backlog`]). [`Bottleneck`] is
-//! such a queue with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`])
-//! decide when a packet is taken out and hold packets.
+//! A queue that decides on arrival (drop-tail, RED, PIE) stores no packets: the
+//! serializer schedules each packet's departure at once. The packets that still wait at a
+//! later instant follow from the schedule ([`Backlog`]). [`Bottleneck`] is such a queue
+//! with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`]) decide when a packet is
+//! dequeued, and hold packets.
 //!
-//! A packet counts as waiting until its first bit is on the wire, as in ns-2
-//! and in the queue of a network interface.
+//! A packet counts as waiting until its first bit is on the wire, as in ns-2 and in
+//! the queue of a network interface.
 
 pub mod codel;
 pub mod droptail;
@@ -27,27 +27,27 @@ pub use droptail::{Limit, Threshold};
 pub use pie::Pie;
 pub use red::Red;
 
-/// What waits in a queue.
+/// The amount of packets that wait in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Occupancy {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// What waits, known from the promised beginnings of serialization.
+/// The waiting packets, derived from the scheduled starts of their serialization.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// First bit and size of each packet that may still wait, in order.
+    /// The start time and size of each packet that may still wait, in order.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
-    /// The beginning of the last packet's serialization.
+    /// The start of the last packet's serialization.
     last_start: Instant,
 }
 
 impl Backlog {
-    /// Forgets what no longer waits at `at`.
+    /// Removes the packets that no longer wait at `at`.
     #[inline(always)]
     pub fn settle(&mut self, at: Instant) {
         while let Some(&(start, bytes)) = self.starts.front() {
@@ -59,7 +59,7 @@ impl Backlog {
         }
     }
 
-    /// A packet of `bytes`, which waits until `start`.
+    /// Adds a packet of `bytes` that waits until `start`.
     #[inline]
     pub fn add(&mut self, start: Instant, bytes: usize) {
         self.last_start = start;
@@ -67,14 +67,15 @@ impl Backlog {
         self.starts.push_back((start, bytes as u32));
     }
 
-    /// What waits, as of the last [`settle`](Self::settle).
+    /// The packets that wait, as of the last [`settle`](Self::settle).
     #[must_use]
     #[inline]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.starts.len() as u64, bytes: self.bytes }
     }
 
-    /// What waits at `at`, which may be any instant since the last settling.
+    /// The packets that wait at `at`, which may be any instant since the last call of
+    /// `settle`.
     #[must_use]
     pub fn occupancy_at(&self, at: Instant) -> Occupancy {
         let gone = self.starts.partition_point(|(start, _)| *start <= at);
@@ -82,35 +83,35 @@ impl Backlog {
         Occupancy { packets: (self.starts.len() - gone) as u64, bytes: self.bytes - gone_bytes }
     }
 
-    /// How long the last packet in the queue still waits at `at`, in nanoseconds.
+    /// How long the last packet in the queue still has to wait at `at`, in nanoseconds.
     #[must_use]
     pub fn delay_at(&self, at: Instant) -> u64 {
         self.last_start.as_nanos().saturating_sub(at.as_nanos())
     }
 
-    /// When the queue has drained, or drained last.
+    /// The time at which the queue becomes empty, or last became empty.
     #[must_use]
     pub const fn empty_from(&self) -> Instant {
         self.last_start
     }
 }
 
-/// What a queue says to a packet that arrives.
+/// A queue's decision about a packet that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// The packet may wait.
     Take,
-    /// The packet may wait if it can be marked CE; else an AQM drops it (a drop-tail
-    /// queue with a threshold takes it).
+    /// The packet may wait if it can be marked CE; otherwise an AQM drops it (a drop-tail
+    /// queue with a threshold accepts it).
     MarkOrDrop,
     /// The packet is dropped.
     Drop,
 }
 
-/// How a queue decides on arrival, apart from being full.
+/// How a queue decides on arrival, if it is not full.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// Takes all that fit; with a threshold it marks above it.
+    /// Accepts all packets that fit; with a threshold it marks packets above it.
     DropTail(Option<Threshold>),
     /// Random early detection.
     Red(Box<Red>),
@@ -128,25 +129,26 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// A queue of at most `limit` in front of `serializer`.
+    /// Creates a queue of at most `limit` in front of `serializer`.
     #[must_use]
     pub fn new(limit: Limit, policy: Policy, serializer: Serializer) -> Self {
         Self { limit, policy, serializer, backlog: Backlog::default() }
     }
 
-    /// What waits at `now`.
+    /// The packets that wait at `now`.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.backlog.occupancy_at(now)
     }
 
-    /// Asks limit and policy, and marks the packet when that is the answer.
+    /// Applies limit and policy; marks the packet if they say so. Returns the cause if it
+    /// is dropped.
     #[inline(always)]
     fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Cause> {
         if let Policy::Red(red) = &mut self.policy {
             red.observe(at, &self.backlog);
         }
-        // A packet for an idle link never waits, whatever the limit.
+        // A packet for an idle link never waits, so the limit does not apply.
         if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
             return Some(Cause::Overflow);
         }
@@ -180,7 +182,7 @@ impl Bottleneck {
     }
 }
 
-/// Marks an ECN-capable packet; false when it is not (RFC 3168 §5).
+/// Marks an ECN-capable packet; returns false if it is not ECN-capable (RFC 3168 §5).
 pub(crate) fn mark_ce<P: Carried>(packet: &mut P, meter: &mut Meter) -> bool {
     match packet.ecn() {
         Ecn::NotEct => false,

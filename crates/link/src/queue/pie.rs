@@ -1,24 +1,24 @@
-//! PIE: drops at random on arrival so as to hold the queueing delay at a target.
+//! PIE: drops packets at random on arrival to hold the queueing delay at a target.
 //!
-//! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the
-//! latency (known exactly here, as §4.3's timestamps would give it), §4.4 burst
-//! tolerance, §5.1 ECN, §5.4 derandomisation, §5.5 the cap on its growth. The probability is kept in parts
-//! of a million million, so that a delay of 1 ns is 1000 parts of a second's.
+//! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency
+//! (known exactly here, as §4.3's timestamps would give it), §4.4 burst tolerance, §5.1
+//! ECN, §5.4 derandomisation, §5.5 the cap on its growth. The probability is a fixed-point
+//! number in units of 10⁻¹², so that a delay of 1 ns counts as 1000 units (10⁻⁹ s).
 
 use super::{Admission, Backlog};
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Instant, Ratio, Rng};
 
-/// What PIE is set to.
+/// The settings of PIE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PieConfig {
     /// The delay to hold (QDELAY_REF).
     pub target: Duration,
-    /// How often the probability is recalculated (T_UPDATE).
+    /// The interval between updates of the probability (T_UPDATE).
     pub update: Duration,
-    /// Bursts of up to this long pass untouched (MAX_BURST).
+    /// Bursts of up to this duration pass without drops (MAX_BURST).
     pub burst: Duration,
-    /// Marks ECN-capable packets instead of dropping them, up to a probability of 10 %.
+    /// Whether ECN-capable packets are marked instead of dropped, up to a probability of 10 %.
     pub ecn: bool,
     /// The size of a full packet, in bytes.
     pub mean_packet: u64,
@@ -37,25 +37,25 @@ impl Default for PieConfig {
     }
 }
 
-/// PIE's state.
+/// The state of PIE.
 #[derive(Clone, Debug)]
 pub struct Pie {
     config: PieConfig,
     target: u64,
-    /// Parts of [`ONE`].
+    /// The drop probability, in parts of [`ONE`].
     probability: u64,
-    /// Sum of the probabilities since the last drop.
+    /// The sum of the probabilities since the last drop.
     accumulated: u64,
     /// The delay at the last update, in nanoseconds.
     old_delay: u64,
-    /// What is left of the burst allowance, in nanoseconds.
+    /// The remaining burst allowance, in nanoseconds.
     burst_left: u64,
     next_update: Instant,
     rng: Rng,
 }
 
 impl Pie {
-    /// PIE with an empty queue.
+    /// Creates PIE for an empty queue.
     #[must_use]
     pub fn new(config: PieConfig, rng: Rng) -> Self {
         Self {
@@ -70,13 +70,13 @@ impl Pie {
         }
     }
 
-    /// Whether the queue marks rather than drops.
+    /// Whether the queue marks packets instead of dropping them.
     #[must_use]
     pub const fn ecn(&self) -> bool {
         self.config.ecn
     }
 
-    /// The present drop probability.
+    /// The current drop probability.
     #[must_use]
     pub fn probability(&self) -> Ratio {
         Ratio::new(self.probability, ONE).unwrap_or(Ratio::ONE)
@@ -85,11 +85,11 @@ impl Pie {
     /// Decides about a packet that arrives at `at`.
     pub fn admit(&mut self, at: Instant, backlog: &Backlog) -> Admission {
         self.catch_up(at, backlog);
-        // RFC 8033 §4.4: within the burst allowance every packet is taken.
+        // RFC 8033 §4.4: within the burst allowance every packet is accepted.
         if self.burst_left > 0 {
             return Admission::Take;
         }
-        // RFC 8033 §4.1: spare a queue that is short in time or in bytes.
+        // RFC 8033 §4.1: drop nothing if the queue is short in time or in bytes.
         let short = self.old_delay < self.target / 2 && self.probability < ONE / 5;
         if short || backlog.occupancy().bytes <= 2 * self.config.mean_packet {
             return Admission::Take;
@@ -101,7 +101,7 @@ impl Pie {
         if self.probability <= ONE / 10 { Admission::MarkOrDrop } else { Admission::Drop }
     }
 
-    /// RFC 8033 §5.4: no two drops too close together, none too far apart.
+    /// RFC 8033 §5.4: decides at random, but avoids drops that are too close together or too far apart.
     fn draw(&mut self) -> bool {
         if self.probability == 0 {
             self.accumulated = 0;
@@ -117,7 +117,7 @@ impl Pie {
         hit
     }
 
-    /// Does the updates that were due since the last packet.
+    /// Makes up for the updates that were due since the last packet.
     fn catch_up(&mut self, at: Instant, backlog: &Backlog) {
         while self.next_update <= at {
             let delay = backlog.delay_at(self.next_update);
@@ -128,7 +128,7 @@ impl Pie {
                 && delay == 0
                 && self.burst_left == nanos(self.config.burst);
             if at_rest && self.next_update <= at {
-                // Nothing changes any more until a packet comes: skip to it.
+                // Nothing changes until the next packet: skip the updates before it.
                 let update = nanos(self.config.update).max(1);
                 let missed = (at.as_nanos() - self.next_update.as_nanos()) / update;
                 self.next_update = self.next_update.plus_nanos((missed + 1).saturating_mul(update));
@@ -155,7 +155,7 @@ impl Pie {
         if let Some((_, divisor)) = scale.iter().find(|(below, _)| self.probability < *below) {
             step /= divisor;
         }
-        // RFC 8033 §5.5: once above 10 %, at most 2 % more at a time.
+        // RFC 8033 §5.5: above 10 %, the probability grows by at most 2 % per update.
         if self.probability >= ONE / 10 {
             step = step.min((ONE / 50) as i128);
         }
@@ -169,8 +169,8 @@ impl Pie {
         self.old_delay = delay;
     }
 
-    /// RFC 8033 §4.4: the allowance shrinks with time and is renewed when the
-    /// queue is calm.
+    /// RFC 8033 §4.4: the burst allowance decreases with time and is renewed when the
+    /// queue is short.
     fn update_burst(&mut self, delay: u64) {
         self.burst_left = self.burst_left.saturating_sub(nanos(self.config.update));
         let calm = delay < self.target / 2 && self.old_delay < self.target / 2;
@@ -180,7 +180,7 @@ impl Pie {
     }
 }
 
-/// Certainty.
+/// The probability 1.
 const ONE: u64 = Ratio::ONE.parts();
 
 #[cfg(test)]
@@ -200,18 +200,18 @@ mod tests {
     #[test]
     fn the_controller_steps_as_computed_by_hand() {
         let mut pie = pie();
-        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms: 0.025625, divided by 2048.
+        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, which is 0.025625, divided by 2048.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048);
-        // Above a millionth now (12.5): 0.125 · 5 ms alone, divided by 128 is for
-        // 10⁻⁵ – 10⁻⁴.
+        // The probability is now above one millionth (12.5 millionths). The step is 0.125 · 5 ms,
+        // with the divisor 128 for the range 10⁻⁵ – 10⁻⁴.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048 + 625_000_000 / 128);
-        // RFC 8033 §5.5: no more than 2 % at a time above 10 %.
+        // RFC 8033 §5.5: above 10 %, no more than 2 % per update.
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // An empty queue twice: down by the controller, then by 1/64.
+        // Two updates with an empty queue: the controller reduces the probability, then it decays by 1/64.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;
@@ -228,7 +228,7 @@ mod tests {
             let fate = queue.pass(Instant::from_millis(1), &mut Blank::new(1500), &mut meter);
             assert!(matches!(fate, Fate::Leaves(_)));
         }
-        // Then 110 % of the rate for a minute, without a reaction.
+        // Then 110 % of the rate for a minute, from a sender that does not react.
         let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
         for i in 0..66_000_u64 {
             let at = Instant::from_nanos(1_000_000 + i * 909_091);
@@ -251,7 +251,7 @@ mod tests {
         let mut pie = pie();
         pie.probability = ONE / 2;
         let backlog = Backlog::default();
-        // 100 days: the loop must not walk 576 million updates.
+        // After 100 days, the loop must not run 576 million updates.
         pie.catch_up(Instant::from_millis(8_640_000_000), &backlog);
         assert_eq!(pie.probability, 0);
         assert!(pie.next_update > Instant::from_millis(8_640_000_000));

@@ -1,27 +1,27 @@
-//! RED: random early detection, with the gentle slope or without.
+//! RED: random early detection, with or without the gentle slope.
 //!
-//! Floyd and Jacobson, "Random Early Detection Gateways for Congestion
-//! Avoidance", 1993; the gentle variant is Floyd's of 2000, which ns-2 takes by
-//! default. Queues are measured in packets. The averaged queue, in packets, and all probabilities are fixed
-//! point: no floating point takes part in a decision.
+//! Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
+//! 1993; the gentle variant is Floyd's of 2000, which ns-2 uses by default. Queue
+//! lengths are measured in packets. The average queue length and all probabilities
+//! are fixed-point numbers: no decision uses floating point.
 
 use super::{Admission, Backlog};
 use anabranch_base::{Instant, Ratio, Rng};
 
-/// What RED is set to.
+/// The settings of RED.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RedConfig {
-    /// Below this average nothing is dropped, in packets.
+    /// The average queue length in packets below which nothing is dropped.
     pub min: u64,
-    /// At this average the probability reaches `max_probability`, in packets.
+    /// The average queue length in packets at which the probability reaches `max_probability`.
     pub max: u64,
     /// The probability at `max`.
     pub max_probability: Ratio,
-    /// The weight of a sample in the average.
+    /// The weight of one sample in the average.
     pub weight: Ratio,
-    /// Above `max` the probability rises to 1 at twice `max`; else it is 1 there (1993).
+    /// Whether the probability rises from `max` to 1 at twice `max`; otherwise it is 1 from `max` on (1993).
     pub gentle: bool,
-    /// Marks ECN-capable packets instead of dropping them (below `max`).
+    /// Whether ECN-capable packets are marked instead of dropped (below `max`).
     pub ecn: bool,
 }
 
@@ -40,24 +40,24 @@ impl Default for RedConfig {
     }
 }
 
-/// RED's state.
+/// The state of RED.
 #[derive(Clone, Debug)]
 pub struct Red {
     config: RedConfig,
-    /// The weight of a sample, in parts of [`ONE`].
+    /// The weight of one sample, in parts of [`ONE`].
     weight: u64,
-    /// The averaged queue in packets, 32 bits after the point.
+    /// The average queue length in packets, as a fixed-point number with 32 fractional bits.
     average: u64,
-    /// Packets since the last one that was marked or dropped.
+    /// The number of packets since the last one that was marked or dropped.
     count: u64,
-    /// What a packet takes to serialize, seen last, in nanoseconds.
+    /// The serialization time of the last packet, in nanoseconds.
     service: u64,
     last_at: Instant,
     rng: Rng,
 }
 
 impl Red {
-    /// RED with an empty queue.
+    /// Creates RED for an empty queue.
     #[must_use]
     pub fn new(config: RedConfig, rng: Rng) -> Self {
         Self {
@@ -71,13 +71,13 @@ impl Red {
         }
     }
 
-    /// Whether the queue marks rather than drops.
+    /// Whether the queue marks packets instead of dropping them.
     #[must_use]
     pub const fn ecn(&self) -> bool {
         self.config.ecn
     }
 
-    /// The averaged queue in packets, rounded down.
+    /// The average queue length in packets, rounded down.
     #[must_use]
     pub const fn average_packets(&self) -> u64 {
         self.average >> POINT
@@ -91,7 +91,7 @@ impl Red {
             return Admission::Take;
         }
         self.count += 1;
-        // Spread the marks evenly: pa = pb / (1 − count·pb).
+        // Distribute the drops evenly: pa = pb / (1 − count·pb).
         let spread = (self.count - 1).saturating_mul(probability);
         let hit = probability >= ONE || spread >= ONE || self.rng.below(ONE - spread) < probability;
         if !hit {
@@ -102,8 +102,8 @@ impl Red {
         if self.average >> POINT >= self.config.max { Admission::Drop } else { Admission::MarkOrDrop }
     }
 
-    /// Takes the present queue into the average; an idle time counts as many
-    /// samples of an empty queue as packets could have been sent in it.
+    /// Updates the average with the current queue length. An idle time counts as one
+    /// sample of an empty queue per packet that could have been sent in it.
     pub fn observe(&mut self, at: Instant, backlog: &Backlog) {
         let waiting = backlog.occupancy().packets;
         if waiting == 0 {
@@ -122,12 +122,12 @@ impl Red {
         self.last_at = at;
     }
 
-    /// How long a packet lately took on the wire, for the reckoning of idle time.
+    /// Sets the serialization time of the last packet, from which idle samples are computed.
     pub(super) fn served_in(&mut self, nanos: u64) {
         self.service = nanos;
     }
 
-    /// The probability before spreading, in parts of [`ONE`].
+    /// The probability before it is distributed over packets, in parts of [`ONE`].
     fn probability(&self) -> u64 {
         let min = self.config.min << POINT;
         let max = self.config.max << POINT;
@@ -172,10 +172,10 @@ fn ratio_to_fixed(ratio: Ratio) -> u64 {
     slope(ratio.parts(), Ratio::ONE.parts(), ONE)
 }
 
-/// Bits after the point.
+/// The number of fractional bits.
 const POINT: u32 = 32;
 
-/// Certainty.
+/// The number 1, as a probability or a packet.
 const ONE: u64 = 1 << POINT;
 
 #[cfg(test)]
@@ -195,7 +195,7 @@ mod tests {
         }
         let at_once = decay(start, ONE >> 9, 700);
         assert!(stepwise.abs_diff(at_once) < 1 << 12, "{stepwise} {at_once}");
-        // (1 − 1/512)^700 = 0.2545: 5.09 packets are left.
+        // (1 − 1/512)^700 = 0.2545: 5.09 packets remain.
         assert_eq!((at_once * 100) >> POINT, 508);
         assert_eq!(decay(start, ONE >> 9, u64::MAX), 0);
     }
@@ -207,12 +207,12 @@ mod tests {
             red.average = packets << POINT;
             (red.probability() as u128 * 1000 / u128::from(ONE)) as u64
         };
-        // 5 – 15: to 10 %; 15 – 30: to 100 %. In thousandths, rounded down.
+        // From 5 to 15: up to 10 %; from 15 to 30: up to 100 %. In thousandths, rounded down.
         let found: Vec<u64> = [4, 5, 10, 15, 20, 25, 30, 40].into_iter().map(&mut percent).collect();
         assert_eq!(found, [0, 0, 49, 99, 399, 699, 1000, 1000]);
     }
 
-    /// Without the gentle slope certainty begins at `max`, as in 1993.
+    /// Without the gentle slope the probability is 1 from `max` on, as in 1993.
     #[test]
     fn the_probability_jumps_to_certainty_without_the_gentle_slope() {
         let config = RedConfig { gentle: false, ..RedConfig::default() };
@@ -225,8 +225,8 @@ mod tests {
         assert_eq!(found, [0, 0, 49, 89, 1000, 1000, 1000]);
     }
 
-    /// The average of a queue of ten after so many samples is 10 · (1 − (1 − w)^n): w = 1/512 is exactly a shift by nine,
-    /// 0.2 % is Floyd and Jacobson's.
+    /// The average for a queue of ten after n samples is 10 · (1 − (1 − w)^n). The weight w = 1/512 is an exact shift by
+    /// nine; 0.2 % is the value of Floyd and Jacobson.
     #[test]
     fn the_average_follows_the_queue_by_its_weight() {
         let mut backlog = Backlog::default();
@@ -243,8 +243,8 @@ mod tests {
         assert_eq!(average("2%".parse().expect("a share"), 100), 8673);
     }
 
-    /// Offered 110 % of the rate without a reaction, RED sheds the tenth that is
-    /// too much early and keeps the average between its thresholds.
+    /// At 110 % of the rate without a reaction of the sender, RED drops the excess tenth
+    /// early and keeps the average between its thresholds.
     #[test]
     fn an_overload_is_shed_early() {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));

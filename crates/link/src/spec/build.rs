@@ -1,4 +1,4 @@
-//! From values to chains.
+//! Builds chains from settings.
 
 use super::{LinkSpec, LossSpec, SpecError};
 use crate::DirectionSpec;
@@ -14,9 +14,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 impl LinkSpec {
-    /// The chains of both directions, up first. `seed` is the run's (it chooses
-    /// the first packet of `nth`), `rng` this link's own: every element draws
-    /// from a fork of it, so that no element's luck depends on another's.
+    /// Builds the chains of both directions, up first. `seed` is the run's (it chooses
+    /// the first packet of `nth`). `rng` is this link's own: every element draws from a
+    /// fork of it, so the random events of one element do not depend on another.
     ///
     /// # Errors
     /// Contradictions (see [`check`](Self::check)), or a trace that is not loaded.
@@ -42,7 +42,7 @@ impl LinkSpec {
     }
 }
 
-/// The elements of a direction, one behind the other.
+/// Builds the chain of one direction.
 fn chain<P: Carried>(side: &Side<'_>) -> Result<Chain<P>, SpecError> {
     let mut stages = DirectionSpec::stages(side)?;
     if !side.spec.outages.is_empty() {

@@ -1,6 +1,6 @@
-//! Values of more than a number: rate, loss, queue, aqm, ecn, fail.
+//! Parses values of more than a number: rate, loss, queue, aqm, ecn, fail.
 //!
-//! Parts of one value are joined by `/`. Every error shows the accepted forms.
+//! The parts of a value are separated by `/`. Every error shows the accepted forms.
 
 use super::SpecError;
 use crate::queue::Limit;
@@ -14,13 +14,13 @@ use anabranch_base::{BitRate, Bytes, Ratio};
 use std::fmt;
 use std::str::FromStr;
 
-/// A rate: `10mbit`; changing at given times: `10mbit/5s:2mbit/8s:10mbit`; or
+/// A rate: `10mbit`; with changes at given times: `10mbit/5s:2mbit/8s:10mbit`; or
 /// `unlimited`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateSpec {
-    /// From the start; `None` for unlimited.
+    /// The initial rate; `None` for unlimited.
     rate: Option<BitRate>,
-    /// Later rates, in the order of time.
+    /// Later rates, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 
@@ -31,28 +31,28 @@ impl RateSpec {
         None => panic!("10 million is not 0"),
     });
 
-    /// Packets take no time.
+    /// An unlimited rate: packets take no time.
     pub const UNLIMITED: Self = Self { rate: None, changes: Vec::new() };
 
-    /// A rate that never changes.
+    /// Creates a rate that never changes.
     #[must_use]
     pub const fn constant(rate: BitRate) -> Self {
         Self { rate: Some(rate), changes: Vec::new() }
     }
 
-    /// Packets take no time.
+    /// Whether packets take no time.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         self.rate.is_none()
     }
 
-    /// The rate at the start; `None` for unlimited.
+    /// The initial rate; `None` for unlimited.
     #[must_use]
     pub const fn first(&self) -> Option<BitRate> {
         self.rate
     }
 
-    /// The later rates, in the order of time.
+    /// The later rates, in order of time.
     #[must_use]
     pub fn changes(&self) -> &[(Instant, BitRate)] {
         &self.changes
@@ -97,33 +97,33 @@ impl fmt::Display for RateSpec {
 /// A loss model: `1%`, `nth:10/first=3/shared`, `ge:1%/30%`, `list:3/17`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LossSpec {
-    /// Nothing is lost.
+    /// No loss.
     None,
-    /// Each packet with this probability.
+    /// Each packet is lost with this probability.
     Bernoulli(Ratio),
-    /// Every n-th.
+    /// Every n-th packet is lost.
     Nth {
-        /// n.
+        /// The period n.
         every: u64,
-        /// The first that is lost, counted from 1; `None` for 1 + seed mod n.
+        /// The first lost packet, counted from 1; `None` for 1 + seed mod n.
         first: Option<u64>,
-        /// One counter for both directions.
+        /// Whether both directions share one counter.
         shared: bool,
     },
-    /// Two states.
+    /// The two-state model of Gilbert and Elliott.
     GilbertElliott {
-        /// From good to bad, a packet.
+        /// The probability per packet to change from good to bad.
         to_bad: Ratio,
-        /// From bad to good, a packet.
+        /// The probability per packet to change from bad to good.
         to_good: Ratio,
-        /// Loss in the bad state.
+        /// The loss probability in the bad state.
         bad_loss: Ratio,
-        /// Loss in the good state.
+        /// The loss probability in the good state.
         good_loss: Ratio,
     },
-    /// The packets of these numbers, counted from 1, sorted.
+    /// The packets with these numbers, counted from 1, sorted.
     List(Vec<u64>),
-    /// Each packet with the probability that a trace has recorded.
+    /// Each packet is lost with the probability recorded in a trace.
     Recorded(Series<Ratio>),
 }
 
@@ -205,13 +205,13 @@ impl fmt::Display for LossSpec {
 /// A queue's limit: `50p`, `100kB`, `1bdp`, `unlimited`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueSpec {
-    /// Packets.
+    /// At most this many packets.
     Packets(u64),
-    /// Bytes.
+    /// At most this many bytes.
     Bytes(Bytes),
-    /// A share of rate times round trip, counted in packets of the MTU, at least 10.
+    /// A multiple of the bandwidth-delay product, in packets of the MTU, at least 10.
     Bdp {
-        /// In thousandths of one product.
+        /// The multiple, in thousandths.
         thousandths: u64,
     },
     /// No limit.
@@ -242,7 +242,7 @@ impl FromStr for QueueSpec {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
             Err(error) => {
-                // What others call packets.
+                // Suggest a correction for units such as "packets".
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));
@@ -273,15 +273,15 @@ impl fmt::Display for QueueSpec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are RFC 8289's, RFC 8033's and RED's own")]
 pub enum AqmSpec {
-    /// None.
+    /// No queue management.
     DropTail,
-    /// RFC 8289.
+    /// CoDel (RFC 8289).
     Codel { target: Duration, interval: Duration },
-    /// RFC 8290.
+    /// FQ-CoDel (RFC 8290).
     FqCodel { target: Duration, interval: Duration },
-    /// RFC 8033.
+    /// PIE (RFC 8033).
     Pie { target: Duration },
-    /// Floyd and Jacobson.
+    /// RED (Floyd and Jacobson).
     Red { min: u64, max: u64, probability: Ratio, weight: Ratio, gentle: bool },
 }
 
@@ -362,7 +362,7 @@ pub enum EcnSpec {
     No,
     /// The queue marks instead of dropping.
     Yes,
-    /// Drop-tail marks what would bring the queue above this.
+    /// A drop-tail queue marks packets that would bring the queue above this.
     Above(Limit),
 }
 
@@ -400,14 +400,14 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
     }
 }
 
-/// A failure of a path: `path=1,at=10s,for=5s`; without `for` it is for good.
+/// An outage of a path: `path=1,at=10s,for=5s`; permanent without `for`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fail {
-    /// Which path, counted from 1.
+    /// The path, counted from 1.
     pub path: usize,
-    /// When it begins.
+    /// The time at which it begins.
     pub at: Duration,
-    /// How long it lasts; `None` for good.
+    /// The duration; `None` for a permanent outage.
     pub span: Option<Duration>,
 }
 
@@ -450,13 +450,13 @@ fn unit(error: anabranch_base::units::UnitError) -> SpecError {
     SpecError(error.to_string())
 }
 
-/// A number from 1.
+/// Parses an integer of at least 1.
 fn counted(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number > 0)
 }
 
-/// A decimal number with up to three decimals, in thousandths.
+/// Parses a decimal number with up to three decimals; the result is in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -472,5 +472,6 @@ const QUEUE_FORMS: &str = "50p (packets), 100kB, 1bdp or unlimited";
 const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or \
                          red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)";
 
-/// Keeps RED's fixed-point average far from overflow.
+/// The upper limit for RED's values, which prevents an overflow of the fixed-point
+/// average.
 const MAX_RED: u64 = 1_000_000;

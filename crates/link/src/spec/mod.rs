@@ -1,8 +1,8 @@
-//! The text forms of a link, and the values they stand for.
+//! The text forms of a link, and their values.
 //!
-//! Owns what the keys of the table ([`ROWS`]) mean for either direction, and
-//! what does not go together. [`forms`] reads values of more than a number,
-//! [`build`](LinkSpec::build) makes the two chains.
+//! Defines the meaning of the table's keys ([`ROWS`]) for either direction, and
+//! which keys contradict each other. [`forms`] parses values of more than a number,
+//! [`build`](LinkSpec::build) creates the two chains.
 
 mod build;
 mod forms;
@@ -21,13 +21,13 @@ pub use crate::DirectionSpec;
 pub use crate::reorder::ReorderSpec;
 pub use forms::{AqmSpec, EcnSpec, Fail, LossSpec, QueueSpec, RateSpec};
 
-/// Why a text is not a link: one line that names the place and the accepted forms.
+/// Why a text does not describe a link: one line that names the place and the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SpecError(String);
 
 impl SpecError {
-    /// With this message.
+    /// Creates an error with this message.
     #[must_use]
     pub fn new(message: impl Into<String>) -> Self {
         Self(message.into())
@@ -39,7 +39,7 @@ impl SpecError {
     }
 }
 
-/// A trace file, and its content once the caller has read it.
+/// A trace file, with its content once the caller has loaded it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceSpec {
     /// The file's name as given.
@@ -56,9 +56,9 @@ pub struct LinkSpec {
     pub up: DirectionSpec,
     /// Server to client.
     pub down: DirectionSpec,
-    /// Both directions share one medium.
+    /// Whether both directions share one medium, and how.
     pub half_duplex: HalfDuplex,
-    /// The keys that were set by hand, to find contradictions.
+    /// The keys that were set explicitly, to find contradictions.
     given: Vec<String>,
 }
 
@@ -72,9 +72,9 @@ pub enum Direction {
 }
 
 impl LinkSpec {
-    /// Reads `key=value` pairs joined by commas, as in `--path
-    /// 'rate=10mbit,rtt=80ms,loss=ge:1%/30%'`. What is not named keeps its
-    /// default; a `preset` comes first wherever it stands.
+    /// Parses `key=value` pairs separated by commas, as in `--path
+    /// 'rate=10mbit,rtt=80ms,loss=ge:1%/30%'`. Keys that are not named keep their
+    /// defaults; a `preset` is applied first wherever it stands.
     ///
     /// # Errors
     /// The first unknown key, bad value or contradiction.
@@ -97,12 +97,11 @@ impl LinkSpec {
         Ok(link)
     }
 
-    /// Sets one key: one of [`ROWS`], for both directions, or with `up-` or
-    /// `down-` in front for one. Contradictions between keys are found by
-    /// [`check`](Self::check).
+    /// Sets one key: one of [`ROWS`] for both directions, or with the prefix `up-` or
+    /// `down-` for one. [`check`](Self::check) finds contradictions between keys.
     ///
     /// # Errors
-    /// An unknown key, a bad value, or a key set before.
+    /// An unknown key, an invalid value, or a key that was set before.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
         if self.given.iter().any(|given| given == key) {
             return Err(SpecError::of(key, "is given twice"));
@@ -125,7 +124,7 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// A rate by hand, `rate` or that of a direction, is one without the recorded one of a preset.
+    /// Removes a preset's recorded trace from each direction whose rate is set explicitly by the key `rate`.
     fn drop_traces_beneath(&mut self, rate: &str) {
         let given = &self.given;
         let by_hand = |key: &str| given.iter().any(|given| given == key);
@@ -137,14 +136,14 @@ impl LinkSpec {
         }
     }
 
-    /// Takes what `other` says, but for what was set by hand.
+    /// Takes the settings of `other`, except those that were set explicitly.
     pub(crate) fn set_beneath(&mut self, other: Self) {
         let given = std::mem::take(&mut self.given);
         let by_hand = std::mem::replace(self, Self { given: Vec::new(), ..other });
         for key in &given {
             self.take(key, &by_hand);
         }
-        // A rate by hand is one without the recorded one beneath it.
+        // An explicit rate replaces a recorded trace.
         let is_given = |key: &str| given.iter().any(|given| given == key);
         for (side, link) in [("up", &mut self.up), ("down", &mut self.down)] {
             if is_given("rate") || is_given(&format!("{side}-rate")) {
@@ -154,7 +153,7 @@ impl LinkSpec {
         self.given = given;
     }
 
-    /// Copies what `key` governs from `other`.
+    /// Copies the setting of `key` from `other`.
     fn take(&mut self, key: &str, other: &Self) {
         let Ok((row, side)) = find(key) else { return };
         match &row.scope {
@@ -169,8 +168,8 @@ impl LinkSpec {
         }
     }
 
-    /// A link that does nothing to packets: no rate, no delay, no loss. Its queue has room for 1000 packets, should it be
-    /// given a rate: one without end would be a memory without end.
+    /// A link that leaves packets unchanged: no rate, no delay, no loss. Its queue has room for 1000 packets in case a
+    /// rate is set: an unlimited queue could use unlimited memory.
     #[must_use]
     pub fn transparent() -> Self {
         let side = DirectionSpec {
@@ -182,7 +181,7 @@ impl LinkSpec {
         Self { up: side.clone(), down: side, ..Self::default() }
     }
 
-    /// Whether what it does to packets depends on a seed.
+    /// Whether the link's effect on packets depends on a seed.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         let collides = matches!(self.half_duplex, HalfDuplex::Contention(_));
@@ -193,7 +192,7 @@ impl LinkSpec {
                     LossSpec::Nth { first, .. } => first.is_none(),
                     LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } | LossSpec::Recorded(_) => true,
                 };
-                // Fair queues are hashed, the others drop by chance.
+                // Fair queueing hashes flows with the seed; the other disciplines drop at random.
                 let queue =
                     matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
                 let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
@@ -201,13 +200,13 @@ impl LinkSpec {
             })
     }
 
-    /// The round trip without queues.
+    /// The round-trip time without queueing.
     #[must_use]
     pub fn rtt(&self) -> Duration {
         self.up.delay + self.down.delay
     }
 
-    /// One of the directions.
+    /// Returns one of the directions.
     #[must_use]
     pub fn direction(&self, direction: Direction) -> &DirectionSpec {
         match direction {
@@ -230,11 +229,11 @@ impl LinkSpec {
         self.down.outages.push(down);
     }
 
-    /// Fills in the trace files' contents, which `read` fetches by name. Recorded round trips and losses take the place of
-    /// the delay and of the loss; the delay is then the shortest of them.
+    /// Loads the contents of the trace files, which `read` fetches by name. Recorded round-trip times and losses replace
+    /// the delay and the loss; the delay is then the shortest recorded one.
     ///
     /// # Errors
-    /// What `read` says, what is wrong with a file, or what is given beside a column that says it.
+    /// An error of `read`, an invalid file, or a setting that contradicts a recorded column.
     pub fn load_traces(
         &mut self,
         mut read: impl FnMut(&str) -> Result<Trace, String>,
@@ -276,7 +275,7 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Looks for what does not go together.
+    /// Checks for contradictory settings.
     ///
     /// # Errors
     /// The first contradiction.
@@ -303,7 +302,7 @@ impl LinkSpec {
     }
 }
 
-/// The row of a key, and the direction that it names.
+/// Finds the row of a key, and the direction that the key names.
 fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     let (side, bare) = match key.split_once('-') {
         Some(("up", bare)) => (Some(Direction::Up), bare),
@@ -320,7 +319,7 @@ fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     }
 }
 
-/// The answer to `up-rtt` and its like.
+/// The error for a key without directions that was given one, such as `up-rtt`.
 fn no_direction(row: &Row) -> SpecError {
     match row.key {
         "rtt" => SpecError::of("rtt", "a round trip has no direction; write down-delay or up-delay"),
@@ -328,7 +327,7 @@ fn no_direction(row: &Row) -> SpecError {
     }
 }
 
-/// The delay of both directions, half of it each.
+/// The round-trip time, which sets the delay of each direction to half of it.
 pub(crate) struct RoundTrip;
 
 impl OfLink for RoundTrip {
@@ -355,8 +354,8 @@ impl DirectionSpec {
         checked.and_then(|()| self.check_queue(half_duplex)).map_err(|message| SpecError::of(side, message))
     }
 
-    /// The rate, or the mean rate of the trace; `None` when unlimited or when
-    /// the trace is not loaded.
+    /// The rate, or the mean rate of the trace; `None` if unlimited or if the trace is
+    /// not loaded.
     #[must_use]
     pub fn mean_rate(&self) -> Option<BitRate> {
         match &self.trace {
@@ -367,8 +366,8 @@ impl DirectionSpec {
 }
 
 impl fmt::Display for LinkSpec {
-    /// Every setting, in the form that [`LinkSpec::parse`] reads (outages, which
-    /// have a flag of their own, excepted).
+    /// Writes every setting in the form that [`LinkSpec::parse`] reads, except outages,
+    /// which have a flag of their own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut settings = Vec::new();
         for row in ROWS {
@@ -376,7 +375,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // A trace takes the place of the rate.
+        // A trace replaces the rate, so it is written in its position.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

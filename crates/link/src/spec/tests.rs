@@ -1,4 +1,4 @@
-//! What is read, written back, refused and built.
+//! Tests of parsing, printing, error messages and building.
 
 use super::*;
 use crate::element::Blank;
@@ -61,7 +61,7 @@ fn a_preset_comes_first_wherever_it_stands() {
     assert_eq!(link.up.rate.to_string(), "8mbit");
     for preset in PRESETS {
         let mut link = parse(preset.settings);
-        // What was recorded is read by who knows files.
+        // Recorded traces are loaded by the caller.
         (link.up.trace, link.down.trace) = (None, None);
         link.build::<Blank>(1, &Rng::new(1)).expect(preset.name);
     }
@@ -174,7 +174,8 @@ fn a_trace_is_read_by_the_caller() {
     }
 }
 
-/// Packets of 1500 bytes that enter at these milliseconds: when each comes out, in milliseconds, and how many are lost.
+/// Sends packets of 1500 bytes at these times in milliseconds. Returns when each comes out, in milliseconds, and how
+/// many are lost.
 fn passed(link: &LinkSpec, at_ms: &[u64]) -> (Vec<f64>, u64) {
     let (mut up, _) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
     let mut out = Vec::new();
@@ -201,7 +202,8 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     link.load_traces(read).expect("it is right");
     assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
     assert!(link.has_chance());
-    // 1 ms of 12 Mbit/s and 20 ms; lost at 1.5 s; nothing passes from 3 s to 4 s, and then the trace begins again.
+    // 1 ms at 12 Mbit/s and 20 ms; the packet at 1.5 s is lost; nothing passes from 3 s to 4 s, and then the trace
+    // repeats.
     assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
     assert_eq!(link.to_string().split(',').next(), Some("trace=walk"));
     assert!(!link.to_string().contains("loss") && !link.to_string().contains("delay"), "{link}");
@@ -224,7 +226,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     ] {
         assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), told);
     }
-    // The other direction keeps its own.
+    // The other direction keeps its own settings.
     let mut half = parse("up-trace=walk,down-loss=1%,down-delay=7ms");
     half.load_traces(read).expect("it is right");
     assert_eq!(half.rtt(), Duration::from_millis(27));

@@ -1,9 +1,9 @@
-//! Traces in columns: a time and a rate in each line, perhaps a round trip and a share of loss.
+//! Parses traces in columns: each line has a time and a rate, perhaps a round-trip time and a loss rate.
 //!
 //! Without a header there are two columns, seconds and bits per second. A header names columns in any order, with their
-//! units: `time_s,rate_mbps,rtt_ms,loss_percent`. Columns stand between commas, semicolons, tabs or blanks. Times count from
-//! the first and never decrease; of several lines of one time the last counts. A line holds until the next, the last as long as
-//! the one before it, and then the trace begins again.
+//! units: `time_s,rate_mbps,rtt_ms,loss_percent`. Columns are separated by commas, semicolons, tabs or blanks. Times
+//! count from the first line and never decrease; of several lines with the same time, the last one counts. The values of
+//! a line hold until the next line. The last line holds as long as the one before it; then the trace repeats.
 
 use super::Trace;
 use super::series::Series;
@@ -12,7 +12,7 @@ use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
 use anabranch_base::{BitRate, Ratio};
 
-/// What a column has.
+/// The content of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Time,
@@ -21,7 +21,7 @@ enum Kind {
     Loss,
 }
 
-/// A column, and the power of ten that leads from its unit to ours: nanoseconds, bits per second, parts in 10¹².
+/// A column, and the power of ten that converts its unit to ours: nanoseconds, bits per second, parts in 10¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
     kind: Kind,
@@ -33,15 +33,15 @@ struct Column {
 struct Row {
     time: i128,
     rate: u64,
-    /// One way, in nanoseconds.
+    /// The one-way delay, in nanoseconds.
     delay: u64,
     loss: Ratio,
 }
 
-/// Reads a trace in columns.
+/// Parses a trace in columns.
 ///
 /// # Errors
-/// Names the line that is wrong and what to write there.
+/// Names the invalid line and what to write there.
 pub(super) fn parse(text: &str) -> Result<Trace, SpecError> {
     let mut columns: Option<Vec<Column>> = None;
     let mut has_header = false;
@@ -58,7 +58,7 @@ pub(super) fn parse(text: &str) -> Result<Trace, SpecError> {
         }
         let cells = cells(line, *separator.get_or_insert_with(|| Separator::of(line)));
         let Some(known) = &columns else {
-            // Behind `#` a line is the header if all of it is one, and else a comment.
+            // A line with `#` is the header if all of it parses as one; otherwise it is a comment.
             if is_comment {
                 separator = None;
                 if let Ok(found) = header(&cells) {
@@ -95,12 +95,12 @@ pub(super) fn parse(text: &str) -> Result<Trace, SpecError> {
     assemble(rows, &columns)
 }
 
-/// The trace of rows that are in order.
+/// Creates the trace from rows in order of time.
 fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> {
     let Some(first) = rows.first().map(|row| row.time) else {
         return Err(SpecError::new("the trace has no lines; write a time and a rate in each"));
     };
-    // Of several lines of one time the last counts.
+    // Of several lines with the same time, the last one counts.
     rows.reverse();
     rows.dedup_by_key(|row| row.time);
     rows.reverse();
@@ -129,7 +129,7 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     ))
 }
 
-/// What stands between columns.
+/// The separator between columns.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Mark(char),
@@ -147,7 +147,7 @@ pub(super) fn has_columns(line: &str) -> bool {
     line.contains([';', ',']) || line.split_whitespace().nth(1).is_some()
 }
 
-/// The cells of a line, without blanks and quotes around them.
+/// Splits a line into cells, without surrounding blanks and quotes.
 fn cells(line: &str, separator: Separator) -> Vec<&str> {
     fn bare(cell: &str) -> &str {
         cell.trim().trim_matches('"').trim()
@@ -171,7 +171,7 @@ fn headless(cells: &[&str]) -> Result<Vec<Column>, String> {
     }
 }
 
-/// The columns that a header names.
+/// Parses the columns that a header names.
 fn header(cells: &[&str]) -> Result<Vec<Column>, String> {
     let columns = cells.iter().map(|cell| column(cell)).collect::<Result<Vec<_>, _>>()?;
     for (kind, name) in
@@ -187,7 +187,7 @@ fn header(cells: &[&str]) -> Result<Vec<Column>, String> {
     Ok(columns)
 }
 
-/// What `time_s`, `rate (Mbit/s)` or `loss_%` means.
+/// Parses a column name such as `time_s`, `rate (Mbit/s)` or `loss_%`.
 fn column(cell: &str) -> Result<Column, String> {
     let wrong = |why: &str| format!("column '{cell}': {why}; write {HEADER}");
     if cell.contains("Bps") || cell.contains("B/s") || cell.to_ascii_lowercase().contains("byte") {
@@ -239,7 +239,7 @@ fn column(cell: &str) -> Result<Column, String> {
     Ok(Column { kind, exponent })
 }
 
-/// A line of values.
+/// Parses a line of values.
 fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
     if cells.len() != columns.len() {
         let (got, wanted) = (cells.len(), columns.len());
@@ -290,7 +290,7 @@ fn begins_number(cell: &str) -> bool {
     cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'))
 }
 
-/// `text` times 10^`exponent`, rounded towards 0; `None` for what is no decimal number, or a too large one.
+/// Returns `text` times 10^`exponent`, rounded towards 0; `None` if it is not a decimal number or is too large.
 fn decimal(text: &str, exponent: i32) -> Option<i128> {
     let (mantissa, power) = match text.split_once(['e', 'E']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok().filter(|power| power.abs() <= 60)?),
@@ -305,7 +305,7 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
     if whole.len() + fraction.len() == 0 || !all().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    // Digits behind those that count are left out, so that none are too many.
+    // Digits after the significant ones are ignored, so there can be any number of them.
     let places = i64::from(exponent) + i64::from(power);
     let wanted = whole.len() as i64 + places;
     let mut value = 0_i128;
@@ -317,17 +317,17 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
     (wanted <= 40 || value == 0).then_some(sign * value)
 }
 
-/// A header as it is written.
+/// An example of a header, for error messages.
 const HEADER: &str = "time_s,rate_mbps, and perhaps rtt_ms and loss";
-/// The most lines: 57 days at one a second.
+/// The maximum number of lines: 57 days at one per second.
 const MAX_ROWS: usize = 5_000_000;
-/// The highest rate, in bits per second.
+/// The maximum rate, in bits per second.
 const MAX_RATE: u64 = 1_000_000_000_000_000;
-/// The longest round trip: 60 s.
+/// The maximum round-trip time: 60 s.
 const MAX_TRIP_NS: u64 = 60_000_000_000;
-/// The longest trace: a year.
+/// The maximum duration of a trace: a year.
 const MAX_SPAN_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// A network is at least this fast at some time, in bits per second; else the unit is another.
+/// The minimum of the highest rate without a header, in bits per second: a lower value means that the unit is another.
 const LEAST_WITHOUT_HEADER: u64 = 1000;
 
 #[cfg(test)]

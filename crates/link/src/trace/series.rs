@@ -1,7 +1,7 @@
-//! Values over time: constant between steps, and repeated from the beginning after the last.
+//! Values over time: constant between steps, and repeated after the end.
 //!
-//! Owns the rates, delays and losses of a trace in columns, and the elements that play them: [`RatePlayer`] for the
-//! capacity, [`TraceDelay`] for the propagation.
+//! Holds the rates, delays and losses of a trace in columns, and the elements that play them: [`RatePlayer`] for
+//! the capacity, [`TraceDelay`] for the propagation delay.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -9,17 +9,18 @@ use crate::rate::Transmission;
 use anabranch_base::{Instant, Ratio};
 use std::sync::Arc;
 
-/// A value that changes at known instants. Cheap to clone.
+/// A value that changes at known times. Cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series<T> {
-    /// From which nanosecond on, what: the first at 0, each later than the one before.
+    /// The start time of each step in nanoseconds, and its value; the first is at 0, and the times increase.
     steps: Arc<[(u64, T)]>,
-    /// When it begins again; `None`: it never changes.
+    /// The time at which the series repeats; `None` if it is constant.
     period: Option<u64>,
 }
 
 impl<T: Copy> Series<T> {
-    /// The series of these steps, which begin at 0 and ascend; `period` lies behind the last. None without steps.
+    /// Creates a series of these steps, which begin at 0 and increase; `period` is after the last. `None` without
+    /// steps.
     pub(super) fn new(steps: Vec<(u64, T)>, period: Option<u64>) -> Option<Self> {
         debug_assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0), "steps ascend");
         debug_assert!(
@@ -29,13 +30,13 @@ impl<T: Copy> Series<T> {
         (!steps.is_empty()).then(|| Self { steps: steps.into(), period })
     }
 
-    /// The steps: from which nanosecond on, what.
+    /// The start time of each step in nanoseconds, and its value.
     #[must_use]
     pub fn steps(&self) -> &[(u64, T)] {
         &self.steps
     }
 
-    /// After how many nanoseconds it begins again; `None`: it never changes.
+    /// The period in nanoseconds after which the series repeats; `None` if it is constant.
     #[must_use]
     pub const fn period(&self) -> Option<u64> {
         self.period
@@ -47,20 +48,20 @@ impl<T: Copy> Series<T> {
         self.steps[self.index(at.as_nanos())].1
     }
 
-    /// The step that is in force at nanosecond `at`.
+    /// The index of the step at nanosecond `at`.
     fn index(&self, at: u64) -> usize {
         let within = self.period.map_or(at, |period| at % period);
         self.steps.partition_point(|(step, _)| *step <= within).saturating_sub(1)
     }
 
-    /// When step `index` ends that is in force at nanosecond `at`.
+    /// The end of step `index`, which contains nanosecond `at`.
     fn end(&self, index: usize, at: u64) -> u64 {
         let Some(period) = self.period else { return u64::MAX };
         let end = self.steps.get(index + 1).map_or(period, |(step, _)| *step);
         (at - at % period).saturating_add(end)
     }
 
-    /// The steps with how long each is, in nanoseconds; that of a series that never changes counts as one.
+    /// The duration of each step in nanoseconds, and its value; a constant series counts as a step of 1 ns.
     pub(super) fn spans(&self) -> impl Iterator<Item = (u64, T)> {
         let ends = self.steps.iter().skip(1).map(|(at, _)| *at);
         let ends = ends.chain([self.period.unwrap_or(1)]);
@@ -69,7 +70,7 @@ impl<T: Copy> Series<T> {
 }
 
 impl Series<Ratio> {
-    /// The share on average over time.
+    /// The average over time.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let whole: u64 = self.spans().map(|(span, _)| span).sum();
@@ -80,9 +81,9 @@ impl Series<Ratio> {
 /// Serializes packets at the rates of a trace.
 #[derive(Clone, Debug)]
 pub struct RatePlayer {
-    /// Bits per second; somewhere above 0.
+    /// Bits per second; not 0 everywhere.
     rates: Series<u64>,
-    /// What passes in a period, in bits × 10⁹.
+    /// The capacity of one period, in bits × 10⁹.
     capacity: u128,
     /// The end of the last transmission.
     free: Instant,
@@ -99,7 +100,7 @@ impl RatePlayer {
     /// See [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         let start = self.moving(self.free.max(at).as_nanos());
-        // In bits × 10⁹, the unit in which rate × nanoseconds is whole.
+        // In bits × 10⁹, in which rate × nanoseconds is a whole number.
         let end = self.end(start, bytes as u128 * 8_000_000_000);
         self.free = Instant::from_nanos(end);
         Transmission { start: Instant::from_nanos(start), end: self.free }
@@ -111,10 +112,10 @@ impl RatePlayer {
         self.free
     }
 
-    /// The first nanosecond from `at` on at which the rate is above 0.
+    /// Returns the first nanosecond from `at` on at which the rate is above 0.
     fn moving(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // Each step is looked at once: somewhere the rate is above 0.
+        // Each step is visited at most once: some rate is above 0.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;
@@ -125,9 +126,9 @@ impl RatePlayer {
         at
     }
 
-    /// When the last of `need` bits × 10⁹ has passed whose first passes at `at`.
+    /// Returns the time at which `need` bits × 10⁹ have passed, beginning at `at`.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
-        // Whole periods at once: a large packet at a low rate may take many.
+        // Skip whole periods at once: a large packet at a low rate may take many.
         if let Some(period) = self.rates.period
             && need > self.capacity
         {
@@ -153,17 +154,17 @@ impl RatePlayer {
     }
 }
 
-/// Propagation that changes as a trace says: the delay is that of the instant at which the packet enters. No packet
-/// overtakes the one before it.
+/// A propagation delay that follows a trace: the delay of a packet is that of the instant at which it enters. No
+/// packet overtakes the one before it.
 #[derive(Clone, Debug)]
 pub struct TraceDelay {
-    /// One way, in nanoseconds.
+    /// The one-way delay, in nanoseconds.
     delays: Series<u64>,
     last: Instant,
 }
 
 impl TraceDelay {
-    /// The delay of this series, one way, in nanoseconds.
+    /// Creates a delay that follows this series of one-way delays in nanoseconds.
     #[must_use]
     pub const fn new(delays: Series<u64>) -> Self {
         Self { delays, last: Instant::ZERO }
@@ -201,9 +202,10 @@ mod tests {
         };
         assert_eq!(sent(0, 1500), (ms(0), ms(1)));
         assert_eq!(sent(0, 1500), (ms(1), ms(2)));
-        // Half of it before the gap, the other half at a tenth of the rate.
+        // One half is sent before the gap, the other half at a tenth of the rate.
         assert_eq!(sent(9, 3000), (ms(9), ms(30)));
-        // Within the gap it waits; then through the next beginning: 9 ms are 10,800 bits, 1200 are left.
+        // The packet waits during the gap, and is sent across the start of the next period: 10,800 bits in 9 ms,
+        // then 1200.
         assert_eq!(sent(41, 1500), (ms(50), ms(60)));
         assert_eq!(sent(81, 1500), (ms(81), Instant::from_nanos(90_100_000)));
         assert_eq!(link.transmit(ms(1_000_000_000), 1500).end.as_nanos() / 1_000_000_000, 1_000_000);
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_large_packet_at_a_low_rate_takes_whole_periods_at_once() {
-        // A bit a second.
+        // One bit per second.
         let mut link = RatePlayer::new(series(&[(0, 1000), (1, 0)], 1000));
         assert_eq!(link.transmit(ms(0), 1500).end, ms(11_999 * 1000 + 1));
         let mut constant = RatePlayer::new(Series::new(vec![(0, 8)], None).expect("a step"));

@@ -1,4 +1,4 @@
-//! Why an object or a session failed, in kinds that httperf's readers know.
+//! Why an object or a session failed, in the categories of httperf.
 
 use anabranch_transport::{CloseReason, ConnectError};
 
@@ -6,34 +6,34 @@ use anabranch_transport::{CloseReason, ConnectError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Cause {
-    /// No session within the connect timeout.
+    /// No session was established within the connect timeout.
     ConnectTimeout,
     /// An object made no progress within the timeout.
     Timeout,
-    /// The transport gave up on the peer.
+    /// The transport gave up waiting for the peer.
     TransportTimeout,
-    /// Nobody listens there.
+    /// The connection was refused.
     Refused,
-    /// The peer ended the session at once.
+    /// The peer aborted the session.
     Reset,
-    /// The peer ended the session in good order before the answer was complete.
+    /// The peer closed the session gracefully before the reply was complete.
     ClosedEarly,
-    /// The reply is no HTTP response.
+    /// The reply is not an HTTP response.
     Malformed,
-    /// Out of file descriptors.
+    /// There were no file descriptors left.
     Descriptors,
-    /// All local ports are in use.
+    /// All local ports were in use.
     Ports,
-    /// The session was not begun: as many as are allowed were open.
+    /// The session was not begun because the maximum number was open.
     Full,
-    /// The network cannot be reached, or another failure of this host.
+    /// The network cannot be reached, or this host failed in another way.
     Network,
-    /// The peer broke the transport's protocol.
+    /// The peer violated the transport protocol.
     Protocol,
 }
 
 impl Cause {
-    /// All, in order.
+    /// All causes, in order.
     pub const ALL: [Self; 12] = [
         Self::ConnectTimeout,
         Self::Timeout,
@@ -49,7 +49,7 @@ impl Cause {
         Self::Protocol,
     ];
 
-    /// Its name in results.
+    /// The name in results.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! One request and its reply on a stream, with the instants that are measured.
+//! One request and its reply on a stream, with the measured times.
 
 use super::cause::Cause;
 pub(super) use super::tally::Reply;
@@ -11,16 +11,16 @@ use anabranch_world::World;
 use std::cell::RefCell;
 use std::task::Poll;
 
-/// Why there is no reply.
+/// Why a request got no reply.
 pub(super) struct Failed {
     pub(super) cause: Cause,
     pub(super) said: String,
-    /// The server has done nothing with the request.
+    /// Whether the server has not processed the request.
     pub(super) unprocessed: bool,
 }
 
 impl Failed {
-    /// Nothing has moved for `span`.
+    /// A failure because there was no progress for `span`.
     pub(super) fn idle(span: Duration) -> Self {
         Self::new(Cause::Timeout, format!("no data for {} s", span.as_secs_f32()))
     }
@@ -50,8 +50,8 @@ impl<W: World, T: Stream> RequestStream<W, T> {
         Self { world: world.clone(), stream, parser, idle, timeout }
     }
 
-    /// Sends a request and reads its reply; `true` beside it: the server closes after it. `asked` is called when the
-    /// transport has taken the whole request.
+    /// Sends a request and reads its reply; the flag is true if the server closes the connection after it. `asked`
+    /// is called when the transport has taken the whole request.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,

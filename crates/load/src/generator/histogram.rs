@@ -1,21 +1,21 @@
-//! Spans by size, in bounded memory: percentiles without keeping every one.
+//! A histogram of durations in bounded memory, for percentiles.
 //!
-//! Buckets grow with the span: each power of two is cut into 128, so a
-//! percentile is at most 0.8 % too high and never too low. The smallest and the
-//! largest span, their sum and the sum of squares are kept as they are.
+//! The width of buckets grows with the duration: each power of two is divided into 128,
+//! so a percentile is at most 0.8 % too high and never too low. The minimum, the maximum,
+//! the sum and the sum of squares are exact.
 
 use anabranch_base::time::{Duration, nanos};
 
-/// How often spans of each size were seen.
+/// How often durations of each size were seen.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Histogram {
-    /// By bucket, as far as there are any.
+    /// The count of each bucket, up to the highest used one.
     counts: Vec<u64>,
     count: u64,
     min: u64,
     max: u64,
     sum: u128,
-    /// Of spans in microseconds: what a standard deviation needs and no more.
+    /// The sum of squares of durations in microseconds, for the standard deviation.
     squares: f64,
 }
 
@@ -26,7 +26,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One more span.
+    /// Adds a duration.
     #[inline]
     pub fn add(&mut self, span: Duration) {
         let value = nanos(span);
@@ -43,38 +43,38 @@ impl Histogram {
         self.squares += micros * micros;
     }
 
-    /// Forgets all; the memory is kept.
+    /// Removes all durations; the memory is kept.
     pub fn clear(&mut self) {
         self.counts.fill(0);
         *self = Self { counts: std::mem::take(&mut self.counts), ..Self::default() };
     }
 
-    /// How many.
+    /// The number of durations.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The smallest, zero when there is none.
+    /// The minimum, zero if there is none.
     #[must_use]
     pub fn min(&self) -> Duration {
         Duration::from_nanos(if self.count == 0 { 0 } else { self.min })
     }
 
-    /// The largest.
+    /// The maximum.
     #[must_use]
     pub fn max(&self) -> Duration {
         Duration::from_nanos(self.max)
     }
 
-    /// The mean, zero when there is none.
+    /// The mean, zero if there is none.
     #[must_use]
     pub fn mean(&self) -> Duration {
         let mean = self.sum.checked_div(u128::from(self.count)).unwrap_or(0);
         Duration::from_nanos(u64::try_from(mean).unwrap_or(u64::MAX))
     }
 
-    /// The standard deviation of what was seen.
+    /// The standard deviation of the sample.
     #[must_use]
     pub fn deviation(&self) -> Duration {
         if self.count < 2 {
@@ -86,7 +86,8 @@ impl Histogram {
         Duration::from_nanos((variance.sqrt() * 1e3) as u64)
     }
 
-    /// The span that `share` of all (0 to 1) do not exceed; zero when there is none.
+    /// The duration that the fraction `share` (0 to 1) of all does not exceed; zero if
+    /// there is none.
     #[must_use]
     pub fn percentile(&self, share: f64) -> Duration {
         if self.count == 0 {
@@ -104,11 +105,11 @@ impl Histogram {
     }
 }
 
-/// Which bucket a value falls into.
+/// Returns the bucket of a value.
 #[inline]
 fn bucket(value: u64) -> usize {
     let bits = 64 - value.leading_zeros();
-    // Up to 255 each value has a bucket; above, the top 8 bits name it.
+    // Up to 255 each value has its own bucket; above, the top 8 bits select it.
     let shift = bits.saturating_sub(PRECISION + 1);
     (shift as usize) * (1 << PRECISION) + (value >> shift) as usize
 }
@@ -120,7 +121,7 @@ fn upper(bucket: usize) -> u64 {
     (top << shift) | ((1 << shift) - 1)
 }
 
-/// Bits of a value below its highest that tell buckets apart.
+/// The number of bits below a value's highest bit that distinguish buckets.
 const PRECISION: u32 = 7;
 
 #[cfg(test)]

@@ -1,38 +1,37 @@
 //! The result of a load: text in httperf's six blocks, JSON, CSV.
 //!
-//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have
-//! the line shapes that httperf 0.9 prints, so that its readers and scripts
-//! find what they look for; an association is a connection there. What httperf
-//! does not know (latency from the planned time, percentiles, more causes of
-//! failure) follows behind.
+//! The blocks Total, Connection, Request, Reply, Miscellaneous and Errors have the line formats of httperf
+//! 0.9, so that existing scripts can parse them. An association is called a connection there. Values that
+//! httperf does not have (latency from the planned time, percentiles, more causes of failure) follow after
+//! them.
 
 use super::{Cause, Histogram, Pace, Plan, Second, Tally};
 use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// What a report says besides the tally.
+/// The information in a report besides the tally.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Framing {
     /// The command as it was typed.
     pub command: String,
     /// The URL.
     pub url: String,
-    /// What carried it: `tcp`, `sctp` (in UDP) or `sctp-ip`.
+    /// The transport: `tcp`, `sctp` (in UDP) or `sctp-ip`.
     pub transport: String,
-    /// Settings of the transport: name and value.
+    /// Settings of the transport, as names and values.
     pub settings: Vec<(String, String)>,
-    /// Processor time of this process while it ran, in user mode and in the kernel.
+    /// The CPU time of this process during the load, in user mode and in the kernel.
     pub user: Duration,
     /// See [`user`](Self::user).
     pub system: Duration,
     /// Whether the user interrupted the load.
     pub interrupted: bool,
-    /// More fields of the JSON: what became of paths.
+    /// Further JSON fields about path events.
     pub paths: Map<String, Value>,
 }
 
-/// The text report.
+/// Returns the text report.
 #[must_use]
 pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     let mut out = format!("{}\n\n", framing.command);
@@ -157,7 +156,7 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     out
 }
 
-/// The line that says from when latency counts.
+/// Returns the line that says from when latency counts.
 fn counted_from(plan: &Plan) -> &'static str {
     match plan.pace {
         Pace::Open { .. } => "from the planned time of the session (coordinated omission is counted)",
@@ -181,7 +180,8 @@ fn spans(histogram: &Histogram) -> String {
     out
 }
 
-/// Replies a second over windows of five seconds, as httperf samples them; of a line, where that is longer.
+/// Replies per second over windows of five seconds, as httperf samples them, or of one line if that is
+/// longer.
 fn samples(lines: &[Second], width: u32) -> Vec<f64> {
     let whole = &lines[..lines.len().saturating_sub(1)];
     let width = width.max(1);
@@ -212,7 +212,7 @@ impl Spread {
     }
 }
 
-/// The result as JSON, schema `anabranch.load/1`.
+/// Returns the result as JSON, schema `anabranch.load/1`.
 #[must_use]
 pub fn json(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     let (pace, rate, sessions) = match plan.pace {
@@ -316,7 +316,7 @@ fn row(second: &Second) -> [u64; 10] {
     [nanos(second.at), sessions, concurrent, requests, replies, bytes, errors, p50, p99, max]
 }
 
-/// The lines of the tally as CSV, a row each.
+/// Returns the lines of the tally as CSV, one row each.
 #[must_use]
 pub fn csv(tally: &Tally) -> String {
     let mut out = COLUMNS.join(",") + "\n";
@@ -327,7 +327,7 @@ pub fn csv(tally: &Tally) -> String {
     out
 }
 
-/// What is told of each.
+/// The columns of a line.
 const COLUMNS: [&str; 10] = [
     "at_ns",
     "sessions",

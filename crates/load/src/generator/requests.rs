@@ -1,4 +1,5 @@
-//! Requests and replies over HTTP/2 and HTTP/3: as many at a time as a session's streams, each on a stream of its own.
+//! Requests and replies over HTTP/2 and HTTP/3: as many outstanding requests as a session may have streams, each on
+//! its own stream.
 
 use super::exchange::{Failed, Reply};
 use crate::idle_timer::IdleTimer;
@@ -9,7 +10,7 @@ use anabranch_world::World;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Where objects are requested one after the other, beside others of the same connection.
+/// Requests objects one after the other, concurrently with others on the same connection.
 pub(super) struct Asker<W: World> {
     world: W,
     requests: Requests,
@@ -30,7 +31,7 @@ impl<W: World> Asker<W> {
         Self { world: world.clone(), requests, query, meter, idle, timeout }
     }
 
-    /// Sends a request and takes in its reply. `asked` is called with the request's bytes when it is sent.
+    /// Sends a request and reads its reply. `asked` is called with the request's size in bytes when it is sent.
     pub(super) async fn exchange(
         &mut self,
         planned: Instant,
@@ -41,10 +42,11 @@ impl<W: World> Asker<W> {
         let ready = idle.wait(begun, |cx| requests.poll_ready(cx)).await;
         ready.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
         let mut coming = requests.send(query).map_err(failed)?;
-        // Over HTTP/3 there may be no stream for it yet.
+        // Over HTTP/3 there may be no stream for the request yet.
         let sent = idle.wait(begun, |cx| coming.poll_sent(cx)).await;
         sent.ok_or_else(|| Failed::idle(*timeout))?.map_err(failed)?;
-        // Heads are compressed, so the size of one is known when it has left: what has left since counts here.
+        // Heads are compressed, so their size is known only when they have been sent: count all bytes sent since the
+        // last call.
         asked(meter.sent());
         let (mut first, mut status, mut body_bytes, mut moved) = (None, 0, 0, begun);
         loop {
@@ -82,16 +84,16 @@ impl Meter {
         Self { traffic, sent: Cell::new(0), framing: Cell::new(0) }
     }
 
-    /// Bytes sent since the last time.
+    /// Returns the bytes sent since the last call.
     pub(super) fn sent(&self) -> u64 {
         let sent = self.traffic.get().sent;
         sent - self.sent.replace(sent)
     }
 
-    /// Bytes received since the last time that are no content: heads and framing.
+    /// Returns the received bytes since the last call that are not content: heads and framing.
     pub(super) fn framing(&self) -> u64 {
         let Traffic { received, data, .. } = self.traffic.get();
-        // A frame is noted with its head, so its payload may be yet to come.
+        // A frame is counted with its header, so its payload may not have arrived yet.
         let framing = received.saturating_sub(data).max(self.framing.get());
         framing - self.framing.replace(framing)
     }

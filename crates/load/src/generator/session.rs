@@ -1,4 +1,4 @@
-//! The objects of a session.
+//! Runs the objects of a session.
 
 use super::cause::Cause;
 use super::exchange::{Failed, Reply, RequestStream};
@@ -24,7 +24,7 @@ pub(super) async fn open<W: World, C: Connector>(shared: Rc<LoadState<W, C>>, pl
     one(&shared, from, wanted).await;
 }
 
-/// Runs one session after the other; on each the next object is due when one has arrived.
+/// Runs one session after the other; on each, the next object is due when one has arrived.
 pub(super) async fn closed<W: World, C: Connector>(shared: Rc<LoadState<W, C>>) {
     let wanted = shared.plan.objects.unwrap_or(u64::MAX);
     let from = if wanted == 0 { From::Nothing } else { From::Now };
@@ -56,31 +56,31 @@ async fn one_after_another<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>,
             pause = FIRST_PAUSE;
             continue;
         }
-        // If nobody answers, another attempt at once would only keep two hosts busy.
+        // If the server does not answer, trying again at once would only keep two hosts busy.
         shared.world.sleep_until((shared.world.now() + pause).min(shared.ends)).await;
         pause = (pause * 2).min(LAST_PAUSE);
     }
 }
 
-/// Where the objects of a session come from.
+/// The source of a session's objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum From {
-    /// Nowhere: the session itself is the work.
+    /// No objects: the session itself is the work.
     Nothing,
-    /// All are due at this time.
+    /// All objects are due at this time.
     Planned(Instant),
-    /// Each is due when its stream is free.
+    /// Each object is due when its stream is free.
     Now,
-    /// From the queue.
+    /// Objects come from the queue.
     Queue,
 }
 
-/// What the streams of a session have to do, and have done.
+/// The work of a session's streams, and its results.
 pub(super) struct Work {
     from: From,
     begun: Instant,
     established: Cell<bool>,
-    /// Objects that the session may still begin.
+    /// The number of objects that the session may still begin.
     left: Cell<u64>,
     replies: Cell<u64>,
     last: Cell<Instant>,
@@ -89,7 +89,7 @@ pub(super) struct Work {
     failed: Cell<bool>,
 }
 
-/// Runs one session with its objects; true when it was established and nothing failed.
+/// Runs one session with its objects; returns true if it was established and nothing failed.
 async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, wanted: u64) -> bool {
     let world = &shared.world;
     let begun = world.now();
@@ -101,7 +101,7 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
         }
     };
     let open = OpenSession::new(shared, Work::new(from, wanted, begun));
-    // What is asked for before the handshake is done rides with it.
+    // Early requests are sent with the handshake.
     let early = session.early_data() && shared.plan.versions == Versions::Http3 && wanted > 0;
     let established = match early {
         true => Some(Ok(())),
@@ -165,21 +165,21 @@ async fn one<W: World, C: Connector>(shared: &Rc<LoadState<W, C>>, from: From, w
     true
 }
 
-/// Counts a session that failed as a failed object, so that a load of so many objects ends; unless other sessions have
-/// begun all of them meanwhile.
+/// Counts a failed session as a failed object, so that a load with a fixed number of objects ends. Does not count it
+/// if other sessions have begun all objects meanwhile.
 fn spend<W: World, C: Connector>(
     shared: &LoadState<W, C>,
     from: From,
     cause: Cause,
     said: impl FnOnce() -> String,
 ) {
-    // Objects of the queue count as begun already.
+    // Objects of the queue already count as begun.
     if from == From::Queue || super::take(&shared.requests_left) {
         shared.fail(cause, said);
     }
 }
 
-/// A session that counts as open in the tally until it is dropped.
+/// A session that counts as open in the tally until this is dropped.
 struct OpenSession<W: World, C: Connector> {
     shared: Rc<LoadState<W, C>>,
     work: Rc<Work>,
@@ -208,12 +208,12 @@ impl Work {
         }
     }
 
-    /// Adds to the tally how long the session lasted, and how many replies it had.
+    /// Adds the duration of the session and its number of replies to the tally.
     fn ended(&self, tally: &mut Tally, broken: bool) {
         tally.ended(self.last.get().since(self.begun), self.replies.get(), broken);
     }
 
-    /// The same for a session that is still open; it counts as broken only if something failed.
+    /// Does the same for a session that is still open; it counts as broken only if something failed.
     pub(super) fn interrupted(&self, tally: &mut Tally) {
         self.ended(tally, self.failed.get());
     }
@@ -234,7 +234,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         self.shared.queue.wake();
     }
 
-    /// The session has ended before anything was asked: counted once for all its streams.
+    /// Records, once for all its streams, that the session ended before any request.
     fn ended_at_once(&self, error: &OpenError) {
         if !self.work.failed.replace(true) {
             let cause = match error {
@@ -246,7 +246,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         self.retire();
     }
 
-    /// Asks for one object after the other by `exchange`, and counts what comes of it.
+    /// Requests one object after the other with `exchange`, and counts the results.
     async fn one_by_one(&self, mut exchange: impl AsyncFnMut(Instant) -> Result<(Reply, bool), Failed>) {
         let (shared, work) = (&self.shared, &self.work);
         while let Some(planned) = self.next().await {
@@ -259,7 +259,8 @@ impl<W: World, C: Connector> OpenSession<W, C> {
                         self.retire();
                     }
                 }
-                // The server wants no more on this session, but has answered: others go on with it.
+                // The server accepts no more on this session, but has replied before: other sessions request the
+                // object.
                 Err(failed) if failed.unprocessed && work.replies.get() > 0 && self.put_back(planned) => {
                     self.retire();
                 }
@@ -272,7 +273,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
     }
 
-    /// Leaves an object to another session; false where only this one may have it.
+    /// Returns an object to other sessions; returns false if only this session may request it.
     fn put_back(&self, planned: Instant) -> bool {
         let shared = &self.shared;
         match self.work.from {
@@ -289,7 +290,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         }
     }
 
-    /// When the next object of this session is due; `None` when it has no more.
+    /// Returns when the next object of this session is due; `None` if there is none.
     async fn next(&self) -> Option<Instant> {
         let (work, shared) = (&self.work, &self.shared);
         if work.retired.get() || work.left.get() == 0 {
@@ -298,7 +299,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
         work.left.set(work.left.get() - 1);
         match work.from {
             From::Nothing => None,
-            // An object that was due in time is asked for, however late it is by now.
+            // An object that was due in time is requested, however late it is now.
             From::Planned(at) => {
                 if !super::take(&shared.requests_left) {
                     return None;
@@ -318,7 +319,7 @@ impl<W: World, C: Connector> OpenSession<W, C> {
     }
 }
 
-/// Asks for one object after the other on a stream.
+/// Requests one object after the other on a stream.
 async fn ask_on_stream<W: World, C: Connector>(
     open: Rc<OpenSession<W, C>>,
     session: C::Session,
@@ -336,7 +337,7 @@ async fn ask_on_stream<W: World, C: Connector>(
     open.one_by_one(exchange).await;
 }
 
-/// Asks for objects over HTTP/2 or HTTP/3, so many at a time as the session is to have streams.
+/// Requests objects over HTTP/2 or HTTP/3, with as many outstanding requests as the session may have streams.
 async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, session: &C::Session) {
     let shared = &open.shared;
     if shared.plan.spoken(session) == Spoken::Http3 {
@@ -361,7 +362,7 @@ async fn over_requests<W: World, C: Connector>(open: &Rc<OpenSession<W, C>>, ses
     }
 }
 
-/// Asks for them on a connection that has begun.
+/// Requests objects on an established connection.
 async fn ask<W: World, C: Connector>(
     open: &Rc<OpenSession<W, C>>,
     requests: Requests,
@@ -386,7 +387,7 @@ async fn ask<W: World, C: Connector>(
         });
     }
     tasks.idle().await;
-    // The connection ends with the last who could ask.
+    // The connection ends when the last requester is dropped.
     drop(requests);
     if !open.work.failed.get() {
         let _ = world.timeout(CLOSING, talking).await;
@@ -395,8 +396,8 @@ async fn ask<W: World, C: Connector>(
 }
 
 impl<W: World, C: Connector> LoadState<W, C> {
-    /// Whether the plan `ended` so long ago that objects which still wait are given up. Without this a load that
-    /// overloads its server would go on for as long as the server is behind, and without a server for ever.
+    /// Whether the plan `ended` so long ago that waiting objects are given up. Otherwise a load that overloads its
+    /// server would continue as long as the server is behind, and without a server for ever.
     fn is_too_late(&self, ended: Option<Instant>) -> bool {
         let now = self.world.now();
         ended.is_some_and(|ended| now >= ended && now.since(ended) >= self.plan.timeout)
@@ -406,31 +407,31 @@ impl<W: World, C: Connector> LoadState<W, C> {
         self.fail(Cause::Timeout, || "not asked for in time: no stream was free".to_owned());
     }
 
-    /// Gives up the objects that wait, once it is too late for them.
+    /// Gives up the waiting objects once it is too late for them.
     fn abandon(&self) {
         if self.is_too_late(self.queue.over.get()) {
             self.abandon_rest();
         }
     }
 
-    /// Gives up the objects that wait: no session is left to ask for them.
+    /// Gives up the waiting objects because no session is left to request them.
     pub(super) fn abandon_rest(&self) {
         let due = std::mem::take(&mut *self.queue.due.borrow_mut());
         due.iter().for_each(|_| self.fail_unasked());
     }
 }
 
-/// Objects that are due, in order, and the streams that wait for one.
+/// Objects that are due, in order, and the streams that wait for an object.
 #[derive(Default)]
 pub(super) struct Queue {
     due: RefCell<VecDeque<Instant>>,
     waiting: RefCell<VecDeque<Waker>>,
-    /// When the last object came; `None`: more are to come.
+    /// When the last object was added; `None` while more are to come.
     over: Cell<Option<Instant>>,
 }
 
 impl Queue {
-    /// Adds an object; false when the queue is full.
+    /// Adds an object; returns false if the queue is full.
     pub(super) fn push(&self, planned: Instant) -> bool {
         let mut due = self.due.borrow_mut();
         if due.len() >= MAX_DUE {
@@ -443,7 +444,7 @@ impl Queue {
         true
     }
 
-    /// Says that no more objects come.
+    /// Marks the end of the objects.
     pub(super) fn end(&self, now: Instant) {
         self.over.set(Some(now));
         self.wake();
@@ -483,8 +484,8 @@ impl Queue {
 
 /// How long a peer may take to close a session.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Pause between two attempts while nobody answers: the first, and the longest.
+/// The first and the longest pause between two attempts while the server does not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
-/// Objects that may wait for a stream.
+/// The maximum number of objects that wait for a stream.
 const MAX_DUE: usize = 1 << 20;

@@ -1,4 +1,4 @@
-//! What was counted and measured, in bounded memory.
+//! Counters and measurements, in bounded memory.
 
 use super::cause::Cause;
 use super::histogram::Histogram;
@@ -8,73 +8,73 @@ use anabranch_base::time::Duration;
 /// The counts and measurements of a load.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
-    /// When the load began.
+    /// The time at which the load began.
     pub begun: Instant,
-    /// When the last event happened.
+    /// The time of the last event.
     pub last: Instant,
-    /// Sessions begun, and those that were established.
+    /// The number of sessions begun, and of those established.
     pub sessions: u64,
     /// See [`sessions`](Self::sessions).
     pub established: u64,
-    /// Of these, those that speak HTTP/2.
+    /// The number of established sessions that use HTTP/2.
     pub http2: u64,
-    /// And HTTP/3.
+    /// The number of established sessions that use HTTP/3.
     pub http3: u64,
-    /// And those whose first requests rode with the handshake.
+    /// The number of sessions whose first requests were sent with the handshake.
     pub early: u64,
-    /// Sessions at the same time, now and at most.
+    /// The number of concurrent sessions, now and at most.
     pub concurrent: u64,
     /// See [`concurrent`](Self::concurrent).
     pub most_concurrent: u64,
-    /// Sessions that have ended with at least one reply.
+    /// Sessions that ended with at least one reply.
     pub fruitful: u64,
-    /// Sessions that ended before they had what they were begun for.
+    /// Sessions that ended before their work was done.
     pub broken: u64,
-    /// From the beginning of a session to its last reply, of fruitful ones.
+    /// From the start of a session to its last reply, for sessions with replies.
     pub lifetime: Histogram,
-    /// From the beginning of a session to its being established.
+    /// From the start of a session until it is established.
     pub connect: Histogram,
-    /// Requests written, and their bytes.
+    /// The number of requests written, and their bytes.
     pub requests: u64,
     /// See [`requests`](Self::requests).
     pub request_bytes: u64,
-    /// Replies that came whole.
+    /// Complete replies.
     pub replies: u64,
     /// Bytes of replies: heads with framing, and content.
     pub head_bytes: u64,
     /// See [`head_bytes`](Self::head_bytes).
     pub body_bytes: u64,
-    /// Replies by class of status, 1xx to 5xx.
+    /// Replies by status class, 1xx to 5xx.
     pub status: [u64; 5],
     /// From the planned time of an object to its last byte.
     pub latency: Histogram,
     /// From the planned time of a session or an object to its actual start.
     pub late: Histogram,
-    /// From the writing of its request to its last byte.
+    /// From writing an object's request to its last byte.
     pub service: Histogram,
-    /// From the writing of its request to the first byte of the reply, summed up.
+    /// From writing the request to the first byte of the reply, summed over replies.
     pub response: Duration,
-    /// From the first byte of a reply to the last, summed up.
+    /// From the first byte of a reply to the last, summed over replies.
     pub transfer: Duration,
-    /// What failed, by cause.
+    /// Failures by cause.
     pub errors: [u64; Cause::ALL.len()],
     /// The message of the first failure of each cause.
     pub said: [Option<String>; Cause::ALL.len()],
-    /// A line for every [`width`](Self::width) seconds. There are fewer than [`MAX_LINES`]: at so many, each two
-    /// become one.
+    /// One line for every [`width`](Self::width) seconds. There are fewer than [`MAX_LINES`]: when that number is
+    /// reached, each two lines are merged.
     pub seconds: Vec<Second>,
-    /// Seconds that a line stands for, the last one perhaps for fewer.
+    /// The number of seconds per line; the last line may have fewer.
     pub width: u32,
-    /// Seconds and figures of the present line so far.
+    /// The seconds and values of the current line so far.
     so_far: u32,
     second: Second,
     within: Histogram,
 }
 
-/// The figures of a second, or of a few.
+/// The values of a second, or of several.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Second {
-    /// Its end, from the beginning of the load.
+    /// Its end, from the start of the load.
     pub at: Duration,
     /// Sessions begun.
     pub sessions: u64,
@@ -82,17 +82,17 @@ pub struct Second {
     pub concurrent: u64,
     /// Requests written.
     pub requests: u64,
-    /// Replies that came whole.
+    /// Complete replies.
     pub replies: u64,
     /// Bytes of replies.
     pub bytes: u64,
     /// Failures.
     pub errors: u64,
-    /// Latency from the planned time: median, 99th percentile, largest. Where two lines became one, the larger of each.
+    /// Latency from the planned time: median, 99th percentile, maximum. For merged lines, the higher value of each.
     pub latency: [Duration; 3],
 }
 
-/// A reply that came whole.
+/// A complete reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reply {
     pub(super) status: u16,
@@ -106,7 +106,7 @@ pub(super) struct Reply {
 
 impl Tally {
     pub(super) fn new(begun: Instant) -> Self {
-        // Written once: the host gives memory when it is written to, and a load that runs for long is not to grow.
+        // Write all of it once: the kernel allocates memory on the first write, and a long load must not grow.
         let mut seconds = vec![Second { at: Duration::MAX, ..Second::default() }; MAX_LINES];
         seconds.clear();
         Self { begun, last: begun, width: 1, seconds, ..Self::default() }
@@ -124,7 +124,7 @@ impl Tally {
         self.connect.add(after);
     }
 
-    /// Counts a session that has ended, after so long and so many replies.
+    /// Counts a session that has ended, with its duration and its number of replies.
     pub(super) fn ended(&mut self, lasted: Duration, replies: u64, broken: bool) {
         self.concurrent -= 1;
         self.broken += u64::from(broken);
@@ -140,7 +140,7 @@ impl Tally {
         self.request_bytes += bytes;
     }
 
-    /// Counts bytes of a session that were with no request or reply.
+    /// Counts bytes of a session that belong to no request or reply.
     pub(super) fn carried(&mut self, sent: u64, received: u64) {
         self.request_bytes += sent;
         self.head_bytes += received;
@@ -198,7 +198,7 @@ impl Tally {
         self.within.clear();
     }
 
-    /// Makes one line of each two.
+    /// Merges each two lines into one.
     fn halve(&mut self) {
         for at in 0..MAX_LINES / 2 {
             self.seconds[at] = self.seconds[2 * at].and(&self.seconds[2 * at + 1]);
@@ -207,19 +207,19 @@ impl Tally {
         self.width *= 2;
     }
 
-    /// Failures of all causes.
+    /// The number of failures of all causes.
     #[must_use]
     pub fn error_count(&self) -> u64 {
         self.errors.iter().sum()
     }
 
-    /// Replies with a status of 4xx or 5xx.
+    /// The number of replies with a status of 4xx or 5xx.
     #[must_use]
     pub fn refused_replies(&self) -> u64 {
         self.status[3] + self.status[4]
     }
 
-    /// From the beginning to the last event.
+    /// The time from the start to the last event.
     #[must_use]
     pub fn duration(&self) -> Duration {
         self.last.since(self.begun)
@@ -227,7 +227,7 @@ impl Tally {
 }
 
 impl Second {
-    /// This one and the next.
+    /// Merges this line and the next.
     fn and(&self, next: &Self) -> Self {
         let mut latency = self.latency;
         for (one, other) in latency.iter_mut().zip(next.latency) {
@@ -246,14 +246,15 @@ impl Second {
     }
 }
 
-/// Lines that are kept: twenty minutes by the second, longer loads by two, four and more seconds.
+/// The maximum number of lines: twenty minutes with one line per second, longer loads with one per two, four and more
+/// seconds.
 pub const MAX_LINES: usize = 1200;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// However long a load is, its lines are few and add up.
+    /// However long a load is, it has few lines and their sums are right.
     #[test]
     fn lines_of_a_long_load_are_put_together() {
         let mut tally = Tally::new(Instant::ZERO);

@@ -1,4 +1,4 @@
-//! The side that receives: notes the instant at which each message was read whole, and checks it.
+//! The receiving side: records when each message has been read completely, and checks its content.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME, Messages};
 use crate::join::join;
@@ -13,7 +13,8 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 
-/// Receives what server 0 of `connector` sends. A message that the sender gave up is an object that failed.
+/// Receives the messages that server 0 of `connector` sends. A message that the sender abandoned counts as a failed
+/// object.
 pub async fn run<W, C, O>(world: W, connector: C, messages: Messages, observer: O) -> Outcome
 where
     W: World,
@@ -36,7 +37,7 @@ where
     inbox.conclude(&messages, world.now(), in_time, broken, (started, connections))
 }
 
-/// The request on each connection.
+/// Returns the request for each connection.
 fn asks(messages: &Messages) -> Vec<Ask> {
     let connections = messages.connections.max(1);
     let apart = messages.bulk > 0 && connections > 1;
@@ -53,7 +54,7 @@ fn asks(messages: &Messages) -> Vec<Ask> {
     let bulk = messages.bulk;
     (0..connections)
         .map(|i| match (apart, i) {
-            // No message has a number beyond the count.
+            // First number beyond the count: this connection carries no messages.
             (true, 0) => Ask { bulk, first: messages.count, ..ask },
             (true, _) => Ask { first: i as u32 - 1, ..ask },
             (false, _) => Ask { first: i as u32, bulk: if i == 0 { bulk } else { 0 }, ..ask },
@@ -89,7 +90,7 @@ where
         Box::pin(world.spawn("message stream", task))
     };
     readers.push(read(stream));
-    // On a transport of one stream nothing more is ever accepted; the wait ends with the session.
+    // On a transport with one stream no further stream is accepted; the wait ends with the session.
     let end = loop {
         match session.accept().await {
             Ok(stream) => readers.push(read(stream)),
@@ -100,14 +101,15 @@ where
         reader.await?;
     }
     if end.is_graceful() {
-        // All has arrived; the end of the session needs nobody who waits for it.
+        // Everything has arrived, so the session may end by itself.
         aborted.0 = None;
         return Ok(());
     }
     Err(FetchError::Closed(end))
 }
 
-/// Aborts a session that is still up when its receiver is gone; one that is ending in good order is taken out.
+/// Aborts a session that is still open when its receiver is dropped; a session that is closing gracefully is taken out
+/// first.
 struct Aborts<N: Session>(Option<N>);
 
 impl<N: Session> Drop for Aborts<N> {
@@ -135,12 +137,12 @@ async fn read_stream<W: World, N: Session, O: Observer>(
         };
         let (read, ends) = match read {
             Ok((0, false)) => {
-                // The transport closes each direction by itself: now this end closes its own.
+                // Each direction is closed separately: now close this end's direction.
                 session.close();
                 return Ok(());
             }
             Ok(read) => read,
-            // Why the session ended is known by the session.
+            // The session knows why it ended.
             Err(_) => return Ok(()),
         };
         let mut rest = &buffer[..read];
@@ -148,16 +150,16 @@ async fn read_stream<W: World, N: Session, O: Observer>(
             rest = frame.take(rest, world.now(), &mut inbox.borrow_mut())?;
         }
         if ends {
-            // What was read of a message that the sender has given up belongs to nothing.
+            // The read part of a message that the sender abandoned is discarded.
             frame.read = 0;
         }
     }
 }
 
-/// Messages up to this size are handed over whole by every profile.
+/// The maximum size in bytes of messages that every profile delivers whole.
 const HANDED_OVER_WHOLE: usize = 60_000;
 
-/// A message of which a part has been read.
+/// A message that has been read in part.
 #[derive(Default)]
 struct Partial {
     head: [u8; HEADER],
@@ -165,7 +167,7 @@ struct Partial {
 }
 
 impl Partial {
-    /// Takes from the front of `bytes` what belongs to the present message; what is left over is returned.
+    /// Consumes the bytes at the start of `bytes` that belong to the current message; returns the rest.
     fn take<'a, O: Observer>(
         &mut self,
         bytes: &'a [u8],
@@ -212,11 +214,11 @@ impl Partial {
 /// The messages received over all connections.
 struct Inbox<O> {
     observer: O,
-    /// A message may be given up of which a part has been read: the receiver has to be told where it ends. Smaller ones are
-    /// handed over whole by every profile.
+    /// Whether a message may be abandoned after a part of it has been read, so that the receiver must learn where it
+    /// ends. Smaller messages are delivered whole by every profile.
     gives_up_in_parts: bool,
     size: usize,
-    /// When each message was read whole, by number; the bulk transfer comes last.
+    /// When each message was read completely, by number; the bulk transfer is last.
     delivered: Vec<Option<Instant>>,
     bulk: u64,
     bulk_got: u64,
@@ -242,7 +244,7 @@ impl<O: Observer> Inbox<O> {
         self.delivered.len() - usize::from(self.bulk > 0)
     }
 
-    /// Notes that the head of a message was read, if `number` is one of the flow's.
+    /// Records that the header of a message was read, if `number` is a valid message number.
     fn began(&self, number: u32, now: Instant) {
         if (number as usize) < self.messages() {
             self.observer.read(number as usize, now, HEADER as u64);
@@ -298,7 +300,7 @@ impl<O: Observer> Inbox<O> {
     ) -> Outcome {
         let last = self.delivered.iter().flatten().copied().max();
         let partial = messages.delivery.reliability != Reliability::Full;
-        // A connection that broke has failed the messages that it owed. One that owed none has failed nothing.
+        // If a connection breaks, its outstanding messages have failed. If none were outstanding, nothing has failed.
         let mut failed = matches!(broken, Some(FetchError::Corrupt(_)));
         let mut objects = Vec::with_capacity(self.delivered.len());
         for (object, delivered) in self.delivered.iter().enumerate() {

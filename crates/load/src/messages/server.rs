@@ -1,4 +1,4 @@
-//! The side that sends: every message at its instant, the bulk transfer in what room is left.
+//! The sending side: sends every message at its time, and the bulk transfer in the remaining room.
 
 use super::{Ask, BULK, BULK_NAME, HEADER, MESSAGE_NAME};
 use anabranch_base::time::{Duration, Instant};
@@ -32,7 +32,7 @@ where
         let session = listener.accept().await?;
         let (world, observer) = (world.clone(), observer.clone());
         tasks.spawn("message session", async move {
-            // A client that is gone needs no answer.
+            // If the client is gone, it needs no answer.
             let _ = send(world, session, delivery, observer).await;
         });
     }
@@ -80,11 +80,11 @@ async fn send<W: World, N: Session, O: Observer>(
     Ok(())
 }
 
-/// A message, or a piece of the bulk transfer, on its way into the transport.
+/// A message, or a piece of the bulk transfer, that is being written to the transport.
 struct Frame {
     stream: u64,
     bytes: Vec<u8>,
-    /// Whether the transport has been offered it, and had room or none.
+    /// Whether it has been offered to the transport, with or without success.
     offered: bool,
     taken: usize,
     number: u32,
@@ -93,21 +93,21 @@ struct Frame {
 struct Sender<N: Session, O> {
     ask: Ask,
     delivery: Delivery,
-    /// When the first message was due.
+    /// The time at which the first message was due.
     begun: Instant,
     session: N,
     observer: Rc<O>,
     streams: BTreeMap<u64, N::Stream>,
-    /// Messages of this connection before the next one.
+    /// The number of this connection's messages before the next one.
     next: u32,
-    /// Bytes of the bulk transfer cut so far.
+    /// The number of bytes of the bulk transfer that have been cut into frames.
     bulk_at: u64,
     message: Option<Frame>,
     bulk: Option<Frame>,
 }
 
 impl<N: Session, O: Observer> Sender<N, O> {
-    /// The number of this connection's message after `turn` others.
+    /// Returns the number of this connection's message after `turn` others.
     fn number(&self, turn: u32) -> Option<u32> {
         let number = turn.checked_mul(self.ask.step)?.checked_add(self.ask.first)?;
         (number < self.ask.count).then_some(number)
@@ -117,7 +117,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         self.begun + Duration::from_nanos(self.ask.interval_ns.saturating_mul(u64::from(number)))
     }
 
-    /// Notes when each message is due, which is when it is issued.
+    /// Records when each message is due, which counts as its issue time.
     fn announce(&self) {
         let mut turn = 0;
         while let Some(number) = self.number(turn) {
@@ -146,7 +146,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
             if self.bulk.is_none() && self.bulk_at < self.ask.bulk {
                 self.bulk = Some(self.cut_bulk());
             }
-            // On a transport of one stream, a frame is completed before the next begins.
+            // On a transport with one stream, a frame is completed before the next begins.
             let bulk_first = self.bulk.as_ref().is_some_and(|frame| frame.taken > 0);
             let order = if bulk_first { [true, false] } else { [false, true] };
             let mut moved = false;
@@ -189,7 +189,7 @@ impl<N: Session, O: Observer> Sender<N, O> {
         }
     }
 
-    /// Keeps a stream, and sets how it delivers.
+    /// Keeps a stream, and sets its delivery.
     fn take(&mut self, mut stream: N::Stream) {
         let beside = self.ask.bulk > 0 && stream.number() == 0 && self.session.streams() > 1;
         stream.set_delivery(match beside {
@@ -220,8 +220,8 @@ impl<N: Session, O: Observer> Sender<N, O> {
         Frame { stream: 0, bytes, offered: false, taken: 0, number: BULK }
     }
 
-    /// Notes that the transport is offered a frame for the first time. A message counts as offered when it was due: if it
-    /// comes later, the transport had no room for those before it, and that wait is the transport's.
+    /// Records that a frame is offered to the transport for the first time. A message counts as offered when it was due:
+    /// if it is offered later, the transport had no room for earlier messages, and is responsible for the wait.
     fn offer(&self, now: Instant, frame: &Frame) {
         let (object, at) = match frame.number {
             BULK if self.bulk_at > u64::from(self.ask.bulk_write) => return,

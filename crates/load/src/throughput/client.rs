@@ -1,4 +1,4 @@
-//! The client: opens the sessions, asks for the test, and reports each interval.
+//! The client: opens the sessions, requests the test, and reports each interval.
 
 use super::frame::Hello;
 use super::session::{End, Failed, Known};
@@ -26,50 +26,50 @@ pub enum Failure {
     Broken(String),
 }
 
-/// A transport's figures of a session.
+/// Transport statistics of a session.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
-    /// Chunks or segments retransmitted so far.
+    /// The number of chunks or segments retransmitted so far.
     pub retransmitted: u64,
-    /// Congestion window of the path that new data goes to, bytes.
+    /// The congestion window in bytes of the path used for new data.
     pub cwnd: u64,
-    /// Smoothed round-trip time there, nanoseconds.
+    /// The smoothed round-trip time of that path in nanoseconds.
     pub srtt: u64,
-    /// The paths of a multihomed session; else none.
+    /// The paths of a multihomed session; otherwise empty.
     pub paths: Vec<PathProbe>,
 }
 
-/// A transport's figures of a path.
+/// Transport statistics of a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathProbe {
     /// The peer's address.
     pub address: IpAddr,
     /// `active`, `potentially-failed`, `failed` or `unconfirmed`.
     pub state: &'static str,
-    /// New data goes to it.
+    /// Whether new data is sent on it.
     pub current: bool,
-    /// Congestion window, bytes.
+    /// The congestion window in bytes.
     pub cwnd: u64,
-    /// Bytes acknowledged of what was sent to it, with the headers of chunks.
+    /// The number of acknowledged bytes sent on it, with chunk headers.
     pub acknowledged: u64,
 }
 
-/// The figures of an interval.
+/// The measurements of an interval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interval {
-    /// Its beginning, since that of the test.
+    /// Its start, since the start of the test.
     pub from: Duration,
-    /// Its end, since the beginning of the test.
+    /// Its end, since the start of the test.
     pub to: Duration,
-    /// Bytes written here.
+    /// Bytes that this end has written.
     pub sent: u64,
-    /// Bytes of what was written here that the peer has acknowledged.
+    /// Bytes of this end that the peer has acknowledged.
     pub acknowledged: u64,
-    /// All was written before the interval: the send buffer drains.
+    /// Whether everything was written before the interval: the send buffer drains.
     pub draining: bool,
-    /// Bytes read here.
+    /// Bytes that this end has read.
     pub received: u64,
-    /// The transport's figures; what was retransmitted and acknowledged on paths is that of the interval.
+    /// Transport statistics; retransmissions, and bytes acknowledged on paths, are those of the interval.
     pub probe: Option<Probe>,
 }
 
@@ -80,36 +80,36 @@ pub struct Outcome {
     pub connect: Duration,
     /// From the first message to the last report.
     pub duration: Duration,
-    /// Data from the client to the server, as the client counted it, and as the server did.
+    /// Data from the client to the server, as counted by the client and by the server.
     pub up: Option<(Sent, Received)>,
-    /// Data from the server to the client, as the server counted it, and as the client did.
+    /// Data from the server to the client, as counted by the server and by the client.
     pub down: Option<(Sent, Received)>,
-    /// Bytes that were not acknowledged when the client had written all, and how long the rest of the test took.
+    /// The bytes not acknowledged when the client had written everything, and the duration of the rest of the test.
     pub drain: Option<(u64, Duration)>,
-    /// What each path of a multihomed client carried; else none.
+    /// The data on each path of a multihomed client; otherwise empty.
     pub paths: Vec<PathProbe>,
-    /// Streams of each session.
+    /// The number of streams of each session.
     pub streams: u16,
-    /// Settings of the server's transport; `None` if the server does not say.
+    /// Settings of the server's transport; `None` if the server did not send them.
     pub server_settings: Option<Settings>,
-    /// Retransmissions of the client.
+    /// The client's retransmissions.
     pub retransmitted: Option<u64>,
-    /// Processor time of the client's process, nanoseconds: user mode, kernel.
+    /// CPU time of the client's process in nanoseconds: user mode, kernel.
     pub client: (u64, u64),
-    /// Processor time of the server's process, likewise.
+    /// CPU time of the server's process in nanoseconds: user mode, kernel.
     pub server: (u64, u64),
     /// The intervals, in order of time.
     pub intervals: Vec<Interval>,
 }
 
-/// A test on one server. A clone is the same test.
+/// A test with one server. A clone is another handle of the same test.
 pub struct Test<W: World, C: Connector> {
     shared: Rc<TestContext<W, C>>,
 }
 
-/// Asks the transport about a session.
+/// Queries the transport statistics of a session.
 type ProbeFn<N> = Box<dyn Fn(&N) -> Option<Probe>>;
-/// A session, and this end of the test on it.
+/// A session, and this end of its test.
 type SessionEnd<W, N> = (N, Rc<End<W, N>>);
 
 struct TestContext<W: World, C: Connector> {
@@ -129,14 +129,14 @@ struct TestState<W: World, C: Connector> {
     connect: Duration,
     intervals: Vec<Interval>,
     before: Counts,
-    /// The figures when the sessions were last open.
+    /// The statistics at the time when the sessions were last open.
     last: Option<Probe>,
-    /// When the test ended.
+    /// The time at which the test ended.
     ended: Option<Instant>,
     failed: Option<Failure>,
 }
 
-/// What was counted from the beginning of the test to the end of an interval.
+/// Counters from the start of the test to the end of an interval.
 #[derive(Debug, Default)]
 struct Counts {
     sent: u64,
@@ -160,8 +160,8 @@ impl<W: World, C: Connector> fmt::Debug for Test<W, C> {
 }
 
 impl<W: World, C: Connector> Test<W, C> {
-    /// A test with the first server of `connector` that answers; `servers` are their addresses. `probe` asks the
-    /// transport about a session.
+    /// Creates a test with the first server of `connector` that answers; `servers` are their addresses. `probe`
+    /// queries the transport statistics of a session.
     pub fn new(
         world: W,
         connector: C,
@@ -188,11 +188,12 @@ impl<W: World, C: Connector> Test<W, C> {
         }
     }
 
-    /// Runs the test, and calls `line` after each interval. If dropped before its end, [`outcome`](Self::outcome) has
-    /// what was measured.
+    /// Runs the test, and calls `line` after each interval. If the future is dropped early,
+    /// [`outcome`](Self::outcome) has the
+    /// measurements so far.
     ///
     /// # Errors
-    /// [`Failure`]: one line.
+    /// [`Failure`], with a one-line message.
     pub async fn run(&self, mut line: impl FnMut(&Interval)) -> Result<(), Failure> {
         let shared = &self.shared;
         let (world, plan) = (&shared.world, &shared.plan);
@@ -276,13 +277,13 @@ impl<W: World, C: Connector> Test<W, C> {
         Ok(())
     }
 
-    /// The interval that had begun when the test ended, or was dropped; `None` if it is too short to count.
+    /// Returns the unfinished interval at the end of the test; `None` if it is too short to count.
     pub fn rest(&self) -> Option<Interval> {
         let shared = &self.shared;
         let shortest = shared.plan.interval / 20;
         let (begun, last) = {
             let state = shared.state.borrow();
-            // Nothing was sent yet.
+            // Nothing has been sent yet.
             if state.ends.is_empty() {
                 return None;
             }
@@ -291,7 +292,8 @@ impl<W: World, C: Connector> Test<W, C> {
         (shared.world.now().since(begun) > last + shortest).then(|| self.interval())
     }
 
-    /// The first server that answers, a session with it, and when that was begun; or why each did not.
+    /// Finds the first server that answers; returns its number, a session with it and its start time, or all error
+    /// messages.
     async fn find(&self) -> Result<(usize, C::Session, Instant), String> {
         let servers = &self.shared.servers;
         let mut whys = Vec::new();
@@ -306,7 +308,7 @@ impl<W: World, C: Connector> Test<W, C> {
         Err(whys.join("; "))
     }
 
-    /// An established session with that server, or why there is none.
+    /// Opens a session with this server and waits until it is established.
     async fn open(&self, server: usize) -> Result<C::Session, String> {
         let TestContext { world, plan, connector, .. } = &*self.shared;
         let session = connector.connect(server).map_err(|why| why.to_string())?;
@@ -320,12 +322,12 @@ impl<W: World, C: Connector> Test<W, C> {
         }
     }
 
-    /// What `ask` finds of each established session.
+    /// Returns the result of `ask` for each established session.
     pub fn each<T>(&self, ask: impl Fn(&C::Session) -> T) -> Vec<T> {
         self.shared.state.borrow().ends.iter().map(|(session, _)| ask(session)).collect()
     }
 
-    /// Keeps what can only be asked of an open session.
+    /// Saves the values that can only be queried while the sessions are open.
     fn freeze(&self) {
         let (probe, now) = (self.probe(), self.shared.world.now());
         let mut state = self.shared.state.borrow_mut();
@@ -333,12 +335,12 @@ impl<W: World, C: Connector> Test<W, C> {
         (state.last, state.ended) = (probe, Some(now));
     }
 
-    /// When the test began: intervals count from then.
+    /// The time at which the test began; intervals count from it.
     pub fn begun(&self) -> Instant {
         self.shared.state.borrow().begun
     }
 
-    /// The figures of all sessions: sums, and the round trip of the first.
+    /// The statistics of all sessions: sums, and the round-trip time of the first.
     fn probe(&self) -> Option<Probe> {
         let state = self.shared.state.borrow();
         let mut all: Option<Probe> = None;
@@ -404,7 +406,7 @@ impl<W: World, C: Connector> Test<W, C> {
         interval
     }
 
-    /// What was measured so far.
+    /// Returns the measurements so far.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         let shared = &self.shared;
@@ -446,7 +448,7 @@ impl<W: World, C: Connector> Test<W, C> {
     }
 }
 
-/// The figures of two sessions in one.
+/// Adds up the counters of two sessions.
 fn add(one: (Sent, Received), other: (Sent, Received)) -> (Sent, Received) {
     let (mut sent, mut received) = one;
     sent.bytes += other.0.bytes;

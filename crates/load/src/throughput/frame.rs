@@ -1,8 +1,8 @@
-//! What a throughput test says on the wire, in either direction.
+//! The frames of a throughput test on the wire, in either direction.
 //!
-//! Everything is a frame of a kind and a length, so that a transport without
-//! messages can tell them apart; where there are messages each frame is one.
-//! The first frame is the client's [`Hello`], on stream 0.
+//! Everything is a frame with a kind and a length, so that the peer can separate frames on a transport
+//! without messages. If the transport has messages, each frame is one. The first frame is the client's
+//! [`Hello`], on stream 0.
 //!
 //! ```text
 //!  0       1       2               4                               8
@@ -11,68 +11,68 @@
 
 use anabranch_base::time::Duration;
 
-/// Bytes in front of every frame's content: the smallest message there is.
+/// The size of the header of every frame in bytes, which is also the minimum size of a message.
 pub(super) const HEADER: usize = 8;
 const MAGIC: [u8; 4] = *b"abt1";
-/// The largest frame.
+/// The maximum size of a frame in bytes.
 pub(super) const MAX_FRAME: usize = 16 << 20;
 
-/// What the client wants.
+/// The client's request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Hello {
-    /// The client sends; the server sends.
+    /// Whether the client sends, and whether the server sends.
     pub(super) up: bool,
     pub(super) down: bool,
     pub(super) unordered: bool,
-    /// The server is to tell the settings of its transport.
+    /// Whether the server has to send the settings of its transport.
     pub(super) settings: bool,
     pub(super) streams: u16,
-    /// Bytes of a message.
+    /// The size of a message in bytes.
     pub(super) message: u32,
-    /// For so long, or so many bytes in each direction.
+    /// How long to send, or how many bytes in each direction.
     pub(super) span: Duration,
     pub(super) bytes: u64,
 }
 
-/// All data has been sent: so much.
+/// The sender's final report: all data has been sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sent {
     /// Bytes of whole messages.
     pub bytes: u64,
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
-    /// How long it took, nanoseconds.
+    /// The duration in nanoseconds.
     pub nanos: u64,
-    /// Processor time of the sender's process, nanoseconds: user mode, kernel.
+    /// CPU time of the sender's process in nanoseconds: user mode, kernel.
     pub user: u64,
     /// See [`user`](Self::user).
     pub system: u64,
 }
 
-/// So much has come so far.
+/// The receiver's report of what has arrived so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Received {
     /// Bytes of whole messages.
     pub bytes: u64,
-    /// Messages.
+    /// The number of messages.
     pub messages: u64,
-    /// Since the beginning, nanoseconds.
+    /// The time since the start in nanoseconds.
     pub nanos: u64,
-    /// Processor time of the receiver's process, nanoseconds: user mode, kernel.
+    /// CPU time of the receiver's process in nanoseconds: user mode, kernel.
     pub user: u64,
     /// See [`user`](Self::user).
     pub system: u64,
-    /// Streams that have brought something.
+    /// The number of streams on which data has arrived.
     pub streams: u64,
-    /// Bytes of the stream that has brought least, and most.
+    /// The bytes of the stream with the least data, and of the one with the most.
     pub least: u64,
     /// See [`least`](Self::least).
     pub most: u64,
-    /// Everything that was sent has come.
+    /// Whether all data that was sent has arrived.
     pub whole: bool,
 }
 
-/// Settings of a transport, as its own end tells them: name and value.
+/// Settings of a transport, as reported by its own end: names and values.
 pub type Settings = Vec<(String, String)>;
 
 /// A frame that is not data.
@@ -81,9 +81,10 @@ pub(super) enum Control {
     Hello(Hello),
     Sent(Sent),
     Received(Received),
-    /// The server's, at the beginning, where the client asks for them.
+    /// The server's settings, sent at the start if the client asks for them.
     Settings(Settings),
-    /// The client begins this stream, where streams are fresh and are there once something was sent on them.
+    /// Announces a fresh stream of the client, which exists for the server only after something was sent on
+    /// it.
     Begun,
 }
 
@@ -93,10 +94,10 @@ const SENT: u8 = 2;
 const RECEIVED: u8 = 3;
 const SETTINGS: u8 = 4;
 const BEGUN: u8 = 5;
-/// The largest frame of settings. All knobs of SCTP take about 1 kB.
+/// The maximum size in bytes of a frame with settings. All knobs of SCTP take about 1 kB.
 const MAX_SETTINGS: usize = 8 << 10;
 
-/// A message of data of `size` bytes.
+/// Returns a data message of `size` bytes.
 pub(super) fn data(size: usize) -> Vec<u8> {
     let mut message: Vec<u8> = (0..size.clamp(HEADER, MAX_FRAME)).map(|n| n as u8).collect();
     let length = (message.len() as u32).to_be_bytes();
@@ -188,7 +189,7 @@ impl Control {
                 whole: number(8)? != 0,
             }),
             SETTINGS => {
-                // They are printed: nothing else than what settings are written with is taken.
+                // Settings are printed, so only the characters that settings consist of are accepted.
                 let plain = |text: &str| {
                     !text.is_empty()
                         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.+/%:".contains(&b))
@@ -204,38 +205,38 @@ impl Control {
     }
 }
 
-/// What some bytes of a stream have brought.
+/// The result of parsing some bytes of a stream.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Brought {
-    /// Bytes of data, whole messages or parts of them.
+    /// Data bytes, of whole messages or parts of them.
     pub(super) bytes: u64,
-    /// Messages of data that are whole now.
+    /// Data messages that are complete now.
     pub(super) messages: u64,
-    /// A frame that is not data; what follows it has not been looked at.
+    /// A complete frame that is not data; the bytes after it have not been parsed.
     pub(super) control: Option<Control>,
 }
 
-/// Takes the bytes of a stream apart.
+/// Parses the bytes of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Parser {
-    /// The part of a header, or of a frame that is not data, which has come.
+    /// The received part of a header, or of a frame that is not data.
     held: Vec<u8>,
-    /// Bytes of data that are still to come of the present message.
+    /// The number of data bytes of the current message that are still missing.
     left: usize,
-    /// The peer may tell its settings here.
+    /// Whether the peer may send its settings on this stream.
     settings: bool,
 }
 
 impl Parser {
-    /// `settings`: the peer may tell them here, which takes more memory than its other frames.
+    /// `settings` allows the peer to send its settings, which take more memory than its other frames.
     pub(super) fn new(settings: bool) -> Self {
         Self { settings, ..Self::default() }
     }
 
-    /// Takes from `input` until a frame that is not data is whole, or nothing is left.
+    /// Parses `input` until a frame that is not data is complete, or nothing is left.
     ///
     /// # Errors
-    /// What came is no frame.
+    /// The bytes are not a valid frame.
     pub(super) fn step(&mut self, input: &mut &[u8]) -> Result<Brought, &'static str> {
         let mut brought = Brought::default();
         loop {
@@ -249,7 +250,7 @@ impl Parser {
                 }
                 brought.messages += 1;
             }
-            // Mostly the header is there, and of data.
+            // Mostly the header is complete and is that of data.
             if self.held.is_empty()
                 && let Some(header) = input.first_chunk::<HEADER>()
                 && let (DATA, length) = of(header, self.settings)?
@@ -286,7 +287,7 @@ impl Parser {
     }
 }
 
-/// Kind and length.
+/// Returns kind and length.
 fn of(header: &[u8; HEADER], settings: bool) -> Result<(u8, usize), &'static str> {
     let length = u32::from_be_bytes([header[4], header[5], header[6], header[7]]) as usize;
     let most = match header[0] {
@@ -358,7 +359,8 @@ mod tests {
         }
     }
 
-    /// What a server says of itself is printed on a terminal, and held in memory.
+    /// A server's settings are printed on a terminal and kept in memory, so they must be harmless and
+    /// bounded.
     #[test]
     fn settings_are_plain_and_bounded() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());

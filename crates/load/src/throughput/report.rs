@@ -5,27 +5,27 @@ use anabranch_base::time::{Duration, nanos};
 use serde_json::{Map, Value, json};
 use std::fmt::Write;
 
-/// What a result says besides the outcome.
+/// The information in a report besides the outcome.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Framing {
     /// The command as it was typed.
     pub command: String,
     /// The server.
     pub url: String,
-    /// The transport, by its URL scheme.
+    /// The transport's URL scheme.
     pub transport: String,
     /// Settings of the client's transport.
     pub settings: Settings,
-    /// How many sessions use Multipath TCP, if it was asked for and the host knows.
+    /// The number of sessions that use Multipath TCP, if it was requested and the host reports it.
     pub multipath: Option<u64>,
     /// Whether the user interrupted the test.
     pub interrupted: bool,
-    /// More fields of the JSON: what became of paths.
+    /// Further JSON fields about path events.
     pub paths: Map<String, Value>,
 }
 
-/// The line above the intervals. With `probe` it names the sender's retransmissions and window, and of a multihomed session
-/// the path in use.
+/// Returns the heading of the intervals. With `probe` it names the sender's retransmissions and window, and for a
+/// multihomed session the path in use.
 #[must_use]
 pub fn heading(plan: &Plan, probe: Option<&Probe>) -> &'static str {
     match probe.filter(|_| plan.up) {
@@ -37,7 +37,7 @@ pub fn heading(plan: &Plan, probe: Option<&Probe>) -> &'static str {
     }
 }
 
-/// The lines of one interval, one for each direction.
+/// Returns the lines of one interval, one per direction.
 #[must_use]
 pub fn line(plan: &Plan, interval: &Interval) -> String {
     let mut out = String::new();
@@ -75,7 +75,7 @@ fn row(name: &str, from: Duration, to: Duration, bytes: u64) -> String {
     )
 }
 
-/// `1.23 GB`: thousands, as everywhere here.
+/// Formats an amount such as `1.23 GB`, with decimal prefixes.
 fn amount(value: f64, unit: &str) -> String {
     let (scaled, prefix) = match value {
         v if v >= 1e9 => (v / 1e9, "G"),
@@ -86,7 +86,7 @@ fn amount(value: f64, unit: &str) -> String {
     format!("{scaled:.2} {prefix}{unit}")
 }
 
-/// The lines below the intervals.
+/// Returns the lines below the intervals.
 #[must_use]
 pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     let mut out = String::from("- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n");
@@ -97,7 +97,8 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             ("up", Some(count)) => format!("  {count:>5}"),
             _ => String::new(),
         };
-        // What the peer had when all was written. The server does not say so of what it sends.
+        // The bytes that the peer had acknowledged when everything was written. The server does not report this for its
+        // own data.
         let left = outcome.drain.filter(|_| name == "up").map_or(0, |(bytes, _)| bytes);
         let acknowledged = sent.bytes.saturating_sub(left);
         let _ = writeln!(
@@ -125,7 +126,7 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
         let _ =
             writeln!(out, "[up]  {bytes} were left in the send buffer, and acknowledged {span:.2} s later");
     }
-    // Of the other family of addresses there is often nothing to say.
+    // Paths of the unused address family are omitted.
     for path in outcome.paths.iter().filter(|path| path.acknowledged > 0 || path.state != "active") {
         let bytes = amount(path.acknowledged as f64, "B");
         let _ = writeln!(out, "Path to {}: {}, {bytes} acknowledged", path.address, path.state);
@@ -178,12 +179,12 @@ pub fn summary(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     out
 }
 
-/// The settings of the end that sends in a direction, if that end has sent them.
+/// The settings of the end that sends in a direction, if they are known.
 fn senders<'a>(up: bool, outcome: &'a Outcome, framing: &'a Framing) -> Option<&'a Settings> {
     if up { Some(&framing.settings) } else { outcome.server_settings.as_ref() }
 }
 
-/// A shorter one is the last round trip.
+/// The minimum drain time that is reported: a shorter one is only the last round trip.
 const SHORTEST_DRAIN: Duration = Duration::from_millis(500);
 
 fn gigabytes(outcome: &Outcome) -> f64 {
@@ -191,7 +192,7 @@ fn gigabytes(outcome: &Outcome) -> f64 {
     (received(&outcome.up) + received(&outcome.down)) as f64 / 1e9
 }
 
-/// The result as JSON, schema `anabranch.bulk/1`.
+/// Returns the result as JSON, schema `anabranch.bulk/1`.
 #[must_use]
 pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
     let map = |settings: Option<&Settings>| -> Value {
@@ -208,7 +209,7 @@ pub fn json(plan: &Plan, outcome: &Outcome, framing: &Framing) -> String {
             "command": framing.command,
             "url": framing.url,
             "transport": framing.transport,
-            // Of the end that sends; where both do, of the client.
+            // The settings of the sending end; if both send, of the client.
             "settings": map(senders(plan.up, outcome, framing)),
             "up": plan.up,
             "down": plan.down,
@@ -288,7 +289,7 @@ fn direction((sent, received): (Sent, Received)) -> Value {
     })
 }
 
-/// The intervals as CSV, a row each.
+/// Returns the intervals as CSV, one row each.
 #[must_use]
 pub fn csv(outcome: &Outcome) -> String {
     let mut out = "from_ns,to_ns,sent,received,retransmitted,cwnd,srtt_ns,acknowledged,draining\n".to_owned();

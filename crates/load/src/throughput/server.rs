@@ -1,4 +1,4 @@
-//! The server: runs the test that each client asks for.
+//! The server: runs the test that each client requests.
 
 use super::session::{End, Failed, Known};
 use super::{Processor, Received, Sent, Settings};
@@ -8,26 +8,26 @@ use anabranch_world::{Tasks, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// What happens at a server.
+/// An event at a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A client has connected.
     Began(Option<SocketAddr>),
-    /// A session is over.
+    /// A session has ended.
     Ended {
         /// The client's address.
         peer: Option<SocketAddr>,
-        /// What the client sent.
+        /// The data that the client sent.
         received: Received,
-        /// What was sent to the client.
+        /// The data that was sent to the client.
         sent: Sent,
         /// Why the test failed, if it did.
         failed: Option<String>,
     },
 }
 
-/// Serves every client that `listener` accepts, `most` of them at a time, until the listener fails. `settings` returns the
-/// settings of a session's transport, for clients that ask.
+/// Serves every client that `listener` accepts, at most `most` at a time, until the listener fails. `settings` returns
+/// the settings of a session's transport, for clients that ask for them.
 ///
 /// # Errors
 /// Why the listener failed.

@@ -1,8 +1,8 @@
-//! Either end of a session: what it sends and receives, and when it is done.
+//! Either end of a session: sending, receiving, and detecting the end.
 //!
-//! A task reads each stream; one task writes everything, so that frames stay
-//! whole on a transport without messages; the owner of the session waits for
-//! the end in [`End::run`].
+//! One task per stream reads it. A single task writes everything, so that frames stay
+//! intact on a transport without messages. The owner of the session waits for the end in
+//! [`End::run`].
 
 use super::Processor;
 use super::frame::{self, Control, HEADER, Hello, Parser, Received, Sent, Settings};
@@ -22,7 +22,7 @@ pub enum Failed {
     /// The session ended before the test was complete.
     #[error("{0}")]
     Closed(CloseReason),
-    /// Nothing moved for so long.
+    /// There was no progress for this time.
     #[error("no progress for {} s", .0.as_secs_f32())]
     Stuck(Duration),
     /// The peer does not speak this protocol.
@@ -35,39 +35,40 @@ pub(super) struct End<W: World, N: Session> {
     world: W,
     session: N,
     processor: Processor,
-    /// Processor time when the session began.
+    /// The CPU time of the process when the session began.
     cost: (Duration, Duration),
     begun: Cell<Instant>,
     moved: Cell<Instant>,
-    /// What the client asked for, once known.
+    /// The client's request, once known.
     hello: Cell<Option<Hello>>,
     streams: RefCell<Vec<Rc<RefCell<N::Stream>>>>,
-    /// How many there are to be.
+    /// The number of streams that the test needs.
     wanted: Cell<u16>,
-    /// Those that the client has begun, by number, while an earlier one is to come.
+    /// Streams that the client has begun while an earlier one is still missing, by number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins once all streams are there, and whether this end sends.
+    /// The test that begins once all streams exist, and whether this end sends.
     ready: Cell<Option<(Hello, bool)>>,
-    /// The read buffer of all streams: with one each, 65,535 streams would need a gigabyte.
+    /// The read buffer for all streams: one per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
     pub(super) sent_bytes: Cell<u64>,
     sent_messages: Cell<u64>,
-    /// What was sent, once the transport has taken all of it.
+    /// The final report of what was sent, once the transport has taken everything.
     sent: Cell<Option<Sent>>,
-    /// When that was, and how many bytes of it the peer had not acknowledged then.
+    /// The time of that report, and the number of bytes that the peer had not acknowledged then.
     pub(super) finished: Cell<Option<(Instant, u64)>>,
     pub(super) received_bytes: Cell<u64>,
     received_messages: Cell<u64>,
     /// Bytes received by stream.
     received: RefCell<Vec<u64>>,
     last: Cell<Instant>,
-    /// What the peer says that it has sent, and that it has received.
+    /// The peer's reports of what it has sent, and of what it has received.
     peer_sent: Cell<Option<Sent>>,
     peer_received: Cell<Option<Received>>,
-    /// Whether the final report on received data is queued (`final_reported`), and written (`acknowledged`).
+    /// Whether the final report on received data is queued (`final_reported`), and whether it has been
+    /// written (`acknowledged`).
     final_reported: Cell<bool>,
     acknowledged: Cell<bool>,
-    /// Whether the client's request is known here.
+    /// Whether the client's request is known.
     asked: Cell<bool>,
     /// Settings of the server's transport; `None` at the client.
     own_settings: Option<Settings>,
@@ -79,13 +80,13 @@ pub(super) struct End<W: World, N: Session> {
     owner: RefCell<Option<Waker>>,
 }
 
-/// The counts of both ends, as far as this end knows them.
+/// The counters of both ends, as far as this end knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Known {
-    /// What this end has sent, by its own count and by the peer's.
+    /// The data this end has sent, by its own count and by the peer's.
     pub(super) sent: Sent,
     pub(super) peer_received: Received,
-    /// What this end has received, by the peer's count and by its own.
+    /// The data this end has received, by the peer's count and by its own.
     pub(super) peer_sent: Sent,
     pub(super) received: Received,
     pub(super) streams: u16,
@@ -130,10 +131,10 @@ impl<W: World, N: Session> End<W, N> {
         })
     }
 
-    /// Asks for the test that `hello` describes, and does this end's part of it.
+    /// Requests the test that `hello` describes, and runs this end's part of it.
     ///
     /// # Errors
-    /// [`Failed`]; the session is of no more use.
+    /// [`Failed`]; the session cannot be used any more.
     pub(super) async fn ask(self: &Rc<Self>, hello: Hello, timeout: Duration) -> Result<(), Failed> {
         let streams = hello.streams.min(self.most_streams());
         let hello = if self.session.fresh_streams() { Hello { streams, ..hello } } else { hello };
@@ -141,10 +142,10 @@ impl<W: World, N: Session> End<W, N> {
         self.run(Some(hello), timeout).await
     }
 
-    /// Waits until the client asks for a test, and does this end's part of it.
+    /// Waits until the client requests a test, and runs this end's part of it.
     ///
     /// # Errors
-    /// [`Failed`]; the session is of no more use.
+    /// [`Failed`]; the session cannot be used any more.
     pub(super) async fn answer(self: &Rc<Self>, timeout: Duration) -> Result<(), Failed> {
         self.run(None, timeout).await
     }
@@ -164,7 +165,7 @@ impl<W: World, N: Session> End<W, N> {
                 self.begin(hello, false)?;
             }
             self.gather(&tasks, client, cx)?;
-            // A peer that is done may have closed already.
+            // A peer that has finished may have closed already.
             if self.is_done() {
                 return Poll::Ready(Ok(()));
             }
@@ -172,7 +173,7 @@ impl<W: World, N: Session> End<W, N> {
                 return Poll::Ready(Err(failed));
             }
             match self.session.poll_closed(cx) {
-                // The readers still have to read what came before the end.
+                // The readers still have to read the data that arrived before the end.
                 Poll::Pending | Poll::Ready(CloseReason::Finished) => {}
                 Poll::Ready(reason) => return Poll::Ready(Err(Failed::Closed(reason))),
             }
@@ -185,21 +186,21 @@ impl<W: World, N: Session> End<W, N> {
         .await
     }
 
-    /// How many streams there may be.
+    /// The maximum number of streams.
     fn most_streams(&self) -> u16 {
         u16::try_from(self.session.streams()).unwrap_or(u16::MAX).max(1)
     }
 
-    /// Knows the test: it begins once its streams are there.
+    /// Sets the test, which begins once its streams exist.
     fn begin(&self, hello: Hello, client: bool) -> Result<(), Failed> {
         self.asked.set(true);
-        // Fresh streams are as many as the client says.
+        // With fresh streams, the client chooses their number.
         if self.session.fresh_streams() && hello.streams > self.most_streams() {
             return Err(Failed::Strange("the peer asks for more streams than there may be"));
         }
         self.wanted.set(hello.streams.min(self.most_streams()).max(1));
         let sends = if client { hello.up } else { hello.down };
-        // An end without data to send has sent all; one that expects none has received all.
+        // An end without data to send has sent everything; one that expects no data has received everything.
         let none = Sent::default();
         if !sends {
             self.sent.set(Some(none));
@@ -217,7 +218,7 @@ impl<W: World, N: Session> End<W, N> {
         Ok(())
     }
 
-    /// Takes the streams that are still wanted; with the last of them the test begins, if it is known.
+    /// Collects the streams that are still missing; with the last one the test begins, if it is known.
     fn gather(self: &Rc<Self>, tasks: &Tasks<W>, client: bool, cx: &mut Context<'_>) -> Result<(), Failed> {
         loop {
             let number = self.streams.borrow().len();
@@ -237,7 +238,7 @@ impl<W: World, N: Session> End<W, N> {
         Ok(())
     }
 
-    /// The stream of this number: it is there, or where streams are fresh the client begins it.
+    /// Returns the stream of this number: it exists, or (with fresh streams) the client begins it.
     fn poll_stream(
         &self,
         number: u64,
@@ -257,7 +258,7 @@ impl<W: World, N: Session> End<W, N> {
                 Poll::Pending => Ok(Poll::Pending),
             };
         }
-        // What was sent on a later one may come first.
+        // Data on a later stream may arrive first.
         let mut early = self.early.borrow_mut();
         while !early.contains_key(&number) {
             match self.session.poll_accept(cx) {
@@ -278,7 +279,7 @@ impl<W: World, N: Session> End<W, N> {
             && self.acknowledged.get()
     }
 
-    /// Reports to the peer what was received, if anything was; after the final report only that one.
+    /// Reports the received data to the peer, if there is any. No interim report follows the final one.
     fn report(&self, whole: bool) {
         if self.received_bytes.get() > 0 && (whole || !self.final_reported.get()) {
             self.controls.borrow_mut().push_back(Control::Received(self.received_so_far(whole)));
@@ -319,7 +320,7 @@ impl<W: World, N: Session> End<W, N> {
         (user.saturating_sub(self.cost.0), system.saturating_sub(self.cost.1))
     }
 
-    /// Waits until the peer has ended the session. On a transport of one stream, only a read sees that.
+    /// Waits until the peer has ended the session. On a transport with one stream, only a read detects that.
     pub(super) async fn peer_ended(&self) {
         let stream = self.streams.borrow().first().cloned();
         let mut scratch = [0; 4096];
@@ -331,7 +332,7 @@ impl<W: World, N: Session> End<W, N> {
             match stream.borrow_mut().poll_read(cx, &mut scratch) {
                 Poll::Pending => Poll::Pending,
                 Poll::Ready(Ok(0) | Err(_)) => Poll::Ready(()),
-                // A peer that sends on must not keep other tasks waiting.
+                // A peer that continues to send must not keep other tasks waiting.
                 Poll::Ready(Ok(_)) => {
                     cx.waker().wake_by_ref();
                     Poll::Pending
@@ -361,7 +362,7 @@ impl<W: World, N: Session> End<W, N> {
         wake(&self.owner);
     }
 
-    /// Takes in bytes of a stream.
+    /// Handles received bytes of a stream.
     fn take(&self, parser: &mut Parser, number: usize, mut input: &[u8]) -> Result<(), &'static str> {
         while !input.is_empty() {
             let brought = parser.step(&mut input)?;
@@ -402,7 +403,7 @@ async fn read<W: World, N: Session>(end: Rc<End<W, N>>, stream: Rc<RefCell<N::St
     let mut parser = Parser::new(number == 0 && end.own_settings.is_none());
     let room = if number == 0 { READ_BYTES } else { STREAM_READ_BYTES };
     loop {
-        // Bytes are taken in before another stream reads into the same buffer.
+        // Handle the bytes before another stream reads into the same buffer.
         let taken = poll_fn(|cx| {
             let mut buffer = end.buffer.borrow_mut();
             Poll::Ready(match ready!(stream.borrow_mut().poll_read(cx, &mut buffer[..room])) {
@@ -434,7 +435,7 @@ async fn write<W: World, N: Session>(end: Rc<End<W, N>>, hello: Hello, mut sends
         }
     }
     let message = frame::data(hello.message as usize);
-    // Many small messages of one stream go into one write.
+    // Write many small messages of one stream together.
     let most = if streams.len() == 1 { (MAX_AT_ONCE / message.len()).max(1) } else { 1 };
     let messages = message.repeat(most);
     let ends = end.begun.get() + hello.span;
@@ -534,9 +535,9 @@ fn wake(place: &RefCell<Option<Waker>>) {
 /// How often the receiving end reports.
 const REPORTING: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 * 1024;
-/// Bytes of messages that are written together.
+/// The maximum number of bytes of messages that are written together.
 const MAX_AT_ONCE: usize = 4096;
-/// Bytes of one read of a stream other than the first; there may be many.
+/// The maximum number of bytes per read of a stream other than the first; there may be many streams.
 const STREAM_READ_BYTES: usize = 16 * 1024;
 
 const _: () = assert!(HEADER <= STREAM_READ_BYTES && STREAM_READ_BYTES <= READ_BYTES);

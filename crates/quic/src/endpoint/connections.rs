@@ -1,4 +1,4 @@
-//! Connections: how they begin at either end, what becomes of their events, and how they end.
+//! Connections: how either end begins and ends them, and how their events are handled.
 //!
 //! Home of RFC 9000 §8.1.2 (Retry) and §10.2 (the end) as far as they are not quinn's.
 
@@ -27,13 +27,13 @@ impl Endpoint {
     /// Begins a connection.
     ///
     /// # Errors
-    /// A line.
+    /// One line that says why the connection could not be begun.
     pub fn connect(&mut self, now: Instant, target: SocketAddr) -> Result<Id, String> {
         self.clock.set(now.as_nanos());
         let (crypto, name, distrust) = self.client.clone().ok_or("no client's settings")?;
         let first = self.identifiers.next();
         let watch = self.watch(Side::Client, first);
-        // Where what was sent early was not taken, what is asked for once more waits for the handshake.
+        // If the server rejected early data, the repeated requests wait for the handshake.
         let early = !self.refused_early.remove(&target);
         let mut config = ClientConfig::new(Arc::new(WatchedClient {
             inner: crypto,
@@ -41,7 +41,7 @@ impl Endpoint {
             distrust,
             early,
         }));
-        // A server begins no stream both ways: their numbers are the client's.
+        // A server begins no two-way streams: their numbers are the client's.
         config.transport_config(Arc::new(self.transport(watch.clone(), 0)?));
         config.initial_dst_cid_provider(Arc::new(move || first));
         let at = self.at(now);
@@ -52,9 +52,9 @@ impl Endpoint {
         Ok(self.hold(now, handle, connection, watch, Some(first), None))
     }
 
-    /// The watch over a connection that a client begins with this destination.
+    /// Creates the watch over a connection whose client has chosen `first` as its first destination.
     fn watch(&self, side: Side, first: ConnectionId) -> Arc<Watch> {
-        // Both ends know it. JSON has room for 53 bits.
+        // Both ends know the connection ID. JSON numbers have room for 53 bits.
         let key = first.iter().take(6).fold(0, |key, byte| key << 8 | u64::from(*byte));
         let out = self.logs.as_ref().and_then(|logs| logs.begin(&Qlog::name(side, &first)));
         let log = out.map(|out| Qlog::begin(out, side, &first, self.clock.instant()));
@@ -95,7 +95,7 @@ impl Endpoint {
         id
     }
 
-    /// A client begins, by a datagram of so many bytes.
+    /// Handles the first datagram of a client, which had `came` bytes.
     pub(super) fn accept(&mut self, now: Instant, incoming: quinn_proto::Incoming, came: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
         buffer.clear();
@@ -105,8 +105,8 @@ impl Endpoint {
             self.buffer = buffer;
             return;
         }
-        // RFC 9000 §8.1.2: while many begin, who has not shown that it is at its address is told to, and nothing is
-        // remembered of it.
+        // RFC 9000 §8.1.2: while many handshakes are under way, a client whose address is not validated gets a Retry
+        // packet, and no state is kept for it.
         let address = incoming.remote_address().ip();
         let many = self.config.retry == Retry::Always || self.entrance.is_busy();
         let room = match self.entrance.room(now, address) {
@@ -119,7 +119,7 @@ impl Endpoint {
                 self.reply(&transmit, &buffer);
             }
         } else if room == Room::None {
-            // As a datagram that was lost: its client sends it again, which a refusal would have end.
+            // Drop it like a lost datagram: the client sends it again, whereas a refusal would end its attempt.
             if let Some(incoming) = self.queue.push(now, incoming, came) {
                 self.inner.ignore(incoming);
             }
@@ -133,7 +133,7 @@ impl Endpoint {
         self.buffer = buffer;
     }
 
-    /// Begins with those who wait, as far as there is room.
+    /// Begins handshakes with waiting clients while there is room.
     pub(super) fn admit(&mut self, now: Instant) {
         let mut buffer = std::mem::take(&mut self.buffer);
         while self.may_admit()
@@ -149,7 +149,7 @@ impl Endpoint {
         self.buffer = buffer;
     }
 
-    /// Somebody waits, and there is room.
+    /// Whether a client waits and there is room for its handshake.
     pub(super) fn may_admit(&self) -> bool {
         !self.queue.is_empty() && self.entrance.is_free() && self.connections.len() < MAX_CONNECTIONS
     }
@@ -161,7 +161,7 @@ impl Endpoint {
             let watch = self.watch(Side::Server, *incoming.orig_dst_cid());
             let mut config = config;
             config.crypto = Arc::new(WatchedServer { inner: crypto, watch: watch.clone() });
-            // It was tried when the endpoint began.
+            // The settings were checked when the endpoint was created.
             if let Ok(transport) = self.transport(watch.clone(), self.config.streams) {
                 config.transport_config(Arc::new(transport));
             }
@@ -186,7 +186,8 @@ impl Endpoint {
         }
     }
 
-    /// A connection was touched: endpoint and connection tell each other, its events become ours, its deadline is noted.
+    /// Brings a connection up to date after it was touched: exchanges events between quinn's endpoint and connection,
+    /// converts its events to ours and updates its deadline.
     pub(super) fn settle(&mut self, now: Instant, id: Id) {
         self.clock.set(now.as_nanos());
         let at = self.at(now);
@@ -200,7 +201,7 @@ impl Endpoint {
             }
             if let Some(account) = &mut held.account {
                 account.holds(CONNECTION + held.watch.unacknowledged());
-                // Its part of the floor it may always have beside that.
+                // In addition, the connection may always use its part of the floor.
                 most = most.min(account.limit().saturating_sub(CONNECTION).max(account.floor()));
             }
             held.connection.set_send_window(most);
@@ -211,7 +212,7 @@ impl Endpoint {
                 quinn_proto::Event::Connected if held.connection.side().is_client() => {
                     held.watch.note(TraceEvent::Established);
                     if held.opened > 0 && !held.connection.accepted_0rtt() {
-                        // What was sent early is gone, and the streams with it: whoever asked asks again.
+                        // Early data and its streams are lost: the application has to repeat its requests.
                         if self.refused_early.len() < MOST_REFUSED {
                             self.refused_early.insert(held.connection.remote_address());
                         }
@@ -232,28 +233,28 @@ impl Endpoint {
                 quinn_proto::Event::Stream(StreamEvent::Opened { dir }) => {
                     while let Some(name) = held.connection.streams().accept(dir) {
                         if held.connection.side().is_server() {
-                            // Early data is answered at once (RFC 9001 §4.1.2).
+                            // Answer early data at once (RFC 9001 §4.1.2).
                             held.announce(&mut self.events, &mut self.accepted, id, streams);
                         }
                         held.open.insert(number(name), Open::default());
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
                 }
-                // What comes on a stream that nobody holds any more begins no other.
+                // Data that arrives on a stream which nobody holds any more does not begin a new one.
                 quinn_proto::Event::Stream(StreamEvent::Readable { id: name })
                     if held.open.contains_key(&number(name)) =>
                 {
                     self.events.push_back(Event::Readable { id, stream: number(name) });
                 }
                 quinn_proto::Event::Stream(StreamEvent::Stopped { id: name, error_code }) => {
-                    // RFC 9000 §3.5: nobody reads it.
+                    // RFC 9000 §3.5: the peer reads no more of it.
                     let _ = held.connection.send_stream(name).reset(error_code);
                     held.watch.gave_up(name);
                     if let Some(open) = held.open.get_mut(&number(name)) {
                         open.stopped = Some(error_code.into_inner());
                     }
                     self.events.push_back(Event::Writable { id });
-                    // Who only waits to hear that the stream is cancelled has nothing to write.
+                    // A task that only waits for the cancellation of the stream does not wait for room to write.
                     if name.dir() == Dir::Uni && held.open.contains_key(&number(name)) {
                         self.events.push_back(Event::Readable { id, stream: number(name) });
                     }
@@ -275,7 +276,7 @@ impl Endpoint {
             held.connection.close(at, FINISHED, Bytes::new());
             held.end(&mut self.events, id, None);
         }
-        // After what the application learns: with the last of them the connection is forgotten.
+        // After our own events: the last of these events removes the connection.
         while let Some(event) = held.connection.poll_endpoint_events() {
             let gone = event.is_drained();
             if let Some(answer) = self.inner.handle_event(held.handle, event) {
@@ -311,19 +312,19 @@ impl Endpoint {
         self.due.extend(deadline.map(|at| (at, id)));
     }
 
-    /// Ends the connection in good order, as soon as all that was written has arrived (RFC 9000 §10.2).
+    /// Closes the connection gracefully as soon as all written data has arrived (RFC 9000 §10.2).
     pub fn close(&mut self, now: Instant, id: Id) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         held.closing = true;
         self.settle(now, id);
     }
 
-    /// Ends it at once: what is not acknowledged may not have arrived.
+    /// Aborts the connection: unacknowledged data may not have arrived.
     pub fn abort(&mut self, now: Instant, id: Id) {
         self.close_with(now, id, ABORTED.into_inner(), "aborted");
     }
 
-    /// Ends it at once, and tells the peer's application why.
+    /// Aborts the connection, with a code and a reason for the peer's application.
     pub fn close_with(&mut self, now: Instant, id: Id, code: u64, reason: &str) {
         let at = self.at(now);
         let Some(held) = self.connections.get_mut(&id) else { return };
@@ -335,7 +336,7 @@ impl Endpoint {
 }
 
 impl Held {
-    /// A peer has begun it, which is told once.
+    /// Reports once that a peer has begun the connection.
     fn announce(&mut self, events: &mut VecDeque<Event>, accepted: &mut u64, id: Id, streams: u64) {
         if !std::mem::replace(&mut self.announced, true) {
             *accepted += 1;
@@ -343,7 +344,7 @@ impl Held {
         }
     }
 
-    /// The connection is over, which is told once.
+    /// Reports once that the connection has ended.
     pub(super) fn end(&mut self, events: &mut VecDeque<Event>, id: Id, reason: Option<ConnectionError>) {
         if !std::mem::replace(&mut self.told, true) {
             self.watch.note(TraceEvent::Closed);
@@ -353,7 +354,7 @@ impl Held {
     }
 }
 
-/// The other side, or this one, has said goodbye.
+/// Whether either side has closed the connection gracefully.
 fn is_orderly(reason: &ConnectionError) -> bool {
     match reason {
         ConnectionError::LocallyClosed => true,
@@ -364,16 +365,16 @@ fn is_orderly(reason: &ConnectionError) -> bool {
     }
 }
 
-/// The application's error code of an end that is none in good order (RFC 9000 §20.2 leaves it to us).
+/// The application error code of an abort (RFC 9000 §20.2 leaves it to us).
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application's error code of an end in good order: HTTP/3's (RFC 9114 §8.1), as others have no common code. 0 is
-/// nobody's error, either.
+/// The application error code of a graceful close: HTTP/3's (RFC 9114 §8.1), as other applications share none. 0 is not
+/// an error of any application either.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
-/// What a connection holds beside its data, as `benches/src/bin/quic.rs` measures it: 34 kB.
+/// The bytes that a connection holds besides its data, as measured by `benches/src/bin/quic.rs`: 34 kB.
 const CONNECTION: u64 = 34 * 1024;
-/// Servers of which it is remembered that they took nothing early.
+/// The maximum number of servers remembered for rejecting early data.
 const MOST_REFUSED: usize = 1_024;
-/// Connections of a host.
+/// The maximum number of connections of a host.
 const MAX_CONNECTIONS: usize = 65_536;

@@ -1,54 +1,55 @@
-//! The entrance of a server: whose handshake is under way, and who may begin one.
+//! Limits the handshakes that a server has under way, and decides who may begin one.
 //!
-//! RFC 9000 §8.1.2 and §21.3 leave it to us what a server does that has much to do. From [`RETRY_FROM`] handshakes on who has
-//! not shown its address is told to, by a Retry packet, and nothing is remembered of it. With [`MAX_HALF_OPEN`] under way, or
-//! many connections that wait to be taken, who has shown it waits (`queue`) or, beyond that, is not answered: its timer
-//! (RFC 9002 §6.2) has it ask again, and no handshake that is under way ends for it. Handshakes that do not come to an end give
-//! way: after three seconds where their network has far more of them than the newcomer's, after ten in any case.
+//! RFC 9000 §8.1.2 and §21.3 leave it to us how a busy server behaves. From [`RETRY_FROM`] handshakes on, a client whose
+//! address is not validated gets a Retry packet, and no state is kept for it. With [`MAX_HALF_OPEN`] handshakes, or many
+//! connections waiting to be accepted, a client with a validated address waits in `queue`. If that is full, the client is
+//! not answered: its timer (RFC 9002 §6.2) makes it try again, and no other handshake is ended for it. Handshakes that
+//! take too long are ended in favour of newcomers. This happens after three seconds if their network has far more of them
+//! than the newcomer's, and after ten seconds in any case.
 
 use super::Id;
 use anabranch_base::time::{Duration, Instant};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 
-/// Handshakes that a server has under way.
+/// The handshakes that a server has under way.
 #[derive(Debug, Default)]
 pub(super) struct Entrance {
-    /// Since when, and of which network; the oldest first.
+    /// The start time and network of each; the oldest first.
     under_way: BTreeMap<Id, (Instant, IpAddr)>,
     of_network: BTreeMap<IpAddr, BTreeSet<Id>>,
-    /// Connections that wait to be taken.
+    /// The number of connections that wait to be accepted.
     pub(super) waiting: usize,
 }
 
 /// Whether there is room for one more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Room {
-    /// There is.
+    /// There is room.
     Free,
-    /// This one gives way.
+    /// There is room if this handshake is ended.
     InsteadOf(Id),
-    /// None now.
+    /// There is no room now.
     None,
 }
 
 impl Entrance {
-    /// How many are under way.
+    /// The number of handshakes under way.
     pub(super) fn under_way(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Who begins has to show its address first.
+    /// Whether a client has to validate its address first.
     pub(super) fn is_busy(&self) -> bool {
         self.under_way.len() >= RETRY_FROM || self.waiting >= MOST_WAITING
     }
 
-    /// There is room for anybody.
+    /// Whether there is room for any client.
     pub(super) fn is_free(&self) -> bool {
         self.waiting < MOST_WAITING && self.under_way.len() < MAX_HALF_OPEN
     }
 
-    /// Room for a handshake with this address.
+    /// Looks for room for a handshake with this address.
     pub(super) fn room(&self, now: Instant, address: IpAddr) -> Room {
         if self.waiting >= MOST_WAITING {
             return Room::None;
@@ -70,13 +71,13 @@ impl Entrance {
         }
     }
 
-    /// A handshake has begun.
+    /// Records that a handshake has begun.
     pub(super) fn insert(&mut self, now: Instant, id: Id, address: IpAddr) {
         self.under_way.insert(id, (now, network(address)));
         self.of_network.entry(network(address)).or_default().insert(id);
     }
 
-    /// It is over, one way or the other.
+    /// Records that a handshake is done or has failed.
     pub(super) fn remove(&mut self, id: Id) {
         if let Some((_, network)) = self.under_way.remove(&id)
             && let Some(of_it) = self.of_network.get_mut(&network)
@@ -89,7 +90,7 @@ impl Entrance {
     }
 }
 
-/// Who is one client: an address of IPv4, or 64 bits of IPv6.
+/// The network that counts as one client: an IPv4 address, or a 64-bit prefix of IPv6.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX)).into(),
@@ -97,14 +98,14 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Handshakes under way from which on clients have to show their addresses first; and at most.
+/// With this many handshakes under way, clients have to validate their addresses first; and the maximum number.
 const RETRY_FROM: usize = 256;
 const MAX_HALF_OPEN: usize = 1_024;
-/// Connections that wait to be taken from which on nobody begins: with the handshakes under way they are fewer than a
-/// listener holds.
+/// No handshake begins while this many connections wait to be accepted. Together with the handshakes under way they are
+/// fewer than a listener holds.
 const MOST_WAITING: usize = 2_048;
-/// From when on a handshake gives way to somebody of another network, and to anybody. A client asks again after one second,
-/// three, and seven.
+/// The ages at which a handshake may be ended for a client of another network, and for any client. A client repeats its
+/// first packet after one, three and seven seconds.
 const SOON: Duration = Duration::from_secs(3);
 const LONG: Duration = Duration::from_secs(10);
 
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!([here, there].map(|ip| entrance.room(at(10), ip)), [Room::InsteadOf(Id(0)); 2]);
         entrance.remove(Id(0));
         assert_eq!(entrance.room(at(3), here), Room::Free);
-        // Two networks that have as many of them: neither gives way soon.
+        // Two networks with equally many handshakes: neither is preferred before the long limit.
         for number in 1..MAX_HALF_OPEN as u64 / 2 {
             entrance.remove(Id(number));
         }
@@ -157,7 +158,7 @@ mod tests {
         assert!(!entrance.is_free());
     }
 
-    /// The room for a newcomer of network 0 after five seconds, when each network has this many handshakes.
+    /// The room for a newcomer of network 0 after five seconds, if each network has this number of handshakes.
     fn room_beside(handshakes: &[usize]) -> Room {
         let ip = |network: usize| IpAddr::from([10, 0, 0, network as u8]);
         let mut entrance = Entrance::default();

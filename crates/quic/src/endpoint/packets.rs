@@ -1,4 +1,4 @@
-//! Packets in and out, deadlines, and the order in which connections are asked: the endpoint as an engine.
+//! Sending and receiving packets, deadlines, and the order in which connections send: implements the engine.
 
 use super::connections::ABORTED;
 use super::{Endpoint, Event, Held, Id, Reply};
@@ -24,7 +24,7 @@ impl Engine for Endpoint {
         if stride == 0 {
             return;
         }
-        // One buffer for all of them, as they came.
+        // One buffer for all datagrams of the batch.
         let mut rest = BytesMut::from(batch.bytes());
         while !rest.is_empty() {
             let datagram = rest.split_to(stride.min(rest.len()));
@@ -34,8 +34,8 @@ impl Engine for Endpoint {
     }
 
     fn handle_icmp(&mut self, now: Instant, icmp: &Icmp, quoted: &[u8]) {
-        // RFC 9000 §14.2.1: a quote of our first packet, whose destination nobody knows who was not on the way. What the
-        // network says later, of a connection that stands, is not believed.
+        // RFC 9000 §14.2.1: believe only a quote of our first packet, whose destination is unknown to anybody off the
+        // path. Reports about an established connection are ignored.
         if !matches!(icmp.kind, IcmpKind::Unreachable(_) | IcmpKind::UnknownNextHeader) {
             return;
         }
@@ -87,7 +87,7 @@ impl Engine for Endpoint {
         let mut buffer = std::mem::take(&mut self.buffer);
         let segments = self.segments.min(out.max_segments());
         let mut sent = false;
-        // Round robin, from whose turn it is.
+        // Round robin, starting with the connection whose turn it is.
         while let Some(id) = self.ready.range(self.turn..).next().or_else(|| self.ready.first()).copied() {
             let Some(held) = self.connections.get_mut(&id) else {
                 self.ready.remove(&id);
@@ -98,8 +98,8 @@ impl Engine for Endpoint {
                 continue;
             }
             let rate = held.watch.rate();
-            // quinn has a pacer, but none that can be told a rate: it is not asked before the next packet is due, with which
-            // acknowledgements go, too.
+            // quinn's pacer cannot be given a rate. So quinn is not polled before the next packet is due;
+            // acknowledgements are sent with that packet.
             if rate.is_some() && held.pacer.ready_at() > now {
                 let due = held.pacer.ready_at();
                 let deadline = held.deadline.map_or(due, |deadline| deadline.min(due));
@@ -109,7 +109,7 @@ impl Engine for Endpoint {
             }
             buffer.clear();
             let connection = &mut held.connection;
-            // Where not all may leave, they are looked at one by one.
+            // If not all packets may be sent, each one is checked by itself.
             let most =
                 if held.unproven.is_some() { 1 } else { LONGEST / usize::from(connection.current_mtu()) };
             let segments = segments.min(most).max(1);
@@ -141,7 +141,7 @@ impl Engine for Endpoint {
             if segments == 1 {
                 out.put_segments(&buffer, stride);
             } else {
-                // Nothing that takes packets together adds headers to them.
+                // No layer adds headers to packets that are sent as a train.
                 out.put_train(&mut buffer, stride);
             }
             self.turn = Id(id.0 + 1);
@@ -174,7 +174,7 @@ impl Engine for Endpoint {
 }
 
 impl Endpoint {
-    /// A datagram has come; whose it is is settled when all that came with it is in.
+    /// Hands a datagram to quinn. Its connection is settled after the whole batch has been handed over.
     fn take_in(
         &mut self,
         now: Instant,
@@ -249,7 +249,7 @@ fn to_ecn(ecn: Option<EcnCodepoint>) -> Ecn {
     }
 }
 
-/// The destination of a packet with a long header (RFC 9000 §17.2), of which only the beginning may be there.
+/// Returns the destination of a packet with a long header (RFC 9000 §17.2), which may be truncated.
 pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
     let (head, rest) = packet.split_at_checked(6)?;
     if head[0] & 0x80 == 0 {
@@ -258,7 +258,7 @@ pub(crate) fn long_destination(packet: &[u8]) -> Option<&[u8]> {
     rest.get(..usize::from(head[5])).filter(|destination| !destination.is_empty())
 }
 
-/// Bytes that leave together at most: the payload of the largest UDP packet of IPv6, which is what the kernel takes.
+/// The maximum number of bytes sent together: the payload of the largest UDP packet of IPv6, which is the kernel's limit.
 const LONGEST: usize = 65_535 - 48;
-/// Most replies that wait; more are dropped, as a full queue would.
+/// The maximum number of replies that wait; further ones are dropped, as by a full queue.
 const MOST_REPLIES: usize = 256;

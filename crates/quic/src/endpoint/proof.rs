@@ -1,42 +1,43 @@
-//! What goes to an address of which nobody has shown that it is there: a client's while the handshake begins, and the one that
-//! a peer has moved to.
+//! Limits what is sent to an address that is not validated: a client's address at the start of the handshake, and the
+//! address that a peer has moved to.
 //!
-//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as they are ours: quinn lets a whole packet go as long as anything is left of
-//! three times what came, counts what comes from elsewhere while the handshake begins, and its search for the path's MTU
-//! does not ask. A stranger who has one small packet come from somebody else's address must not gain by that.
+//! Home of RFC 9000 §8.1, §9.3.1 and §8.2 as far as they are ours. quinn alone is not strict enough: it sends a whole
+//! packet as long as any part of the limit (three times the received bytes) is left. It counts packets from other
+//! addresses at the start of the handshake, and its search for the path's MTU ignores the limit. An attacker who spoofs
+//! one small packet must not gain by that.
 
 use super::Held;
 use std::net::SocketAddr;
 
-/// An address of which nobody has shown that it is there.
+/// An address that is not validated yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unproven {
     address: SocketAddr,
-    /// Bytes that came from there, and went there.
+    /// Bytes received from the address, and sent to it.
     came: usize,
     went: usize,
-    /// How it is shown.
+    /// What validates it.
     by: Proof,
 }
 
-/// What shows that a peer is at an address.
+/// What proves that a peer receives packets at an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Proof {
     /// RFC 9000 §8.1: a Handshake packet.
     Handshake,
-    /// RFC 9000 §8.2: what whoever is there is to repeat, once that has left.
+    /// RFC 9000 §8.2: the token of the challenge that the peer has to repeat; `None` until the challenge has been sent.
     Response(Option<u64>),
 }
 
 impl Unproven {
-    /// A client that has sent so many bytes, and no token.
+    /// A client that has sent `came` bytes without a token.
     pub(super) fn begins(address: SocketAddr, came: usize) -> Self {
         Self { address, came, went: 0, by: Proof::Handshake }
     }
 }
 
 impl Held {
-    /// A datagram of so many bytes has come from `source`, while the peer seemed to be `before`.
+    /// Handles a datagram of `bytes` bytes from `source`; `before` was the peer's address before it.
     pub(super) fn moves(&mut self, before: SocketAddr, source: SocketAddr, bytes: usize) {
         let remote = self.connection.remote_address();
         if remote != before {
@@ -60,8 +61,8 @@ impl Held {
         }
     }
 
-    /// Nothing may leave before more has come: the next packet may be whole. A client's timer sees to that more comes
-    /// (RFC 9002 §6.2.2.1).
+    /// Whether nothing may be sent until more data arrives, because the next packet may have full size. The client's
+    /// timer makes it send more (RFC 9002 §6.2.2.1).
     pub(super) fn is_held_back(&self) -> bool {
         let whole = usize::from(self.connection.current_mtu());
         self.unproven.is_some_and(|unproven| {
@@ -69,11 +70,11 @@ impl Held {
         })
     }
 
-    /// Whether a datagram of so many bytes may leave for `target`; one that may not is lost. The first may be whole: it has
-    /// the challenge, which §8.2.1 wants on a packet of full size.
+    /// Whether a datagram of `bytes` bytes may be sent to `target`; otherwise it is dropped. The first one may have full
+    /// size: it has the challenge, which §8.2.1 wants on a packet of full size.
     pub(super) fn may_leave(&mut self, target: SocketAddr, bytes: usize) -> bool {
         let Some(unproven) = &mut self.unproven else { return true };
-        // Where the peer was before it is challenged, too.
+        // The peer's previous address is challenged, too.
         let challenge = self.watch.take_challenge();
         if unproven.address != target {
             return true;

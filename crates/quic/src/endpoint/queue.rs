@@ -1,7 +1,8 @@
-//! Clients that have shown their addresses and wait until there is room for their handshakes (`entrance`).
+//! Clients with validated addresses that wait until there is room for their handshakes (`entrance`).
 //!
-//! Each is one datagram, and those that its timer sends meanwhile as far as quinn keeps them ([`KEPT_OF_ONE`]). Networks have
-//! their turns one after the other. Where the queue is full, who comes is not answered, or the last of the network with most.
+//! For each client the queue holds its first datagram; quinn buffers those that the client's timer sends meanwhile, up to
+//! [`KEPT_OF_ONE`]. Networks are served in turn. If the queue is full, either the newcomer is not answered, or the last
+//! client of the network that has the most.
 
 use super::entrance::network;
 use anabranch_base::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 
-/// A client that waits, and the bytes that have come from it.
+/// A waiting client, and the number of bytes received from it.
 #[derive(Debug)]
 pub(super) struct Waits {
     pub(super) incoming: Incoming,
@@ -18,12 +19,12 @@ pub(super) struct Waits {
     since: Instant,
 }
 
-/// Who waits, by networks.
+/// The waiting clients, grouped by network.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     of_network: BTreeMap<IpAddr, VecDeque<Waits>>,
     length: usize,
-    /// Whose turn was the last.
+    /// The network that was served last.
     turn: Option<IpAddr>,
 }
 
@@ -32,7 +33,7 @@ impl Queue {
         self.length == 0
     }
 
-    /// Takes one in; gives back who is not to be answered.
+    /// Adds a client. Returns the client that is not to be answered, if any.
     pub(super) fn push(&mut self, now: Instant, incoming: Incoming, came: usize) -> Option<Incoming> {
         let network = network(incoming.remote_address().ip());
         let mut given_up = None;
@@ -48,7 +49,7 @@ impl Queue {
         given_up
     }
 
-    /// The next, and whether its client may still be there.
+    /// Removes and returns the next client, and whether it may still be there.
     pub(super) fn pop(&mut self, now: Instant) -> Option<(Waits, bool)> {
         let after = self.turn.map_or(Unbounded, Excluded);
         let mut next = self.of_network.range((after, Unbounded)).next();
@@ -69,10 +70,10 @@ impl Queue {
     }
 }
 
-/// Clients that wait: some 25 MB with a datagram each.
+/// The maximum number of waiting clients: some 25 MB with one datagram each.
 const MOST: usize = 16_384;
-/// What quinn keeps of each beside its first datagram, and of all.
+/// The bytes that quinn buffers for each client besides its first datagram, and for all clients.
 pub(super) const KEPT_OF_ONE: u64 = 4 * 1024;
 pub(super) const KEPT_OF_ALL: u64 = 16 << 20;
-/// Who has waited longer than this is forgotten, and asks again if it is there.
+/// A client that has waited longer than this is dropped; it tries again if it is still there.
 const STALE: Duration = Duration::from_secs(20);

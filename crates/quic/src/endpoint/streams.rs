@@ -1,4 +1,4 @@
-//! The streams of a connection: what is read, written, cancelled and let go.
+//! The streams of a connection: reading, writing, cancelling and releasing them.
 //!
 //! Home of RFC 9000 §2 and §3 as far as they are not quinn's.
 
@@ -8,7 +8,8 @@ use anabranch_transport::engine::Refusal;
 use anabranch_transport::{CloseReason, ONE_WAY};
 use quinn_proto::{Dir, ReadError, Side, StreamId, VarInt, WriteError};
 
-/// The number of a stream: those both ways by the client's order, those of one way apart, the client's even, the server's odd.
+/// The session number of a stream: two-way streams by the client's order; one-way streams apart, the client's even, the
+/// server's odd.
 pub(super) fn number(name: StreamId) -> u64 {
     match name.dir() {
         Dir::Bi => name.index(),
@@ -17,7 +18,7 @@ pub(super) fn number(name: StreamId) -> u64 {
 }
 
 impl Endpoint {
-    /// Reads from a stream: how much, and whether nothing more is there.
+    /// Reads from a stream. Returns the number of bytes, and whether no more can be read now.
     pub fn recv(&mut self, now: Instant, id: Id, stream: u64, into: &mut [u8]) -> (usize, bool) {
         let Some(held) = self.connections.get_mut(&id) else { return (0, true) };
         let Some(name) = held.name(stream, true) else { return (0, true) };
@@ -50,32 +51,32 @@ impl Endpoint {
                 }
             }
         }
-        // Flow control may have credit to give.
+        // Reading may free flow control credit that is worth sending.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }
         (read, dry)
     }
 
-    /// The peer has sent its last byte on the stream, and it is read.
+    /// Whether the peer has sent its last byte on the stream and all data has been read.
     #[must_use]
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
-        // Of a connection that is forgotten nobody knows what was missing.
+        // If the connection has been removed, it is unknown whether data is missing.
         let Some(held) = self.connections.get(&id) else { return false };
         held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)
     }
 
-    /// The code with which the peer has cancelled what we read of a stream, or what we write.
+    /// The code with which the peer has cancelled the direction we read (`reading`) or the one we write.
     #[must_use]
     pub fn cancel_code(&self, id: Id, stream: u64, reading: bool) -> Option<u64> {
         let open = self.connections.get(&id)?.open.get(&stream)?;
         if reading { open.reset } else { open.stopped }
     }
 
-    /// Begins the next stream, both ways or to the peer alone; `None`: the peer does not let there be one now.
+    /// Begins the next stream, two-way or one-way to the peer. Returns `None` if the peer's limit allows none now.
     ///
     /// # Errors
-    /// The connection has ended, or it is the server that would begin one both ways, which nobody here has a use for.
+    /// The connection has ended, or a server tries to begin a two-way stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, Refusal> {
         let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
         let connection = &mut held.connection;
@@ -90,8 +91,9 @@ impl Endpoint {
         Ok(Some(number(begun)))
     }
 
-    /// Nobody holds the stream any more: what was written goes on its way and ends there, what comes is not wanted. What goes
-    /// to the peer alone ends when its writer says so, else with the connection.
+    /// Releases a stream that nobody holds any more. Written data of a two-way stream is still sent, followed by the end
+    /// of the stream; the peer is asked to stop sending. A one-way stream ends when its writer finishes it, or with the
+    /// connection.
     pub fn let_go(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         if let Some(name) = held.name(stream, false).filter(|name| name.dir() == Dir::Bi)
@@ -106,20 +108,20 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// What streams of a lower rank have goes first; those of one rank take turns.
+    /// Sets the rank of a stream: data on streams of a lower rank is sent first; streams of the same rank take turns.
     pub fn set_rank(&mut self, id: Id, stream: u64, rank: u32) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
-        // A stream that is over has nothing to send.
+        // A stream that is over has nothing to send, so the error is ignored.
         let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
     }
 
-    /// Cancels what we read of a stream, or what we write (RFC 9000 §19.4, §19.5).
+    /// Cancels the direction of a stream that we read (`reading`) or the one that we write (RFC 9000 §19.4, §19.5).
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, reading) else { return };
         let code = VarInt::from_u64(code).unwrap_or(VarInt::MAX);
-        // What is over cannot be cancelled, and need not be.
+        // A stream that is over cannot be cancelled, and need not be.
         let _ = if reading {
             held.connection.recv_stream(name).stop(code)
         } else {
@@ -129,10 +131,10 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Writes to a stream as much as there is room for.
+    /// Writes as much to a stream as there is room for.
     ///
     /// # Errors
-    /// The connection takes nothing any more, or the peer has cancelled the stream.
+    /// The connection accepts no more data, or the peer has cancelled the stream.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
         let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
         while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {
@@ -159,7 +161,7 @@ impl Endpoint {
         written
     }
 
-    /// Nothing more will be written to the stream.
+    /// Marks the end of what we write on the stream.
     pub fn finish(&mut self, now: Instant, id: Id, stream: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, false) else { return };
@@ -169,7 +171,7 @@ impl Endpoint {
         self.settle(now, id);
     }
 
-    /// Takes no more than the congestion window lets go, and `bytes` beyond it; at most the send buffer.
+    /// Limits unsent data to what the congestion window allows plus `bytes`; the send buffer remains the upper limit.
     pub fn limit_unsent(&mut self, now: Instant, id: Id, bytes: u64) {
         if let Some(held) = self.connections.get_mut(&id) {
             held.unsent = Some(bytes);
@@ -179,7 +181,7 @@ impl Endpoint {
 }
 
 impl Held {
-    /// quinn's name of a stream; `None`: that end has no say in it, as a stream that goes one way has none for the other.
+    /// Returns quinn's name of a stream; `None` for the direction that a one-way stream does not have.
     fn name(&self, stream: u64, reading: bool) -> Option<StreamId> {
         if stream & ONE_WAY == 0 {
             return Some(StreamId::new(Side::Client, Dir::Bi, stream));

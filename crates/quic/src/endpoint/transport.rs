@@ -1,4 +1,4 @@
-//! What quinn is set to for a connection.
+//! quinn's transport settings for a connection.
 
 use super::Endpoint;
 use crate::config::{Cc, Scheduler};
@@ -10,10 +10,10 @@ use quinn_proto::{AckFrequencyConfig, IdleTimeout, MtuDiscoveryConfig, Transport
 use std::sync::Arc;
 
 impl Endpoint {
-    /// quinn's settings of one connection, whose peer may have so many streams both ways open.
+    /// Returns quinn's settings for a connection whose peer may have `streams` two-way streams open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
-        // What may be unread of a connection is set aside for it, so it needs no account.
+        // Memory for unread data is reserved for the connection, so it needs no account.
         let room =
             config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
@@ -32,7 +32,7 @@ impl Endpoint {
             .send_fairness(config.scheduler == Scheduler::RoundRobin)
             .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
             .enable_segmentation_offload(self.segments > 1);
-        // RFC 9002 §7.3.1: slow start counts all that was acknowledged.
+        // RFC 9002 §7.3.1: slow start counts all acknowledged bytes.
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
             Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),
@@ -46,16 +46,18 @@ impl Endpoint {
     }
 }
 
-/// Sees that certificates and keys come with a source of randomness: that of virtual time has none outside of it.
+/// Checks that the TLS settings come with a source of randomness: those of virtual time have none outside of it.
 pub(super) fn draws(surroundings: &Surroundings, provider: &CryptoProvider) -> Result<(), String> {
     let drawn = surroundings.within(|| provider.secure_random.fill(&mut [0]));
     drawn.map_err(|_| "these settings of TLS are of virtual time, and of no use outside of it".to_owned())
 }
 
-/// Of a connection's floor in the memory that all share: what it may have unread, and what is not acknowledged.
+/// The number of parts of a connection's floor in the shared memory: one for unread data, one for unacknowledged
+/// data.
 pub(super) const SHARES: u64 = 2;
-/// What may always be unread: heads of requests.
+/// The number of bytes that may always be unread: enough for the heads of requests.
 const MIN_WINDOW: u64 = 32 * 1024;
 
-/// Streams of one way that a peer may have open: RFC 9114 §6.2 has three, and some of types that are to be ignored.
+/// The number of one-way streams that a peer may have open. RFC 9114 §6.2 uses three; others have types that are to
+/// be ignored.
 const ONE_WAY_STREAMS: u64 = 16;

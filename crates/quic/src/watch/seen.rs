@@ -1,4 +1,4 @@
-//! What is known of a connection's packets and streams: what is under way, what was lost, and what is sent again.
+//! The observed packets and streams of a connection: what is in flight, lost or retransmitted.
 
 use super::Grants;
 use crate::ranges::Ranges;
@@ -10,67 +10,67 @@ use std::ops::{Range, RangeInclusive};
 
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Packets with data that ask for an acknowledgement and have none.
+    /// Ack-eliciting packets with data that are not acknowledged.
     pub(super) sent: Flight,
     pub(super) in_flight: u64,
-    /// What is sent, by stream id, until all of it and its end have arrived.
+    /// Outgoing streams by stream ID, until all their data and their ends have arrived.
     pub(super) outgoing: BTreeMap<u64, Outgoing>,
     pub(super) unacknowledged: u64,
-    /// First transmissions, all streams: what the connection's flow control counts.
+    /// First transmissions on all streams, in bytes, as the connection's flow control counts them.
     pub(super) transmitted: u64,
     pub(super) max_data: u64,
-    /// The peer's grants, as it began.
+    /// The peer's initial limits.
     pub(super) granted: Grants,
-    /// What has come, by stream id, while a trace is kept.
+    /// Received bytes by stream ID, while a trace is kept.
     pub(super) incoming: BTreeMap<u64, Ranges>,
-    /// Numbers of packets that were taken for lost, the newest.
+    /// The numbers of the packets that were last declared lost.
     pub(super) lost: BTreeSet<u64>,
-    /// Handshake bytes that were sent, Initial and Handshake.
+    /// Handshake bytes sent in Initial and in Handshake packets.
     pub(super) handshake: [u64; 2],
-    /// Handshake packets were lost: what is sent again may be for that.
+    /// Whether handshake packets were lost, which may explain a retransmission.
     pub(super) handshake_lost: bool,
-    /// Since when a window's losses are made good.
+    /// The time since which the losses of a window are being recovered.
     pub(super) recovery_from: Option<std::time::Instant>,
-    /// A timer has run out, and nothing was acknowledged since.
+    /// Whether a timer has expired and nothing has been acknowledged since.
     pub(super) timed_out: bool,
     pub(super) timeouts: u64,
-    /// When the last of them was.
+    /// The time of the last expired timer.
     pub(super) last_timeout: Option<Instant>,
-    /// The tokens that last left with a challenge and came with a response (RFC 9000 §8.2).
+    /// The tokens of the last challenge sent and of the last response received (RFC 9000 §8.2).
     pub(super) challenge: Option<u64>,
     pub(super) response: Option<u64>,
-    /// For the log.
+    /// For the log only.
     pub(super) smoothed_rtt: Option<Duration>,
     pub(super) min_rtt: Option<Duration>,
-    /// Bytes of packets with data that left since this was last asked.
+    /// Bytes of data packets sent since the last query.
     pub(super) left: u64,
     pub(super) limit: Option<Limit>,
 }
 
-/// A packet with data that asks for an acknowledgement.
+/// An ack-eliciting packet with data.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) size: u64,
-    /// It looks for the path's MTU: its loss is no loss to the controller (RFC 9000 §14.4).
+    /// Whether it probes the path's MTU: its loss is not reported to the controller (RFC 9000 §14.4).
     pub(super) probes_mtu: bool,
-    /// Most packets have bytes of one stream.
+    /// The stream data of the packet; most packets have data of only one stream.
     pub(super) first: Option<Piece>,
     pub(super) more: Vec<Piece>,
 }
 
-/// Packets by their numbers, which grow.
+/// Packets in the order of their numbers, which increase.
 #[derive(Debug, Default)]
 pub(super) struct Flight(VecDeque<(u64, Sent)>);
 
 impl Flight {
-    /// Adds one, which is newer than all before it: each packet is sealed once, and their numbers grow.
+    /// Adds a packet, whose number is higher than all before: each packet is sealed once, in the order of the numbers.
     pub(super) fn push(&mut self, number: u64, packet: Sent) {
         debug_assert!(self.0.back().is_none_or(|(last, _)| *last < number), "packets out of order");
         self.0.push_back((number, packet));
     }
 
-    /// Takes out the first of these numbers that is there. Most often it is the first of all; before it are only such as may
-    /// be lost, so few are moved.
+    /// Removes and returns the first packet in this range of numbers. It is mostly the first of all. The packets before
+    /// it may be lost and are few, so few entries are moved.
     fn take(&mut self, numbers: &RangeInclusive<u64>) -> Option<Sent> {
         let at = match self.0.front() {
             Some((first, _)) if first >= numbers.start() => 0,
@@ -84,7 +84,7 @@ impl Flight {
     }
 }
 
-/// Bytes of a stream in a packet.
+/// Data of a stream in a packet.
 #[derive(Debug)]
 pub(super) struct Piece {
     pub(super) id: u64,
@@ -96,14 +96,14 @@ pub(super) struct Piece {
 pub(super) struct Outgoing {
     pub(super) written: u64,
     pub(super) finished: bool,
-    /// Up to where it was sent at least once.
+    /// The end of the data that was sent at least once.
     pub(super) high: u64,
     pub(super) acked: Ranges,
     pub(super) fin_acked: bool,
-    /// Taken for lost and not sent again, and why.
+    /// Data that was declared lost and not sent again, and whether a timer was the reason.
     pub(super) lost: Ranges,
     pub(super) lost_by_timer: bool,
-    /// Flow control: how far it may be sent.
+    /// The flow control limit.
     pub(super) most: Option<u64>,
 }
 
@@ -116,13 +116,13 @@ impl Outgoing {
 impl Seen {
     pub(super) fn timed_out(&mut self, at: Instant) {
         self.timed_out = true;
-        // Two probes at once are one timer's (RFC 9002 §6.2.4).
+        // Two probes at the same time belong to one timer (RFC 9002 §6.2.4).
         if self.last_timeout.replace(at) != Some(at) {
             self.timeouts += 1;
         }
     }
 
-    /// Bytes of a stream are put into a packet: those that never left before, and those that did.
+    /// Records that stream data is put into a packet, and traces first transmissions and retransmissions.
     pub(super) fn send(
         &mut self,
         at: Instant,
@@ -136,7 +136,7 @@ impl Seen {
         let (again, fresh) = (bytes.start..high, high..bytes.end);
         stream.high = stream.high.max(bytes.end);
         self.transmitted += fresh.end - fresh.start;
-        // Of a packet that is lost all is sent again, perhaps cut otherwise.
+        // All data of a lost packet is sent again, perhaps divided differently.
         let repeat = match if again.is_empty() { 0 } else { stream.lost.remove(&again) } {
             0 => SendCause::Timeout,
             _ if stream.lost_by_timer => SendCause::Timeout,
@@ -171,8 +171,8 @@ impl Seen {
         }
     }
 
-    /// The oldest packets, of so many bytes together, are lost: their numbers. If no packets with data have so many, they were
-    /// others.
+    /// Declares the oldest packets lost whose sizes add up to `bytes`, and returns their numbers. If no data packets have
+    /// that total size, the lost packets were others.
     pub(super) fn take_for_lost(&mut self, bytes: u64) -> Vec<u64> {
         let (mut sum, mut numbers) = (0, Vec::new());
         for (number, packet) in &self.sent.0 {
@@ -193,7 +193,7 @@ impl Seen {
             for piece in packet.first.into_iter().chain(packet.more) {
                 let Some(stream) = self.outgoing.get_mut(&piece.id) else { continue };
                 stream.lost_by_timer = by_timer;
-                // What another copy has brought is not sent again.
+                // Data that another copy has delivered is not sent again.
                 for bytes in stream.acked.clone().insert(piece.bytes) {
                     stream.lost.insert(bytes);
                 }
@@ -225,26 +225,26 @@ impl Seen {
         {
             return Limit::Receiver;
         }
-        // quinn asks for room for a whole packet.
+        // quinn requires room for a whole packet.
         if self.in_flight + packet >= window { Limit::Congestion } else { Limit::Pacing }
     }
 }
 
-/// Packets whose loss is remembered, to know of a needless repeat.
+/// The number of lost packets that are remembered to detect spurious retransmissions.
 const REMEMBERED: usize = 256;
-/// A stream's units in the trace: room for so many bytes of it.
+/// The number of bits for positions within a stream in the trace's sequence space.
 pub(super) const UNITS: u32 = 40;
 
-/// Bytes of a stream in the trace's sequence space: each stream has its own part.
+/// Converts stream bytes to the trace's sequence space, in which each stream has its own part.
 pub(super) fn units(id: u64, bytes: &Range<u64>) -> Range<u64> {
-    // What a peer makes up has no place there, and is refused by quinn after this.
+    // Positions invented by a peer may wrap around here; quinn rejects them afterwards.
     let base = id << UNITS;
     base.wrapping_add(bytes.start)..base.wrapping_add(bytes.end)
 }
 
-/// What a session calls the stream: those that go both ways by their order; others are none of its own.
+/// Returns the session's number of a two-way stream; other streams get a number outside of these.
 fn number_in_session(id: u64) -> u64 {
-    // RFC 9000 §2.1: the second bit says that a stream goes one way.
+    // RFC 9000 §2.1: the second bit marks a one-way stream.
     let one_way = (id & 2) << 40;
     one_way | id >> 2
 }

@@ -1,4 +1,4 @@
-//! An engine's host in a world: how it starts, listens, connects and ends.
+//! An engine's host in a world: starting, listening, connecting and closing.
 
 use super::SessionEngine;
 use super::host::EngineHost;
@@ -17,8 +17,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A host's transport: one engine, one socket, one drive loop. A clone is the same host. It lives as long as any handle of
-/// it or of its sessions.
+/// A host's transport: one engine, one socket, one drive loop. A clone is another handle of the same host. It lives as
+/// long as any handle of it or of its sessions.
 pub struct BoundHost<W: World, E: SessionEngine> {
     pub(crate) inner: Rc<Inner<W, E>>,
 }
@@ -26,9 +26,9 @@ pub struct BoundHost<W: World, E: SessionEngine> {
 pub(crate) struct Inner<W: World, E: SessionEngine> {
     pub(crate) world: W,
     pub(crate) shared: Rc<RefCell<EngineHost<E>>>,
-    /// Runs the drive loop as long as this lives.
+    /// The task that runs the drive loop; it ends when this is dropped.
     _driver: W::Task<()>,
-    /// Tells the engine of addresses and routes that come and go.
+    /// The task that notifies the engine of changed addresses and routes.
     _follower: Option<W::Task<()>>,
 }
 
@@ -45,8 +45,8 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`: a world's own, or a layer around it. `follow`: the engine hears of addresses and
-    /// routes that change, and is given so many of the addresses at most; 0: of the routes alone.
+    /// Drives `engine` over `socket`: a world's own, or a layer around one. With `follow`, the engine is notified of
+    /// changed routes and gets at most this number of the host's addresses; with 0 it is notified of routes only.
     pub fn over(world: W, engine: E, socket: impl Datagrams, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());
@@ -59,7 +59,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
     /// Begins a session with a server.
     ///
     /// # Errors
-    /// [`ConnectError`] when nothing could be begun.
+    /// [`ConnectError`] when no session could be begun.
     pub fn connect_to(&self, server: &Server) -> Result<EngineSession<W, E>, ConnectError> {
         let mut shared = self.inner.shared.borrow_mut();
         if let Some(reason) = &shared.failure {
@@ -71,13 +71,13 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
-    /// Looks at the engine.
+    /// Gives `look` read access to the engine.
     pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
 
-    /// Takes in sessions that peers begin with `port`; `backlog` is how many
-    /// may wait to be taken, 0 for the engine's own number.
+    /// Accepts sessions that peers open to `port`; up to `backlog` of them may wait to
+    /// be accepted, 0 for the engine's own number.
     ///
     /// # Errors
     /// [`ListenError`].
@@ -100,7 +100,7 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         self.inner.shared.borrow_mut().engine.take_trace()
     }
 
-    /// Closes all sessions in good order and waits until they are gone.
+    /// Closes all sessions gracefully and waits until they are gone.
     pub async fn close(&self) {
         Host::close(self);
         self.idle().await;
@@ -160,7 +160,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
     }
 }
 
-/// Keeps the engine's addresses those of the host, the first `most` of them; 0: as they are.
+/// Gives the engine the first `most` of the host's addresses whenever they change; with 0 the engine's addresses stay as
+/// they are.
 async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
     loop {
         poll_fn(|cx| world.poll_address_change(cx)).await;
@@ -170,13 +171,13 @@ async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineH
             present.truncate(most);
             shared.engine.follow_addresses(world.now(), &present);
         }
-        // What had no way may have one now.
+        // Destinations without a route may have one now.
         shared.engine.handle_routes(world.now());
         shared.wake_loop();
     }
 }
 
-/// Takes in sessions to one port.
+/// Accepts sessions to one port.
 pub struct EngineListener<W: World, E: SessionEngine> {
     inner: Rc<Inner<W, E>>,
     port: u16,
@@ -224,7 +225,7 @@ impl<W: World, E: SessionEngine> Clone for EngineConnector<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineConnector<W, E> {
-    /// From `host` to `servers`, numbered in this order.
+    /// Creates a connector from `host` to `servers`, which are numbered in this order.
     #[must_use]
     pub fn new(host: BoundHost<W, E>, servers: Vec<impl Into<Server>>) -> Self {
         Self { host, servers: servers.into_iter().map(Into::into).collect() }

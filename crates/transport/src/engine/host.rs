@@ -1,4 +1,4 @@
-//! The engine and what waits for it: sessions, backlogs, idleness, failure.
+//! The engine and the tasks that wait for it: sessions, backlogs, idle waits, failure.
 
 use super::SessionEngine;
 use crate::drive::{EngineOwner, Notify};
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Poll};
 
-/// What the drive loop and all handles of a host share.
+/// The state that the drive loop and all handles of a host share.
 #[derive(Debug)]
 pub struct EngineHost<E: SessionEngine> {
     /// The engine.
@@ -19,45 +19,45 @@ pub struct EngineHost<E: SessionEngine> {
     pub(super) notify: Notify,
     pub(super) sessions: Table<E::Id, SessionState>,
     listeners: BTreeMap<u16, Backlog<E::Id>>,
-    /// The socket failed.
+    /// Set when the socket has failed.
     pub(super) failure: Option<CloseReason>,
     idle: Waiters,
 }
 
-/// Sessions that were accepted and not yet taken.
+/// Established sessions that the application has not accepted yet.
 #[derive(Debug)]
 struct Backlog<I> {
-    /// How many may wait.
+    /// The maximum number of waiting sessions.
     limit: usize,
     waiting: VecDeque<I>,
     acceptor: Waiter,
 }
 
-/// What this side knows of a session beyond the engine.
+/// The state of a session that the engine does not keep.
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// Pairs that exist both ways; what was asked for until it is established.
+    /// Stream pairs that exist in both directions; until the session is established, the number asked for.
     pub(super) streams: u64,
     pub(super) established: bool,
-    /// The peer began it.
+    /// Whether the peer began the session.
     accepted: bool,
-    /// Streams that have been asked for on top and not been answered: out, in.
+    /// Additional streams that were asked for and not answered yet: outgoing, incoming.
     pub(super) growing: (u64, u64),
-    /// The peer sends nothing any more.
+    /// Whether the peer sends no more data.
     peer_finished: bool,
     pub(super) closed: Option<CloseReason>,
-    /// An application holds it, or may still take it from a backlog.
+    /// Whether an application holds the session, or may still accept it from a backlog.
     held: bool,
-    /// Wait for the handshake or the end.
+    /// Tasks that wait for the handshake or the end of the session.
     pub(super) state_waiters: Waiters,
     pub(super) acceptors: Waiters,
-    /// Streams the peer has begun and nobody holds, those that go both ways and those that go one.
+    /// Streams that the peer has begun and nobody holds: two-way streams, then one-way streams.
     pub(super) begun: [VecDeque<StreamId>; 2],
-    /// Streams in use, by number: the first ones here, others in `others`.
+    /// Stream states, indexed by number; those beyond the first ones are in `others`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
-    /// Streams that wait for room, in turn.
+    /// Streams that wait for room in the send buffer, in the order of their turns.
     writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
 }
@@ -66,24 +66,24 @@ pub(super) struct SessionState {
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
     pub(super) open: bool,
-    /// Stands in `begun`.
+    /// Whether the stream is in `begun`.
     pub(super) announced: bool,
-    /// Whether this is the session's one stream, and somebody has held it: who lets it go lets the session go.
+    /// Whether this is the session's only stream and it has been held: dropping it then closes the session.
     taken: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
-    /// Its place among the writers, and whether it has written since it took it.
+    /// Its key in `writers`, and whether it has written since it was queued.
     turn: Option<(u32, u64)>,
     had_its_turn: bool,
     /// Writers of a lower rank get room first.
     pub(super) rank: u32,
-    /// All is read, and nothing has come since.
+    /// Whether all data has been read and none has arrived since.
     pub(super) dry: bool,
     pub(super) read: u64,
     pub(super) written: u64,
-    /// Whether the peer has cancelled the exchange that is under way.
+    /// Whether the peer has cancelled the current exchange.
     pub(super) cancelled: bool,
-    /// While a reset that we asked for is under way: its result, outgoing and incoming.
+    /// The results of a reset that we asked for, outgoing and incoming, while it is under way.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -99,12 +99,12 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Has the drive loop look at the engine again.
+    /// Makes the drive loop poll the engine again.
     pub fn wake_loop(&self) {
         self.notify.notify();
     }
 
-    /// A session was begun here.
+    /// Adds a session that this side began. Returns its trace key.
     pub(super) fn opened(&mut self, id: E::Id) -> u64 {
         let key = self.engine.trace_key(id);
         self.sessions.insert(id, SessionState::new(key, self.engine.streams()));
@@ -113,14 +113,14 @@ impl<E: SessionEngine> EngineHost<E> {
         key
     }
 
-    /// Takes in sessions to a port that is ours.
+    /// Adds the backlog of a port that the engine listens on.
     pub(super) fn listening(&mut self, port: u16, backlog: u32) {
         let limit = if backlog == 0 { MAX_BACKLOG } else { MAX_BACKLOG.min(backlog as usize) };
         let backlog = Backlog { limit, waiting: VecDeque::new(), acceptor: Waiter::default() };
         self.listeners.insert(port, backlog);
     }
 
-    /// Sessions that have not ended.
+    /// Iterates over the sessions that have not ended.
     pub(super) fn live(&self) -> impl Iterator<Item = E::Id> {
         self.sessions.iter().filter(|(_, session)| session.closed.is_none()).map(|(id, _)| id)
     }
@@ -161,7 +161,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// No handle of the session is left: it ends in good order by itself.
+    /// Closes a session gracefully after its last handle has been dropped.
     pub(super) fn let_go(&mut self, now: Instant, id: E::Id) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.held = false;
@@ -174,7 +174,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Nobody holds a stream of those that do not come back.
+    /// Releases a fresh stream that nobody holds any more.
     pub(super) fn let_go_of_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
         self.engine.let_go(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -184,7 +184,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// The handshake of a session that was begun here is done; both ends can use so many streams.
+    /// Records that the handshake of a session that we began is done; `streams` can be used by both ends.
     pub fn established(&mut self, id: E::Id, streams: u64) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.streams = streams;
@@ -194,7 +194,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// A peer has begun a session with `port`, and the handshake is done.
+    /// Adds a session that a peer began with `port` and whose handshake is done.
     pub fn accepted(&mut self, now: Instant, id: E::Id, port: u16, streams: u64) {
         let Some(backlog) = self.listeners.get_mut(&port).filter(|b| b.waiting.len() < b.limit) else {
             self.engine.abort(now, id);
@@ -207,12 +207,12 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.accepted(id, port);
         self.sessions.insert(id, session);
         backlog.waiting.push_back(id);
-        // An engine may drop the end of a handshake that finds the queue full; the peer tries again.
+        // An engine may drop the last packet of a handshake if the queue is full; the peer tries again.
         self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
         backlog.acceptor.wake();
     }
 
-    /// Something can be read from a stream, or its end.
+    /// Records that data or the end of a stream can be read.
     #[inline]
     pub fn readable(&mut self, id: E::Id, stream: StreamId) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -220,7 +220,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// There is room to write again.
+    /// Records that there is room to write again.
     #[inline]
     pub fn writable(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -228,14 +228,14 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// The peer may let there be more streams that we begin.
+    /// Records that the peer may allow us to begin more streams.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();
         }
     }
 
-    /// The peer sends nothing new on the whole session.
+    /// Records that the peer sends no new data in the whole session.
     pub fn peer_finished(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.peer_finished = true;
@@ -243,8 +243,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Of the streams that were asked for so many have been added, or will not be; there are `streams` now, if that is
-    /// known.
+    /// Records that this number of the requested streams has been added, or will not be. `streams` is the new number
+    /// of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.growing.0 = session.growing.0.saturating_sub(outgoing);
@@ -257,7 +257,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// The session has ended.
+    /// Records that the session has ended.
     pub fn closed(&mut self, now: Instant, id: E::Id, reason: CloseReason) {
         if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) {
             session.closed = Some(reason);
@@ -272,7 +272,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Whether the handshake of a session is done, and whether the peer began it.
+    /// Returns whether the handshake of a session is done, and whether the peer began it.
     #[must_use]
     pub fn progress(&self, id: E::Id) -> (bool, bool) {
         self.sessions.get(&id).map_or((false, false), |session| (session.established, session.accepted))
@@ -334,7 +334,7 @@ impl SessionState {
         }
     }
 
-    /// The one stream of a session is there as soon as the session is.
+    /// Announces the only stream of a session as soon as the session is established.
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
             let state = self.stream_state(0);
@@ -345,7 +345,7 @@ impl SessionState {
         }
     }
 
-    /// The stream pair of this number.
+    /// Returns the state of the stream pair of this number.
     #[inline]
     pub(super) fn stream_state(&mut self, stream: StreamId) -> &mut StreamState {
         if stream < self.stream_states.len() as u64 {
@@ -362,14 +362,14 @@ impl SessionState {
         }
         let index = stream as usize;
         if index < 4 {
-            // Thousands of sessions may use no more.
+            // Thousands of sessions may never use more streams than these.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);
         &mut self.stream_states[index]
     }
 
-    /// What a read or an accept that finds nothing more should say; `None`: wait.
+    /// The result of a read or accept that finds nothing more; `None` if it has to wait.
     #[inline]
     pub(super) fn end(&self) -> Option<CloseReason> {
         if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
@@ -385,8 +385,8 @@ impl SessionState {
         self.stream_state(stream).reader.wait(cx);
     }
 
-    /// Queues a stream for room in the send buffer. One that has written since
-    /// it queued last goes to the end; one that has not keeps its place.
+    /// Queues a stream for room in the send buffer. A stream that has written since it was
+    /// last queued goes to the end; one that has not keeps its position.
     pub(super) fn wait_to_write(&mut self, stream: StreamId, cx: &Context<'_>) {
         let turn = self.next_turn;
         let state = self.stream_state(stream);
@@ -404,14 +404,14 @@ impl SessionState {
         self.next_turn += 1;
     }
 
-    /// The stream has written something.
+    /// Records that the stream has written `bytes` bytes.
     pub(super) fn wrote(&mut self, stream: StreamId, bytes: u64) {
         let state = self.stream_state(stream);
         state.written += bytes;
         state.had_its_turn = true;
     }
 
-    /// Nobody holds the stream any more.
+    /// Clears the state of a stream that nobody holds any more.
     pub(super) fn give_back(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
         state.open = false;
@@ -425,14 +425,14 @@ impl SessionState {
         }
     }
 
-    /// Takes a stream that the peer has begun.
+    /// Removes and returns the first stream in the queue of those that the peer has begun.
     pub(super) fn take_begun(&mut self, one_way: bool) -> Option<StreamId> {
         let stream = self.begun[usize::from(one_way)].pop_front()?;
         self.stream_state(stream).announced = false;
         Some(stream)
     }
 
-    /// The stream is held from here on.
+    /// Marks the stream as held.
     pub(super) fn hold<E: SessionEngine>(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
         state.open = true;
@@ -442,12 +442,12 @@ impl SessionState {
         }
     }
 
-    /// The streams begun that go the ways this one goes.
+    /// Returns the queue of begun streams for the kind of `stream`: two-way or one-way.
     pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
         &mut self.begun[usize::from(stream & ONE_WAY != 0)]
     }
 
-    /// Something can be read from the stream.
+    /// Wakes the reader of the stream, or announces the stream if nobody holds it.
     #[inline]
     pub(super) fn readable(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
@@ -487,16 +487,17 @@ impl SessionState {
     }
 }
 
-/// Streams whose state lies in one piece: one packet of a peer may name the very last.
+/// Streams below this number are stored in one vector. One packet of a peer may name the highest number, which must
+/// not grow the vector.
 const NEAR: StreamId = 256;
-/// Sessions that may wait to be taken, a port.
+/// The maximum number of sessions that may wait to be accepted, per port.
 const MAX_BACKLOG: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One byte on the last of 65,535 streams takes one stream's memory.
+    /// One byte on the last of 65,535 streams takes the memory of one stream.
     #[test]
     fn a_stream_far_out_costs_what_one_costs() {
         let mut session = SessionState::new(1, u64::from(u16::MAX));

@@ -1,12 +1,12 @@
-//! Streams that are reset: one exchange is cancelled, the session lives on.
+//! Stream resets, which cancel one exchange while the session continues.
 //!
-//! Who cancels asks for a reset both ways. At the peer both halves of it cancel
-//! whoever holds the stream, whichever comes first: what the holder had not sent
-//! is dropped, what was not read is thrown away. The side that asked sends
-//! nothing new on the stream before both resets are done, so that whatever is
-//! unread when its own half is done belongs to what is over.
+//! The side that cancels asks for a reset in both directions. At the peer, either half of
+//! the reset cancels the exchange of the stream's holder, whichever comes first: unsent data
+//! is dropped and unread data is discarded. The side that asked sends nothing new on the
+//! stream before both resets are done. So data that is unread when its own half is done
+//! belongs to the cancelled exchange.
 //!
-//! The application's half of RFC 6525 §5.2.2 and §5.2.3.
+//! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
 
 use super::SessionEngine;
 use super::host::{EngineHost, SessionState, StreamState};
@@ -14,17 +14,17 @@ use crate::session::StreamId;
 use anabranch_base::time::Instant;
 use std::task::{Context, Poll};
 
-/// Which directions of a stream.
+/// The directions of a stream that a reset concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetDirections {
-    /// What we send.
+    /// The direction in which we send.
     pub outgoing: bool,
-    /// What the peer sends.
+    /// The direction in which the peer sends.
     pub incoming: bool,
 }
 
 impl<E: SessionEngine> EngineHost<E> {
-    /// Cancels what is under way on a stream; false when that cannot be.
+    /// Cancels the exchange on a stream; returns false when that is not possible.
     pub(super) fn reset(&mut self, now: Instant, id: E::Id, stream: StreamId) -> bool {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) else {
             return false;
@@ -41,7 +41,8 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Streams (none: all) have been reset; `idle`: nothing was on what the peer sends.
+    /// Handles a reset of `streams` (empty: all); `idle` is true if the peer's direction
+    /// carried no data.
     pub fn streams_reset(
         &mut self,
         now: Instant,
@@ -76,7 +77,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// The peer wants our streams (none: all) reset: nobody there waits for what is on them.
+    /// Handles the peer's request to reset our streams (empty: all): it no longer wants the
+    /// data on them.
     pub fn reset_requested(&mut self, now: Instant, id: E::Id, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
@@ -93,7 +95,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// The peer does not let streams (none: all) be reset.
+    /// Handles the peer's refusal to reset `streams` (empty: all).
     pub fn reset_failed(&mut self, id: E::Id, directions: ResetDirections, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
@@ -109,7 +111,7 @@ impl<E: SessionEngine> EngineHost<E> {
 }
 
 impl SessionState {
-    /// Those of `streams` (none: all) that are in use here.
+    /// Returns those of `streams` (empty: all) that are in use on this side.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
         let near = self.stream_states.len() as u64;
         let used = |stream: &StreamId| *stream < near || self.others.contains_key(stream);
@@ -120,14 +122,14 @@ impl SessionState {
         }
     }
 
-    /// What the peer had begun on a stream is over.
+    /// Removes a stream from the queue of streams that the peer has begun.
     fn nothing_begun(&mut self, stream: StreamId) {
         if std::mem::take(&mut self.stream_state(stream).announced) {
             self.begun_like(stream).retain(|&begun| begun != stream);
         }
     }
 
-    /// Ready when the reset of a stream is over: whether it was done both ways.
+    /// Ready when the reset of a stream is over; true if it was done in both directions.
     pub(super) fn poll_reset(&mut self, stream: StreamId, cx: &Context<'_>) -> Poll<bool> {
         let closed = self.closed.is_some();
         let state = self.stream_state(stream);
@@ -147,7 +149,7 @@ impl SessionState {
 }
 
 impl StreamState {
-    /// What came of one direction of our reset.
+    /// Records the result of our reset for one direction.
     fn settle(&mut self, which: usize, done: bool) {
         if let Some(resetting) = &mut self.resetting {
             resetting[which] = Some(done);
@@ -155,7 +157,7 @@ impl StreamState {
         }
     }
 
-    /// Whoever holds it learns that nobody wants it any more.
+    /// Tells the holder of the stream that the peer has cancelled the exchange.
     fn cancel(&mut self) {
         self.cancelled = true;
         self.reader.wake();

@@ -1,4 +1,4 @@
-//! The handles an application holds of a session and its streams.
+//! The handles that an application holds: a session and its streams.
 
 use super::bound::Inner;
 use super::host::{EngineHost, SessionState, StreamState};
@@ -15,7 +15,7 @@ pub struct EngineSession<W: World, E: SessionEngine> {
     pub(crate) held: Rc<SessionHandle<W, E>>,
 }
 
-/// One per session: closes it when the last handle is gone.
+/// The state shared by all handles of a session; closes the session when the last handle is dropped.
 pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
     pub(crate) host: Rc<Inner<W, E>>,
     pub(crate) id: E::Id,
@@ -45,7 +45,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         Self { held: Rc::new(SessionHandle { host, id, key }) }
     }
 
-    /// What the engine knows of it.
+    /// Gives `look` access to the engine and the session's identifier in it.
     pub fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
         look(&mut self.held.host.shared.borrow_mut().engine, self.held.id)
     }
@@ -61,7 +61,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         shared.notify.notify();
     }
 
-    /// A stream that the peer has begun.
+    /// Accepts a stream that the peer has begun.
     fn poll_begun(
         &self,
         cx: &mut Context<'_>,
@@ -134,7 +134,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         let mut shared = self.held.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&self.held.id) else { return };
-        // Refused here, it is over before it began, and whoever waits for it is told so.
+        // If the engine refuses, no request is under way, so `poll_grown` is ready at once.
         if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
             session.growing = (more, more);
             notify.notify();
@@ -246,9 +246,9 @@ pub struct EngineStream<W: World, E: SessionEngine> {
     pub(crate) held: Rc<SessionHandle<W, E>>,
     pub(crate) number: StreamId,
     finished: bool,
-    /// How whole messages go.
+    /// How whole messages are delivered.
     delivery: Delivery,
-    /// What the engine marks writes with.
+    /// Attributes that the engine attaches to written data.
     pub(crate) marks: E::Marks,
 }
 
@@ -278,7 +278,7 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineStream<W, E> {
-    /// Reads by `read`, which tells what it read and whether nothing more is there; `None`: nothing.
+    /// Reads with `read`, which returns the data (`None`: there was none) and whether nothing more can be read now.
     #[inline]
     pub(crate) fn read_by<R>(
         &mut self,
@@ -296,11 +296,11 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if state.cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
-        // Most reads take all there is, and the next one need not ask.
+        // Most reads take all the data there is, so the next one need not ask the engine.
         if !state.dry {
             let (got, dry) = read(engine, id, stream);
             state.dry = dry;
-            // Room in the receive buffer, or for another stream, may be worth telling the peer; mostly it is not.
+            // The engine may want to announce more room in the receive buffer or for streams; mostly it does not.
             if engine.has_output() {
                 notify.notify();
             }
@@ -310,7 +310,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: a stream that each exchange has to itself ends with its own last byte. The end of the session is none.
+            // RFC 9000 §2.4: a fresh stream ends with its own last byte. The end of the session does not end it properly.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }
@@ -326,7 +326,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         }
     }
 
-    /// Writes messages of so many bytes, or cuts where it pleases.
+    /// Writes messages of `message` bytes each, or bytes that the engine may cut anywhere (`None`).
     fn write(
         &mut self,
         cx: &Context<'_>,
@@ -358,7 +358,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
         };
         if taken == 0 {
-            // An engine may only say that there is no room. After the end of the session there never is.
+            // An engine may report only that there is no room. After the end of the session there will never be any.
             if let Some(reason) = &session.closed {
                 return Poll::Ready(Err(reason.clone()));
             }

@@ -1,4 +1,4 @@
-//! The kernel's protocols as transports: what they are, and how they start.
+//! The kernel's protocols as transports: their description and how they start.
 
 use super::{KernelConnector, KernelListener};
 use crate::capabilities::{Capabilities, Carriers};
@@ -12,19 +12,19 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A protocol of the kernel's, which runs where a world has a kernel.
+/// A protocol of the kernel, for worlds that have a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(pub KernelProtocol);
 
-/// What a protocol of the kernel's is told.
+/// The settings of a kernel protocol.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelSettings {
-    /// Congestion control, by the kernel's name, where the protocol takes one.
+    /// The kernel's name of the congestion control, if the protocol takes one.
     pub congestion: Option<String>,
 }
 
 impl KernelSettings {
-    /// Whether a congestion control of a kernel's may have this name.
+    /// Whether this can be the name of a congestion control in the kernel.
     #[must_use]
     pub fn may_have(name: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -32,7 +32,7 @@ impl KernelSettings {
     }
 }
 
-/// Bytes that the kernel has for the name of a congestion control.
+/// The kernel's limit for the name of a congestion control, in bytes, with the final NUL.
 const LONGEST_NAME: usize = 16;
 
 impl Settings for KernelSettings {
@@ -70,7 +70,7 @@ impl Protocol for Kernel {
     fn capabilities(&self) -> Capabilities {
         let (ip, sctp) = match self.0 {
             KernelProtocol::Tcp | KernelProtocol::Mptcp => (crate::tcp::IP_PROTOCOL, false),
-            // A socket of the one-to-one style is used as TCP's are, all on one stream.
+            // A one-to-one style SCTP socket is used like a TCP socket, with all data on one stream.
             KernelProtocol::Sctp => (crate::sctp::IP_PROTOCOL, true),
         };
         Capabilities {
@@ -108,7 +108,7 @@ impl Protocol for Kernel {
     }
 
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
-        // The kernel has our congestion controls, under our names, and others.
+        // The kernel has the same congestion controls as our engine, under the same names, and others.
         let own = || settings.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
         let congestion = congestion.map(str::to_owned).or_else(own);
         Some(KernelOptions { protocol: self.0, congestion, ..KernelOptions::default() })
@@ -122,19 +122,19 @@ impl<W: KernelTcp> Runs<W> for Kernel {
     }
 }
 
-/// The kernel of a host, which keeps its traces and counters to itself.
+/// The kernel's transport on a host. It exports no traces and no counters.
 struct KernelHost<W> {
     world: W,
 }
 
 impl<W: KernelTcp> Host for KernelHost<W> {
     fn connector(&self, servers: Vec<Server>) -> AnyConnector {
-        // What has several paths finds the others itself.
+        // A multipath protocol finds the server's other addresses itself.
         let first = servers.iter().filter_map(Server::first).collect();
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }
 
-    /// At every address: what has several paths is called at them, too.
+    /// Listens on every address: peers of a multipath protocol connect to all of them.
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         KernelListener::new(self.world.clone(), at, backlog).map(AnyListener::new)
@@ -154,7 +154,8 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         Totals::default()
     }
 
-    /// Connections are the kernel's own and outlive ours: who has to know looks at the kernel's tables.
+    /// Always ready: connections belong to the kernel and outlive ours. The kernel's own tables show
+    /// them.
     fn poll_idle(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }

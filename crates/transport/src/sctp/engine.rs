@@ -1,7 +1,7 @@
-//! SCTP's endpoint as an engine of sessions: an association is a session, a stream pair is a stream.
+//! Implements the session engine for the SCTP endpoint: an association is a session, a stream pair is a stream.
 //!
-//! Beside the endpoint it owns what ties it to the rest of the host: ports that other programs must not take, and the
-//! directory of several endpoints behind one port.
+//! Besides the endpoint it owns the endpoint's links to the rest of the host. These are the ports that other programs
+//! must not use, and the directory of several endpoints behind one port.
 
 use super::ports::PortClaims;
 use super::shards::Member;
@@ -24,38 +24,38 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// An endpoint among the others of its host.
+/// An SCTP endpoint and its links to the other endpoints of its host.
 #[derive(Debug)]
 pub struct SctpEngine {
     pub(super) endpoint: Endpoint,
     /// The UDP encapsulation port of this host's addresses, or 0.
     port: u16,
-    /// Streams that a new association asks for.
+    /// The number of streams that a new association asks for.
     streams: u16,
-    /// DATA rides with COOKIE ECHO.
+    /// Whether DATA is bundled with COOKIE ECHO.
     early_data: bool,
     /// The application's payload protocol identifier, or 0.
     ppid: u32,
-    /// What the bytes last read are to be answered with.
+    /// The identifier with which to answer the bytes last read.
     heard: Option<u32>,
-    /// Which of several endpoints behind one port this is.
+    /// Identifies this endpoint among several behind one port.
     pub(super) member: Option<Member>,
-    /// Who is told of its paths.
+    /// The function that receives path events.
     pub(super) on_path_event: Option<PathListener>,
-    /// Our ports among those of the host's other programs.
+    /// The ports that this endpoint has claimed on the host.
     pub(super) ports: PortClaims,
-    /// What our packets go over, which knows why a peer was lost.
+    /// The layer below the endpoint, which knows why a peer was lost.
     pub(super) layer: Option<Rc<dyn Layer>>,
-    /// Whom associations that we began over it are with.
+    /// The peers of associations that we began over the layer.
     peers: BTreeMap<AssociationId, SocketAddr>,
 }
 
 impl SctpEngine {
     pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
-        // Half of what was said is lost with a restart: no stream of bytes survives that, and a server has a new session.
+        // A restart loses part of the data. A byte stream cannot survive that, so a server gets a new session.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
-        // Answers come back on the streams of their requests: it takes both directions.
+        // Answers use the streams of their requests, so a stream must exist in both directions.
         let streams = config.streams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
@@ -85,7 +85,7 @@ impl SctpEngine {
     }
 }
 
-/// A function that is told of paths.
+/// A function that receives path events.
 pub(super) struct PathListener(pub(super) Box<dyn Fn(PathEvent)>);
 
 impl fmt::Debug for PathListener {
@@ -95,14 +95,14 @@ impl fmt::Debug for PathListener {
 }
 
 impl SctpEngine {
-    /// Tells of a path of an association that has several.
+    /// Passes on a path event of an association that has several paths.
     fn tell_of(&self, id: AssociationId, event: PathEvent) {
         if let Some(told) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
             (told.0)(event);
         }
     }
 
-    /// Whether the association could use another path.
+    /// Whether the association has more than one path.
     fn is_multihomed(&self, id: AssociationId) -> bool {
         self.endpoint.info(id).is_some_and(|info| info.paths.iter().filter(|path| !path.removed).count() > 1)
     }
@@ -296,14 +296,14 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: a message holds up nobody, so a write is one message, if there is room for it.
+                // RFC 8260 §2: a message does not block other streams, so a write is one message if there is room for it.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
-        // Whole messages are the application's own; what is cut here is a byte stream of HTTP.
+        // Whole messages are the application's own; data that is cut here is a byte stream of HTTP.
         let default = if whole { self.ppid } else { write.marks.heard.unwrap_or(PPID_HTTP) };
         let ppid = write.marks.set.unwrap_or(default);
-        // A stream of bytes needs them all, and in order.
+        // A byte stream must be complete and in order.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };
         let stream = number(write.stream);
@@ -317,13 +317,13 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_delivery(&mut self, now: Instant, id: AssociationId, stream: StreamId, delivery: Delivery) {
-        // Nobody else gives streams of this session a value; 0, the first, is what they begin with. An association
-        // that is gone needs none.
+        // Nothing else sets stream values in this session; streams begin with 0, which goes first. An error means that
+        // the association has ended, so it is ignored.
         let _ = self.endpoint.set_stream_value(now, id, number(stream), u16::from(delivery.background));
     }
 
     fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
-        // RFC 8260 §3.4: the lowest value goes first. To other schedulers a value means something else, or nothing.
+        // RFC 8260 §3.4: the lowest value goes first. Other schedulers use the value differently, or not at all.
         if self.endpoint.config().scheduler == SchedulerKind::Priority {
             let value = u16::try_from(rank).unwrap_or(u16::MAX);
             let _ = self.endpoint.set_stream_value(now, id, number(stream), value);
@@ -371,7 +371,7 @@ impl SessionEngine for SctpEngine {
         position_after_reset(position)
     }
 
-    /// Has the other endpoints behind our port know which associations are here.
+    /// Tells the other endpoints behind our port which associations this endpoint has.
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {
@@ -389,7 +389,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // What a layer adds is the carrier's, and no setting.
+        // The layer's overhead belongs to the carrier and is not a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }
@@ -426,18 +426,18 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// Of both directions the smaller one.
+    /// The smaller number of the two directions.
     fn streams(&self) -> u64 {
         self.streams.min(self.inbound_streams()).into()
     }
 
-    /// RFC 9260 §11.1.5 leaves it to the send buffer: a message is taken whole or not at all.
+    /// RFC 9260 §11.1.5 lets the send buffer decide: a message is taken whole or not at all.
     fn largest_message(&self) -> Option<u64> {
         Some(self.sndbuf)
     }
 }
 
-/// All events but those of data.
+/// Handles all events that do not concern data.
 #[cold]
 fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
     host.engine.publish();
@@ -449,7 +449,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // Sessions do not depend on which path carries them.
+        // A session does not depend on which path carries it.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => host.engine.tell_change(now, id, address, PathState::Active),
         Event::PathPotentiallyFailed { id, address, .. } => {
@@ -477,7 +477,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let streams = info.map(|info| info.outbound_streams.min(info.inbound_streams).into());
             host.grown(id, (outgoing.into(), incoming.into()), streams);
         }
-        // Nobody here asks for them.
+        // Sessions do not ask for these events.
         Event::Abandoned { .. } | Event::SendFailed { .. } => {}
         Event::StreamsReset { id, direction, streams, idle } => {
             host.streams_reset(now, id, reset_directions(direction), &numbers(&streams), idle);
@@ -489,18 +489,18 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::ResetFailed { id, direction, streams, .. } => {
             host.reset_failed(id, reset_directions(direction.unwrap_or(Direction::Both)), &numbers(&streams));
         }
-        // Nor which keys sign what they send.
+        // Sessions do not use the keys that authenticate chunks, nor the peer's error reports.
         Event::Key { .. }
         | Event::Adaptation { .. }
         | Event::PeerError { .. }
         | Event::AbortReason { .. } => {}
-        // Nor from where to where, while the addresses change.
+        // Sessions do not use the addresses of paths, either.
         Event::PathAdded { .. }
         | Event::PathRemoved { .. }
         | Event::PrimaryChanged { .. }
         | Event::LocalAddress { .. } => {}
         Event::Restarted { id } => {
-            // Nobody listens on the port: the session ends, and no other begins.
+            // The peer has restarted, and nothing listens on the port: the session ends, and no new one begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
             host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
@@ -513,7 +513,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
-        // Of what comes to be told later sessions know nothing.
+        // The event type is non-exhaustive: sessions ignore events that are added later.
         _ => {}
     }
 }
@@ -521,21 +521,22 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
 /// The payload protocol identifiers of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ppids {
-    /// What the application has said.
+    /// The identifier that the application has set.
     pub(super) set: Option<u32>,
-    /// That of the kind of message which was last read.
+    /// The identifier that answers the message last read.
     heard: Option<u32>,
 }
 
-/// What a stream of bytes is answered with where its messages have this identifier; `None`: they are other applications' and
-/// no part of these bytes. The empty messages of WebRTC (56, 57) hold a byte that means nothing (RFC 8831 §6.6).
+/// Returns the identifier that answers messages with `ppid` in a byte stream. `None`: such messages belong to other
+/// applications and are not part of the byte stream. The empty messages of WebRTC (56, 57) hold one meaningless byte
+/// (RFC 8831 §6.6).
 fn answered_with(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(PPID_HTTP),
-        // The application has said what its messages have.
+        // The application has set an identifier for its messages.
         _ if own != 0 => None,
-        // RFC 8831 §8: parts of a message may come as Partial, which nobody sends any more.
+        // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.
         WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
         WEBRTC_BINARY | WEBRTC_BINARY_PARTIAL => Some(WEBRTC_BINARY),
         _ => None,
@@ -548,7 +549,7 @@ const WEBRTC_BINARY_PARTIAL: u32 = 52;
 const WEBRTC_BINARY: u32 = 53;
 const WEBRTC_STRING_PARTIAL: u32 = 54;
 
-/// A stream's number in SCTP; sessions have none beyond.
+/// Converts a stream number to SCTP's; sessions have no higher ones.
 fn number(stream: StreamId) -> u16 {
     u16::try_from(stream).unwrap_or(u16::MAX)
 }
@@ -561,20 +562,20 @@ fn reset_directions(direction: Direction) -> ResetDirections {
     ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
-/// The endpoint has the addresses that are `present` from now on, in UDP from this port, or 0.
+/// Changes the endpoint's addresses to those `present`, with this UDP port, or 0 without UDP.
 pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, present: &[IpAddr]) {
     let before: Vec<SocketAddr> = endpoint.addresses().to_vec();
     for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
         endpoint.remove_address(now, gone.ip());
     }
     for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
-        // What its interface takes is not known here; RFC 8899 and ICMP find out.
+        // The MTU of the new interface is not known here; RFC 8899 probes and ICMP find it.
         endpoint.add_address(now, SocketAddr::new(new, port), 1500);
     }
 }
 
-/// What the application learns of the engine's reason: of an association that was `established` or not, and that the peer
-/// has begun (`accepted`) or we have.
+/// Converts the engine's close reason to the application's. `established`: the handshake was done; `accepted`: the peer
+/// began the association.
 #[must_use]
 pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
     match reason {
@@ -597,15 +598,15 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
     }
 }
 
-/// Why a session ended whose peer has begun anew (RFC 9260 §5.2.4 A).
+/// The reason for the end of a session whose peer has restarted (RFC 9260 §5.2.4 A).
 const RESTARTED: &str = "the peer has restarted";
 
-/// What the peer's ABORT says (RFC 9260 §3.3.10).
+/// Describes the cause of the peer's ABORT (RFC 9260 §3.3.10).
 fn abort_cause(cause: u16, accepted: bool) -> String {
     let means = match (cause, accepted) {
         (4, _) => "it is out of resources",
-        // Our server does so with who is one too many, and with all when it is told to end; any program may, for
-        // reasons of its own.
+        // Our server sends this when it is full, and to all peers when it is stopped. Other programs may have their own
+        // reasons.
         (12, false) => "its program ended it, as a server does that is full or is ended itself",
         (12, true) => "its program ended it",
         (13, _) => "it says that we broke the protocol",
@@ -614,8 +615,8 @@ fn abort_cause(cause: u16, accepted: bool) -> String {
     format!("{means} (ABORT with cause {cause})")
 }
 
-/// A piece is at least this large, should an engine not know yet what fits a packet.
+/// The minimum size of a piece in bytes, used while the engine does not know how much fits in a packet.
 const MIN_PIECE: usize = 512;
 
-/// A write is at most so large a message, where messages may interrupt each other.
+/// The maximum size in bytes of the message that one write becomes, if messages can be interleaved.
 const MAX_PIECE: usize = 64 * 1024;

@@ -1,7 +1,7 @@
-//! SCTP's ports among the programs of a host.
+//! Coordinates SCTP ports between the programs of a host.
 //!
-//! On IP every SCTP of the host hears every packet. A port that another one
-//! has is that one's to answer for (RFC 9260 §8.4 speaks of the host).
+//! On IP, every SCTP implementation of the host receives every packet. Packets to
+//! a port are answered only by its owner (RFC 9260 §8.4 speaks of the host).
 
 use super::shards::Directory;
 use crate::connector::ListenError;
@@ -12,12 +12,12 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The other SCTPs of a host, as an endpoint asks for them.
+/// The other SCTP endpoints of a host, which an endpoint consults before it answers a packet out of the blue.
 #[derive(Debug)]
 pub(super) struct Others {
-    /// Those of this program that are behind the same port.
+    /// The endpoints of this program behind the same port.
     pub(super) directory: Option<Arc<Directory>>,
-    /// Those of other programs.
+    /// The ports of other programs.
     pub(super) ports: Option<Arc<dyn Ports>>,
 }
 
@@ -32,10 +32,10 @@ impl Neighbours for Others {
     }
 }
 
-/// The ports of an endpoint, each of which is ours as long as it is in use: those listened on, and those of associations.
+/// The ports that an endpoint has claimed: those it listens on, and those of its associations. Each is held while in use.
 #[derive(Debug, Default)]
 pub struct PortClaims {
-    /// `None` where no other program hears the same packets.
+    /// `None` if no other program receives the same packets.
     ports: Option<Arc<dyn Ports>>,
     listening: BTreeMap<u16, PortClaim>,
     associations: BTreeMap<AssociationId, PortClaim>,
@@ -46,10 +46,10 @@ impl PortClaims {
         Self { ports, ..Self::default() }
     }
 
-    /// Has the endpoint accept associations on `port`, which no other program gets then.
+    /// Makes the endpoint accept associations on `port` and claims the port, so that no other program gets it.
     ///
     /// # Errors
-    /// [`ListenError`]: it is taken, here or by another program.
+    /// [`ListenError`]: the port is in use, here or in another program.
     pub fn listen(&mut self, endpoint: &mut Endpoint, port: u16) -> Result<(), ListenError> {
         endpoint.listen(port).map_err(|error| match error {
             EngineListenError::InUse => ListenError::PortInUse(port),
@@ -69,13 +69,13 @@ impl PortClaims {
         Ok(())
     }
 
-    /// The endpoint accepts no more associations on `port`.
+    /// Makes the endpoint stop accepting associations on `port`.
     pub fn close_listener(&mut self, endpoint: &mut Endpoint, port: u16) {
         endpoint.close_listener(port);
         self.listening.remove(&port);
     }
 
-    /// An association was begun here.
+    /// Claims the local port of an association that we began.
     pub fn connected(&mut self, endpoint: &Endpoint, id: AssociationId) {
         if let Some(ports) = &self.ports {
             let claim = endpoint.info(id).and_then(|info| ports.connect(info.local_port));
@@ -83,12 +83,12 @@ impl PortClaims {
         }
     }
 
-    /// A peer has begun one with a port that is listened on.
+    /// Claims the port for an association that a peer began with a port we listen on.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }
 
-    /// An association is no more.
+    /// Releases the claim of an association that has ended.
     pub fn release(&mut self, id: AssociationId) {
         self.associations.remove(&id);
     }

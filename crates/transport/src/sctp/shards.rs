@@ -1,16 +1,15 @@
-//! Several hosts behind one port, a thread each: who has which association.
+//! Several hosts behind one port, one thread each, and the directory that assigns packets to them.
 //!
-//! Most packets carry a verification tag of ours, and that says it. What does
-//! not is found by the peer's address and both ports in a directory that all
-//! of them keep:
+//! Most packets carry a verification tag of ours, which names the host. All other
+//! packets are assigned by the peer's address and both ports, with a directory
+//! that all hosts keep up to date:
 //!
-//! - an INIT, alone with tag 0: of a peer that restarts, or that begins while
-//!   we do, it is for whom has the association (RFC 9260 §5.2); of anybody
-//!   else its initiate tag says for whom, which is as random
+//! - an INIT, which alone has tag 0: if the peer has an association (it restarts, or both sides begin at
+//!   once), that host gets the INIT (RFC 9260 §5.2). Otherwise its random initiate tag chooses the host
 //! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's tag (§8.5.1)
 //! - ICMP, which quotes a packet with the peer's tag (§10)
-//! - a packet whose tag nobody knows, from a peer that somebody knows: it is
-//!   discarded (§8.5) and not answered as out of the blue
+//! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and
+//!   not answered as out of the blue
 
 use anabranch_base::Icmp;
 use anabranch_sctp::{Claim, Neighbours, Shard};
@@ -20,17 +19,17 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The peer's address, its port, ours.
+/// The peer's address, the peer's port, our port.
 type Key = (IpAddr, u16, u16);
 
-/// Who of several hosts has which association.
+/// Records which host has which association.
 #[derive(Debug)]
 pub struct Directory {
     count: u32,
     held: Mutex<BTreeMap<Key, u32>>,
 }
 
-/// One of several hosts behind a port.
+/// The identity of one of several hosts behind a port.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub(super) shard: Shard,
@@ -38,13 +37,13 @@ pub struct Member {
 }
 
 impl Directory {
-    /// For `count` hosts; `None` where those are too many, or none.
+    /// Creates a directory for `count` hosts; `None` if there are none or too many.
     #[must_use]
     pub fn new(count: u32) -> Option<Arc<Self>> {
         Shard::new(0, count).map(|_| Arc::new(Self { count, held: Mutex::default() }))
     }
 
-    /// The place of host `index`, from 0.
+    /// Returns the identity of host `index`, counted from 0.
     #[must_use]
     pub fn member(self: &Arc<Self>, index: u32) -> Option<Member> {
         Shard::new(index, self.count).map(|shard| Member { shard, directory: self.clone() })
@@ -54,20 +53,20 @@ impl Directory {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who has an association of these ports with one of these addresses.
+    /// Finds the host that has an association of these ports with one of these addresses.
     fn find(&self, peers: impl IntoIterator<Item = IpAddr>, peer_port: u16, local_port: u16) -> Option<u32> {
         let held = self.lock();
         peers.into_iter().find_map(|peer| held.get(&(peer, peer_port, local_port)).copied())
     }
 
-    /// Takes down what a host says.
+    /// Records a change that a host reports.
     pub(super) fn record(&self, shard: Shard, claim: Claim) {
         let Claim { peer, peer_port, local_port, held } = claim;
         let (key, mut directory) = ((peer, peer_port, local_port), self.lock());
         if held {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
-            // Another may have it by now.
+            // Remove it only if no other host has taken it over.
             directory.remove(&key);
         }
     }
@@ -80,7 +79,8 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // Several may have come as one train, which the network has brought to where the first belongs.
+            // Several packets may have arrived as one train, which the network has delivered to the owner
+            // of the first.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }
@@ -95,7 +95,7 @@ impl Steering for Directory {
     }
 
     fn owner_of_report(&self, icmp: &Icmp, quoted: &[u8]) -> Option<u32> {
-        // The quote is of a packet of ours: its ports are the other way round.
+        // The quoted packet is one of ours, so its ports are swapped.
         let header = Header::parse(quoted)?;
         self.find([icmp.target], header.target_port, header.source_port)
     }
@@ -107,7 +107,7 @@ impl Neighbours for Directory {
     }
 }
 
-/// RFC 9260 §5.1.2: where an INIT comes from, and the addresses that it lists.
+/// RFC 9260 §5.1.2: the source address of an INIT, and the addresses that it lists.
 fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
     let mut addresses = vec![source];
     let chunk = PacketView::parse_unverified(packet).ok().and_then(|view| view.chunks().next()?.ok());
@@ -118,11 +118,11 @@ fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
     addresses
 }
 
-/// Where the first chunk begins (RFC 9260 §3.1).
+/// The offset of the first chunk (RFC 9260 §3.1).
 const FIRST_CHUNK: usize = 12;
-/// Where an INIT that is the first chunk has its tag (RFC 9260 §3.3.2).
+/// The offset of the initiate tag of an INIT that is the first chunk (RFC 9260 §3.3.2).
 const INITIATE_TAG: usize = 16;
-/// The engine takes no more of them either.
+/// The maximum number of listed addresses; the engine has the same limit.
 const MAX_LISTED: usize = 16;
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
         bytes
     }
 
-    /// The directory of three, in which the last has an association with 192.0.2.7.
+    /// A directory of three hosts, of which the last has an association with 192.0.2.7.
     fn directory() -> Arc<Directory> {
         let directory = Directory::new(3).expect("three");
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };

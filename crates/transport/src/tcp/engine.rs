@@ -1,4 +1,5 @@
-//! TCP's endpoint as an engine of sessions: a connection is a session, its bytes are stream 0.
+//! Implements the session engine for the TCP endpoint: a connection is a session, its byte stream
+//! is stream 0.
 
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{EngineHost, Refusal, SessionEngine, Write};
@@ -83,7 +84,7 @@ impl SessionEngine for Endpoint {
         Self::send(self, now, id, from).map_err(|(SendError::Closed | SendError::Finished)| Refusal::Closed)
     }
 
-    /// What waits for acknowledgements waits, however much it is.
+    /// Data that only waits for acknowledgements needs no turn of the drive loop.
     fn has_work(&self) -> bool {
         self.has_output()
     }
@@ -113,7 +114,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn totals(&self) -> Totals {
-        // A connection has one path, which is the connection.
+        // A connection has only one path, whose changes are the connection's own.
         Totals { timeouts: Self::totals(self).timeouts, ..Totals::default() }
     }
 }
@@ -131,13 +132,13 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// By the timestamp that comes back (RFC 3522), or by a duplicate that is reported (RFC 3708).
+    /// Detected by timestamp echoes (RFC 3522) or by duplicate SACK reports (RFC 3708).
     fn knows_needless(&self) -> bool {
         self.timestamps || self.sack && self.dsack
     }
 }
 
-/// What the application learns of the engine's reason.
+/// Converts the engine's close reason to the application's.
 fn to_close_reason(reason: EngineReason) -> CloseReason {
     match reason {
         EngineReason::Finished => CloseReason::Finished,

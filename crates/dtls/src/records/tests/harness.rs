@@ -1,4 +1,4 @@
-//! Handshakes between two ends of the library, whose secrets are seen, and the network between them.
+//! Handshakes between two ends of the library, with observed secrets, and the network between them.
 
 use crate::provider;
 use crate::records::Records;
@@ -10,7 +10,7 @@ use dimpl::{Config, Dtls, DtlsCertificate, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A version, and which of its ciphers.
+/// A version and one of its ciphers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Suite {
     V12(Dtls12CipherSuite),
@@ -28,7 +28,7 @@ pub(super) const SUITES: [Suite; 6] = [
 pub(super) const V12: Suite = SUITES[0];
 pub(super) const V13: Suite = SUITES[3];
 
-/// One end: the library's, and ours with the same keys.
+/// One end: the library's connection, and our records with the same keys.
 pub(super) struct End {
     pub library: Dtls,
     pub ours: Option<Records>,
@@ -82,7 +82,7 @@ impl End {
         }
     }
 
-    /// Gives the library a datagram, or lets it see that time has passed; what it sends then, and what it gives up.
+    /// Gives the library a datagram, or lets it handle its timeouts. Returns what it sends, and the packets it delivers.
     pub fn library(&mut self, datagram: Option<&[u8]>) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let now = self.began + Duration::from_nanos(self.now.as_nanos());
         let ((), seen) = watched(|| {
@@ -98,7 +98,7 @@ impl End {
         self.drain()
     }
 
-    /// Has the library seal a packet; the datagrams.
+    /// Lets the library seal a packet; returns the datagrams.
     pub fn library_seals(&mut self, packet: &[u8]) -> Vec<Vec<u8>> {
         self.library.send_application_data(packet).expect("sealed");
         self.drain().0
@@ -126,7 +126,7 @@ impl End {
         self.ours.as_mut().expect("keys")
     }
 
-    /// Gives ours a datagram; packets, and what is sent.
+    /// Gives our records a datagram; returns the packets, and what is sent.
     pub fn ours(&mut self, datagram: &[u8]) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         let (mut packets, mut sent) = (Vec::new(), Vec::new());
         let now = self.now;
@@ -140,7 +140,7 @@ impl End {
         (packets, sent)
     }
 
-    /// Has ours seal a packet.
+    /// Lets our records seal a packet.
     pub fn ours_seals(&mut self, packet: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         self.records().seal(packet, &mut out).expect("sealed");
@@ -149,21 +149,20 @@ impl End {
     }
 }
 
-/// Client and server, and all that has left them.
+/// A client and a server, and all datagrams that they have sent.
 pub(super) struct Met {
     pub ends: [End; 2],
     pub sent: [Vec<Vec<u8>>; 2],
 }
 
-/// Two ends before their handshake; the library's change keys after `library_limit` records, ours after `update_after`.
+/// Two ends before their handshake; the library's changes keys after `library_limit` records, ours after `update_after`.
 pub(super) fn strangers(suite: Suite, library_limit: u64, update_after: u64) -> Met {
     let ends = [true, false].map(|client| End::new(suite, client, library_limit, update_after));
     Met { ends, sent: Default::default() }
 }
 
 impl Met {
-    /// Carries datagrams until nothing is under way any more, but for those that are to be lost: by end and number of the
-    /// datagram.
+    /// Carries datagrams until none are under way. `is_lost` selects those to drop, by sender and number of the datagram.
     pub fn shake_hands(&mut self, mut is_lost: impl FnMut(usize, usize) -> bool) {
         let mut under_way: Vec<(usize, Vec<u8>)> =
             self.ends[0].library(None).0.into_iter().map(|datagram| (0, datagram)).collect();
@@ -179,13 +178,14 @@ impl Met {
     }
 }
 
-/// Two ends that have shaken hands; the library is told no more, unless a test does.
+/// Two ends after their handshake; from then on only a test calls the library.
 pub(super) fn met(suite: Suite, library_limit: u64, update_after: u64) -> Met {
     let mut met = strangers(suite, library_limit, update_after);
     met.shake_hands(|_, _| false);
     let Met { ends: [client, server], sent } = &mut met;
     assert!(client.open && server.open, "{suite:?}: not open");
-    // As a connection has it: what the library was told of is known not to come again, and a client is told that its flight has come.
+    // As in a connection: datagrams that the library has handled are marked as received, and a client's flight is
+    // acknowledged.
     for datagram in &sent[0] {
         assert_eq!(server.ours(datagram), (vec![], vec![]));
     }

@@ -3,7 +3,8 @@
 //! A [`Network`] holds hosts, routers and links; [`Network::world`] gives the
 //! programs of a host their `World`; [`Network::run`] lets virtual time pass.
 //! What travels are real IP packets, headers and checksums included, over the
-//! same link elements that emulate links for live traffic.
+//! same link elements that emulate links for live traffic. Events are ordered by
+//! (instant, sequence number), so the same seed gives the same bytes.
 //!
 //! ```
 //! use anabranch_base::{Instant, RecvBatch, SendBatch};

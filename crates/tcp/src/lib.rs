@@ -3,7 +3,8 @@
 //! [`Endpoint`] is a host's whole TCP: any number of listening ports and
 //! connections over one set of local addresses. It is driven through
 //! [`anabranch_base::Engine`]: packets and time go in; packets, events and one
-//! deadline come out.
+//! deadline come out. It has Reno, NewReno and SACK recovery. `fast_path` can be turned off
+//! ([`Endpoint::set_fast_path`]), and `tests/fast_path.rs` compares both.
 //!
 //! | module | owns |
 //! |---|---|

@@ -7,6 +7,19 @@
 //! share; [`tcp`] and [`sctp`] bind the two engines, [`kernel`] the host's own
 //! protocols where a world has them. One host has one engine of a kind.
 //! [`placement`] joins what a layer above an engine counts to what the engine does.
+//!
+//! # A transport is a plug-in
+//!
+//! `Protocol` says what a transport is, without a world: name, address schemes, profiles, knobs, and its capabilities as data. `Runs<W>`
+//! starts it in worlds of one kind, and returns a `Host`: connector, listener, trace, totals, the settings in force. The laboratory's list
+//! of transports is an argument, never a global.
+//!
+//! An engine becomes a transport by `SessionEngine`: its commands under common names, and what its events mean. `EngineHost<E>` has
+//! sessions, streams, backlogs, waits, idleness and failure once for all engines. Constants of the engine say whether a session is one
+//! stream or many, and whether it half-closes.
+//!
+//! `drive` takes any `Datagrams`, so a layer may stand between engine and network. `AnySession` and related types hide the concrete type, so
+//! that code over them is compiled once.
 
 pub mod capabilities;
 pub mod connector;

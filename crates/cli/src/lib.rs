@@ -2,6 +2,9 @@
 //!
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
+//!
+//! `main.rs` calls [`run`], and Python's module calls `run_within`. What `sweep/result` writes follows from the directory alone, whatever machine
+//! ran its points.
 
 mod args;
 mod bulk;

@@ -18,6 +18,13 @@
 //! [`rack`] and [`tlp`] detect losses by time, and [`prr`] limits the sending rate in a recovery. [`hystart`] and
 //! [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the round-trip time.
 //! Each holds the state of one path, and either transport can drive it.
+//!
+//! # How an engine drives a controller
+//!
+//! A controller sees each packet of data as it leaves (`on_sent`), and may set a rate of its own (`pacing_rate`), which the engines' pacer
+//! obeys. A controller that models the path (BBR, draft-ietf-ccwg-bbr) gets a `Report` with each acknowledgement. It says what arrived,
+//! what was lost, and when the newest packet of each left. `delivery_rate` makes rates of that from its own record of sent packets. So the engines
+//! keep nothing with their packets for it, and other controllers cost nothing.
 
 pub mod bbr;
 pub mod controller;

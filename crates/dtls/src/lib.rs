@@ -16,6 +16,19 @@
 //! - `secrets`: observes the library's secrets through its HMAC calls
 //! - `simulation`: the provider for virtual time
 //! - `pair`: the two ends of an experiment, with matching certificates
+//!
+//! # How it works
+//!
+//! A connection belongs to one peer, found by address and UDP port, and all associations with that peer share it. The host that begins an
+//! association is the client. Its INIT waits in the engine until `Engine::handle_peer` reports that the handshake is done. So the answer
+//! to the INIT measures the round trip of SCTP alone, and the trace knows where DTLS ends (`TraceEvent::Secured`). The engine hears in the
+//! same way when a peer is lost or not trusted. An association over DTLS has one path, and the addresses of its ends do not change.
+//!
+//! The handshake is the library's, which is dropped as soon as the handshake is over; `records` does everything after it. No nonce is used
+//! twice with one key: the head of `records.rs` says why. A hello without a cookie leaves nothing behind, except 64 that cannot be answered
+//! otherwise. At most 512 handshakes are open.
+//!
+//! It is a crate of its own because only here may `dimpl` and its cryptography be used. Identities and trust are those of `tls`.
 
 mod connection;
 mod cookie;

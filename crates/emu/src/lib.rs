@@ -18,6 +18,16 @@
 //! - [`rules`]: loss by iptables instead of the link
 //! - [`watch`]: detects the first user data after a given time
 //! - [`shell`]: `anabranch link`: a command behind a link
+//!
+//! # How it works
+//!
+//! Packets are caught by TUN, or by pairs of Ethernet interfaces and packet sockets. A network namespace is a property of a thread: a
+//! thread enters one, opens devices or starts a command there, and ends. So nothing is forked, no program runs again in a namespace, and
+//! nothing unsafe is needed. `ip` of iproute2 sets interfaces up. Without privilege the process first becomes root of a user namespace.
+//!
+//! Rules of iptables in those namespaces may lose packets instead of the link (`rules`). Both ends may be one namespace
+//! (`Wiring::on_one_host`). Rules of routing then send packets between its own addresses across the link, so that one rule of iptables sees
+//! both directions.
 
 #![cfg(target_os = "linux")]
 

@@ -16,6 +16,10 @@
 //! - `conn`: streams, and pumps between them
 //! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: how the other side is reached
 //! - `exchange`, `tunnel`: what goes on between the two; `watch`: when it has to end
+//!
+//! Limits on sessions and memory, framing of bodies and ends of sessions are those of the server, in `http`. The pools of connections and
+//! associations also serve `get --page`. The TLS client for origins of `https` is made when the first is asked for. The gateway speaks
+//! HTTP/1.1 on both sides, because it carries bodies as they come; HTTP/2 is not there yet.
 
 pub mod allow;
 mod associations;

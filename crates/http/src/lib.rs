@@ -21,6 +21,20 @@
 //!
 //! HTTP/1.1 (RFC 9112) rides on TCP as everywhere, and on SCTP with one
 //! exchange at a time on each stream pair; see [`mapping`].
+//!
+//! # Parts that need a word
+//!
+//! - `limits` bounds the sessions of a server, in all threads together. When no slot is free, it ends the session that has waited longest
+//!   for a request.
+//! - `beneath` looks files up in one directory by handles, so that links changed during the lookup lead nowhere else.
+//! - `upstream` gives a client or a gateway a stream for one exchange.
+//! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions; `serve/http2.rs` hands h2
+//!   little at a time in that order.
+//! - `http3` runs on any session with fresh streams of one way and both. `fetch/own_stream.rs` and `serve/reply.rs` are shared by all
+//!   exchanges with a stream of their own. `http3/message_reader.rs` and `http3/peer_streams.rs` read without input or output, and give each
+//!   violation the error code of the RFC. `http3/connection.rs` closes the connection or the stream with it.
+//! - A transport of many streams would send some of each. So the session takes little more than its congestion window holds
+//!   (`Session::limit_unsent`), and ranks its streams (`Stream::set_rank`).
 
 pub mod alt_svc;
 pub mod authority;

@@ -26,6 +26,12 @@
 //! assert!(down.pop(Instant::from_nanos(41_200_000)).is_some());
 //! # Ok::<(), anabranch_link::SpecError>(())
 //! ```
+//!
+//! # The table of impairments
+//!
+//! `impairments!` below has one row for each: flag, plan key, help, default, element, counter. Command line, plans, printing, JSON and
+//! reports walk that table. An impairment is a file of its own: text form, contradictions, element, and its place in the chain.
+//! An element states when a packet leaves as soon as that is known.
 
 #[macro_use]
 mod table;

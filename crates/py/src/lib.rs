@@ -2,6 +2,11 @@
 //!
 //! What is said of bad input is the command line's own sentence, raised as an exception. Runs go on in threads of ours while
 //! the interpreter is free for others; an interrupt stops them.
+//!
+//! Races run in the interpreter's process, in threads of ours, and give tables by the Arrow C Data Interface. Server, link, capture and
+//! study take a process over, so they are the command line in a process of its own. Sweeps, on threads or on Dask, are Python over that.
+//! Tests are Python's, because a module of Python cannot be linked into a test program of Rust. `check.sh` builds the wheel and tests it
+//! where nothing else of ours is.
 
 mod people;
 mod race;

@@ -24,6 +24,16 @@
 //! - `visits`: earlier connections that leave resumption tickets
 //! - `watch`: tracks the data in flight of a connection, and traces it
 //! - `window`: adapts our congestion controllers to quinn's interface
+//!
+//! # How it is observed
+//!
+//! quinn tells nobody which bytes are in which packet. So its keys are wrapped: sealing or opening a packet shows its number and its frames
+//! (`watch`). The trace and what is not acknowledged follow from that, and from the calls to the congestion controller. Observation steers
+//! nothing.
+//!
+//! TLS is inside QUIC. A host's identity comes with its start (`protocol::Start::ends`). Tickets of QUIC hold what the server
+//! granted, so earlier visits of an experiment are connections of QUIC (`visits`). `endpoint/proof` bounds what goes to an address that a
+//! peer has moved to, because quinn sends more than RFC 9000 §8.1 permits.
 
 mod config;
 mod endpoint;

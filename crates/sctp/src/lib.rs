@@ -105,6 +105,30 @@
 //! Enumerations and structures that will grow are `#[non_exhaustive]`. A program writes the structures that it fills in
 //! ([`Message`], [`Associate`]) with `..`, as in the examples, because a minor version may add fields. A [`Config`] starts
 //! from a profile.
+//!
+//! # Inside
+//!
+//! `Association` forwards to owners of state, whose fields are private to them:
+//!
+//! - `Paths`: one `Path` for each destination, which owns everything that differs between destinations; and the primary path, the path of new
+//!   data, and the error count of the association
+//! - `SendHalf` and `RecvHalf`: siblings that never import each other, and write their own chunks
+//! - `Timers`: one list of deadlines
+//! - `ActiveExtensions`: what was agreed on, with the state of AUTH, ASCONF, RE-CONFIG and ECN and their rules
+//! - `Identity`, `StreamCounts`, `Handshake`, `Closing`: ports and tags, numbers of streams, establishment, termination
+//! - `Outbox`: control chunks that are wanted
+//!
+//! Handlers mark what is to be sent, and `association/outbound/` alone builds packets. `OpenPacket` belongs to a batch. `FinalPacket` leaves
+//! whatever becomes of the association: ABORT, SHUTDOWN COMPLETE, INIT ACK, answers without an association. A file may name its parent;
+//! siblings import in one direction, which the repository's `tests/tests/circles.rs` checks.
+//!
+//! `association/fast_path/` handles the two packets that a transfer without loss consists of. [`Endpoint::set_fast_path`] turns it off, and
+//! `tests/fast_path.rs` compares both.
+//!
+//! Over a channel of datagrams both ends are the unspecified address, which is the one mark of such paths. They have no headers, list no
+//! addresses and accept none. INIT chunks from signalling are read by the same rules as those of packets.
+//!
+//! A client that opens six associations to one server needs six local ports.
 
 mod association;
 pub mod config;

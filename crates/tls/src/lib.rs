@@ -14,6 +14,19 @@
 //! - `host`: a TLS layer over the whole transport of a host
 //! - `pair`: the two ends of an experiment, with matching certificates, and the secrets of their sessions
 //! - `fault`: errors as one-line messages for people
+//!
+//! # Randomness and time
+//!
+//! Where randomness and the time of day come from is an argument. TLS draws both inside calls that cannot take them as arguments. So each
+//! call of a session in virtual time runs within a scope that holds them. The provider of virtual time takes them from that scope, and
+//! fails outside it. It is ring's provider with the random source and the key exchange replaced. Certificates of virtual time have fixed Ed25519 keys,
+//! and are as large as is asked for.
+//!
+//! # Where it stands
+//!
+//! `TlsHost` wraps a whole `Host`, so that any contestant with one stream a session can have TLS. `Pair` is both ends of an experiment, with
+//! earlier visits and the secrets for captures. Bytes above TLS are not the bytes that an engine's trace counts. The layer records which
+//! piece above lies in which piece below (`transport::Placement`), and attribution follows it.
 
 mod client;
 mod connector;

@@ -69,6 +69,13 @@
 //!
 //! # DTLS
 //!
+//!
+//! # Inside
+//!
+//! Each endpoint is a world of the operating system in a thread of its own. That thread runs the drive loop over SCTP's engine, or over DTLS
+//! beneath it. The program's calls use the same engine behind one lock (`state`, `shared`), as quinn does for a connection. No call leaves
+//! anything half done when it is dropped at an await, and nobody holds the lock across an await. Writers that wait for room take turns
+//! (`turns`). What was read of an incomplete message waits in `partial`.
 #![cfg_attr(
     feature = "dtls",
     doc = r#"

@@ -3,6 +3,19 @@
 //! The same client, server and experiment code runs in virtual time (`sim::SimWorld`) and on the operating system's
 //! network. A world is one thread: nothing here is `Send`, and parallelism means several worlds. This interface
 //! deliberately has no files, no name resolution and no process environment.
+//!
+//! # The world of the operating system
+//!
+//! `os` (feature `os`, Linux) has one runtime thread and one timerfd for all timers. It sends and receives UDP with GSO and GRO, and uses raw
+//! sockets where permitted. It reads ICMP from the sockets' error queues, and follows addresses by netlink. It opens the kernel's TCP, MPTCP
+//! and SCTP where the kernel has them, and TUN devices. `unsafe` is in one file, `os/descriptor.rs`.
+//!
+//! - Several worlds may share a UDP port, or IP protocol 132 (`os/shards.rs`).
+//! - Raw sockets have no ports. Programs of one host tell each other which SCTP ports they use, by names of abstract Unix sockets
+//!   (`os/ports.rs`; `transport/sctp/ports.rs` asks).
+//! - In an exchange of small packets, a world looks once more for packets before it sleeps (`os/busy_poll.rs`).
+//! - Programs that run for long give free memory back to the host (`os/memory_trimmer.rs`). Otherwise an allocator keeps everything below
+//!   the last block in use.
 
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 

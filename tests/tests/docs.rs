@@ -75,7 +75,7 @@ fn each_promise_of_the_security_page_names_its_test() {
 /// README and the other pages at the root, and every page of `docs/`.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["", "docs", "docs/guide", "benches", "benches/physics", "interop"] {
+    for folder in ["", "docs", "docs/decisions", "docs/guide", "benches", "benches/physics", "interop"] {
         let entries = fs::read_dir(root().join(folder)).expect("a folder of pages");
         found.extend(entries.map(|entry| entry.expect("an entry").path()));
     }
@@ -145,24 +145,26 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// ``path.rs` `name``, file and function, as ARCHITECTURE.md walks through them.
+/// ``path.rs` `name``, file and function, as ARCHITECTURE.md and docs/walks.md name them.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());
     pairs.map(|three| (three[0], three[2])).collect()
 }
 
-/// The walks of ARCHITECTURE.md lead through functions that exist.
+/// The map and the walks name functions that exist.
 #[test]
-fn walks_lead_through_functions_that_exist() {
-    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
-    let steps = steps(&page);
-    assert!(steps.len() > 30, "{} steps", steps.len());
-    for (file, function) in steps {
-        let path = root().join("crates").join(file);
-        let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{file}: {error}"));
-        let is_there = ["(", "<"].iter().any(|next| source.contains(&format!("fn {function}{next}")));
-        assert!(is_there, "{file} has no `{function}`");
+fn the_map_and_the_walks_name_functions_that_exist() {
+    for name in ["ARCHITECTURE.md", "docs/walks.md"] {
+        let page = fs::read_to_string(root().join(name)).expect(name);
+        let steps = steps(&page);
+        assert!(steps.len() > 30, "{name}: {} steps", steps.len());
+        for (file, function) in steps {
+            let path = root().join("crates").join(file);
+            let source = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{name}: {file}: {error}"));
+            let is_there = ["(", "<"].iter().any(|next| source.contains(&format!("fn {function}{next}")));
+            assert!(is_there, "{name}: {file} has no `{function}`");
+        }
     }
 }
 

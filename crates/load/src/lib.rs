@@ -2,11 +2,12 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`generator`] | the load generator: many HTTP objects at a rate, or as fast as they are
-//! answered |
+//! | [`generator`] | the load generator: many HTTP objects at a rate, or as fast as possible |
 //! | [`bulk`] | a transfer of many bytes without HTTP |
 //! | [`throughput`] | maximum throughput between two real ends, like iperf |
 //! | [`messages`] | messages at a fixed rate, with the delay of each |
+//!
+//! Latency in an open loop counts from the planned instant, whatever the instant of sending.
 
 pub mod bulk;
 pub mod generator;

@@ -1,0 +1,57 @@
+"""Draws comments and doc paragraphs by a seed, for people to judge.
+
+draw_comments.py SEED [COUNT] [PATH..]
+
+Prints COUNT (60) of them from the Rust sources below PATH (crates, tests, benches/src, interop/src, conformance/src, fuzz/src),
+each with its file, its first line and the three lines of code that follow. A paragraph of a doc comment is one; a comment of fewer
+than four words is none. The judge says of each: clear at first reading, clear at second, unclear.
+"""
+
+import random
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ["crates", "tests", "benches/src", "interop/src", "conformance/src", "fuzz/src"]
+
+
+def comments(path):
+    """(line, text, code) of each paragraph."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    at = 0
+    while at < len(lines):
+        match = re.match(r"\s*(//[/!]?)(?!/)", lines[at])
+        if not match:
+            at += 1
+            continue
+        begin, words, fenced = at, [], False
+        mark = re.compile(r"\s*" + re.escape(match.group(1)) + r"(?![/!]) ?(.*)")
+        while at < len(lines) and (line := mark.match(lines[at])):
+            text = line.group(1)
+            fenced ^= text.startswith("```")
+            if not text and not fenced and words:
+                break
+            words.append(text)
+            at += 1
+        code = [line for line in lines[at:at + 8] if line.strip() and not line.strip().startswith("//")][:3]
+        if len(" ".join(words).split()) >= 4:
+            yield begin + 1, words, code
+        at = max(at, begin + 1)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit("draw_comments: name a seed")
+    seed, count = int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 60
+    paths = sorted(path for folder in sys.argv[3:] or FOLDERS for path in (ROOT / folder).rglob("*.rs")
+                   if "target" not in path.relative_to(ROOT).parts)
+    found = [(path, *comment) for path in paths for comment in comments(path)]
+    for number, (path, line, words, code) in enumerate(random.Random(seed).sample(found, min(count, len(found))), 1):
+        print(f"{number}. {path.relative_to(ROOT)}:{line}")
+        print("\n".join("   " + word for word in words))
+        print("\n".join("      | " + line for line in code), end="\n\n")
+    print(f"{len(found)} in all")
+
+
+main()

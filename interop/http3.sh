@@ -19,7 +19,7 @@ if [ -z "${ANABRANCH:-}" ]; then
   ANABRANCH=$(cd "${CARGO_TARGET_DIR:-../target}" && pwd)/release/anabranch
 fi
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost \
-  -addext subjectAltName=IP:127.0.0.1 -keyout "$into/server.key" -out "$into/server.pem" 2>/dev/null
+  -addext subjectAltName=IP:127.0.0.1,DNS:localhost -keyout "$into/server.key" -out "$into/server.pem" 2>/dev/null
 mkdir -p "$into/site"
 echo hello >"$into/site/index.html"
 "$ANABRANCH" serve "$into/site" --quiet --listen h3://127.0.0.1:0 --cert "$into/server.pem" --key "$into/server.key" \

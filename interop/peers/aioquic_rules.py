@@ -4,7 +4,8 @@
     aioquic_rules.py client ADDRESS PORT
     aioquic_rules.py server ADDRESS PORT CERT KEY COMMAND..
 
-As a client it breaks one rule after the other at a server that has `/`, and holds the error code that it meets against the table. As a server it answers COMMAND, which is run for each rule with the URL as its last word: the command has to
+As a client it breaks one rule after the other at a server that has `/` and sends Alt-Svc, and holds the error code that it meets
+against the table. As a server it answers COMMAND, which is run for each rule with the URL as its last word: the command has to
 end with 1 where a rule is broken, with 0 where none is, and to close the connection with the code of the table where it is
 that of a connection. A line for each rule; the end is 1 if any is not obeyed. The bytes are made here, because aioquic's own
 HTTP/3 makes none that are wrong.
@@ -280,17 +281,20 @@ async def client_outcome(address, port, says):
         # An error of the connection may come behind an answer, and does where more was said after it.
         await client.until(lambda: False, 2 if says[-1][0] == "more" else 0.1)
         if client.closed is not None:
-            return client.closed
+            return client.closed, client.got
         if client.reset is not None:
-            return client.reset
-        return ANSWERED if client.ended and client.got[:1] == b"\1" else "nothing"
+            return client.reset, client.got
+        return (ANSWERED if client.ended and client.got[:1] == b"\1" else "nothing"), client.got
 
 
 async def as_client(address, port):
     good = True
     for rule, says, expected in COMMON + OF_CLIENTS:
-        came = await client_outcome(address, port, says)
+        came, _ = await client_outcome(address, port, says)
         good &= line("client", rule, came, expected)
+    # Alt-Svc has a name of the static table, whose index is 83.
+    _, got = await client_outcome(address, port, [control(), request(head())])
+    good &= line("client", "9114 3.1.1 Alt-Svc", "sent" if b"\x5f\x44" in got else "not sent", "sent")
     return good
 
 

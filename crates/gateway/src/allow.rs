@@ -10,7 +10,7 @@
 //! | `HOST` | all except loopback, link-local and the metadata services of clouds; `localhost`: loopback | all |
 //! | `ADDRESS[/BITS]` | these addresses | all |
 //!
-//! Whoever controls a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it reaches
+//! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it reaches
 //! only public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address (mapped,
 //! NAT64) is treated as that IPv4 address. IPv6 addresses that a relay would unpack (6to4, Teredo, ISATAP) are allowed only
 //! by an address rule.

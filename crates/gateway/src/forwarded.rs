@@ -66,8 +66,8 @@ impl Forwarded {
     }
 }
 
-/// Returns whether some origin reads a field of this name as a description of the client or its request. CGI programs (RFC
-/// 3875 §4.1.18) do not distinguish `-` from other punctuation.
+/// Returns whether some origin reads a field of this name as a description of the client or its request. CGI programs
+/// (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
 fn is_forwarding(name: &str) -> bool {
     let plain: Vec<u8> = name
         .bytes()

@@ -488,5 +488,5 @@ const TIMES_LEFT_OF_ALL: usize = 31;
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a refused client may continue to send.
 const LINGER: Duration = Duration::from_secs(2);
-/// The most bytes that are discarded meanwhile.
+/// The most bytes of a client that are read and discarded before its stream ends.
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -69,7 +69,7 @@ impl ReadAhead {
 /// The buffer that all pumps of a gateway read into.
 pub(super) type Scratch = Rc<RefCell<Vec<u8>>>;
 
-/// Creates the buffer.
+/// Creates the buffer that all pumps read into.
 pub(super) fn scratch() -> Scratch {
     Rc::new(RefCell::new(vec![0; READ_BYTES]))
 }

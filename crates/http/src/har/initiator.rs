@@ -4,7 +4,7 @@
 //!
 //! 1. the last redirect whose `redirectURL` is this URL;
 //! 2. `_initiator`: a string (sitespeed.io, WebPagetest) or Chrome's object. For the object, the innermost known script of
-//! its call stack, or else its `url`;
+//!    its call stack, or else its `url`;
 //! 3. the `Referer` header of the request;
 //! 4. the document: the first entry with an HTML response, or else the first entry; before the document, the last redirect.
 //!

@@ -4,10 +4,10 @@
 //!
 //! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
 //! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and body. An
-//! unknown head is assumed to take [`RESPONSE_HEAD`] of it, so that the sum stays right.
+//!    unknown head is assumed to take [`RESPONSE_HEAD`] of it, so that the sum stays right.
 //! 3. `_objectSize`, then `_bytesIn` minus the head (WebPagetest) above 0.
 //! 4. `response.content.size` above 0, minus `content.compression`: the only size available for a cached entry. Without
-//! `compression` it is the size after decompression, and a note says so.
+//!    `compression` it is the size after decompression, and a note says so.
 //! 5. 0, if `bodySize` says so or the status has no body (204, 205, redirects).
 //!
 //! Otherwise the entry has no usable size. -1 means unknown in HAR. Exporters also write other negative sizes, some by

@@ -159,8 +159,7 @@ impl MessageReader {
                 return self.too_large(length).map(Some);
             }
             kind::HEADERS => Frame::Headers(length, Payload::default()),
-            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE; §4.6: a server may not either, because no MAX_PUSH_ID was sent
-            // to it.
+            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE. A server may not either, because no MAX_PUSH_ID was sent to it.
             kind::PUSH_PROMISE if !self.is_request => {
                 let reason = "PUSH_PROMISE has a push ID that nothing allows";
                 return Err(Error::connection(Code::H3_ID_ERROR, reason));

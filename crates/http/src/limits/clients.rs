@@ -112,7 +112,7 @@ impl ClientSlots {
     }
 }
 
-/// Whose session may end for a new one.
+/// The clients whose sessions may be ended for a new one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
     /// Any session of these clients, which have far too many.

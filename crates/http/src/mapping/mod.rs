@@ -351,7 +351,7 @@ mod tests {
         Choice::Ride { connection, stream, last: false }
     }
 
-    /// As many streams as waiting exchanges are requested, once. A connection that does not grow is not asked again.
+    /// Requests as many streams as there are waiting exchanges, once. A connection that does not grow is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);

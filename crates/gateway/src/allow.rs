@@ -1,30 +1,29 @@
-//! Which targets a gateway may be asked for.
+//! Rules that say which targets a gateway may reach.
 //!
-//! What is not allowed is refused. A name is allowed by its name, or by where it
-//! leads; in any case its addresses are looked at after it was resolved, and
-//! only those are connected to that passed: a name that leads somewhere else
-//! the second time gains nothing.
+//! A target that no rule allows is refused. A name is allowed by its own name or by the addresses that it resolves to. In
+//! any case the addresses are checked after resolution, and the gateway connects only to checked addresses. A name that
+//! resolves to another address the second time gains nothing.
 //!
-//! | rule | addresses | ports, where none is written |
+//! | rule | addresses | ports, if the rule names none |
 //! |---|---|---|
-//! | `*`, `*.DOMAIN` | public ones, and none of this host's | 80, 443, 8080, 8443 |
-//! | `HOST` | all but loopback, link-local and those where clouds keep their secrets; `localhost`: loopback | all |
-//! | `ADDRESS[/BITS]` | these | all |
+//! | `*`, `*.DOMAIN` | public addresses that are not this host's own | 80, 443, 8080, 8443 |
+//! | `HOST` | all except loopback, link-local and the metadata services of clouds; `localhost`: loopback | all |
+//! | `ADDRESS[/BITS]` | these addresses | all |
 //!
-//! Who can have a name resolved can have it lead anywhere: so a wildcard, which allows names that nobody has looked at,
-//! leads to the Internet only, as the registries of RFC 6890 have it. An IPv6 address that stands for one of IPv4 (mapped,
-//! NAT64) is looked at as that; by those that a relay would take apart (6to4, Teredo, ISATAP) no rule but an address leads
-//! anywhere.
+//! The owner of a name can let it resolve to any address. A wildcard allows names that nobody has checked, so it reaches
+//! only public addresses, as defined by the registries of RFC 6890. An IPv6 address that embeds an IPv4 address (mapped,
+//! NAT64) is treated as that IPv4 address. IPv6 addresses that a relay would unpack (6to4, Teredo, ISATAP) are allowed only
+//! by an address rule.
 
 use anabranch_http::authority::is_name_byte;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// What may be reached; nothing, if empty.
+/// The targets that may be reached; none if empty.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
-/// `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`; PORT may be `*`, every one.
+/// `HOST[:PORT]`, `*.DOMAIN[:PORT]`, `ADDRESS[/BITS][:PORT]` or `*[:PORT]`. PORT may be `*`, which means every port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     what: What,
@@ -34,7 +33,7 @@ pub struct Rule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Ports {
     Every,
-    /// [`WEB`].
+    /// The ports in [`WEB`].
     Web,
     One(u16),
 }
@@ -54,25 +53,26 @@ enum What {
     Any,
     /// In lower case.
     Host(String),
-    /// With the dot: `.example.com`.
+    /// With a leading dot: `.example.com`.
     Below(String),
     Network(Network),
 }
 
 impl Rules {
-    /// All of `rules` are allowed.
+    /// Allows every target that one of `rules` allows.
     #[must_use]
     pub fn new(rules: Vec<Rule>) -> Self {
         Self(rules)
     }
 
-    /// Nothing is allowed.
+    /// Returns whether no target is allowed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// `host` (in lower case, without brackets) is worth resolving: some rule may allow where it leads.
+    /// Returns whether `host` (in lower case, without brackets) should be resolved, because some rule may allow one of its
+    /// addresses.
     #[must_use]
     pub fn may_allow(&self, host: &str, port: u16) -> bool {
         if let Ok(ip) = host.parse() {
@@ -83,13 +83,13 @@ impl Rules {
         })
     }
 
-    /// `host` may be reached at `address`, where the gateway's host has the addresses `own`.
+    /// Returns whether `host` may be reached at `address`; `own` are the addresses of the gateway's host.
     #[must_use]
     pub fn allow(&self, host: &str, address: SocketAddr, own: &[IpAddr]) -> bool {
         let ip = plain(address.ip());
         self.0.iter().any(|rule| {
             let there = match &rule.what {
-                // A translator's network (RFC 6052) is allowed as it was written: it says nothing of IPv4's own.
+                // A translator's network (RFC 6052) is matched as written, and not as the IPv4 addresses that it embeds.
                 What::Network(network) => {
                     let translated = plain(network.first) != network.first && network.contains(address.ip());
                     translated || network.contains(ip)
@@ -105,7 +105,7 @@ impl Rules {
 }
 
 impl Rule {
-    /// The host is meant by its name; and whether by exactly this name.
+    /// Returns whether the rule matches `host` by name, and if so whether it names exactly this host.
     fn names(&self, host: &str) -> Option<bool> {
         match &self.what {
             What::Any => Some(false),
@@ -127,7 +127,7 @@ impl FromStr for Rule {
                 "{why}; write HOST[:PORT], *.DOMAIN[:PORT], ADDRESS[/BITS][:PORT] or *[:PORT], IPv6 in brackets, PORT a number or *"
             )
         };
-        // An IPv6 address without brackets has no port behind it.
+        // An IPv6 address without brackets is not followed by a port.
         let address = text.split_once('/').map_or(text, |(address, _)| address);
         let bare = address.parse::<Ipv6Addr>().is_ok();
         let (host, port) = match text.rsplit_once(':').filter(|(host, _)| !bare && !unclosed(host)) {
@@ -168,7 +168,7 @@ impl FromStr for Rule {
     }
 }
 
-/// Addresses that begin with the same bits.
+/// A network prefix: addresses that begin with the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
     first: IpAddr,
@@ -176,14 +176,14 @@ pub struct Network {
 }
 
 impl Network {
-    /// All addresses whose first `bits` are those of `ip`; without `bits` only itself.
+    /// Returns the network of all addresses whose first `bits` equal those of `ip`; without `bits` only `ip` itself.
     fn new(ip: IpAddr, bits: Option<u8>) -> Result<Self, String> {
         let most = if ip.is_ipv4() { 32 } else { 128 };
         let bits = bits.unwrap_or(most);
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // Fewer bits are no network of IPv4, and what leads to IPv4 is looked at as that.
+        // Fewer bits would not be an IPv4 network, and addresses that embed IPv4 are treated as IPv4.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -193,7 +193,7 @@ impl Network {
         })
     }
 
-    /// `ip` is one of them.
+    /// Returns whether `ip` belongs to the network.
     #[must_use]
     pub const fn contains(&self, ip: IpAddr) -> bool {
         let (network, ip, width) = match (self.first, ip) {
@@ -201,7 +201,7 @@ impl Network {
             (IpAddr::V6(network), IpAddr::V6(ip)) => (network.to_bits(), ip.to_bits(), 128),
             _ => return false,
         };
-        // All of them are away where no bit counts.
+        // With 0 bits the shift overflows, and every address matches.
         match (network ^ ip).checked_shr(width - self.bits as u32) {
             Some(differ) => differ == 0,
             None => true,
@@ -223,12 +223,13 @@ impl FromStr for Network {
     }
 }
 
-/// The end of it is not the end of a bracketed address.
+/// Whether the colon was found inside the brackets of an address.
 fn unclosed(host: &str) -> bool {
     host.starts_with('[') && !host.contains(']')
 }
 
-/// The address that a packet to this one would go to: IPv4 in IPv6 (RFC 4291 §2.5.5.2, RFC 6052 §2.1) taken out.
+/// Returns the IPv4 address that is embedded in an IPv6 address (RFC 4291 §2.5.5.2, RFC 6052 §2.1); other addresses are
+/// unchanged.
 fn plain(ip: IpAddr) -> IpAddr {
     let IpAddr::V6(v6) = ip else { return ip };
     match v6.segments() {
@@ -240,16 +241,17 @@ fn plain(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Bits before the IPv4 address in those.
+/// The number of bits before the embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// It is the gateway's own host or link, or no host at all, or where a cloud tells a host its secrets.
+/// Returns whether the address is on the gateway's own host or link, is not a unicast address, or is a cloud's metadata
+/// service.
 fn is_near(ip: IpAddr) -> bool {
     if SECRETS.iter().any(|secret| secret.contains(ip)) {
         return true;
     }
     match ip {
-        // 0.0.0.0/8 leads to this host, too.
+        // 0.0.0.0/8 also reaches this host.
         IpAddr::V4(v4) => {
             v4.is_loopback()
                 || v4.octets()[0] == 0
@@ -267,18 +269,18 @@ fn is_near(ip: IpAddr) -> bool {
     }
 }
 
-/// A packet to it goes to whom a relay finds in the address, and that may be anybody.
+/// Returns whether a relay would forward packets to an address embedded in this one, which may be any address.
 fn relayed(v6: Ipv6Addr) -> bool {
     match v6.segments() {
-        // 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1), a translator of one's own (RFC 8215), and what is
-        // left of older ones (RFC 4291 §2.5.5.1, RFC 2765).
+        // 6to4 (RFC 3056), Teredo (RFC 4380), ISATAP (RFC 5214 §6.1), local-use translators (RFC 8215), and older embeddings
+        // (RFC 4291 §2.5.5.1, RFC 2765).
         [0x2002, ..] | [0x2001, 0, ..] | [_, _, _, _, 0 | 0x0200, 0x5efe, ..] | [0x64, 0xff9b, 1, ..] => true,
         [0, 0, 0, 0, 0, 0, ..] | [0, 0, 0, 0, 0xffff, 0, ..] => true,
         _ => false,
     }
 }
 
-/// Anybody on the Internet could reach it (RFC 6890 and its registries).
+/// Returns whether the address is globally reachable (RFC 6890 and its registries).
 fn is_public(ip: IpAddr) -> bool {
     let within = |networks: &[Network]| networks.iter().any(|network| network.contains(ip));
     match ip {
@@ -296,7 +298,7 @@ const fn v6(high: [u16; 3], low: u16, bits: u8) -> Network {
     Network { first: IpAddr::V6(Ipv6Addr::new(high[0], high[1], high[2], 0, 0, 0, 0, low)), bits }
 }
 
-/// The IPv4 special-purpose registry, but for what is near.
+/// The IPv4 special-purpose registry, without the addresses that [`is_near`] checks.
 const NOT_PUBLIC_V4: [Network; 12] = [
     v4([10, 0, 0, 0], 8),
     v4([100, 64, 0, 0], 10),
@@ -312,11 +314,11 @@ const NOT_PUBLIC_V4: [Network; 12] = [
     v4([240, 0, 0, 0], 4),
 ];
 
-/// And the IPv6 one, within 2000::/3.
+/// The IPv6 special-purpose registry, within 2000::/3.
 const NOT_PUBLIC_V6: [Network; 3] =
     [v6([0x2001, 0, 0], 0, 23), v6([0x2001, 0xdb8, 0], 0, 32), v6([0x3fff, 0, 0], 0, 20)];
 
-/// Where clouds tell a host its secrets, beside 169.254.0.0/16: of Azure, Alibaba, Oracle; Amazon, Google.
+/// Metadata services of clouds, beside 169.254.0.0/16: Azure, Alibaba, Oracle; Amazon, Google.
 const SECRETS: [Network; 5] = [
     v4([168, 63, 129, 16], 32),
     v4([100, 100, 100, 200], 32),
@@ -325,7 +327,7 @@ const SECRETS: [Network; 5] = [
     v6([0xfd20, 0xce, 0], 0x254, 128),
 ];
 
-/// Ports of the web.
+/// The usual web ports.
 const WEB: [u16; 4] = [80, 443, 8080, 8443];
 
 #[cfg(test)]
@@ -391,7 +393,7 @@ mod tests {
             assert!(!allows(&["*"], "innocent.example", near), "{near}");
             assert!(!allows(&["innocent.example"], "innocent.example", near), "{near}");
         }
-        // The host's own, by a rule that was not written for it.
+        // An address of the gateway's host, with a rule that does not name it.
         for own in ["203.0.113.7:80", "[::ffff:203.0.113.7]:80"] {
             assert!(!allows(&["*"], "203.0.113.7", own) && !allows(&["*.example"], "a.example", own));
             assert!(allows(&["a.example"], "a.example", own) && allows(&["203.0.113.7"], "x", own));
@@ -425,7 +427,7 @@ mod tests {
                 assert!(allows(&["a.example"], "a.example", &format!("{public}:{port}")), "{public}:{port}");
             }
         }
-        // Through a translator to whom anybody could reach.
+        // A public address behind a translator.
         assert!(allows(&["*"], "a.example", "[64:ff9b::808:808]:80"));
         for elsewhere in [
             "0.1.2.3",
@@ -497,7 +499,7 @@ mod tests {
         ] {
             assert!(!allows(&["*", "*.example"], "a.example", &format!("[{elsewhere}]:80")), "{elsewhere}");
         }
-        // A name that somebody has looked at leads to private networks, and not to where secrets are kept.
+        // A name in a rule may resolve to private addresses, but not to metadata services.
         for (address, allowed) in [
             ("10.0.0.1", true),
             ("[fd12::1]", true),
@@ -517,7 +519,7 @@ mod tests {
         ] {
             assert!(allows(&[rule], "x", address), "{rule} {address}");
         }
-        // An address is looked at before anybody is asked to reach it.
+        // A literal address is checked before resolution.
         let any = rules(&["*"]);
         for host in ["10.0.0.1", "::ffff:10.0.0.1", "169.254.169.254", "fd00:ec2::254", "64:ff9b::a00:1"] {
             assert!(!any.may_allow(host, 80), "{host}");
@@ -529,7 +531,7 @@ mod tests {
     fn ipv4_within_ipv6_is_not_all_of_ipv4() {
         assert!(allows(&["::ffff:192.0.2.0/120"], "x", "192.0.2.77:80"));
         assert!(!allows(&["::ffff:192.0.2.0/120"], "x", "192.0.3.1:80"));
-        // Through the translator, and only there.
+        // Through the translator only.
         assert!(allows(&["64:ff9b::/96"], "x", "[64:ff9b::a01:203]:80"));
         assert!(
             !allows(&["64:ff9b::/96"], "x", "127.0.0.1:80") && !allows(&["64:ff9b::/96"], "x", "0.0.0.0:80")

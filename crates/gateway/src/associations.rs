@@ -1,12 +1,10 @@
-//! A peer over associations: a stream an exchange, the lowest that is free.
+//! Associations with a peer. Each exchange has its own stream, which is the lowest free one.
 //!
-//! Streams of an association share its receive window. A stream that is not
-//! read blocks the others (`watch`): its association gets no further exchanges
-//! while there can be another association.
+//! Streams of an association share its receive window. A stream that is not read blocks the others (see `watch`). Its
+//! association gets no further exchanges as long as another association is possible.
 //!
-//! A stream that was torn is reset (RFC 6525) and used again. If the peer
-//! cannot do that, the association gets no further exchanges and ends with the
-//! last one on it.
+//! A stream that ended in the middle of an exchange is reset (RFC 6525) and used again. If the peer does not support that,
+//! the association gets no further exchanges and ends with its last one.
 
 use super::allow::Rules;
 use anabranch_base::time::Duration;
@@ -23,15 +21,15 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Reaches one peer.
+/// Reaches one peer over a pool of associations.
 pub struct Associations<W: World, C: Connector> {
     pool: Rc<Pool<W, C>>,
 }
 
-/// What the peer is.
+/// The role of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Peer {
-    /// A gateway that is asked for origins: all, or those that are allowed.
+    /// A gateway that forwards to origins: all, or those that the rules allow.
     Gateway(Option<Rules>),
     /// The origin itself.
     Origin(Origin),
@@ -40,24 +38,24 @@ pub enum Peer {
 struct Pool<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// Servers of the connector, which are all the peer.
+    /// The number of the connector's servers, all of which are the peer.
     servers: usize,
     peer: Peer,
     timeout: Duration,
     list: RefCell<Vec<Rc<Association<C::Session>>>>,
-    /// An association is being set up.
+    /// Whether an association is being set up.
     connecting: Cell<bool>,
     waiting: RefCell<Vec<Waker>>,
 }
 
 struct Association<S> {
     session: S,
-    /// Streams that have been given back.
+    /// Streams that have been returned.
     free: RefCell<BTreeSet<u64>>,
-    /// Those from here on have never been used.
+    /// Streams from this number on have never been used.
     unused: Cell<u64>,
     window: Rc<SharedWindow>,
-    /// Gets no more exchanges.
+    /// Whether it gets no more exchanges.
     retired: Cell<bool>,
 }
 
@@ -66,7 +64,7 @@ impl<S: Session> Association<S> {
         !self.retired.get() && (!self.free.borrow().is_empty() || self.unused.get() < self.session.streams())
     }
 
-    /// The lowest stream that is free.
+    /// Opens the lowest free stream.
     fn take(&self) -> Option<S::Stream> {
         while self.has_room() {
             let number = self
@@ -75,7 +73,7 @@ impl<S: Session> Association<S> {
                 .pop_first()
                 .unwrap_or_else(|| self.unused.replace(self.unused.get() + 1));
             if let Ok(mut stream) = self.session.open(number) {
-                // What nobody has asked for would be taken for an answer.
+                // Data without a request would be taken for a response.
                 let mut cx = Context::from_waker(Waker::noop());
                 match stream.poll_read(&mut cx, &mut [0]) {
                     Poll::Pending => return Some(stream),
@@ -100,7 +98,7 @@ impl<S: Session> Association<S> {
 }
 
 impl<W: World, C: Connector> Associations<W, C> {
-    /// Reaches `peer`, which is each of the `servers` servers of `connector`, and waits at most `timeout` for a stream.
+    /// Reaches `peer`, which each of the `servers` servers of `connector` is. Waits at most `timeout` for a stream.
     #[must_use]
     pub fn new(world: &W, connector: C, servers: usize, peer: Peer, timeout: Duration) -> Self {
         let pool = Pool {
@@ -116,7 +114,7 @@ impl<W: World, C: Connector> Associations<W, C> {
         Self { pool: Rc::new(pool) }
     }
 
-    /// Closes all associations in good order.
+    /// Closes all associations gracefully.
     pub fn close(&self) {
         for association in self.pool.list.borrow().iter() {
             association.session.close();
@@ -137,14 +135,14 @@ impl<W: World, C: Connector> Pool<W, C> {
         }
     }
 
-    /// A stream of an association that lives, and whether the association has been used.
+    /// Takes a stream of an open association; also returns whether the association has been used before.
     fn take(&self) -> Option<Taken<C::Session>> {
         let mut list = self.list.borrow_mut();
         list.retain(|association| !association.is_over());
         let is_blocked = |association: &&Rc<Association<C::Session>>| association.window.blocking.get() > 0;
         let full = list.len() >= MAX_ASSOCIATIONS;
         let good = list.iter().filter(|association| !is_blocked(association));
-        // Where all are blocked and there can be no other, a blocked one is better than none.
+        // If all are blocked and no other association is possible, a blocked one is better than none.
         let rest = list.iter().filter(|association| full && is_blocked(association));
         good.chain(rest).find_map(|association| {
             let used = association.unused.get() > 0;
@@ -191,7 +189,7 @@ impl<W: World, C: Connector> Pool<W, C> {
             if how != Ending::Cancelled && !stream.reset() {
                 association.retired.set(true);
                 pool.given_back(&association, None);
-                // What still comes is nobody's, and would fill the window that others share.
+                // Further data on the stream has no reader, and would fill the window that other streams share.
                 let discard = async move {
                     let mut buffer = vec![0; 4096];
                     while let Ok(1..) = stream.read(&mut buffer).await {}
@@ -201,7 +199,7 @@ impl<W: World, C: Connector> Pool<W, C> {
             let world = pool.world.clone();
             let reset = async move {
                 let done = if how == Ending::Cancelled {
-                    // The peer has asked for it, and is about to do it.
+                    // The peer has requested the reset and is about to perform it.
                     pool.world.sleep_until(pool.world.now() + SETTLING).await;
                     true
                 } else {
@@ -226,10 +224,10 @@ impl<W: World, C: Connector> Pool<W, C> {
     }
 }
 
-/// A stream, its association, and whether that has been used.
+/// A stream, its association, and whether the association has been used before.
 type Taken<S> = (Rc<Association<S>>, <S as Session>::Stream, bool);
 
-/// An association is being set up, as long as this lives.
+/// Marks that an association is being set up, until dropped.
 struct Connecting<'a, W: World, C: Connector>(&'a Pool<W, C>);
 
 impl<'a, W: World, C: Connector> Connecting<'a, W, C> {
@@ -272,7 +270,7 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
             _ => {}
         }
         if fresh {
-            // What was there has failed, or may have.
+            // The associations in use have failed, or may have.
             pool.list.borrow_mut().retain(|association| !association.is_over());
         }
         let mut timer = pool.world.timer();
@@ -302,9 +300,9 @@ impl<W: World, C: Connector> Upstream for Associations<W, C> {
     }
 }
 
-/// Associations with the peer at a time.
+/// The most simultaneous associations with the peer.
 const MAX_ASSOCIATIONS: usize = 16;
 /// How long the reset of a stream may take.
 const RESETTING: Duration = Duration::from_secs(10);
-/// How long a stream is left alone while the peer resets it.
+/// How long a stream stays unused while the peer resets it.
 const SETTLING: Duration = Duration::from_secs(1);

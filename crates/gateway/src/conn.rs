@@ -1,7 +1,7 @@
-//! A stream of the gateway ([`Conn`]), which is read and written at the same time and keeps what was read too early;
-//! and the [`Pump`] that carries a body from one stream to another.
+//! A stream of the gateway ([`Conn`]), which is read and written at the same time and keeps bytes that were read ahead; and
+//! the [`Pump`] that forwards a body from one stream to another.
 //!
-//! A pump reads on only when it has written all that it has read. So a slow reader costs one read's worth of memory,
+//! A pump reads only when it has written everything that it has read. A slow reader therefore costs the memory of one read,
 //! and its sender is slowed down.
 
 use super::head::{Refusal, begins_answer, end_of_head, too_large, write_trailers};
@@ -16,14 +16,14 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A stream, and the bytes read from it that nobody has used yet.
+/// A stream, and the bytes read from it that have not been used yet.
 #[derive(Debug)]
 pub(super) struct Conn<T> {
     stream: RefCell<T>,
     held: RefCell<ReadAhead>,
-    /// The session's slot, where its bytes are counted.
+    /// The session's slot, where the stream's bytes are counted.
     meter: Option<SlotHandle>,
-    /// The part of the memory budget that held bytes count against.
+    /// The session's share of the memory budget, against which held bytes count.
     memory: Option<Rc<SessionMemory>>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Conn<T> {
 struct ReadAhead {
     bytes: Vec<u8>,
     at: usize,
-    /// Counts what exceeds [`HEAD_BYTES`] against the memory budget.
+    /// Counts the bytes beyond [`HEAD_BYTES`] against the memory budget.
     hold: Option<HeldBytes>,
 }
 
@@ -43,7 +43,7 @@ impl ReadAhead {
     fn used(&mut self, count: usize) {
         self.at += count;
         if self.at == self.bytes.len() {
-            // So that an idle connection holds no memory.
+            // An idle connection must not hold memory.
             (self.bytes, self.at) = (Vec::new(), 0);
             self.count();
         }
@@ -69,7 +69,7 @@ impl ReadAhead {
 /// The buffer that all pumps of a gateway read into.
 pub(super) type Scratch = Rc<RefCell<Vec<u8>>>;
 
-/// A new such buffer.
+/// Creates the buffer that all pumps read into.
 pub(super) fn scratch() -> Scratch {
     Rc::new(RefCell::new(vec![0; READ_BYTES]))
 }
@@ -90,12 +90,12 @@ impl<W: World> Moved<W> {
         self.at.set(self.world.now());
     }
 
-    /// When it last did.
+    /// Returns the time of the last progress.
     pub(super) fn last(&self) -> Instant {
         self.at.get()
     }
 
-    /// How long it has stood still.
+    /// Returns the time since the last progress.
     pub(super) fn still(&self) -> Duration {
         self.world.now() - self.at.get()
     }
@@ -108,28 +108,28 @@ pub(super) enum NoHead {
     Ended,
     /// The stream failed, or ended within a head.
     Lost(CloseReason),
-    /// The bytes are no head.
+    /// The bytes do not form a valid head.
     Refused(Refusal),
 }
 
 impl<T: Stream> Conn<T> {
-    /// A stream to the peer; bytes held of it count for the client's session.
+    /// Wraps a stream to the peer; its held bytes count against the client's session.
     pub(super) fn new(stream: T, memory: Rc<SessionMemory>) -> Self {
         let held = ReadAhead { hold: Some(memory.holding()), ..ReadAhead::default() };
         Self { stream: RefCell::new(stream), held: RefCell::new(held), meter: None, memory: Some(memory) }
     }
 
-    /// A client's stream; bytes read and written count for its session's slot.
+    /// Wraps a client's stream; its bytes are also counted in the slot of its session.
     pub(super) fn metered(stream: T, meter: SlotHandle, memory: Rc<SessionMemory>) -> Self {
         Self { meter: Some(meter), ..Self::new(stream, memory) }
     }
 
-    /// Whether the memory budget admits so many bytes more.
+    /// Whether the memory budget admits this many more bytes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         self.memory.as_ref().is_none_or(|memory| memory.holding().fits(bytes))
     }
 
-    /// Counts so many bytes against the memory budget until the result is dropped.
+    /// Counts `bytes` against the memory budget until the result is dropped.
     pub(super) fn holding(&self, bytes: usize) -> Option<HeldBytes> {
         let mut hold = self.memory.as_ref()?.holding();
         hold.set(bytes);
@@ -153,12 +153,12 @@ impl<T: Stream> Conn<T> {
         }
     }
 
-    /// Bytes written on its session that the peer has not acknowledged.
+    /// Returns the bytes written on its session that the peer has not acknowledged.
     pub(super) fn unacknowledged(&self) -> u64 {
         self.stream.borrow().unacknowledged()
     }
 
-    /// The stream itself. Bytes that were read and not used are lost.
+    /// Returns the stream itself. Bytes that were read and not used are lost.
     pub(super) fn into_stream(self) -> T {
         self.stream.into_inner()
     }
@@ -168,12 +168,12 @@ impl<T: Stream> Conn<T> {
         self.held.borrow().rest().is_empty()
     }
 
-    /// How many bytes were read and not used.
+    /// Returns how many bytes were read and not used.
     pub(super) fn held_bytes(&self) -> usize {
         self.held.borrow().rest().len()
     }
 
-    /// Reads once, behind the bytes that are held.
+    /// Reads once and appends to the held bytes.
     pub(super) fn poll_fill(&self, cx: &mut Context<'_>) -> Poll<Result<usize, CloseReason>> {
         let mut piece = [0; HEAD_BYTES];
         let read = ready!(self.poll_read(cx, &mut piece))?;
@@ -186,7 +186,7 @@ impl<T: Stream> Conn<T> {
         Poll::Ready(Ok(read))
     }
 
-    /// Waits for the first byte; false at the end of the stream.
+    /// Waits for the first byte; returns false at the end of the stream.
     pub(super) async fn begins(&self) -> Result<bool, CloseReason> {
         if self.is_clean() {
             return Ok(poll_fn(|cx| self.poll_fill(cx)).await? > 0);
@@ -194,13 +194,13 @@ impl<T: Stream> Conn<T> {
         Ok(true)
     }
 
-    /// The next head of a request, with the empty line that ends it, of at most `limit` bytes.
+    /// Reads the next head of a request, including its final empty line, of at most `limit` bytes.
     pub(super) async fn head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
         self.head_that(limit, |_| Ok(())).await
     }
 
-    /// The next head of a response. Fails as soon as the bytes cannot become one: a peer that speaks another protocol
-    /// may be waiting for us.
+    /// Reads the next head of a response. It fails as soon as the bytes cannot begin a response, because a peer that speaks
+    /// another protocol may be waiting for us.
     pub(super) async fn answer_head(&self, limit: usize) -> Result<Vec<u8>, NoHead> {
         self.head_that(limit, begins_answer).await
     }
@@ -257,12 +257,12 @@ impl<T: Stream> Conn<T> {
         Ok(())
     }
 
-    /// Ends the writing direction.
+    /// Closes the sending direction.
     pub(super) fn finish(&self) {
         self.stream.borrow_mut().finish();
     }
 
-    /// Reads and discards, until the stream ends or `limit` bytes have come.
+    /// Reads and discards data, until the stream ends or `limit` bytes have arrived.
     pub(super) async fn discard(&self, limit: usize) {
         let mut left = limit;
         while left > 0 {
@@ -277,7 +277,7 @@ impl<T: Stream> Conn<T> {
 }
 
 impl<T: Stream> Conn<Lease<T>> {
-    /// The receive window that the leased stream shares with others, if it does.
+    /// Returns the receive window that the leased stream shares with others, if it does.
     pub(super) fn shared_window(&self) -> Option<Rc<SharedWindow>> {
         self.stream.borrow().shared_window.clone()
     }
@@ -294,7 +294,7 @@ pub(super) enum Stopped {
     Sink(CloseReason),
 }
 
-/// Carries one body from `source` to `sink`.
+/// Forwards one body from `source` to `sink`.
 #[derive(Debug)]
 pub(super) struct Pump<'a, W, S, D> {
     source: &'a Conn<S>,
@@ -305,9 +305,9 @@ pub(super) struct Pump<'a, W, S, D> {
     decoder: Decoder,
     /// Whether to write chunks.
     chunked: bool,
-    /// Whether to carry trailers.
+    /// Whether to forward trailers.
     trailers: bool,
-    /// Bytes to write before reading on.
+    /// Bytes to write before the next read.
     out: Vec<u8>,
     at: usize,
     /// Bytes of `out` that are counted against the memory budget.
@@ -315,12 +315,12 @@ pub(super) struct Pump<'a, W, S, D> {
     ended: bool,
 }
 
-/// How far a pump is.
+/// The progress of a pump.
 #[derive(Debug, Default)]
 pub(super) struct PumpProgress {
-    /// Whether the sink takes nothing at present.
+    /// Whether the sink accepts no data at present.
     pub(super) blocked: Cell<bool>,
-    /// Bytes of the body that were read.
+    /// Bytes of the body read so far.
     pub(super) carried: Cell<u64>,
     /// Whether the whole body has been written.
     pub(super) done: Cell<bool>,
@@ -333,7 +333,7 @@ impl<W, S, D> Drop for Pump<'_, W, S, D> {
 }
 
 impl<W, S, D> Pump<'_, W, S, D> {
-    /// Counts so many bytes, which the sink does not take yet, against the memory budget.
+    /// Counts `bytes`, which the sink does not accept yet, against the memory budget.
     fn count(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.counted, bytes);
         if let Some(memory) = self.memory().filter(|_| before != bytes) {
@@ -342,14 +342,15 @@ impl<W, S, D> Pump<'_, W, S, D> {
         }
     }
 
-    /// The budget of the client's session, whichever side that is.
+    /// Returns the memory budget of the client's session, on whichever side the client is.
     fn memory(&self) -> Option<&SessionMemory> {
         self.sink.memory.as_deref().or(self.source.memory.as_deref())
     }
 }
 
 impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
-    /// A pump that writes `head` and then a body, which is read in the given framing, and written in chunks if `chunked`.
+    /// Returns a pump that writes `head` and then a body. The body is read in the given framing, and written in chunks if
+    /// `chunked`.
     pub(super) fn new(
         (source, sink): (&'a Conn<S>, &'a Conn<D>),
         (moved, scratch, progress): (&'a Moved<W>, &Scratch, &'a PumpProgress),
@@ -374,7 +375,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
         }
     }
 
-    /// The same, which carries trailers if it is to and both sides are in chunks.
+    /// Sets whether trailers are forwarded, which requires chunks on both sides.
     pub(super) fn carrying_trailers(mut self, carried: bool) -> Self {
         self.trailers = carried;
         if carried {
@@ -424,12 +425,12 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 return Poll::Pending;
             }
         }
-        // Other tasks have their turn.
+        // Let other tasks run.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 
-    /// Reads once, and writes what it can.
+    /// Reads once, and writes what the sink accepts.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
         {
             let mut held = self.source.held.borrow_mut();
@@ -475,7 +476,7 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
                 continue;
             }
             let mut rest = bytes;
-            // Write without a copy what the sink takes at once, which is most.
+            // Most data is accepted by the sink at once, and is written without a copy.
             while self.out.is_empty() && !rest.is_empty() {
                 match self.sink.poll_write(cx, rest) {
                     Poll::Ready(Ok(taken)) => rest = &rest[taken..],
@@ -495,13 +496,13 @@ impl<'a, W: World, S: Stream, D: Stream> Pump<'a, W, S, D> {
     }
 }
 
-/// Size of one read of a body.
+/// The size of one read of a body.
 const READ_BYTES: usize = 64 * 1024;
 /// The refusal of a head that does not fit into the memory budget.
 pub(super) const NO_MEMORY: &str = "there is no memory for so large a head";
-/// Size of one read of a head. So much of a head is part of what an exchange costs, and does not count extra.
+/// The size of one read of a head. This much of a head is included in the cost of an exchange and not counted again.
 pub(super) const HEAD_BYTES: usize = 4096;
-/// Bytes of buffer that a pump keeps while it waits to read.
+/// The most bytes of buffer that a pump keeps while it waits for data.
 const MAX_KEPT: usize = 4096;
-/// Reads of one pump before other tasks have their turn.
+/// Reads of one pump before other tasks run.
 const TURNS: usize = 16;

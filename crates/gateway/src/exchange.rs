@@ -1,10 +1,8 @@
 //! One exchange: the request is forwarded and the response returned, both as they arrive.
 //!
-//! Both are carried at the same time, because a response may begin before the
-//! request is complete. An error before the response has begun is answered here
-//! (RFC 9110 §15.6.3 Bad Gateway, §15.6.5 Gateway Timeout). After that the
-//! client's stream is reset, so that the client does not take a part for the
-//! whole.
+//! Both are forwarded at the same time, because a response may begin before the request is complete. An error before the
+//! response has begun is answered here (RFC 9110 §15.6.3 Bad Gateway, §15.6.5 Gateway Timeout). After that the client's
+//! stream is reset, so that the client does not take a partial response for a complete one.
 
 use super::conn::{Conn, Moved, NO_MEMORY, NoHead, Pump, PumpProgress, Stopped};
 use super::forwarded::Forwarded;
@@ -24,7 +22,7 @@ use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
 use std::task::Poll;
 
-/// What becomes of the client's stream.
+/// What happens to the client's stream after an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
     /// The stream can carry another request.
@@ -48,17 +46,17 @@ pub(super) enum Failed {
     Body,
     /// The peer closed the stream, or lost it, before the response was complete.
     Peer(CloseReason),
-    /// The response is malformed, or cannot be passed on.
+    /// The response is malformed, or cannot be forwarded.
     Answer(&'static str),
     /// The memory budget has no room for the head of the response.
     Memory,
-    /// The exchange stood still for too long.
+    /// The exchange made no progress for too long.
     Timeout,
     /// The exchange waits behind a stream that blocks the window, and can move ([`Ended::Trapped`]).
     Trapped,
 }
 
-/// How far an exchange is.
+/// The progress of an exchange.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     /// The pump of the request's body.
@@ -67,13 +65,13 @@ pub(super) struct Progress {
     pub(super) down: PumpProgress,
     /// Whether the peer has sent a part of its response.
     pub(super) answered: Cell<bool>,
-    /// Whether a part of the response has gone to the client.
+    /// Whether part of the response has been sent to the client.
     begun: Cell<bool>,
-    /// Whether the exchange can start again on another stream while no response has come.
+    /// Whether the exchange can restart on another stream as long as no response has arrived.
     pub(super) movable: bool,
 }
 
-/// What the peer's response was.
+/// The outcome of the peer's response.
 enum Got {
     /// A complete response. `reusable`: the peer's stream can carry another request.
     All { reusable: bool, after: After },
@@ -81,14 +79,14 @@ enum Got {
     Tunnel(u16, Vec<u8>),
 }
 
-/// Where a request is forwarded to, and with which Host field and target.
+/// Where a request is forwarded to, with its Host field and target.
 pub(super) struct Onward<'a> {
     pub(super) to: Origin,
     host: String,
     target: Cow<'a, str>,
 }
 
-/// Carries out one exchange with the client at `down`; `others` is what its session does besides.
+/// Performs one exchange with the client at `down`; `others` is the activity of the client's session.
 pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -113,7 +111,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             Ok(lease) => lease,
             Err(why) => {
                 let refusal = unreached(&why);
-                // The client is not the one who can mend it.
+                // The operator is notified, because the client cannot repair it.
                 if let (Some(faults), Some(line)) = (&service.options.faults, distrust(&why)) {
                     faults.tell(&format!("{}: {line}", onward.to));
                 }
@@ -134,7 +132,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
                 up.into_stream().end(if reusable { Ending::Reusable } else { Ending::Torn });
                 return after;
             }
-            // Bytes behind the head belong to the tunnel.
+            // Bytes after the head belong to the tunnel.
             Ok(Got::Tunnel(status, head)) => {
                 return tunnel::relay(service, down, up, (status, head), others, access).await;
             }
@@ -150,7 +148,7 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
             continue;
         }
         if stale && !fresh && request.can_be_repeated() {
-            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was on its way.
+            // RFC 9112 §9.3.1: the peer closed an idle connection while this request was in flight.
             fresh = true;
             continue;
         }
@@ -179,14 +177,14 @@ pub(super) async fn exchange<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// The head that tells the client of a tunnel, without its end.
+/// Returns the head that announces the open tunnel to the client, without its final empty line.
 fn opened<W, U>(service: &Service<W, U>) -> Vec<u8> {
     let mut head = b"HTTP/1.1 200 Connection established\r\n".to_vec();
     write_field(&mut head, "Via", format!("1.1 {}", service.options.name).as_bytes());
     head
 }
 
-/// Where `request` is forwarded to, or why it is refused.
+/// Returns where `request` is forwarded to, or why it is refused.
 fn onward<'a, W, U: Upstream>(
     service: &Service<W, U>,
     request: &'a Request,
@@ -204,7 +202,7 @@ fn onward<'a, W, U: Upstream>(
     let onward = |to: &Origin, host: String, target: Cow<'a, str>| Onward { to: to.clone(), host, target };
     match (&service.options.route, &request.target) {
         (Route::Origin(_), Target::Tunnel(_)) => Err(Refusal::new(405, "a reverse gateway opens no tunnels")),
-        // RFC 9110 §7.4: what is meant to be secret did not come over a secured connection, nor from who had it so.
+        // RFC 9110 §7.4: a request for a secured resource came neither over a secured connection nor from a trusted proxy.
         (Route::Origin(_), Target::Absolute(origin, _))
             if origin.secure && !service.options.secure && !is_trusted(service, client) =>
         {
@@ -215,7 +213,7 @@ fn onward<'a, W, U: Upstream>(
         }
         (Route::Origin(origin), Target::Server) => Ok(onward(origin, origin.host(), "*".into())),
         (Route::Any, Target::Tunnel(to)) => {
-            // What goes through a tunnel is between its ends.
+            // The content of a tunnel concerns only its ends.
             Ok(onward(&Origin::new(to.clone(), false), to.to_string(), to.to_string().into()))
         }
         (Route::Any, Target::Absolute(to, path)) => {
@@ -232,13 +230,13 @@ fn onward<'a, W, U: Upstream>(
     }
 }
 
-/// Whether the client is a proxy that is trusted.
+/// Returns whether the client is a trusted proxy.
 fn is_trusted<W, U>(service: &Service<W, U>, client: &Activity) -> bool {
     let ip = client.peer.map(|peer| peer.ip().to_canonical());
     ip.is_some_and(|ip| service.options.trusted_proxies.iter().any(|proxy| proxy.contains(ip)))
 }
 
-/// Why there was nobody to believe, for who runs the gateway.
+/// Returns the line for the operator if the target could not be authenticated.
 fn distrust(why: &ReachError) -> Option<String> {
     match why {
         ReachError::NoTrust(why) => Some(why.clone()),
@@ -335,15 +333,15 @@ async fn forward<W: World, U: Upstream, D: Stream>(
     (result, up)
 }
 
-/// Waits until the client is gone. Bytes that it sends meanwhile are kept, within bounds.
+/// Waits until the client has gone. Bytes that it sends meanwhile are kept, up to a limit.
 async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     loop {
         if down.held_bytes() >= MAX_PIPELINED || !down.admits_more() {
             return pending().await;
         }
         match poll_fn(|cx| down.poll_fill(cx)).await {
-            // RFC 9112 §9.6: who says that nothing more comes may still want the response. Who does not resets the connection
-            // when it comes.
+            // RFC 9112 §9.6: a client that has closed its sending side may still want the response. A client that does not
+            // will reset the connection when the response arrives.
             Ok(0) => return pending().await,
             Ok(_) => {}
             Err(reason) => return Failed::Client(reason),
@@ -351,7 +349,7 @@ async fn gone<D: Stream>(down: &Conn<D>) -> Failed {
     }
 }
 
-/// Returns the response to the client: interim responses first, then the head, then the body.
+/// Forwards the response to the client: interim responses first, then the head, then the body.
 async fn receive<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -374,7 +372,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
-        // It would otherwise live as long as the body.
+        // The head would otherwise stay in memory as long as the body.
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {
@@ -384,7 +382,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             if !service.upstream.half_close() && !response.says(TUNNEL_FRAMING, "chunked") {
                 return Err(Failed::Answer("the next gateway does not support Tunnel-Framing"));
             }
-            // RFC 9110 §7.8: the fields are those of this hop.
+            // RFC 9110 §7.8: Upgrade and Connection are fields of this hop.
             let mut head = response.back(Framing::Empty, false, name, None, None);
             write_field(&mut head, "Upgrade", WEBSOCKET.as_bytes());
             write_field(&mut head, "Connection", b"Upgrade");
@@ -418,13 +416,13 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Framing::Close if request.minor > 0 => Framing::Chunked,
             framing => framing,
         };
-        // HTTP/1.0 has no chunks: a body of unknown length ends with the connection.
+        // HTTP/1.0 has no chunks, so a body of unknown length ends when the connection closes.
         let framing =
             if request.minor == 0 && framing == Framing::Chunked { Framing::Close } else { framing };
         if framing == Framing::Close && !service.options.half_close {
             return Err(Failed::Answer("an HTTP/1.0 client on a stream cannot see the end of this answer"));
         }
-        // RFC 9931: what came ahead of an answer that opens no tunnel is no request.
+        // RFC 9931: bytes that arrive before a response that opens no tunnel are not a request.
         let ahead = upgrades(service, request) && !down.is_clean();
         let parts = request.is_tunnel() || ahead || !progress.up.done.get();
         let close = request.close || framing == Framing::Close || parts;
@@ -433,7 +431,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
             Route::Any => None,
         };
         let chunked = framing == Framing::Chunked;
-        // RFC 9110 §6.5.1: trailers are for those who say that they take them, and only chunks can carry them.
+        // RFC 9110 §6.5.1: trailers are only for clients that accept them, and only chunks can carry them.
         let trailers = request.takes_trailers() && chunked && response.framing == Framing::Chunked;
         let mut head = response.back(framing, close, name, origin, service.date.now().as_ref());
         if trailers {
@@ -462,8 +460,8 @@ async fn receive<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Whether the request asks for a WebSocket (RFC 6455 §4.1) that can be carried. Of other protocols a request could be made
-/// that nobody on the way sees as one (h2c).
+/// Returns whether the request asks for a WebSocket (RFC 6455 §4.1) that can be forwarded. Other protocols are not
+/// forwarded: with h2c, intermediaries would not see the requests inside.
 fn upgrades<W, U>(service: &Service<W, U>, request: &Request) -> bool {
     request.upgrades_to(WEBSOCKET) && (service.options.half_close || request.says(TUNNEL_FRAMING, "chunked"))
 }
@@ -487,7 +485,7 @@ async fn both<T>(
     .await
 }
 
-/// Answers with `refusal`; `complete`: the whole request has been read.
+/// Answers with `refusal`; `complete` says that the whole request has been read.
 pub(super) async fn answer<W: World, U, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -511,7 +509,7 @@ pub(super) async fn answer<W: World, U, D: Stream>(
     }
 }
 
-/// The bytes of a response that the gateway makes itself.
+/// Returns the bytes of a response that the gateway generates itself.
 pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool, date: &Date) -> Vec<u8> {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_GATEWAY);
     let reason = status.canonical_reason().unwrap_or("Error");
@@ -535,18 +533,18 @@ pub(super) fn own_answer(refusal: &Refusal, close: bool, head_only: bool, date: 
     out
 }
 
-/// The body of such a response.
+/// Returns the body of a response that the gateway generates itself.
 pub(super) fn own_body(refusal: &Refusal) -> String {
     format!("anabranch gateway: {}\n", refusal.why)
 }
 
-/// The one protocol that a request may change to.
+/// The only protocol that a request may upgrade to.
 const WEBSOCKET: &str = "websocket";
-/// Interim responses before the final one; RFC 9110 §15.2 sets no limit, but every wait has an end.
+/// The most interim responses before the final one. RFC 9110 §15.2 sets no limit, but every wait must end.
 const MAX_INTERIM: u32 = 32;
-/// Bytes of those interim responses.
+/// The most bytes of these interim responses.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;
-/// Bytes that a client may send ahead of its turn.
+/// The most bytes that a client may send before its current exchange is over.
 const MAX_PIPELINED: usize = 16 * 1024;
-/// The least limit on the head of a response.
+/// The smallest limit on the head of a response.
 const MIN_HEAD: usize = 64 * 1024;

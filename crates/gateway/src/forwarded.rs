@@ -1,40 +1,40 @@
-//! What a reverse gateway tells its origin of the client: `Forwarded` (RFC 7239), and `X-Forwarded-For`, `-Host` and
-//! `-Proto`, which most programs read.
+//! The fields by which a reverse gateway describes the client to its origin: `Forwarded` (RFC 7239), and `X-Forwarded-For`,
+//! `-Host` and `-Proto`, which most programs read.
 //!
-//! An origin believes these fields, so a client has no say in them: what it sends under these names, or under one that an
-//! origin could take for them, goes no further. A proxy before the gateway that is trusted has its say, and the gateway
-//! adds to it. A forward gateway tells nobody who its clients are, and leaves the fields as they come: they are from end to
-//! end there.
+//! An origin trusts these fields, so a client must not control them. Fields that it sends under these names, or under names
+//! that an origin could confuse with them, are dropped. The fields of a trusted proxy in front of the gateway are kept, and
+//! the gateway adds to them. A forward gateway does not disclose its clients and passes the fields on unchanged, because
+//! they are end-to-end there.
 
 use super::allow::Network;
 use super::head::{Field, write_field};
 use anabranch_http::authority::{Authority, default_port};
 use std::net::IpAddr;
 
-/// The client of a request, and whether what it says of others is believed.
+/// The client of a request, and whether its forwarding fields are trusted.
 #[derive(Clone, Debug)]
 pub(super) struct Forwarded {
-    /// `None`: it has no address.
+    /// The address of the client, if it has one.
     client: Option<IpAddr>,
     is_trusted: bool,
-    /// It has come over TLS.
+    /// Whether the request arrived over TLS.
     secure: bool,
 }
 
 impl Forwarded {
-    /// The client at `address`, over TLS where it is `secure`, where `proxies` are trusted.
+    /// Describes the client at `address`, over TLS if `secure`; `proxies` are the trusted proxies.
     pub(super) fn new(address: Option<IpAddr>, secure: bool, proxies: &[Network]) -> Self {
         let client = address.map(|ip| ip.to_canonical());
         let is_trusted = client.is_some_and(|ip| proxies.iter().any(|proxy| proxy.contains(ip)));
         Self { client, is_trusted, secure }
     }
 
-    /// A field is not passed on as it came.
+    /// Returns whether a field is replaced or dropped instead of passed on unchanged.
     pub(super) fn replaces(&self, field: &Field) -> bool {
         if self.is_trusted { field.is(FORWARDED) || field.is(FOR) } else { is_forwarding(field.name()) }
     }
 
-    /// Tells of the client, who asked for `host`, and of what it may say itself in `fields`.
+    /// Appends the fields for this client, which asked for `host`. Keeps those in `fields` if the client is trusted.
     pub(super) fn write(&self, out: &mut Vec<u8>, fields: &[Field], host: Option<&Authority>) {
         let host = host.map(|host| host.written(default_port(self.secure)));
         let scheme = if self.secure { "https" } else { "http" };
@@ -48,7 +48,7 @@ impl Forwarded {
             value.extend_from_slice(ours.as_bytes());
             write_field(out, name, &value);
         };
-        // RFC 7239 §6: an IPv6 address is in brackets, and so in quotes.
+        // RFC 7239 §6: an IPv6 address is in brackets, and therefore quoted.
         let node = match self.client {
             Some(IpAddr::V4(v4)) => v4.to_string(),
             Some(IpAddr::V6(v6)) => format!("\"[{v6}]\""),
@@ -66,8 +66,8 @@ impl Forwarded {
     }
 }
 
-/// Some origin reads of a client, or of what it asked for, in a field of this name. Gateways of programs (RFC 3875 §4.1.18)
-/// tell `-` from no other mark.
+/// Returns whether some origin reads a field of this name as a description of the client or its request. CGI programs
+/// (RFC 3875 §4.1.18) do not distinguish `-` from other punctuation.
 fn is_forwarding(name: &str) -> bool {
     let plain: Vec<u8> = name
         .bytes()
@@ -81,7 +81,7 @@ const FOR: &str = "X-Forwarded-For";
 const HOST: &str = "X-Forwarded-Host";
 const PROTO: &str = "X-Forwarded-Proto";
 
-/// Names under which proxies tell an origin of the client, beside those that begin with `x-forwarded`.
+/// Names by which proxies describe the client to an origin, beside those that begin with `x-forwarded`.
 const NAMES: [&str; 30] = [
     "forwarded",
     "x-real-ip",
@@ -112,7 +112,7 @@ const NAMES: [&str; 30] = [
     "x-rewrite-url",
     "x-scheme",
     "front-end-https",
-    // Not of the client: programs that are run for a request take it for their own proxy.
+    // Not about the client: CGI programs take it for their own proxy setting.
     "proxy",
 ];
 
@@ -121,7 +121,7 @@ mod tests {
     use super::super::head::Request;
     use super::*;
 
-    /// What goes on of a request with `fields` from `client`, where `proxies` are trusted.
+    /// Returns the fields that are forwarded of a request with `fields` from `client`; `proxies` are trusted.
     fn onward(client: &str, proxies: &[&str], fields: &str) -> String {
         let head = format!("GET / HTTP/1.1\r\nHost: a.example:81\r\n{fields}\r\n");
         let request = Request::parse(head.as_bytes(), false).expect("a request");

@@ -1,13 +1,11 @@
-//! Heads of requests and responses: read strictly, passed on without what was
-//! meant for this hop alone.
+//! Heads of requests and responses: parsed strictly, and forwarded without the fields that concern only this hop.
 //!
-//! Two programs that see the same bytes as different messages let one client
-//! speak in the name of another (request smuggling). So what this one does not
-//! understand exactly it does not pass on (requests: `anabranch_http::head`). And
-//! what it does pass on it writes anew.
+//! If two programs interpret the same bytes as different messages, one client can send requests in the name of another
+//! (request smuggling). The gateway therefore forwards nothing that it does not understand exactly (for requests see
+//! `anabranch_http::head`). Heads that it does forward it writes anew.
 //!
-//! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection,
-//! Max-Forwards, Via) as far as a gateway obeys them.
+//! Home of RFC 9112 §2.2, §3, §5, §6.1–6.3, §11.2 and RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as a gateway
+//! obeys them.
 
 mod fields;
 mod request;

@@ -1,25 +1,23 @@
-//! HTTP between TCP and SCTP, in either direction.
+//! Forwards HTTP between TCP and SCTP, in either direction.
 //!
-//! A gateway takes requests from a listener of one transport and carries them on
-//! by streams of another: as a forward proxy (any origin that is allowed, and
-//! tunnels by CONNECT), or as a reverse proxy for one origin. Two of them, back to
-//! back, carry TCP clients over SCTP to TCP servers: on the association each
-//! exchange and each tunnel has a stream of its own.
+//! A gateway accepts requests from a listener of one transport and forwards them on streams of another. It is either a
+//! forward proxy (any allowed origin, and tunnels by CONNECT) or a reverse proxy for one origin. Two gateways back to back
+//! carry TCP clients over SCTP to TCP servers. On the association each exchange and each tunnel has a stream of its own.
 //!
-//! Bytes are carried as they come; what one side does not take, the other does
-//! not read, so a large body or a client that stops costs no memory. Every wait
-//! ends: for a head after [`Options::head_timeout`], for anything to move after
-//! [`Options::idle`].
+//! Bytes are forwarded as they arrive. The gateway reads from one side only as fast as the other side accepts data, so a
+//! large body or a stalled client costs no memory. Every wait is limited: for a head by [`Options::head_timeout`], for
+//! progress by [`Options::idle`].
 //!
-//! - `target`, `head`: HTTP/1.1, read strictly and written anew; `forwarded`: what an origin is told of the client
-//! - [`allow`]: who may be reached
+//! - `target`, `head`: parse HTTP/1.1 strictly and write it anew; `forwarded`: the fields that describe the client to an
+//!   origin
+//! - [`allow`]: which targets may be reached
 //! - `conn`: streams, and pumps between them
-//! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: how the other side is reached
-//! - `exchange`, `tunnel`: what goes on between the two; `watch`: when it has to end
+//! - `origins`, `origin_stream`, `lookups`, `turns`, `associations`: connections to the other side
+//! - `exchange`, `tunnel`: forwarding between the two sides; `watch`: when an exchange must end
 //!
-//! Limits on sessions and memory, framing of bodies and ends of sessions are those of the server, in `http`. The pools of connections and
-//! associations also serve `get --page`. The TLS client for origins of `https` is made when the first is asked for. The gateway speaks
-//! HTTP/1.1 on both sides, because it carries bodies as they come; HTTP/2 is not there yet.
+//! Limits on sessions and memory, framing of bodies and closing of sessions are shared with the server, in `http`. The pools
+//! of connections and associations also serve `get --page`. The TLS client for `https` origins is created when it is first
+//! needed. The gateway speaks HTTP/1.1 on both sides, because it forwards bodies as they arrive; HTTP/2 is not supported.
 
 pub mod allow;
 mod associations;
@@ -63,7 +61,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Poll, ready};
 
-/// Where requests go.
+/// Where requests are forwarded to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Route {
     /// To the target that each request names: a forward proxy.
@@ -72,12 +70,12 @@ pub enum Route {
     Origin(Origin),
 }
 
-/// Takes lines for who runs the gateway. A clone writes to the same place.
+/// Reports faults to the operator of the gateway. Clones write to the same destination.
 #[derive(Clone)]
 pub struct Faults(Rc<dyn Fn(&str)>);
 
 impl Faults {
-    /// Calls `write` for each.
+    /// Returns faults that call `write` for each line.
     pub fn new(write: impl Fn(&str) + 'static) -> Self {
         Self(Rc::new(write))
     }
@@ -96,45 +94,46 @@ impl fmt::Debug for Faults {
 /// Settings of a gateway for one listener.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where requests go.
+    /// Where requests are forwarded to.
     pub route: Route,
-    /// Proxies before a reverse gateway, whose Forwarded and X-Forwarded-* fields are kept and extended.
+    /// Proxies in front of a reverse gateway, whose Forwarded and X-Forwarded-* fields are kept and extended.
     pub trusted_proxies: Vec<Network>,
     /// Whether the listener's transport can close one direction of a stream: TCP can, SCTP cannot.
     pub half_close: bool,
-    /// Whether clients come over TLS or DTLS, which an origin behind a reverse gateway is told.
+    /// Whether clients connect over TLS or DTLS. An origin behind a reverse gateway is told so.
     pub secure: bool,
-    /// The gateway's name in Via; a request that has it already is refused with 508.
+    /// The gateway's name in Via. A request that already contains it is refused with 508.
     pub name: String,
     /// Idle time after which an exchange, a tunnel or a session ends.
     pub idle: Duration,
     /// Maximum time for a request head to arrive.
     pub head_timeout: Duration,
-    /// The largest request head, bytes; a larger one is answered with 431.
+    /// The largest request head in bytes; a larger one is answered with 431.
     pub max_head: usize,
-    /// Limit on sessions, of all servers that have a clone of it. When a newcomer finds all slots taken, the session ends
-    /// that has waited longest for a request or the rest of its head; where all have requests under way, the one whose
-    /// client has been stalled longest, for at least 5 s. If no session may end, the newcomer is turned away.
+    /// Limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session replaces
+    /// the one that has waited longest for a request or the rest of its head. If all have requests in progress, it replaces
+    /// the one whose client has been stalled longest, for at least 5 s. If no session may be ended, the new session is
+    /// refused.
     pub sessions: ConcurrencyLimit,
-    /// Limit on exchanges and tunnels, of all listeners that have a clone of it; more are answered with 503. One session
-    /// holds at most eight times what is available, and one client (an IPv4 address, or an IPv6 /64) 31 times. When next to
-    /// nothing is available, an exchange that its client has stalled for 5 s ends for each that was refused.
+    /// Limit on exchanges and tunnels, shared by all listeners that hold a clone of it; more are answered with 503. One
+    /// session holds at most eight times the number still available, and one client (an IPv4 address, or an IPv6 /64) 31
+    /// times. When almost none are available, each refused exchange ends one exchange that its client has stalled for 5 s.
     pub exchanges: ConcurrencyLimit,
-    /// The wall clock, Unix time in seconds, for responses that come without Date and those of the gateway itself; `None`:
-    /// they go without.
+    /// The wall clock, as Unix time in seconds. It dates responses that arrive without Date and the gateway's own; `None`:
+    /// they have no Date.
     pub wall_clock: Option<fn() -> u64>,
     /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
     /// while no memory is available.
     pub memory: Option<Budget>,
     /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
-    /// Receives a line where an origin cannot be believed.
+    /// Receives a line when an origin cannot be authenticated.
     pub faults: Option<Faults>,
-    /// When stopped, the gateway accepts nothing more, finishes exchanges in flight, and ends.
+    /// When stopped, the gateway accepts no more sessions and requests, finishes exchanges in flight, and ends.
     pub stop: Stop,
 }
 
-/// What all sessions of a listener share.
+/// State that all sessions of a listener share.
 struct Service<W, U> {
     world: W,
     upstream: Rc<U>,
@@ -146,7 +145,7 @@ struct Service<W, U> {
 }
 
 impl<W, U> Service<W, U> {
-    /// The share of a new session, within its client's share.
+    /// Returns the share of a new session, within its client's share.
     fn share(&self, peer: Option<SocketAddr>) -> Rc<Share> {
         let limit = &self.options.exchanges;
         let mut clients = self.clients.borrow_mut();
@@ -162,24 +161,24 @@ impl<W, U> Service<W, U> {
 struct Activity {
     /// Streams that are being served.
     active: Cell<u32>,
-    /// When the last of them ended.
+    /// When the last of these streams ended.
     since: Cell<Instant>,
-    /// Requests under way.
+    /// Requests in progress.
     under_way: Cell<u32>,
-    /// The session's slot, where requests and bytes are reported.
+    /// The session's slot, to which requests and bytes are reported.
     slot_handle: SlotHandle,
     /// The session's share in [`Options::exchanges`].
     share: Rc<Share>,
-    /// The session's part of the memory budget.
+    /// The session's share of the memory budget.
     memory: Rc<SessionMemory>,
     peer: Option<SocketAddr>,
 }
 
-/// Forwards the requests that arrive at `listener` by `upstream`, until the listener fails
-/// or [`Options::stop`] is stopped. Dropping the future drops all sessions.
+/// Forwards the requests that arrive at `listener` through `upstream`, until the listener fails or [`Options::stop`] is
+/// triggered. Dropping the future drops all sessions.
 ///
 /// # Errors
-/// Why the listener failed.
+/// The reason why the listener failed.
 pub async fn run<W, L, U>(
     world: W,
     mut listener: L,
@@ -250,7 +249,7 @@ async fn serve_session<W: World, U: Upstream, N: Session>(
             }
             while timer.poll(cx).is_ready() {
                 let (now, quiet) = (world.now(), activity.active.get() == 0);
-                // The last answers may still be on their way.
+                // The last responses may still be in flight.
                 if ack_progress.is_made(&session) {
                     activity.since.set(now);
                 }
@@ -288,7 +287,7 @@ impl<W: World> Drop for Active<W> {
     }
 }
 
-/// Marks a request as under way, with the next step the gateway's, until it is dropped.
+/// Marks a request as in progress, with the next step being the gateway's, until it is dropped.
 struct UnderWay(Rc<Activity>);
 
 impl UnderWay {
@@ -315,7 +314,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     session: N,
     stream: N::Stream,
     activity: Rc<Activity>,
-    // Until there is nothing on the stream any more.
+    // Held until no data is left on the stream.
     _exchange: ExchangePermit,
 ) {
     let active = Active(activity.clone(), service.world.clone());
@@ -352,7 +351,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
                 if after != After::Reuse {
                     break after;
                 }
-                // A stream without anything on it waits in the session, where it costs nothing.
+                // An idle stream is returned to the session, where it costs nothing.
                 if !connection && conn.is_clean() {
                     return;
                 }
@@ -382,7 +381,7 @@ async fn serve_stream<W: World, U: Upstream, N: Session>(
     drop(active);
 }
 
-/// Ends the client's stream, or its connection.
+/// Ends the client's stream or its connection.
 async fn end<W: World, U, N: Session>(
     service: &Service<W, U>,
     session: N,
@@ -401,15 +400,16 @@ async fn end<W: World, U, N: Session>(
         After::Reuse | After::Tear(true) => {}
         After::Close | After::Part if connection => {
             conn.finish();
-            // What the client has sent meanwhile is taken in: a reset would take the answer from it.
+            // Data that the client has sent meanwhile is read: closing with unread data would send a reset, which could
+            // destroy the response.
             service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             session.close();
         }
         After::Tear(_) if connection => session.abort(),
-        // Whatever comes next on the stream is a request.
+        // The next data on the stream is a new request.
         After::Close if conn.is_clean() => {}
         After::Close | After::Part | After::Tear(_) | After::Cut => {
-            // On a stream nothing but a reset parts what was from what comes; the answer goes out first.
+            // On a stream only a reset separates old data from new. The response is sent first.
             if after != After::Tear(false) {
                 service.world.timeout(LINGER, conn.discard(MAX_DISCARDED)).await;
             }
@@ -424,21 +424,21 @@ async fn end<W: World, U, N: Session>(
     }
 }
 
-/// Waits until the client has acknowledged all that was written.
+/// Waits until the client has acknowledged all written data.
 async fn delivered<W: World, T: Stream>(world: &W, conn: &Conn<T>) {
     while conn.unacknowledged() > 0 {
         world.sleep_until(world.now() + LOOK_AGAIN).await;
     }
 }
 
-/// What came where a request was expected.
+/// The result of waiting for a request.
 enum Next {
-    /// One, and what it takes of its session's memory.
+    /// A request, and the memory that it takes of its session's budget.
     Request(Request, Option<HeldBytes>),
-    /// Nothing, or not in time to begin one.
+    /// The stream ended, or no request began in time.
     Ended,
     Refused(Refusal),
-    /// The client is gone; `true`: it has cancelled.
+    /// The client has gone; `true`: it has cancelled.
     Lost(bool),
 }
 
@@ -479,13 +479,14 @@ async fn next_request<W: World, U, T: Stream>(
     }
 }
 
-/// A session may have as often as many exchanges as are left.
+/// A session may hold this many times the number of exchanges still available.
 const TIMES_LEFT: usize = 8;
-/// And all of a client's together: more than one of them, so that who is behind one address with others is not left out.
+/// The same for all sessions of a client. It exceeds [`TIMES_LEFT`], so that clients behind one address do not lock each
+/// other out.
 const TIMES_LEFT_OF_ALL: usize = 31;
-/// How often it is looked whether the client has what was written.
+/// The interval between checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// How long a client that was refused may go on sending.
+/// How long a refused client may continue to send.
 const LINGER: Duration = Duration::from_secs(2);
-/// And how much.
+/// The most bytes of a client that are read and discarded before its stream ends.
 const MAX_DISCARDED: usize = 256 * 1024;

@@ -1,8 +1,8 @@
-//! Names looked up for clients, of whom no one keeps the others waiting.
+//! Resolves names for clients, so that no client can delay the others.
 //!
-//! A host looks up a few names at a time, and one that nobody answers for takes its place for many seconds, wait for it who
-//! may. So a client has at most as many under way as it leaves to others, waits for its own, and a name is looked up once
-//! for all who ask. What the host has written down itself waits for nobody.
+//! A host resolves only a few names at a time, and a name without an answer occupies a lookup for many seconds. A client may
+//! therefore have at most as many lookups in progress as remain for others. A name is resolved once for all clients that ask
+//! for it at the same time. Names from the host's own configuration do not wait.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::{Client, ConcurrencyLimit, Share, SharePermit};
@@ -15,20 +15,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Looks up names in a world.
+/// Resolves names in a world.
 pub(super) struct Lookups<W> {
     world: W,
     limit: ConcurrencyLimit,
     clients: RefCell<BTreeMap<Client, Rc<Share>>>,
     under_way: RefCell<BTreeMap<Authority, Rc<Lookup>>>,
-    /// Who waits for a place.
+    /// Tasks that wait for a free lookup.
     waiting: RefCell<Vec<Waker>>,
 }
 
-/// One that is under way, or over.
+/// A lookup that is in progress or complete.
 #[derive(Default)]
 struct Lookup {
-    /// The addresses; none, if there is no such name.
+    /// The addresses once the lookup is complete; empty if the name does not exist.
     found: RefCell<Option<Vec<SocketAddr>>>,
     waiting: RefCell<Vec<Waker>>,
 }
@@ -45,7 +45,7 @@ impl<W: Names> Lookups<W> {
         })
     }
 
-    /// The addresses of `name`, of which `client` wants to know; none: there is no such name. It may take long.
+    /// Resolves `name` for `client`; the result is empty if the name does not exist. This may take long.
     pub(super) async fn look_up(
         self: &Rc<Self>,
         name: &Authority,
@@ -75,7 +75,7 @@ impl<W: Names> Lookups<W> {
         self.under_way.borrow().get(name).cloned()
     }
 
-    /// Begins when the client may; the addresses, where the host knows them meanwhile.
+    /// Starts a lookup when the client may have one. Returns the addresses if the host knows them without a lookup.
     async fn begin(
         self: &Rc<Self>,
         name: &Authority,
@@ -107,7 +107,7 @@ impl<W: Names> Lookups<W> {
         self.clients.borrow_mut().entry(Client::at(client)).or_insert_with(new).clone()
     }
 
-    /// The host asks on when nobody waits any more: so the place is given back with its answer.
+    /// Starts a lookup. The resolver continues even if nobody waits any more, so the slot is released only when it answers.
     fn start(self: &Rc<Self>, name: &Authority, place: SharePermit) -> Rc<Lookup> {
         let lookup = Rc::<Lookup>::default();
         self.under_way.borrow_mut().insert(name.clone(), lookup.clone());
@@ -213,7 +213,7 @@ mod tests {
         let run = async {
             let client = |last: u8| Some(IpAddr::from([10, 0, 0, last]));
             let name = |host: &str| Authority { host: host.to_owned(), port: 80 };
-            // Nobody waits for them for more than ten seconds; the resolver does.
+            // The clients wait at most ten seconds for these; the resolver continues.
             for number in 0..10 {
                 let (lookups, inside, slow) =
                     (lookups.clone(), world.clone(), name(&format!("slow{number}")));
@@ -233,7 +233,7 @@ mod tests {
                 assert_eq!(soon("near", 1).await, Some(at(80)), "{second}");
                 assert_eq!(soon("198.51.100.7", 1).await.expect("it is written there").len(), 1);
             }
-            // Once for all who ask.
+            // Resolved once for all clients that ask.
             assert_eq!(soon("slow0", 2).await, None);
             assert_eq!(world.asked.get(), 4);
             world.sleep_until(Instant::ZERO + Duration::from_secs(61)).await;

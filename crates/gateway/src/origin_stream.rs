@@ -1,4 +1,4 @@
-//! A connection to an origin and its one stream: on TCP itself, or over TLS (RFC 9110 §4.2.2).
+//! A connection to an origin with its single stream, over plain TCP or over TLS (RFC 9110 §4.2.2).
 
 use anabranch_tls::{TlsSession, TlsStream};
 use anabranch_transport::kernel::{KernelSession, KernelStream};
@@ -8,9 +8,9 @@ use std::task::{Context, Poll};
 
 /// A connection to an origin.
 pub(super) enum OriginSession<W: KernelTcp> {
-    /// Of `http`.
+    /// To an `http` origin.
     Clear(KernelSession<W>),
-    /// Of `https`.
+    /// To an `https` origin.
     Secure(TlsSession<KernelSession<W>>),
 }
 
@@ -22,7 +22,7 @@ impl<W: KernelTcp> OriginSession<W> {
         }
     }
 
-    /// Its stream.
+    /// Opens the connection's stream.
     pub(super) fn open(&self) -> Result<OriginStream<W>, OpenError> {
         match self {
             Self::Clear(session) => session.open(0).map(OriginStream::Clear),
@@ -30,7 +30,7 @@ impl<W: KernelTcp> OriginSession<W> {
         }
     }
 
-    /// Ends it in good order.
+    /// Closes the connection gracefully.
     pub(super) fn close(&self) {
         match self {
             Self::Clear(session) => session.close(),
@@ -38,7 +38,7 @@ impl<W: KernelTcp> OriginSession<W> {
         }
     }
 
-    /// Ends it at once.
+    /// Aborts the connection.
     pub(super) fn abort(&self) {
         match self {
             Self::Clear(session) => session.abort(),
@@ -49,9 +49,9 @@ impl<W: KernelTcp> OriginSession<W> {
 
 /// The stream of a connection to an origin.
 pub enum OriginStream<W: KernelTcp> {
-    /// Of `http`.
+    /// To an `http` origin.
     Clear(KernelStream<W>),
-    /// Of `https`.
+    /// To an `https` origin.
     Secure(TlsStream<KernelSession<W>>),
 }
 

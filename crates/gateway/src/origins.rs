@@ -1,4 +1,5 @@
-//! Origins over the host's TCP, and over TLS on it: a connection an exchange, kept for the next where the origin lets us.
+//! Connections to origins over the host's TCP, with TLS for `https`: one per exchange, kept for later exchanges if the
+//! origin allows it.
 
 use super::allow::Rules;
 use super::lookups::Lookups;
@@ -20,38 +21,38 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
 use std::task::{Context, Waker};
 
-/// Reaches origins by TCP, and those of `https` by TLS on it.
+/// Reaches origins over TCP, and `https` origins over TLS.
 pub struct Origins<W: KernelTcp + Names> {
     pool: Rc<Pool<W>>,
     _sweeper: W::Task<()>,
 }
 
-/// Makes what this end is over TLS, or says why nobody can be believed.
+/// Creates the TLS client, or returns why no server can be authenticated.
 pub type MakeClient = Box<dyn Fn() -> Result<Client, String>>;
 
-/// A connection, and since when it waits.
+/// An idle connection, and since when it has been idle.
 type Kept<W> = (OriginSession<W>, Instant);
 
 struct Pool<W: KernelTcp + Names> {
     world: W,
-    /// Whom the gateway stands before; else only what is allowed.
+    /// The origin behind a reverse gateway. All other targets are subject to `rules`.
     configured: Option<Origin>,
     rules: Rules,
-    /// Where the gateway itself takes connections of TCP in.
+    /// The addresses at which the gateway itself accepts TCP connections.
     listening: RefCell<Vec<SocketAddr>>,
     lookups: Rc<Lookups<W>>,
     turns: Rc<Turns>,
     timeout: Duration,
-    /// What this end is over TLS, made when it is first needed: reading authorities takes a while.
+    /// The TLS client, created when it is first needed because loading the certificate authorities takes a while.
     client: OnceCell<Result<Client, String>>,
     begin_tls: MakeClient,
-    /// Connections that wait for an exchange, the longest unused first.
+    /// Idle connections, the longest unused first.
     kept: RefCell<BTreeMap<Origin, Vec<Kept<W>>>>,
 }
 
 impl<W: KernelTcp + Names> Origins<W> {
-    /// Reaches `configured`, and what `rules` allow; gives up on one that does not answer for `timeout`. Origins of `https`
-    /// are reached by what `begin_tls` makes.
+    /// Reaches `configured`, and the targets that `rules` allow. Gives up on a target that does not answer within `timeout`.
+    /// The TLS client for `https` origins comes from `begin_tls`.
     #[must_use]
     pub fn new(
         world: &W,
@@ -80,8 +81,8 @@ impl<W: KernelTcp + Names> Origins<W> {
         Self { pool, _sweeper: sweeper }
     }
 
-    /// Refuses to reach the gateway itself, which takes connections in there: a tunnel within a tunnel within a tunnel takes
-    /// connections of its own for each, and no `Via` tells.
+    /// Refuses to connect to the gateway's own listening addresses. A request that is tunneled through the gateway to
+    /// itself, repeatedly, would use new connections for each pass, and no `Via` field would reveal the loop.
     pub fn never_reach(&self, listening: &[SocketAddr]) {
         self.pool.listening.borrow_mut().extend_from_slice(listening);
     }
@@ -93,7 +94,7 @@ impl<W: KernelTcp + Names> fmt::Debug for Origins<W> {
     }
 }
 
-/// Closes what has waited for too long.
+/// Closes connections that have been idle for too long.
 async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
     loop {
         world.sleep_until(world.now() + KEPT_FOR / 4).await;
@@ -107,7 +108,7 @@ async fn sweep<W: KernelTcp + Names>(world: W, pool: Weak<Pool<W>>) {
 }
 
 impl<W: KernelTcp + Names> Pool<W> {
-    /// A connection that still lives, and has nothing to say.
+    /// Returns an idle connection that is open and on which no data has arrived.
     fn take(&self, to: &Origin) -> Option<(OriginSession<W>, OriginStream<W>)> {
         let mut kept = self.kept.borrow_mut();
         let sessions = kept.get_mut(to)?;
@@ -126,13 +127,13 @@ impl<W: KernelTcp + Names> Pool<W> {
         found
     }
 
-    /// Removes what leads to where the gateway itself listens, on a host with the addresses `own`.
+    /// Removes addresses at which the gateway itself listens; `own` are the addresses of its host.
     fn leave_out_itself(&self, addresses: &mut Vec<SocketAddr>, own: &[IpAddr]) {
         let listening = self.listening.borrow();
         addresses.retain(|&address| !listening.iter().any(|&ours| leads_to(address, ours, own)));
     }
 
-    /// What this end is over TLS.
+    /// Returns the TLS client.
     fn client(&self) -> Result<&Client, String> {
         self.client.get_or_init(|| (self.begin_tls)()).as_ref().map_err(Clone::clone)
     }
@@ -164,8 +165,8 @@ fn lend<W: KernelTcp + Names>(
     Lease::new(stream, connection, reused, None, Box::new(back))
 }
 
-/// Ends the turn of a new connection with what the origin says first, and where it says nothing for a while: by then it has
-/// taken the connection, or never will.
+/// Ends the turn of a new connection when the origin first sends data. If it sends nothing for [`NEW_FOR`], the turn ends as
+/// well: by then it has accepted the connection or never will.
 fn begins<W: KernelTcp + Names>(world: &W, turn: Turn) -> Begins {
     let turn = Rc::new(Cell::new(Some(turn)));
     let (late, clock) = (Rc::downgrade(&turn), world.clone());
@@ -240,20 +241,20 @@ impl<W: KernelTcp + Names> Upstream for Origins<W> {
     }
 }
 
-/// Whether a connection to `address` is one to what listens at `ours`, on a host with the addresses `own`.
+/// Returns whether a connection to `address` would reach a listener at `ours`; `own` are the addresses of the host.
 fn leads_to(address: SocketAddr, ours: SocketAddr, own: &[IpAddr]) -> bool {
     let (to, at) = (address.ip().to_canonical(), ours.ip().to_canonical());
-    // Who connects to no address connects to this host.
+    // A connection to the unspecified address reaches this host.
     let here = to.is_unspecified() || to.is_loopback() || own.contains(&to);
     let same = to == at || (to.is_unspecified() && at.is_loopback()) || (at.is_unspecified() && here);
     address.port() == ours.port() && same
 }
 
-/// How long a connection waits for another exchange.
+/// How long an idle connection is kept.
 const KEPT_FOR: Duration = Duration::from_secs(20);
-/// How long a connection on which the origin has said nothing counts as new.
+/// How long a connection counts as new if the origin sends nothing.
 const NEW_FOR: Duration = Duration::from_secs(1);
-/// Connections that wait at a time.
+/// The most idle connections.
 const MAX_KEPT: usize = 256;
 
 #[cfg(test)]

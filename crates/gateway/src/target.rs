@@ -1,6 +1,6 @@
-//! What a request asks for, and of whom.
+//! The target of a request, and the host that it is for.
 //!
-//! Home of RFC 9112 §3.2 (request target) as far as a gateway tells hosts apart.
+//! Home of RFC 9112 §3.2 (request target) as far as a gateway distinguishes hosts.
 
 use anabranch_http::authority::{Authority, Origin, default_port};
 use anabranch_http::head::Form;
@@ -8,21 +8,21 @@ use anabranch_http::head::Form;
 /// The target of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// Path and query: of whom, says Host.
+    /// Path and query; Host names the host.
     Origin(String),
-    /// `http://authority/path` or `https://authority/path`: what a client asks a proxy for.
+    /// `http://authority/path` or `https://authority/path`, as sent to a proxy.
     Absolute(Origin, String),
-    /// A tunnel to there.
+    /// A tunnel to this authority.
     Tunnel(Authority),
     /// `*`: the server as a whole.
     Server,
 }
 
 impl Target {
-    /// The target that has this form.
+    /// Converts the parsed form of a request target.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the target is invalid.
     pub(super) fn of(form: Form<'_>, method: &str) -> Result<Self, &'static str> {
         let no_host = "the request target has no valid host";
         match form {
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use anabranch_http::head::{Head, Judged, Room};
 
-    /// The target of a request with this line.
+    /// Parses the target of a request with this method and target text.
     fn parse(method: &str, text: &str) -> Result<Target, ()> {
         let head = format!("{method} {text} HTTP/1.1\r\nHost: a\r\n\r\n");
         let mut room = Room::new();

@@ -1,11 +1,10 @@
-//! A tunnel: bytes in both directions until both sides have ended theirs.
+//! A tunnel: forwards bytes in both directions until both sides have closed theirs.
 //!
-//! On TCP each direction ends with a FIN. A stream of an association has no such
-//! end, so there the bytes of a tunnel travel in chunks (RFC 9112 §7.1), the last
-//! one empty. Gateways agree on that by a field of CONNECT and of its response.
-//! The stream can be used again afterwards.
+//! On TCP each direction ends with a FIN. A stream of an association has no half-close, so there the bytes of a tunnel are
+//! sent in chunks (RFC 9112 §7.1), of which the last is empty. Gateways negotiate this with a field in CONNECT and in its
+//! response. The stream can be used again afterwards.
 //!
-//! A WebSocket travels the same way (RFC 6455 §4).
+//! A WebSocket is forwarded in the same way (RFC 6455 §4).
 //!
 //! Home of RFC 9110 §9.3.6 and §7.8.
 
@@ -22,7 +21,8 @@ use anabranch_world::World;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Tells the client by `head`, which lacks its end, that the tunnel is open, and carries bytes in both directions until it ends.
+/// Sends `head`, to which it adds the final fields, to the client, and forwards bytes in both directions until the tunnel
+/// ends.
 pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     service: &Service<W, U>,
     down: &Conn<D>,
@@ -89,7 +89,8 @@ pub(super) async fn relay<W: World, U: Upstream, D: Stream>(
     }
 }
 
-/// Runs both directions until both are done or one fails. `true` in the error: it was the direction from the client.
+/// Runs both directions until both are done or one fails. `true` in the error means that the direction from the client
+/// failed.
 async fn both(
     upward: impl Future<Output = Result<(), Stopped>>,
     downward: impl Future<Output = Result<(), Stopped>>,

@@ -1,10 +1,12 @@
-//! Turns for new connections to an origin, of which no client has all.
+//! Limits new connections to an origin, and shares them fairly among clients.
 //!
-//! A host queues a bounded number of connections for a server that has not accepted them yet, and drops SYNs beyond: these are
+//! A host queues a bounded number of connections that a server has not accepted yet, and drops further SYNs. These are
 //! retransmitted after 1 s, 3 s, 7 s and 15 s. A client that asks for thousands of connections at once would make all others
-//! wait for as long. So there are never more new connections than a server's queue takes; a client has at most as many of
-//! them as it leaves (the dynamic threshold of Choudhury and Hahne, 1998), and the client that has the fewest is next. A
-//! connection is new until the origin has sent something on it, or has had time to accept it.
+//! wait that long.
+//!
+//! The number of new connections therefore never exceeds a server's queue. A client may have at most as many of them as are
+//! still available (the dynamic threshold of Choudhury and Hahne, 1998), and the client with the fewest is next. A
+//! connection is new until the origin has sent data on it, or has had time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;
@@ -26,27 +28,27 @@ pub(super) struct Turns {
 struct Origin {
     new: usize,
     clients: BTreeMap<Client, ClientQueue>,
-    /// Turns that were granted, ever.
+    /// The total number of turns granted.
     granted: u64,
 }
 
-/// New connections of one client, and those it waits for.
+/// The new connections of one client, and the connections that wait.
 #[derive(Debug, Default)]
 struct ClientQueue {
     new: usize,
-    /// [`Origin::granted`] when the client came, or had its last turn.
+    /// [`Origin::granted`] when the client first asked, or had its last turn.
     last: u64,
     waiting: VecDeque<Rc<Ticket>>,
 }
 
-/// A connection that waits for its turn, and whether it was granted.
+/// A waiting connection, and whether its turn has been granted.
 #[derive(Debug, Default)]
 struct Ticket {
     granted: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 
-/// The turn of a new connection, or its wait for one. Dropped, it lets the next connection begin.
+/// The turn of a new connection, or its position in the queue. Dropping it lets the next connection begin.
 #[derive(Debug)]
 pub(super) struct Turn {
     turns: Rc<Turns>,
@@ -83,7 +85,7 @@ impl Turns {
 }
 
 impl Origin {
-    /// Grants all turns that can be granted.
+    /// Grants all turns that are possible now.
     fn grant(&mut self) {
         while self.new < MAX_NEW {
             let left = MAX_NEW - self.new;
@@ -121,7 +123,7 @@ impl Drop for Turn {
     }
 }
 
-/// New connections to an origin at a time: common servers have a queue for 511.
+/// The most new connections to an origin at a time. Common servers have a queue of 511.
 const MAX_NEW: usize = 512;
 
 #[cfg(test)]
@@ -149,12 +151,12 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // Who comes next need not wait, and another origin has nothing to do with it.
+        // The next client does not wait, and other origins are not affected.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);
         assert!(granted(&second) > MAX_NEW / 8 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
-        // Each that is over makes room for one; all get on in their order.
+        // Each connection that ends makes room for one; all clients progress in order.
         let before = granted(&greedy);
         drop(greedy.drain(..100));
         assert!(granted(&greedy) >= before - 100 && granted(&greedy) + granted(&second) + 10 < MAX_NEW);
@@ -162,7 +164,7 @@ mod tests {
             let first = greedy.remove(0);
             assert!(first.place.granted.get(), "{} wait", greedy.len());
         }
-        // Those who wait no more are forgotten, whether they had a turn or not.
+        // Clients that no longer wait are forgotten, whether they had a turn or not.
         drop((modest, second));
         assert!(turns.origins.borrow().is_empty());
     }
@@ -174,7 +176,7 @@ mod tests {
         let mut held: Vec<Turn> = all.map(|last| turns.enter(&to, client(last))).collect();
         assert_eq!(granted(&held), MAX_NEW);
         let late = turns.enter(&to, client(250));
-        // Before him are ten that have none either.
+        // Ten clients without a turn are ahead of it.
         let mut over = 0;
         while !late.place.granted.get() {
             assert!(held[0].place.granted.get() && held[0].client == client(0), "{over}");
@@ -184,13 +186,13 @@ mod tests {
         assert!((1..=11).contains(&over), "{over}");
     }
 
-    /// Counts are kept by hand. Here they are counted: from all turns there are, however they come and go.
+    /// The counters are maintained incrementally. Here they are compared with a count of all existing turns.
     #[test]
     fn a_million_random_turns_are_counted_as_a_naive_model_counts_them() {
         let (turns, mut rng) = (Rc::<Turns>::default(), Rng::new(39));
         let mut held: Vec<Turn> = Vec::new();
         for step in 0..1_000_000_u64 {
-            // Thousands come, and most of them go again.
+            // The number of turns grows to thousands and shrinks again.
             let comes = if step / 10_000 % 2 == 0 { 6 } else { 4 };
             if held.is_empty() || rng.below(10) < comes {
                 held.push(turns.enter(&origin(80 + rng.below(2) as u16), client(rng.below(6) as u8)));

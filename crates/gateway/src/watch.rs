@@ -1,8 +1,8 @@
-//! Watches an exchange or a tunnel, and ends it when it stands still, or blocks others for too long.
+//! Watches an exchange or a tunnel, and ends it when it stalls or blocks others for too long.
 //!
-//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, and then
-//! nothing comes on any other: it *blocks* them. An exchange behind it is *trapped*; it moves to another association if
-//! it can, and is *starved* if it cannot.
+//! The streams of an association share its receive window. A stream whose bytes are not read fills that window, and then no
+//! data arrives on any other stream: it *blocks* them. An exchange behind it is *trapped*. It moves to another association
+//! if it can, and is *starved* if it cannot.
 
 use super::conn::Moved;
 use super::exchange::Progress;
@@ -15,10 +15,10 @@ use std::cell::Cell;
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Why a wait was ended.
+/// Why a wait ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
-    /// The exchange stood still for too long, or blocked others for too long.
+    /// The exchange made no progress for too long, or blocked others for too long.
     Still,
     /// The exchange is trapped and can move.
     Trapped,
@@ -35,8 +35,8 @@ pub(super) struct SharedSessions<'a> {
     pub(super) half_close: bool,
 }
 
-/// Waits until `wait` is over, or has to end. Written bytes count as progress for as long as they are acknowledged:
-/// `left` is what the peer and the client have not acknowledged, each on its whole session.
+/// Waits for `wait`, and ends it early if it stalls. Written bytes count as progress as long as they are being acknowledged.
+/// `left` returns the bytes that the peer and the client have not acknowledged, each on its whole session.
 pub(super) async fn watched<W: World, U, T>(
     service: &Service<W, U>,
     moved: &Moved<W>,
@@ -46,7 +46,7 @@ pub(super) async fn watched<W: World, U, T>(
     wait: impl Future<Output = T>,
 ) -> Result<T, Ended> {
     let idle = service.options.idle;
-    // Where others share the window, they wait as long as this exchange blocks it.
+    // Other exchanges that share the window wait as long as this one blocks it, so it is checked more often.
     let tick = idle.min(if shared.upstream.is_some() { SHARED_TICK } else { TICK });
     let mut wait = std::pin::pin!(wait);
     let mut timer = service.world.timer();
@@ -76,7 +76,7 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // The client reads bit by bit, but there is room for writing only now and then.
+                // The client may read slowly although there is room for writing only now and then.
                 let left = left().1;
                 if left < std::mem::replace(&mut untaken, left) {
                     moved.now();
@@ -84,7 +84,7 @@ pub(super) async fn watched<W: World, U, T>(
             }
             client_turn.set(is_client_turn);
             let still = moved.still();
-            // The client does not read what fills the peer's window.
+            // The client does not read the data that fills the peer's window.
             let is_blocking = down.blocked.get() && still >= tick;
             blocking.set(is_blocking);
             let window = shared.upstream.filter(|window| window.lent.get() > 1);
@@ -96,7 +96,7 @@ pub(super) async fn watched<W: World, U, T>(
             }
             starved.set(trapped && (begun || !progress.movable));
             let blocks_peer = is_blocking && window.is_some();
-            // The peer does not read what fills the client's window.
+            // The peer does not read the data that fills the client's window.
             let blocks_client = up.blocked.get() && !shared.half_close && shared.client.active.get() > 1;
             let starves = blocks_peer && window.is_some_and(|window| window.starved.get() > 0);
             let blocks_too_long = (blocks_peer || blocks_client) && still >= MAX_BLOCKING;
@@ -110,21 +110,21 @@ pub(super) async fn watched<W: World, U, T>(
     .await
 }
 
-/// What an exchange has written and its peer has not acknowledged.
+/// The bytes that an exchange has written and its peer has not acknowledged.
 #[derive(Default)]
 struct UnderWay {
-    /// When the exchange itself had last made progress, at the last look.
+    /// When the exchange itself had last made progress, as of the last check.
     seen: Option<Instant>,
-    /// Bytes unacknowledged on the session then.
+    /// Unacknowledged bytes on the session at that check.
     left: u64,
-    /// Bytes that the peer acknowledges at most until it has acknowledged all of the exchange's own.
+    /// The most bytes that the peer can still acknowledge until it has acknowledged all of the exchange's own.
     owed: u64,
 }
 
 impl UnderWay {
-    /// Whether some of it was acknowledged since the last look, or may have been since it was written at `moved`.
-    /// Other exchanges share the session: what is acknowledged beyond `owed` is theirs. So their progress does not
-    /// keep an exchange waiting whose own bytes stand still.
+    /// Returns whether some of its bytes were acknowledged since the last check, or may have been since the write at
+    /// `moved`. Other exchanges share the session, and acknowledged bytes beyond `owed` are theirs. Their progress therefore
+    /// does not keep a stalled exchange waiting.
     fn has_moved(&mut self, moved: Instant, left: u64) -> bool {
         let fewer = std::mem::replace(&mut self.left, left).saturating_sub(left);
         if self.seen.replace(moved) != Some(moved) {
@@ -179,15 +179,15 @@ impl Drop for ClientTurn<'_> {
     }
 }
 
-/// How often an exchange is looked at where others share its window; a client that reads nothing for so long blocks them.
+/// The interval of checks if others share the exchange's window. A client that reads nothing for this long blocks them.
 const SHARED_TICK: Duration = Duration::from_millis(100);
-/// How often an exchange is looked at elsewhere, and how often its acknowledged bytes are.
+/// The interval of checks otherwise, and of checks for acknowledged bytes.
 const TICK: Duration = Duration::from_secs(1);
-/// How long an exchange stands still behind one that blocks the window until it counts as trapped.
+/// How long an exchange behind a blocked window makes no progress before it counts as trapped.
 const TRAPPED_AFTER: Duration = Duration::from_millis(200);
 /// How long an exchange may block others while one of them is starved.
 const MAX_STARVING: Duration = Duration::from_secs(1);
-/// How long an exchange may block others that can all go on elsewhere.
+/// How long an exchange may block others if all of them can continue elsewhere.
 const MAX_BLOCKING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
         assert!(under_way.has_moved(written, 3000), "it has only just been written");
         assert!(under_way.has_moved(written, 2000));
         assert!(!under_way.has_moved(written, 2000), "nothing was");
-        // Others write, and theirs is acknowledged, too.
+        // Others write, and their bytes are acknowledged as well.
         assert!(!under_way.has_moved(written, 9000));
         assert!(under_way.has_moved(written, 6000));
         assert!(!under_way.has_moved(written, 1000), "ours has gone");

@@ -1,27 +1,28 @@
-//! Alternative services: where else a server can be reached, and over what (RFC 7838), as far as HTTP/3 (RFC 9114 §3.1.1).
+//! Alternative services (RFC 7838): other addresses and protocols of a server, as far as HTTP/3 needs them
+//! (RFC 9114 §3.1.1).
 
 use std::time::Duration;
 
-/// A place where the same server speaks HTTP/3.
+/// An alternative service: an address where the same server speaks HTTP/3.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
-    /// Its host; `None`: the same.
+    /// The host; `None` means the same host.
     pub host: Option<String>,
-    /// Its UDP port.
+    /// The UDP port.
     pub port: u16,
-    /// For how long this holds (RFC 7838 §3.1).
+    /// How long the alternative is valid (RFC 7838 §3.1).
     pub fresh: Duration,
 }
 
 impl Alternative {
-    /// The field's value that says so, of the same host.
+    /// Returns the Alt-Svc value that announces HTTP/3 on `port` of the same host.
     #[must_use]
     pub fn written(port: u16) -> String {
         format!("h3=\":{port}\"; ma={}", DAY.as_secs())
     }
 
-    /// The first place that the value of an Alt-Svc field names; `None`: none, or it says that there are none (`clear`), or it
-    /// makes no sense.
+    /// Returns the first HTTP/3 alternative in the value of an Alt-Svc field. Returns `None` if there is none, if the value
+    /// is `clear`, or if it is malformed.
     #[must_use]
     pub fn read(field: &str) -> Option<Self> {
         let mut rest = field;
@@ -35,7 +36,7 @@ impl Alternative {
     }
 }
 
-/// The first entry, where it is for HTTP/3; and what follows its comma.
+/// Parses the first entry. Returns its alternative if it is for HTTP/3, and the text after the comma.
 fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     let (name, rest) = text.split_once('=')?;
     let (authority, mut rest) = quoted(rest)?;
@@ -60,7 +61,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
             Some(_) => return None,
         }
     };
-    // The authority of RFC 3986 §3.2, without a user.
+    // The authority of RFC 3986 §3.2, without userinfo.
     let found = (name.trim() == "h3").then(|| {
         let (host, port) = authority.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -71,7 +72,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     Some((found.flatten(), after))
 }
 
-/// What stands in quotes at the beginning, and what follows (RFC 9110 §5.6.4; nothing is escaped in an authority).
+/// Splits off a quoted string at the start of the text (RFC 9110 §5.6.4; an authority contains no escapes).
 fn quoted(text: &str) -> Option<(&str, &str)> {
     text.trim_start().strip_prefix('"')?.split_once('"')
 }

@@ -1,6 +1,6 @@
-//! A host and its port, as URLs and Host name them; and an origin, which is that by a scheme.
+//! A host with its port, as written in URLs and in Host; and an origin, which adds the scheme.
 //!
-//! Home of RFC 3986 §3.2 as far as HTTP needs it: no user, no percent-encoding; and of RFC 9110 §4.3.1.
+//! Home of RFC 3986 §3.2 as far as HTTP needs it: no userinfo, no percent-encoding; and of RFC 9110 §4.3.1.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -9,14 +9,14 @@ use std::str::FromStr;
 /// A host and its port.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Authority {
-    /// A name in lower case, or an address without brackets.
+    /// A lower-case name, or an IP address without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
 impl Authority {
-    /// Reads `HOST[:PORT]`; `port` is taken where none is written. `None`: that is no authority, or has a user in it.
+    /// Parses `HOST[:PORT]`; `port` is the default. Returns `None` if `text` is not an authority or contains userinfo.
     #[must_use]
     pub fn parse(text: &str, port: Option<u16>) -> Option<Self> {
         let (host, written) = match text.strip_prefix('[') {
@@ -37,7 +37,7 @@ impl Authority {
             }
         };
         let port = match written {
-            // RFC 3986 §3.2.3: a colon without digits is the default.
+            // RFC 3986 §3.2.3: a colon without digits means the default port.
             None | Some("") => port?,
             Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().ok()?,
             Some(_) => return None,
@@ -45,7 +45,7 @@ impl Authority {
         (port > 0).then(|| Self { host: host.to_ascii_lowercase(), port })
     }
 
-    /// As Host says it where `default` is the scheme's port.
+    /// Formats the authority as in Host, without the port if it equals `default`, the scheme's port.
     #[must_use]
     pub fn written(&self, default: u16) -> String {
         if self.port == default { self.host() } else { self.to_string() }
@@ -60,35 +60,35 @@ impl Authority {
     }
 }
 
-/// The port of `http`, or of `https` where it is `secure` (RFC 9110 §4.2).
+/// Returns the default port of `https` if `secure`, else of `http` (RFC 9110 §4.2).
 #[must_use]
 pub const fn default_port(secure: bool) -> u16 {
     if secure { 443 } else { 80 }
 }
 
-/// Of whom something is asked: a host and its port, by `http` or `https`.
+/// An origin: scheme `http` or `https`, host and port.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Origin {
-    /// Where.
+    /// Host and port.
     pub authority: Authority,
-    /// By `https`: over TLS, and believed only with a certificate.
+    /// Whether the scheme is `https`: the server is reached over TLS and must present a valid certificate.
     pub secure: bool,
 }
 
 impl Origin {
-    /// That of `https`, or of `http`.
+    /// Returns the `https` origin if `secure`, else the `http` origin.
     #[must_use]
     pub fn new(authority: Authority, secure: bool) -> Self {
         Self { authority, secure }
     }
 
-    /// Its scheme.
+    /// Returns the scheme.
     #[must_use]
     pub const fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
     }
 
-    /// As Host says it.
+    /// Formats the origin's host and port as in Host.
     #[must_use]
     pub fn host(&self) -> String {
         self.authority.written(default_port(self.secure))
@@ -115,8 +115,8 @@ impl FromStr for Authority {
     }
 }
 
-/// Whether this is a host and perhaps a port, without a user: RFC 3986 §3.2 and RFC 9110 §7.2. A comma, which the RFC has
-/// among the marks of a name, is refused: it stands between two fields that somebody has joined.
+/// Returns whether `text` is a host with an optional port and no userinfo (RFC 3986 §3.2, RFC 9110 §7.2). The RFC allows a
+/// comma in a name. It is refused here because it may separate two field values that an intermediary has joined.
 #[must_use]
 pub fn is_authority(text: &str) -> bool {
     let (host, port) = if let Some(literal) = text.strip_prefix('[') {
@@ -146,11 +146,11 @@ pub fn is_authority(text: &str) -> bool {
             return false;
         }
     }
-    // A port without a host is none (RFC 9110 §4.2.1).
+    // A port without a host is not an authority (RFC 9110 §4.2.1).
     let named = text.starts_with('[') || (!host.is_empty() && host.len() <= MAX_NAME);
     let port = match port.strip_prefix(':') {
         None => port.is_empty(),
-        // RFC 3986 §3.2.3: a colon without digits is the default.
+        // RFC 3986 §3.2.3: a colon without digits means the default port.
         Some("") => true,
         Some(digits) => {
             digits.bytes().all(|byte| byte.is_ascii_digit()) && digits.parse().is_ok_and(|port: u16| port > 0)
@@ -159,7 +159,7 @@ pub fn is_authority(text: &str) -> bool {
     named && port
 }
 
-/// The host of an authority, without brackets.
+/// Returns the host of an authority, without brackets.
 #[must_use]
 pub fn host_of(authority: &str) -> &str {
     match authority.strip_prefix('[') {
@@ -168,10 +168,10 @@ pub fn host_of(authority: &str) -> &str {
     }
 }
 
-/// The longest name of a host, in bytes (RFC 1035 §2.3.4, without its root).
+/// The longest host name, in bytes (RFC 1035 §2.3.4, without the root label).
 const MAX_NAME: usize = 253;
 
-/// What a name of a host is made of.
+/// Whether `byte` may occur in a host name.
 #[must_use]
 pub fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_')

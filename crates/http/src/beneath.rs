@@ -1,12 +1,12 @@
-//! Files beneath a directory, whatever links lie there and whoever changes them meanwhile.
+//! Opens files beneath a directory and never outside it, whatever links it contains and whoever changes them meanwhile.
 //!
-//! A name is looked up from the directory's own handle, and what is found is used by its handle: nobody can put another
-//! file between a check and its use. A symbolic link is followed as long as it stays in the directory; one that leads out
-//! of it, even for a part of the way, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel says it. An absolute
-//! link stays in the directory where it begins with the directory's own path.
+//! A name is looked up from the directory's own handle, and the file found is used through its handle. Nobody can therefore
+//! swap the file between check and use. A symbolic link is followed as long as it stays in the directory. A link that leaves
+//! it, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel does. An absolute link stays in
+//! the directory if it begins with the directory's own path.
 //!
-//! Linux does it with one call, `openat2` with `RESOLVE_BENEATH`. Where there is none, and for absolute links, names are
-//! walked part by part, each opened without following it.
+//! Linux does this with one call, `openat2` with `RESOLVE_BENEATH`. Without it, and for absolute links, names are resolved
+//! component by component, and each component is opened without following links.
 
 #[cfg(not(unix))]
 use std::fs::File;
@@ -14,27 +14,27 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A directory that nothing is looked up outside of.
+/// A directory outside of which nothing is looked up.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// Its path without links, and as it was given: absolute links may begin with either.
+    /// The canonical path, and the path as configured. Absolute links may begin with either.
     real: PathBuf,
     given: PathBuf,
     #[cfg(unix)]
     held: std::cell::RefCell<handle::OpenRoot>,
 }
 
-/// What a name leads to.
+/// The result of looking up a name.
 #[derive(Debug)]
 pub struct Look {
     /// The kind of file, its size and its times.
     pub metadata: Metadata,
-    /// A symbolic link was on the way.
+    /// Whether the path contained a symbolic link.
     pub linked: bool,
 }
 
 impl RootDirectory {
-    /// The directory at `path`. Links in `path` itself are followed, once.
+    /// Opens the directory at `path`. Links in `path` itself are followed once, now.
     ///
     /// # Errors
     /// There is no such directory.
@@ -57,14 +57,14 @@ impl RootDirectory {
         &self.real
     }
 
-    /// The rest of an absolute link that begins with the directory's path.
+    /// Returns the part of an absolute link's target after the directory's path.
     fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
         let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.given));
         rest.map_err(|_| outside())
     }
 }
 
-/// A name leads out of the directory.
+/// The error for a name that leads out of the directory.
 fn outside() -> io::Error {
     io::ErrorKind::CrossesDevices.into()
 }
@@ -90,7 +90,7 @@ mod handle {
         directory: Rc<OwnedFd>,
         device: u64,
         node: u64,
-        /// The kernel resolves whole names.
+        /// Whether the kernel resolves whole names.
         whole: Cell<bool>,
     }
 
@@ -104,10 +104,10 @@ mod handle {
     }
 
     impl RootDirectory {
-        /// What `below` leads to, beneath the directory.
+        /// Looks up `below` beneath the directory.
         ///
         /// # Errors
-        /// There is nothing, or it is outside.
+        /// The name does not exist, or leads outside.
         pub fn look(&self, below: &Path) -> io::Result<Look> {
             let root = self.root()?;
             let (found, linked) = match self.resolve(&root, below, LOOK, false) {
@@ -117,12 +117,12 @@ mod handle {
             Ok(Look { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// What `below` leads to without any link, for a name that is looked up often; `full` is the whole path.
+        /// Looks up `below` without following links, optimized for repeated lookups; `full` is the whole path.
         ///
         /// # Errors
-        /// There is nothing, or a link is on the way.
+        /// The name does not exist, or its path contains a link.
         pub fn look_again(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
-            // Where the way is short, to look at each of its directories costs less than a handle.
+            // For a short path, checking each directory costs less than opening a handle.
             let depth = below.components().count();
             if depth <= SHORT {
                 for way in full.ancestors().skip(1).take(depth.saturating_sub(1)) {
@@ -136,24 +136,25 @@ mod handle {
             File::from(self.resolve(&root, below, LOOK, false)?).metadata()
         }
 
-        /// Opens the file `below` to be read, without waiting for whoever would have to write it.
+        /// Opens the file `below` for reading. Does not block on a FIFO without a writer.
         ///
         /// # Errors
-        /// It cannot be opened, or is outside.
+        /// The file cannot be opened, or is outside.
         pub fn open(&self, below: &Path) -> io::Result<File> {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
             Ok(self.resolve(&*self.root()?, below, flags, true)?.into())
         }
 
-        /// Opens the directory `below`, to which no link may lead.
+        /// Opens the directory `below` without following links.
         ///
         /// # Errors
-        /// There is none, or a link is on the way.
+        /// The directory does not exist, or its path contains a link.
         pub fn directory(&self, below: &Path) -> io::Result<OwnedFd> {
             Ok(self.resolve(&*self.root()?, below, DIRECTORY, false)?)
         }
 
-        /// The open directory. Another that has taken its place is taken, too: sites are replaced as a whole.
+        /// Returns the handle of the directory. If another directory has replaced it, opens that one, because sites are
+        /// replaced as a whole.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
             let mut held = self.held.borrow_mut();
@@ -163,13 +164,13 @@ mod handle {
             Ok(held.directory.clone())
         }
 
-        /// As where the kernel knows no whole names.
+        /// Behaves as if the kernel could not resolve whole names.
         #[cfg(test)]
         pub(super) fn walk_only(&self) {
             self.held.borrow().whole.set(false);
         }
 
-        /// Opens `below` beneath `root`; `links`: those that stay inside are followed.
+        /// Opens `below` beneath `root`. With `links`, follows links that stay inside.
         fn resolve(
             &self,
             root: &OwnedFd,
@@ -181,8 +182,8 @@ mod handle {
             if self.held.borrow().whole.get() {
                 match whole(root, below, flags, links) {
                     Err(Errno::NOSYS) => self.held.borrow().whole.set(false),
-                    // A sandbox may refuse the call; an absolute link may lead back inside; and a name that others rename
-                    // all the time may have to be walked.
+                    // A sandbox may refuse the call. An absolute link may lead back inside. A name that others keep renaming
+                    // may need the component-wise walk.
                     Err(Errno::PERM | Errno::XDEV | Errno::AGAIN) => {}
                     found => return found,
                 }
@@ -190,8 +191,8 @@ mod handle {
             self.walk(root, below, flags, links)
         }
 
-        /// The same part by part. Each part is opened in the directory before it, not followed, and `..` goes back to the
-        /// handle that was there before: so no step leaves the directory.
+        /// Resolves component by component. Each component is opened in the directory before it, without following links.
+        /// `..` returns to the previous handle, so no step leaves the directory.
         fn walk(&self, root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
             let mut left: Vec<OsString> = parts(below).collect();
             let mut way: Vec<OwnedFd> = Vec::new();
@@ -206,7 +207,7 @@ mod handle {
                 let wanted = if last { flags } else { DIRECTORY };
                 let opened = openat(here, &part, wanted | NOT_A_LINK, Mode::empty());
                 let why = match opened {
-                    // A link that is only looked at is opened itself.
+                    // With the lookup flags, a link itself is opened.
                     Ok(found) if wanted.contains(LOOK) && is_link(&found)? => Errno::LOOP,
                     Ok(found) if last => return Ok(found),
                     Ok(found) => {
@@ -234,7 +235,7 @@ mod handle {
         }
     }
 
-    /// RESOLVE_BENEATH: what leads out of `root` is refused by the kernel, and so is a name that changes under its hands.
+    /// RESOLVE_BENEATH: the kernel refuses names that lead out of `root`, and names that change during the resolution.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn whole(root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
         use rustix::fs::{ResolveFlags, openat2};
@@ -259,7 +260,7 @@ mod handle {
         Ok(rustix::fs::FileType::from_raw_mode(fstat(found)?.st_mode).is_symlink())
     }
 
-    /// The parts of a path, last first; none of them begins at the root of the file system.
+    /// Returns the components of a path, last first. An initial root component is dropped.
     fn parts(path: &Path) -> impl Iterator<Item = OsString> {
         path.components().rev().filter_map(|part| match part {
             Component::Normal(name) => Some(name.to_owned()),
@@ -269,23 +270,23 @@ mod handle {
     }
 
     const NOT_A_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
-    /// To see what is there, nothing has to be readable.
+    /// A lookup must not require read permission.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const LOOK: OFlags = OFlags::PATH;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     const LOOK: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY);
     const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-    /// Whether there may be a kernel that resolves whole names.
+    /// Whether the kernel may be able to resolve whole names.
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
-    /// As often a name is resolved anew that changes meanwhile.
+    /// How often a name that changes meanwhile is resolved again.
     const TRIES: u32 = 16;
-    /// Names of a way that is looked at one by one: a file in a directory in a directory.
+    /// The greatest depth of a path whose directories are checked one by one.
     const SHORT: usize = 3;
-    /// Links on one way, as the kernel counts.
+    /// The most links on one path, as in the kernel.
     const MAX_LINKS: u32 = 40;
 }
 
-/// Where files have no handles to look up names from, names are looked at before they are used.
+/// Without handles to look up names from, names are checked before they are used.
 #[cfg(not(unix))]
 impl RootDirectory {
     fn real(&self, below: &Path) -> io::Result<PathBuf> {
@@ -294,17 +295,17 @@ impl RootDirectory {
         Ok(real)
     }
 
-    /// What `below` leads to, beneath the directory.
+    /// Looks up `below` beneath the directory.
     ///
     /// # Errors
-    /// There is nothing, or it is outside.
+    /// The name does not exist, or leads outside.
     pub fn look(&self, below: &Path) -> io::Result<Look> {
         let full = self.real.join(below);
         let real = self.real(below)?;
         Ok(Look { metadata: real.metadata()?, linked: real != full })
     }
 
-    /// Opens the file `below` to be read.
+    /// Opens the file `below` for reading.
     ///
     /// # Errors
     /// It cannot be opened, or is outside.
@@ -319,7 +320,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// The kernel and the walk agree on every name.
+    /// The kernel and the component-wise walk agree on every name.
     #[test]
     fn a_name_leads_to_the_same_however_it_is_resolved() {
         let scratch = std::env::temp_dir().join(format!("anabranch-beneath-{}", std::process::id()));

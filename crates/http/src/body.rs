@@ -1,11 +1,9 @@
-//! What the bytes of an object are.
+//! The generated content of objects.
 //!
-//! The body of an object is a window on one fixed table of pseudo-random bytes,
-//! repeated for ever; where the window begins depends on the object's name. So
-//! a body of any length costs no memory, is written without a copy, and is
-//! checked byte for byte: what is lost, doubled, changed, out of place or of
-//! another object does not match. The period is a prime, no multiple of any
-//! packet or message size.
+//! The body of an object is a window on one fixed table of pseudo-random bytes that repeats endlessly. The object's name
+//! determines where the window begins. A body of any length therefore costs no memory and is written without a copy. It is
+//! checked byte for byte: lost, duplicated, changed or misplaced bytes and bytes of another object do not match. The period
+//! is a prime number, so it is not a multiple of any packet or message size.
 
 use anabranch_base::Rng;
 use bytes::Bytes;
@@ -18,7 +16,7 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// The content of the object with this name.
+    /// Returns the content of the object with this name.
     #[must_use]
     pub fn of(name: &str) -> Self {
         // FNV-1a, 64 bits.
@@ -28,8 +26,7 @@ impl Pattern {
         Self { start: (hash % PERIOD as u64) as usize }
     }
 
-    /// The bytes from `offset` on: at most `most` of them and at most
-    /// [`CHUNK`], without a copy.
+    /// Returns the bytes from `offset` on, without a copy: at most `most` bytes and at most [`CHUNK`].
     #[must_use]
     pub fn bytes(self, offset: u64, most: u64) -> Bytes {
         let begin = self.index(offset);
@@ -37,10 +34,10 @@ impl Pattern {
         table().slice(begin..begin + length)
     }
 
-    /// Whether `bytes` are what the object has from `offset` on.
+    /// Checks that `bytes` equal the object's content from `offset` on.
     ///
     /// # Errors
-    /// The offset of the first byte that is not.
+    /// The offset of the first byte that differs.
     pub fn check(self, offset: u64, bytes: &[u8]) -> Result<(), u64> {
         let mut at = offset;
         for part in bytes.chunks(CHUNK) {
@@ -60,7 +57,7 @@ impl Pattern {
     }
 }
 
-/// The table, long enough that a chunk that begins in the period fits.
+/// The table, extended by [`CHUNK`] bytes so that a chunk can begin anywhere in the period.
 fn table() -> &'static Bytes {
     static TABLE: OnceLock<Bytes> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -71,7 +68,7 @@ fn table() -> &'static Bytes {
     })
 }
 
-/// The most that [`Pattern::bytes`] gives at once.
+/// The largest number of bytes that [`Pattern::bytes`] returns at once.
 pub const CHUNK: usize = 16 * 1024;
 const PERIOD: usize = 65_521;
 

@@ -1,9 +1,8 @@
-//! The end of a session whose peer is slow, and of what was on a stream.
+//! Closes a session whose peer is slow, and waits for stream resets.
 //!
-//! A send buffer takes all of a large answer at once, and the answer may then
-//! be on its way for minutes. That nothing more is written does not mean that
-//! nothing moves, and an end that does not wait takes from the peer what it was
-//! promised. Who takes nothing of what was sent is not waited for.
+//! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. Data may
+//! therefore still be moving although nothing more is written, and closing without waiting would truncate the response. A
+//! peer that acknowledges nothing is not waited for.
 
 use anabranch_base::time::Duration;
 use anabranch_transport::{Session, Stream};
@@ -11,22 +10,22 @@ use anabranch_world::{Timer, World};
 use std::future::poll_fn;
 use std::task::Poll;
 
-/// Whether the peer acknowledges what was sent, from one look to the next.
+/// Detects whether the peer acknowledged data between two checks.
 #[derive(Debug, Default)]
 pub struct AckProgress {
-    /// Bytes that it had not acknowledged at the last look.
+    /// Unacknowledged bytes at the last check.
     unacknowledged: u64,
 }
 
 impl AckProgress {
-    /// Whether something has been acknowledged since the last look. What was written in between counts as well.
+    /// Returns whether data was acknowledged since the last check. Data written in between counts as well.
     pub fn is_made<N: Session>(&mut self, session: &N) -> bool {
         let unacknowledged = session.unacknowledged();
         unacknowledged != std::mem::replace(&mut self.unacknowledged, unacknowledged)
     }
 }
 
-/// Closes `session` in good order, as long as the peer takes what is left; else at once.
+/// Closes `session` gracefully as long as the peer acknowledges the remaining data; otherwise aborts it.
 pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     session.close();
     let mut ack_progress = AckProgress::default();
@@ -49,8 +48,8 @@ pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     .await;
 }
 
-/// Whether a reset of the stream (RFC 6525) is done within `span`. What is unread would keep the peer from
-/// coming to an end with it, so it is read.
+/// Returns whether a reset of the stream (RFC 6525) completes within `span`. Reads and discards unread data, which would
+/// otherwise keep the peer from completing the reset.
 pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Duration) -> bool {
     let done = poll_fn(|cx| {
         let mut buffer = [0; 4096];
@@ -67,5 +66,5 @@ pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Du
     world.timeout(span, done).await == Some(true)
 }
 
-/// How long a peer that takes nothing may take for the end of a session.
+/// How long a peer may acknowledge nothing before the session is aborted.
 pub const CLOSING: Duration = Duration::from_secs(5);

@@ -1,19 +1,19 @@
-//! Where a body ends: read in the framing of one side, written in that of the other.
+//! Finds where a body ends: decodes the framing of one side and writes the framing of the other.
 //!
-//! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on and a server looks for
-//! the next head (hyper and [`crate::fetch`] read bodies themselves). Chunks are taken apart and made anew without their
-//! extensions, so nothing that is odd about them reaches anybody else. Trailers are left out unless they are asked for.
+//! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on and a server looks for the next head (hyper and
+//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded anew without their extensions, so a malformed or
+//! unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
-    /// There is none.
+    /// There is no body.
     Empty,
-    /// After so many bytes.
+    /// After this number of bytes.
     Length(u64),
     /// With a chunk of size 0.
     Chunked,
-    /// With the connection.
+    /// When the connection closes.
     Close,
 }
 
@@ -21,21 +21,21 @@ pub enum Framing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken;
 
-/// Takes a body apart.
+/// Decodes a body.
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
-    /// The part of a size line that has come so far; of trailers, how long the line is.
+    /// The part of a chunk-size line received so far; in trailers, the part of the current line.
     line: Vec<u8>,
-    /// Bytes of trailers so far.
+    /// Bytes of trailers received so far.
     trailers: usize,
-    /// The lines of the trailers, where they are wanted.
+    /// The trailer lines, if the caller wants them.
     kept: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DecoderState {
-    /// So many bytes.
+    /// The number of bytes that remain.
     Body(u64),
     ToTheEnd,
     Size,
@@ -47,7 +47,7 @@ enum DecoderState {
 }
 
 impl Decoder {
-    /// The decoder of a body that ends so.
+    /// Returns the decoder of a body with this framing.
     #[must_use]
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
@@ -59,34 +59,34 @@ impl Decoder {
         Self { state, line: Vec::new(), trailers: 0, kept: None }
     }
 
-    /// Keeps trailers from here on.
+    /// Keeps trailers from now on.
     pub fn keep_trailers(&mut self) {
         self.kept = Some(Vec::new());
     }
 
-    /// The lines of the trailers as they came, each with its CR LF; empty where they are not kept.
+    /// Returns the trailer lines as received, each with its CR LF. Empty if trailers are not kept.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         self.kept.as_deref().unwrap_or_default()
     }
 
-    /// All of the body has been taken.
+    /// Whether the whole body has been decoded.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.state == DecoderState::Done
     }
 
-    /// Bytes that are left of a body of known length.
+    /// Returns the number of remaining bytes of a body of known length.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         if let DecoderState::Body(left) = self.state { Some(left) } else { None }
     }
 
-    /// Takes framing off the front of `input`, then the bytes of the body that come next; empty when more is needed
-    /// or all is done. What follows the body stays in `input`.
+    /// Removes framing from the front of `input`, then returns the next bytes of the body. The result is empty when more
+    /// input is needed or the body is complete. Bytes after the body stay in `input`.
     ///
     /// # Errors
-    /// [`Broken`]; the decoder is of no more use.
+    /// [`Broken`]; the decoder must not be used any more.
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<&'a [u8], Broken> {
         loop {
             match self.state {
@@ -116,7 +116,7 @@ impl Decoder {
         }
     }
 
-    /// A byte of framing.
+    /// Processes one byte of framing.
     fn frame(&mut self, byte: u8) -> Result<(), Broken> {
         match (self.state, byte) {
             (DecoderState::ChunkCr, b'\r') => self.state = DecoderState::ChunkLf,
@@ -130,7 +130,7 @@ impl Decoder {
                 match byte {
                     b'\n' => {
                         let line = std::mem::take(&mut self.line);
-                        // A bare LF ends no line, and a CR is nowhere but at the end of one.
+                        // A bare LF does not end a line, and a CR is allowed only at the end of a line.
                         let line = line.strip_suffix(b"\r\n").filter(|line| !line.contains(&b'\r'));
                         self.line(line.ok_or(Broken)?)?;
                     }
@@ -154,7 +154,7 @@ impl Decoder {
             return Ok(());
         }
         let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
-        // RFC 9112 §7.1.1: white space may stand before an extension, and nothing else after the size.
+        // RFC 9112 §7.1.1: after the size only an extension may follow, with white space before it.
         let rest = line[end..].trim_ascii_start();
         if !(1..=MAX_DIGITS).contains(&end)
             || !(rest.is_empty() && line.len() == end || rest.starts_with(b";"))
@@ -167,10 +167,10 @@ impl Decoder {
         Ok(())
     }
 
-    /// The stream has ended: was that the end of the body?
+    /// Records the end of the stream and checks that the body is complete.
     ///
     /// # Errors
-    /// [`Broken`]: it was not.
+    /// [`Broken`] if it is not.
     pub fn end(&mut self) -> Result<(), Broken> {
         match self.state {
             DecoderState::ToTheEnd | DecoderState::Done => {
@@ -191,7 +191,7 @@ pub fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// What ends a chunked body.
+/// The end of a chunked body.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
@@ -201,11 +201,11 @@ fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
     taken
 }
 
-/// The most bytes of a chunk's size line, or of a trailer.
+/// The most bytes of a chunk-size line or a trailer line.
 const MAX_LINE: usize = 4096;
 /// The most bytes of all trailers.
 const MAX_TRAILERS: usize = 16 * 1024;
-/// Hexadecimal digits of a chunk's size: more would not fit what counts bytes.
+/// The most hexadecimal digits of a chunk's size, so that it fits into `u64`.
 const MAX_DIGITS: usize = 15;
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// The body, and what follows it, however it is cut.
+    /// Decodes `bytes` in pieces of `piece` bytes; returns the body, the bytes after it and whether it is complete.
     fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>, bool), Broken> {
         let mut decoder = Decoder::new(framing);
         let (mut body, mut rest) = (Vec::new(), Vec::new());

@@ -1,8 +1,8 @@
-//! One object by one exchange, for people: no page, no measurement, no pattern.
+//! Fetches one object in one exchange, for the command line: no page, no measurement, no pattern.
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
-//! - `requests`: on a connection where each object has a stream of its own; `http2`, `http3`: the versions of that
+//! - `requests`: connections on which each object has a stream of its own; `http2`, `http3`: the two versions of that
 
 mod http2;
 mod http3;
@@ -23,13 +23,13 @@ pub enum GetError<E> {
     /// The session ended first.
     #[error("{0}")]
     Closed(CloseReason),
-    /// What came is no response.
+    /// The received bytes are not a valid response.
     #[error("the response is not HTTP: {0}")]
     Response(#[from] ResponseError),
-    /// The server sent nothing for so long.
+    /// The server sent no data for this long.
     #[error("no data for {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The taker of the bytes does not want more.
+    /// The receiver of the bytes refused more.
     #[error("the receiver refused the data")]
     Taker(E),
 }
@@ -43,15 +43,15 @@ pub struct Answer {
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
     pub content_type: Option<String>,
-    /// Alt-Svc: where else the server can be reached.
+    /// The value of Alt-Svc, which names alternative services.
     pub alt_svc: Option<String>,
 }
 
-/// Gets `target` of `host` over `stream`: `take` gets the head, then each
-/// piece of the body with the head. Returns the head and the length of the body.
+/// Gets `target` of `host` over `stream`. Calls `take` with the head, and then with the head and each piece of the body.
+/// Returns the head and the length of the body.
 ///
 /// # Errors
-/// [`GetError`]; the stream is of no more use then.
+/// [`GetError`]; the stream must not be used any more.
 pub async fn get<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,
@@ -65,10 +65,10 @@ pub async fn get<W: World, T: Stream, E>(
     taken.await.map(|(answer, length)| (answer.head, length))
 }
 
-/// As [`get`], but `take` gets more fields of the head.
+/// Like [`get`], but `take` receives more fields of the head.
 ///
 /// # Errors
-/// [`GetError`]; the stream is of no more use then.
+/// [`GetError`]; the stream must not be used any more.
 pub async fn get_with_fields<W: World, T: Stream, E>(
     world: &W,
     stream: &mut T,

@@ -1,18 +1,14 @@
-//! HAR 1.2 (HTTP Archive): pages from what a browser recorded, and a page load
-//! written as one.
+//! HAR 1.2 (HTTP Archive): reads pages from a browser's recording, and writes a page load as HAR.
 //!
-//! Owns the way from a HAR's log to a [`Page`]: which entries count, in which
-//! order, and what is said about the others. The way from a file's bytes to JSON
-//! belongs to `file`, what of it is kept to `prune`, which pages and entries there
-//! are to `pages`, when an entry was sent to `times`, how large it is to `size`, who
-//! caused it to `initiator`, writing to [`write`](mod@write).
+//! This module converts a HAR's log to a [`Page`]: it decides which entries count, in which order, and which warnings the
+//! others cause. `file` converts a file's bytes to JSON, and `prune` decides which values are kept. `pages` finds the pages
+//! and entries. For each entry `times` determines when it was sent, `size` how large it is, and `initiator` which entry
+//! caused it. [`write`](mod@write) writes HAR.
 //!
-//! A page is raced as a first visit. So what the recording browser took from
-//! its cache is fetched all the same; what never crossed a network (`data:`
-//! addresses, extensions), what got no answer, what no request can name, and
-//! WebSockets is left out.
-//! Every entry that is left out, or whose size had to be taken from elsewhere,
-//! is counted and named in [`Page::warnings`].
+//! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well. Left
+//! out are entries that never crossed a network (`data:` URLs, extensions), got no response, or have a URL that no request
+//! can contain, and WebSockets. Every entry that is left out, or whose size had to be estimated, is counted and named in
+//! [`Page::warnings`].
 
 mod address;
 mod date;
@@ -38,10 +34,9 @@ use std::time::Duration;
 pub use size::NO_RESPONSE;
 pub use times::FILE_ORDER;
 
-/// The page that the HAR text `text` records; `name` is used in messages.
+/// Reads the page that the HAR text `text` records; `name` is used in messages.
 ///
-/// Of a file with several pages the first that has entries is taken, and a
-/// warning lists them.
+/// If the file has several pages, the first one with entries is taken, and a warning lists them.
 ///
 /// # Errors
 /// [`PageError`] naming what is wrong, with the entry's index and the field.
@@ -49,16 +44,16 @@ pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
     read_page(name, text, None)
 }
 
-/// As [`read`], but of a file with several pages the one of this number, from 1.
+/// Like [`read`], but takes the page with this number, from 1, if the file has several.
 ///
 /// # Errors
-/// [`PageError`]; where there is no such page, with a list of those there are.
+/// [`PageError`]; if there is no such page, it lists the available ones.
 pub fn read_page(name: &str, text: &str, number: Option<usize>) -> Result<Page, PageError> {
     from_text(name, text.trim_start_matches('\u{feff}').to_owned(), number)
 }
 
-/// The page of this number, from 1, in the bytes of a HAR file: gzip may have packed them, and they may be in UTF-16 or
-/// wrapped in JavaScript.
+/// Reads the page with this number, from 1, from the bytes of a HAR file. They may be compressed by gzip, encoded in UTF-16,
+/// or wrapped in JavaScript.
 ///
 /// # Errors
 /// As [`read_page`].
@@ -69,12 +64,12 @@ pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Pag
 /// Reads the HAR file at `path`.
 ///
 /// # Errors
-/// [`PageError`] when it cannot be read or is not a HAR.
+/// [`PageError`] if it cannot be read or is not a HAR.
 pub fn load(path: &Path) -> Result<Page, PageError> {
     load_page(path, None)
 }
 
-/// Reads the page of this number, from 1, of the HAR file at `path`.
+/// Reads the page with this number, from 1, from the HAR file at `path`.
 ///
 /// # Errors
 /// As [`load`] and [`read_page`].
@@ -86,7 +81,7 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
     let mut page = from_input(&name, std::fs::File::open(path).map_err(wrong)?, length, number)?;
-    // `news.har.gz` is `news`, too.
+    // The page of `news.har.gz` is also named `news`.
     let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
     let bare = if is_packed { path.with_extension("") } else { path.to_owned() };
     if let Some(stem) = bare.file_stem() {
@@ -102,7 +97,7 @@ fn from_input(
     number: Option<usize>,
 ) -> Result<Page, PageError> {
     let wrong = |why: String| PageError::new(format!("{name}: {why}"));
-    // What is not a regular file has no length, and may have no end.
+    // A file that is not regular has no length, and may be endless.
     let Unpacked { bytes, fault } =
         file::unpack(input, length, MAX_FILE).map_err(|why| wrong(why.to_string()))?;
     if let Some(fault) = fault {
@@ -127,7 +122,7 @@ fn from_text(name: &str, text: String, number: Option<usize>) -> Result<Page, Pa
     from_pages(name, &pages, number)
 }
 
-/// Why a text is no JSON, and what to do.
+/// Explains why a text is not JSON, and what to do.
 fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     let (line, column) = (why.line(), why.column());
     let at = format!("line {line} column {column}");
@@ -147,7 +142,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     format!("not a HAR, not even JSON: {why}")
 }
 
-/// The page that is asked for, with every entry of it that can be fetched.
+/// Returns the requested page, with every entry that can be fetched.
 fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     if pages.entries.is_empty() {
@@ -174,7 +169,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
         let wrong =
             |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.place(found)));
         let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
-        // Sizes are checked before any entry is left out, so that a broken file is not taken for an odd entry.
+        // Sizes are checked before any entry is left out, so that a broken file is reported as an error.
         let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
         let status = value.pointer("/response/status").and_then(size::number);
         let address = match Address::of(url) {
@@ -207,7 +202,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
     Ok(page)
 }
 
-/// Turns the entries that count, in order, into objects.
+/// Converts the remaining entries, in order, to objects.
 fn build(
     name: &str,
     pages: &Pages<'_>,
@@ -219,7 +214,7 @@ fn build(
     let mut tls = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
-    // Position among `entries` to index among `objects`: what is left out causes nothing.
+    // Maps positions in `entries` to indices in `objects`. An entry that is left out causes nothing.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let causes = initiator::find(entries);
     for (position, entry) in entries.iter().enumerate() {
@@ -251,7 +246,7 @@ fn build(
             hosts.len() - 1
         });
         let target = unique(entry.address.target.clone(), &mut names);
-        // A head shorter than its own request line and Host cannot be sent.
+        // A head shorter than its own request line and Host field cannot be sent.
         let least =
             (target.len() + entry.address.host.len() + "GET  HTTP/1.1\r\nHost: \r\n\r\n".len()) as u64;
         let cause = causes[position].and_then(|cause| Some((cause, placed[cause]?)));
@@ -295,10 +290,10 @@ fn build(
     Ok(page)
 }
 
-/// `target`, or with a number behind it when another object has it already
-/// (the same address twice, or two hosts with the same path).
+/// Returns `target`, with a number appended if another object already has it (the same URL twice, or two hosts with the same
+/// path).
 ///
-/// `names`: each with the number to try next, so that a page of one address is no quadratic matter.
+/// `names` maps each name to the next number to try, so that a page with a single URL does not take quadratic time.
 fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
     let Some(next) = names.get(&target) else {
         names.insert(target.clone(), 2);
@@ -321,16 +316,16 @@ fn media_type(text: &str) -> String {
     if fits { bare } else { "application/octet-stream".to_owned() }
 }
 
-/// A text of the file fit for one line of ours.
+/// Normalizes a text of the file so that it fits on one line of output.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
-/// What had to be left out or assumed.
+/// The entries that were left out or estimated.
 struct Notes {
-    /// How many entries the file has.
+    /// The number of entries in the file.
     entries: usize,
-    /// Reason to (count, first few).
+    /// For each reason, the number of entries and the first few of them.
     reasons: BTreeMap<&'static str, (usize, Vec<String>)>,
 }
 
@@ -358,19 +353,19 @@ impl Notes {
     }
 }
 
-/// What is said of a request body that is not sent whole.
+/// The warning about a request body that is not sent completely.
 pub const CUT_BODY: &str =
     "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
 
-/// Entries that one warning names; the rest are counted.
+/// The most entries that one warning names; the rest are counted.
 const NAMED: usize = 3;
-/// Longest request target that is kept; longer ones are cut, their sizes are not.
+/// The longest request target that is kept, in bytes. Longer ones are truncated, but their sizes are not.
 const MAX_NAME: usize = 160;
-/// Longest text of the file that is shown, in characters.
+/// The longest text of the file that is displayed, in characters.
 const MAX_LINE: usize = 500;
-/// Largest file that is read, in bytes. Chromium writes none that is larger: its strings end there.
+/// The largest file that is read, in bytes. Chromium writes none that is larger, because its strings are limited to that.
 const MAX_FILE: u64 = 512 << 20;
-/// What is kept of a file at most. A page may have as many objects.
+/// The most entries and memory kept of a file. A page may have as many objects.
 const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The head of a request over HTTP/1.x, read so strictly that nobody can read it as another.
+//! The head of an HTTP/1.x request, parsed so strictly that no other parser can interpret it differently.
 //!
-//! Two programs that see the same bytes as different messages let one client speak in the name of another (request
-//! smuggling). So a server and a gateway refuse what RFC 9112 lets a recipient repair: a line that ends with a bare CR or
-//! LF, a folded field, two lengths, a length beside a transfer coding, a transfer coding other than chunked, a Host that
-//! is no authority. What is refused has a status and a line of text.
+//! If two programs interpret the same bytes as different messages, one client can send requests in the name of another
+//! (request smuggling). A server and a gateway therefore refuse what RFC 9112 lets a recipient repair: a line that ends with
+//! a bare CR or LF, a folded field, two lengths, a length beside a transfer coding, a transfer coding other than chunked,
+//! and a Host that is not an authority. Each refusal has a status and one line of text.
 //!
 //! Home of RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they say which
 //! requests are refused.
@@ -13,12 +13,12 @@ use crate::framing::Framing;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// A request that is refused, and how it is answered.
+/// A refused request: the status and the reason of the response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// One line: what is wrong.
+    /// One line that says what is wrong.
     pub why: Cow<'static, str>,
 }
 
@@ -38,18 +38,18 @@ impl Refusal {
 /// The four forms of a request target (RFC 9112 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form<'a> {
-    /// A path and perhaps a query.
+    /// A path and optionally a query.
     Origin(&'a str),
-    /// A URL of `http` or `https`.
+    /// An `http` or `https` URL.
     Absolute {
-        /// The scheme is `https`.
+        /// Whether the scheme is `https`.
         secure: bool,
-        /// The host, and perhaps a port.
+        /// The host and optionally a port.
         authority: &'a str,
-        /// Path and query as written: may be empty, or begin with `?`.
+        /// Path and query as written; may be empty or begin with `?`.
         path: &'a str,
     },
-    /// Host and port of CONNECT.
+    /// The host and port of CONNECT.
     Authority(&'a str),
     /// `*`.
     Asterisk,
@@ -62,11 +62,11 @@ pub struct Head<'a, 'f> {
     pub method: &'a str,
     /// The request target as written.
     pub target: &'a str,
-    /// Its form.
+    /// The form of the request target.
     pub form: Form<'a>,
-    /// The minor version, as it is understood: 0 or 1.
+    /// The minor version as interpreted: 0 or 1.
     pub minor: u8,
-    /// Where the digit of the minor version stands.
+    /// The offset of the minor version's digit in the head.
     pub minor_at: usize,
     /// The value of Host.
     pub host: Option<&'a str>,
@@ -76,31 +76,31 @@ pub struct Head<'a, 'f> {
     pub fields: &'f [httparse::Header<'a>],
 }
 
-/// Room for the fields of a head; most have few.
+/// Storage for the parsed fields of a head; most heads have few.
 pub type Room<'a> = SmallVec<[httparse::Header<'a>; 16]>;
 
-/// Whose requests are read.
+/// How strictly requests are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Judged {
-    /// Those of anybody.
+    /// As requests of any client.
     #[default]
     Strictly,
-    /// Those of recorded pages: hosts and targets are what a recording says, whether URLs can be so or not.
+    /// As requests for recorded pages: hosts and targets are taken from a recording and need not be valid URLs.
     AsRecorded,
 }
 
 impl<'a, 'f> Head<'a, 'f> {
-    /// Reads a whole head, which [`end_of_head`] has found.
+    /// Parses a complete head, whose end [`end_of_head`] has found.
     ///
     /// # Errors
-    /// How the request is to be answered.
+    /// The response to a refused request.
     pub fn parse(head: &'a [u8], judged: Judged, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
         let end =
             memchr::memchr(b'\r', head).filter(|end| head[end + 1..].starts_with(b"\n")).ok_or(MALFORMED)?;
         let (method, target, version) = request_line(&head[..end])?;
         let minor = minor_version(version)?;
         let fields = &head[end + 2..];
-        // RFC 9112 §5.2: a line that begins with white space goes on with the field before. Nothing may come before the
+        // RFC 9112 §5.2: a line that begins with white space continues the field before it. No white space may precede the
         // first field either (§2.2).
         let mut lines = 0;
         let mut ends = memchr::memchr_iter(b'\n', fields).inspect(|_| lines += 1);
@@ -132,7 +132,7 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Looks for the end of a head in `bytes`, from `at` on, which moves. Lines end with CR LF and nothing else.
+/// Searches `bytes` for the end of a head, beginning at `at`, which it advances. Lines end with CR LF only.
 ///
 /// # Errors
 /// The bytes cannot become a head.
@@ -146,10 +146,11 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
                     return Ok(Some(*at));
                 }
             }
-            // What follows is not known yet.
+            // The next byte has not been received yet.
             [b'\r'] => return Ok(None),
             [b'\r', ..] => return Err(Refusal::bad("a CR is not followed by LF")),
-            // RFC 9112 §2.2: a line may end with LF alone. Not here, where others may see no end.
+            // RFC 9112 §2.2: a recipient may accept a bare LF. This one does not, because other parsers may not see a line
+            // end there.
             [b'\n', ..] => return Err(Refusal::bad("a line ends with LF alone")),
             _ => return Err(Refusal::bad("the head contains a NUL")),
         }
@@ -158,13 +159,13 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
     Ok(None)
 }
 
-/// The refusal of a head that has more bytes than a server takes, of which these have come.
+/// Returns the refusal of a head that is larger than `most` bytes; `head` is the part received so far.
 #[must_use]
 pub fn too_large(head: &[u8], most: usize) -> Refusal {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let is_line = line.len() == head.len() || line.len() > most;
     match line.iter().position(|&byte| byte == b' ') {
-        // RFC 9112 §3: 414 for a target that is too long, 501 for a method that is.
+        // RFC 9112 §3: 414 for a target that is too long, 501 for a method that is too long.
         Some(at) if is_line && at < most => TOO_LONG,
         _ if is_line => Refusal::new(501, "the method is too long to be known"),
         _ => Refusal::new(431, "the head is too large"),
@@ -193,7 +194,7 @@ fn request_line(line: &[u8]) -> Result<(&str, &str, &str), Refusal> {
     Ok((method, target, version))
 }
 
-/// RFC 9112 §2.3: a later minor version is understood as the latest that is known here.
+/// RFC 9112 §2.3: a later minor version is treated as the latest version known here.
 fn minor_version(version: &str) -> Result<u8, Refusal> {
     match version.as_bytes() {
         b"HTTP/1.0" => Ok(0),
@@ -207,7 +208,7 @@ fn minor_version(version: &str) -> Result<u8, Refusal> {
 
 fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>, Refusal> {
     if method == "CONNECT" {
-        // RFC 9110 §9.3.6: the port is always written.
+        // RFC 9110 §9.3.6: the port is mandatory.
         let written = target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty());
         let good = written && is_authority(target);
         return if good { Ok(Form::Authority(target)) } else { Err(Refusal::bad("CONNECT needs HOST:PORT")) };
@@ -230,7 +231,7 @@ fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // RFC 9110 §4.2.1, §4.2.4: a host has to be there, and a user must not.
+    // RFC 9110 §4.2.1, §4.2.4: the host is mandatory, and userinfo is not allowed.
     if authority.is_empty()
         || authority.starts_with(':')
         || authority.contains('%')
@@ -246,9 +247,9 @@ fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>
 
 const INVALID_TARGET: Refusal = Refusal::bad("the request target has an invalid character");
 
-/// Whether this can be the path and the query of a URL, as a server is asked for them: RFC 3986 §3.3, §3.4, and beyond
-/// that the marks that browsers send as they are (`[ ] ^ |`; in a query also `\ { } %` and the grave accent). A fragment is
-/// none of either.
+/// Returns whether `text` can be the path and query of a request target (RFC 3986 §3.3, §3.4). Also accepts the characters
+/// that browsers send unencoded: `[ ] ^ |`, and in a query `\ { } %` and the grave accent. Neither part may contain a
+/// fragment.
 #[must_use]
 pub fn is_path_and_query(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -268,12 +269,12 @@ pub fn is_path_and_query(text: &str) -> bool {
 }
 
 fn is_path_byte(byte: u8) -> bool {
-    // Every visible character but ten.
+    // All visible characters except ten.
     byte.is_ascii_graphic()
         && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'?' | b'%' | b'\\' | b'`' | b'{' | b'}')
 }
 
-/// RFC 9112 §3.2: one Host, which HTTP/1.0 need not have, that is an authority, or empty.
+/// RFC 9112 §3.2: exactly one Host, which is an authority or empty. HTTP/1.0 may omit it.
 fn host_of<'a>(
     fields: &[httparse::Header<'a>],
     minor: u8,
@@ -295,7 +296,7 @@ fn host_of<'a>(
     }
 }
 
-/// Whether this can be the value of Host (RFC 9110 §7.2): an authority, or nothing.
+/// Returns whether `text` can be the value of Host (RFC 9110 §7.2): an authority or empty.
 #[must_use]
 pub fn is_host(text: &str) -> bool {
     text.is_empty() || is_authority(text)
@@ -307,7 +308,7 @@ fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Ref
     let mut coded = None;
     for field in fields {
         if field.name.eq_ignore_ascii_case("content-length") {
-            // RFC 9110 §8.6: one number. A second one is refused even if it says the same.
+            // RFC 9110 §8.6: one number. A second one is refused even if it has the same value.
             let number = number(field.value).filter(|_| length.is_none());
             length = Some(number.ok_or(Refusal::bad("Content-Length is not one number"))?);
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") && coded.replace(field.value).is_some()
@@ -320,14 +321,14 @@ fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Ref
         (None, Some(length)) => Ok(Framing::Length(length)),
         // RFC 9112 §6.1: a message with both may be an attempt at smuggling.
         (Some(_), Some(_)) => Err(Refusal::bad("the request has a length and a transfer coding")),
-        // RFC 9112 §6.1: what HTTP/1.0 says so is framed by mistake.
+        // RFC 9112 §6.1: a transfer coding in an HTTP/1.0 message means that its framing is faulty.
         (Some(_), None) if minor == 0 => Err(Refusal::bad("HTTP/1.0 has no transfer codings")),
         (Some(codings), None) => {
             let codings: Vec<&[u8]> = codings.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).collect();
             let chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(b"chunked");
             match codings.split_last() {
                 Some((last, [])) if chunked(last) => Ok(Framing::Chunked),
-                // RFC 9112 §6.1: what is not known is answered with 501, as long as it is clear where the body ends.
+                // RFC 9112 §6.1: an unknown coding is answered with 501, as long as it is clear where the body ends.
                 Some((last, others)) if chunked(last) && !others.iter().any(chunked) => {
                     Err(Refusal::new(501, "chunked is the only transfer coding that is known here"))
                 }
@@ -365,7 +366,7 @@ mod tests {
     fn heads_end_with_an_empty_line_of_cr_lf_only() {
         let end = |text: &[u8]| {
             let (mut at, mut found) = (0, Ok(None));
-            // However it is cut.
+            // Independent of how the input is split.
             for length in 1..=text.len() {
                 found = end_of_head(&text[..length], &mut at);
                 if !matches!(found, Ok(None)) {

@@ -1,15 +1,16 @@
-//! HTTP/2 on the one stream of a session: RFC 9113, by the crate `h2`.
+//! HTTP/2 on the single stream of a session: RFC 9113, with the crate `h2`.
 //!
-//! Frames, header compression (RFC 7541) and flow control are h2's. Ours is what it leaves open: which windows an end
-//! grants, whose bytes a server writes next (RFC 9218), and where each frame lies on the stream, so that it can be told
-//! what was waited for. h2 needs no executor and no timer. It looks at the clock of the operating system in one place, to
-//! forget streams that it has reset; here it never forgets them by time, so nothing hangs on that clock.
+//! h2 implements frames, header compression (RFC 7541) and flow control. This module decides what h2 leaves open: the
+//! windows that an endpoint grants, and which response a server writes next (RFC 9218). It also tracks the position of each
+//! frame on the stream, so that delays can be attributed. h2 needs no executor and no timer. It uses the operating system's
+//! clock only to forget streams that it has reset. Here it never forgets them by time, so results do not depend on that
+//! clock.
 //!
 //! - `io`: a stream as h2 reads and writes it, and the frames that pass
-//! - `priority`: urgencies, and whose turn it is
-//! - `heads`: heads of a page's size
-//! - `faults`: the codes of errors that h2 tells as others
-//! - `client`: exchanges of a fetch; the server's side is `serve`'s
+//! - `priority`: urgencies, and the order of responses
+//! - `heads`: heads with the size that the page says
+//! - `faults`: error codes that h2 reports differently
+//! - `client`: exchanges of a fetch; the server's side is in `serve`
 
 pub(crate) mod client;
 pub(crate) mod faults;
@@ -19,16 +20,16 @@ pub mod priority;
 
 use std::time::Duration;
 
-/// What an end grants the other.
+/// The windows and limits that an endpoint announces to its peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Windows {
-    /// What may come on a stream before more is granted, bytes (RFC 9113 §6.5.2, SETTINGS_INITIAL_WINDOW_SIZE).
+    /// The initial window of a stream in bytes (RFC 9113 §6.5.2, SETTINGS_INITIAL_WINDOW_SIZE).
     pub stream: u32,
-    /// And on all streams together (§6.9.1).
+    /// The window of the connection in bytes (§6.9.1).
     pub connection: u32,
-    /// The largest frame that it takes, bytes (SETTINGS_MAX_FRAME_SIZE).
+    /// The largest frame that it accepts, in bytes (SETTINGS_MAX_FRAME_SIZE).
     pub frame: u32,
-    /// Requests outstanding at once, until the server says how many it takes.
+    /// The most outstanding requests until the server announces its own limit.
     pub concurrent: u32,
 }
 
@@ -60,32 +61,32 @@ pub const CLIENTS: &[(&str, Windows, &str)] = &[
 ];
 
 impl Default for Windows {
-    /// Chromium's.
+    /// The windows of Chromium.
     fn default() -> Self {
         CLIENTS[0].1
     }
 }
 
-/// What a server of ours grants and does: nginx's defaults.
+/// The limits of our server, which are nginx's defaults.
 pub(crate) mod server {
     /// `http2_max_concurrent_streams 128`.
     pub(crate) const CONCURRENT: u32 = 128;
-    /// nginx's `http2_chunk_size 8k`: what is written of one answer before the next turn.
+    /// nginx's `http2_chunk_size 8k`: the bytes written of one response before the next response's turn.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// Bytes of answers that h2 has and the transport has not, at most; two turns, so that the transport never waits for us. As
-    /// much again may wait to leave in one go.
+    /// The most response bytes that are in h2 and not yet with the transport. Two turns, so that the transport never waits
+    /// for the server. The same number again may be buffered to be sent together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
-    /// What a request's body may have before more is granted: requests here have none.
+    /// The initial window for the body of a request; requests here have none.
     pub(crate) const WINDOW: u32 = 65_535;
 }
 
-/// How long h2 is to remember a stream that it has reset: for ever, so that no result hangs on its clock.
+/// How long h2 remembers a stream that it has reset: forever, so that no result depends on its clock.
 pub(crate) const FOR_EVER: Duration = Duration::MAX;
-/// How many such streams: what comes on others is answered as on streams that never were.
+/// How many such streams h2 remembers. Frames on others are answered like frames on unknown streams.
 pub(crate) const RESETS: usize = 32;
-/// The largest head that is taken, bytes as HTTP/2 counts them.
+/// The largest accepted head in bytes, as HTTP/2 counts them.
 pub(crate) const MAX_HEAD: u32 = 64 * 1024;
 /// The protocol's name in ALPN (RFC 9113 §3.2).
 pub const ALPN: &[u8] = b"h2";
-/// What a client sends before all else (RFC 9113 §3.4).
+/// The first bytes that a client sends (RFC 9113 §3.4).
 pub const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";

@@ -1,18 +1,17 @@
 //! HTTP/3 on the streams of a session: RFC 9114, with the static table of QPACK (RFC 9204).
 //!
-//! The layers below `connection` have no input or output: they are given bytes, and return events or an error. So each error
-//! has the code that the RFC gives it, and each rule can be tested without a network. [`message`](crate::message) checks
-//! messages, for every version that carries heads in fields. Heads are not compressed
-//! by what earlier ones held, as they are over HTTP/2: there is no dynamic table. An exchange has a QUIC stream of its own, and
-//! its bytes lie there as an engine's trace counts them. Which bytes a server writes next (RFC 9218) is decided by the turns
-//! of [`http2::priority`](crate::http2::priority).
+//! The layers below `connection` do no I/O: they receive bytes, and return events or an error. Each error therefore has the
+//! RFC's code, and each rule can be tested without a network. [`message`](crate::message) checks messages of all versions
+//! that carry control data in fields. Unlike over HTTP/2, heads are not compressed against earlier ones, because there is no
+//! dynamic table. An exchange has a QUIC stream of its own, and its bytes have the positions that an engine's trace records.
+//! [`http2::priority`](crate::http2::priority) decides which response a server writes next (RFC 9218).
 //!
-//! - `code`: error codes, and what an error ends
+//! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
 //! - `qpack`: field sections
-//! - `message_reader`: the frames of a request stream; `peer_streams`: the control stream and those of QPACK
+//! - `message_reader`: the frames of a request stream; `peer_streams`: the control stream and the QPACK streams
 //! - `streams`: a stream as it is read and written; `connection`: all streams of a session
-//! - `client`: exchanges of a fetch; the server's side is `serve`'s
+//! - `client`: exchanges of a fetch; the server's side is in `serve`
 
 pub(crate) mod client;
 mod code;
@@ -33,10 +32,10 @@ use message_reader::MessageReader;
 
 /// The protocol's name in ALPN (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
-/// The largest head that is taken, bytes as HTTP/3 counts them (RFC 9114 §4.2.2).
+/// The largest accepted head in bytes, as HTTP/3 counts them (RFC 9114 §4.2.2).
 pub(crate) const MAX_HEAD: u64 = 64 * 1024;
 
-/// A field section of a request, encoded, and its size as RFC 9114 §4.2.2 counts it.
+/// Encodes the field section of a request; returns it with its size as RFC 9114 §4.2.2 counts it.
 pub(crate) fn encode_request(request: &Request<()>) -> (Bytes, u64) {
     let uri = request.uri();
     let pseudo = [
@@ -48,7 +47,7 @@ pub(crate) fn encode_request(request: &Request<()>) -> (Bytes, u64) {
     encode(pseudo.into_iter().filter_map(|(name, value)| Some((name, value?))), request.headers())
 }
 
-/// A field section of a response, encoded.
+/// Encodes the field section of a response.
 pub(crate) fn encode_response(status: StatusCode, fields: &HeaderMap) -> Bytes {
     encode(std::iter::once((":status", status.as_str())), fields).0
 }
@@ -63,10 +62,10 @@ fn encode<'a>(pseudo: impl Iterator<Item = (&'a str, &'a str)>, fields: &'a Head
     (out.into(), size)
 }
 
-/// Reads one direction of a request stream in pieces of `piece` bytes, and returns the length of the content. For fuzzing.
+/// Parses one direction of a request stream in pieces of `piece` bytes, and returns the length of the content. For fuzzing.
 ///
 /// # Errors
-/// The error with which an end of a connection would answer the bytes.
+/// The error with which an endpoint would answer the bytes.
 pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64, Error> {
     let mut reader = MessageReader::new(is_request, MAX_HEAD);
     let mut content = 0;
@@ -88,7 +87,7 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
 mod tests {
     use super::*;
 
-    /// RFC 9114 §4.2.2: the size of a field section is that of all names and values, and 32 bytes for each field.
+    /// RFC 9114 §4.2.2: the size of a field section is the sum of all names and values, plus 32 bytes for each field.
     #[test]
     fn the_size_of_a_request_is_counted_as_the_rfc_says() {
         let request = Request::get("https://a.test/bc").header("x", "yz").body(()).expect("a request");

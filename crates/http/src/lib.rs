@@ -2,39 +2,40 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`page`], [`har`] | a page as a graph of fetches, and where pages come from |
-//! | [`mapping`] | which exchange rides on which stream of which connection |
-//! | [`fetch`] | the client: loads a page by a policy |
-//! | [`get`] | the client for people: one object, to wherever it should go |
-//! | [`visit`] | a page for people: what a document embeds, fetched as it is found |
+//! | [`page`], [`har`] | a page as a graph of fetches, and the formats that pages are read from |
+//! | [`mapping`] | assigns each exchange to a stream of a connection |
+//! | [`fetch`] | the client that loads a page under a policy |
+//! | [`get`] | the command-line client: fetches one object and writes it to any output |
+//! | [`visit`] | the command-line page load: fetches what a document embeds as it is discovered |
 //! | [`serve`] | the server: hyper on each stream |
-//! | [`alt_svc`] | where else a server is |
-//! | [`authority`], [`upstream`] | hosts and ports, and streams to them on loan |
-//! | [`http2`] | HTTP/2: windows, priorities, frames and where they lie |
+//! | [`alt_svc`] | alternative services that a server announces |
+//! | [`authority`], [`upstream`] | hosts and ports, and a pool that lends streams to them |
+//! | [`http2`] | HTTP/2: windows, priorities, frames and their positions in the stream |
 //! | [`http3`] | HTTP/3: frames, QPACK, and the streams of a session |
-//! | [`message`] | whether a message of HTTP/2 or HTTP/3 is malformed |
-//! | [`head`], [`framing`] | how the head of a request is read, and where a body ends |
-//! | [`limits`], [`closing`] | limits on sessions, and how sessions end |
-//! | [`observe`] | what happened when, at both ends |
-//! | [`beneath`] | files in a directory, and in no other |
-//! | [`body`] | what the bytes of an object are, so that each is checked |
+//! | [`message`] | checks whether an HTTP/2 or HTTP/3 message is malformed |
+//! | [`head`], [`framing`] | parses request heads, and finds where a body ends |
+//! | [`limits`], [`closing`] | limits on sessions, and how sessions are closed |
+//! | [`observe`] | events with their times, on client and server |
+//! | [`beneath`] | opens files in one directory and never outside it |
+//! | [`body`] | the generated content of objects, so that every byte can be checked |
 //!
-//! HTTP/1.1 (RFC 9112) rides on TCP as everywhere, and on SCTP with one
-//! exchange at a time on each stream pair; see [`mapping`].
+//! HTTP/1.1 (RFC 9112) runs on TCP as usual. On SCTP each pair of streams carries one exchange at a time; see [`mapping`].
 //!
-//! # Parts that need a word
+//! # Notes on some modules
 //!
-//! - `limits` bounds the sessions of a server, in all threads together. When no slot is free, it ends the session that has waited longest
-//!   for a request.
-//! - `beneath` looks files up in one directory by handles, so that links changed during the lookup lead nowhere else.
+//! - `limits` bounds the sessions of a server, in all threads together. When no slot is free, it ends the session that has
+//!   waited longest for a request.
+//! - `beneath` resolves paths inside one directory through open handles. A link that is changed during the lookup therefore
+//!   cannot lead outside.
 //! - `upstream` gives a client or a gateway a stream for one exchange.
-//! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions; `serve/http2.rs` hands h2
-//!   little at a time in that order.
-//! - `http3` runs on any session with fresh streams of one way and both. `fetch/own_stream.rs` and `serve/reply.rs` are shared by all
-//!   exchanges with a stream of their own. `http3/message_reader.rs` and `http3/peer_streams.rs` read without input or output, and give each
-//!   violation the error code of the RFC. `http3/connection.rs` closes the connection or the stream with it.
-//! - A transport of many streams would send some of each. So the session takes little more than its congestion window holds
-//!   (`Session::limit_unsent`), and ranks its streams (`Stream::set_rank`).
+//! - `http2` shares fetch, sites and limits with HTTP/1.1. `http2/priority.rs` orders the bytes of all versions;
+//!   `serve/http2.rs` passes small amounts to h2 in that order.
+//! - `http3` runs on any session that opens fresh unidirectional and bidirectional streams. `fetch/own_stream.rs` and
+//!   `serve/reply.rs` are shared by all exchanges that have a stream of their own. `http3/message_reader.rs` and
+//!   `http3/peer_streams.rs` parse without I/O and return the RFC's error code for each violation. `http3/connection.rs`
+//!   closes the connection or the stream with that code.
+//! - A transport with many streams would send some of each. The session therefore accepts little more than its congestion
+//!   window holds (`Session::limit_unsent`), and ranks its streams (`Stream::set_rank`).
 
 pub mod alt_svc;
 pub mod authority;

@@ -1,9 +1,9 @@
-//! Limits on concurrent sessions, exchanges and lookups, shared by all threads; and who gives up a slot for whom.
+//! Limits on concurrent sessions, exchanges and lookups, shared by all threads; and which session ends when none is free.
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
-//! - `slots`: the sessions of a server, and which of them ends when a newcomer finds no slot free
-//! - `wait_order`: their records, and the order in which they wait for a request
-//! - `admission`: newcomers, and their wait for a slot
+//! - `slots`: the sessions of a server, and which of them ends when no slot is free for a new session
+//! - `wait_order`: the records of sessions, and the order in which they wait for a request
+//! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
 //! - `memory`: the memory budget of a session
 
@@ -24,27 +24,27 @@ use clients::ClientSlots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit on how many sessions, exchanges or lookups there are at a time. Clones share one count, in all threads.
+/// A limit on the number of concurrent sessions, exchanges or lookups. Clones share one count, in all threads.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit {
     shared: Arc<LimitState>,
 }
 
-/// What the clones of a limit share.
+/// State that the clones of a limit share.
 #[derive(Debug)]
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// Newcomers that found every slot taken and wait for one, up to [`MAX_REQUESTS`].
+    /// New sessions that found every slot taken and wait for one, up to [`MAX_REQUESTS`].
     requested: AtomicUsize,
-    /// Servers that use the limit: each can end only its own sessions for a newcomer.
+    /// The number of servers that use the limit. Each can end only its own sessions for a new one.
     servers: AtomicUsize,
-    /// Slots by client.
+    /// The number of slots of each client.
     clients: ClientSlots,
 }
 
 impl ConcurrencyLimit {
-    /// A limit of `max` at a time.
+    /// Returns a limit of `max` at a time.
     #[must_use]
     pub fn new(max: usize) -> Self {
         let (available, none) = (AtomicUsize::new(max), || AtomicUsize::new(0));
@@ -52,7 +52,7 @@ impl ConcurrencyLimit {
         Self { shared: Arc::new(LimitState { max, available, requested: none(), servers: none(), clients }) }
     }
 
-    /// A permit, if a slot is free.
+    /// Returns a permit if a slot is free.
     pub fn try_acquire(&self) -> Option<Permit> {
         self.take_slot().then(|| Permit(self.clone()))
     }
@@ -73,19 +73,19 @@ impl ConcurrencyLimit {
         self.available() == 0
     }
 
-    /// Whether next to nothing is available.
+    /// Returns whether almost no slot is available.
     fn is_scarce(&self) -> bool {
         self.available() <= self.shared.max / SCARCE
     }
 
-    /// Registers a newcomer that found every slot taken, up to [`MAX_REQUESTS`]: more could not be granted soon.
+    /// Registers a new session that found every slot taken, up to [`MAX_REQUESTS`]. More could not be granted soon.
     fn request_slot(&self) {
         if self.shared.requested.load(Ordering::Relaxed) < MAX_REQUESTS {
             self.shared.requested.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Takes one registered request; false, if there is none.
+    /// Takes one registered request; returns false if there is none.
     fn take_request(&self) -> bool {
         take_one(&self.shared.requested)
     }
@@ -112,7 +112,7 @@ impl Drop for Permit {
 
 /// A limit is scarce when no more than this fraction of it is available.
 const SCARCE: usize = 16;
-/// Requests that are registered at a time.
+/// The most requests that are registered at a time.
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]

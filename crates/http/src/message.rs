@@ -1,7 +1,7 @@
 //! Checks whether a message of HTTP/2 or HTTP/3 is malformed: pseudo-header fields, field names and values, content length.
 //!
-//! Both versions carry a message's control data as fields, so both have these rules. This module has no part in framing: it is
-//! given field lines one by one, and the length of each piece of content.
+//! Both versions carry a message's control data as fields, so both have these rules. This module does no framing: its caller
+//! passes it one field line at a time, and the length of each piece of content.
 //!
 //! Home of RFC 9114 §4.1.2, §4.2, §4.3, §4.4 and §10.3, and of RFC 9113 §8.1.1, §8.2, §8.3 and §8.5, which say the same.
 
@@ -20,10 +20,10 @@ pub struct Malformed(pub &'static str);
 pub struct Section {
     pseudo: Pseudo,
     fields: HeaderMap,
-    /// A field that is no pseudo-header field has come.
+    /// Whether a field that is not a pseudo-header field has been added.
     has_regular: bool,
     content_length: Option<u64>,
-    /// Bytes, as RFC 9114 §4.2.2 counts them, and how many are taken.
+    /// The size of all field lines in bytes, as RFC 9114 §4.2.2 counts it. `max_size` is the limit.
     size: u64,
     max_size: u64,
     /// The first error.
@@ -47,12 +47,12 @@ pub struct ResponseHead {
     pub status: StatusCode,
     /// All fields.
     pub fields: HeaderMap,
-    /// What the content is to have.
+    /// The length that the content must have.
     pub content: ContentLength,
 }
 
 impl Section {
-    /// An empty section, which takes up to `max_size` bytes.
+    /// Returns an empty section that accepts up to `max_size` bytes.
     #[must_use]
     pub fn new(max_size: u64) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Section {
         }
     }
 
-    /// The size of the section, if it is larger than what is taken.
+    /// Returns the size of the section if it exceeds the limit.
     #[must_use]
     pub fn oversize(&self) -> Option<u64> {
         Some(self.size).filter(|size| *size > self.max_size)
@@ -91,7 +91,7 @@ impl Section {
         let value = field_value(value)?;
         check_connection_specific(&name, &value)?;
         if name == CONTENT_LENGTH {
-            // RFC 9110 §8.6: one length. A second one is refused even if it says the same.
+            // RFC 9110 §8.6: only one length. A second one is refused even if it has the same value.
             let length = content_length(&value).ok_or(Malformed("content-length is no number"))?;
             if self.content_length.replace(length).is_some() {
                 return Err(Malformed("content-length comes twice"));
@@ -116,7 +116,7 @@ impl Section {
             b":authority" => &mut pseudo.authority,
             b":path" => &mut pseudo.path,
             b":status" => &mut pseudo.status,
-            // RFC 9114 §4.3. `:protocol` (RFC 9220) is for servers that offer extended CONNECT.
+            // RFC 9114 §4.3. Only servers that offer extended CONNECT accept `:protocol` (RFC 9220).
             _ => return Err(Malformed("an undefined pseudo-header field")),
         };
         if of.replace(value.to_vec()).is_some() {
@@ -125,7 +125,7 @@ impl Section {
         Ok(())
     }
 
-    /// The section as the header section of a request.
+    /// Converts the section into the head of a request.
     ///
     /// # Errors
     /// The request is malformed.
@@ -172,7 +172,7 @@ impl Section {
         Ok((request, ContentLength::new(self.content_length)))
     }
 
-    /// The section as the header section of a response to a request that is not HEAD.
+    /// Converts the section into the head of a response to a request that is not HEAD.
     ///
     /// # Errors
     /// The response is malformed.
@@ -189,7 +189,7 @@ impl Section {
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Malformed("a response has the status 101"));
         }
-        // RFC 9110 §6.4.1: these have no content, whatever the length says.
+        // RFC 9110 §6.4.1: these responses have no content, whatever content-length says.
         let content = match status {
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => ContentLength::new(Some(0)),
             _ => ContentLength::new(self.content_length),
@@ -203,7 +203,7 @@ impl Section {
     /// The message is malformed.
     pub fn check_trailers(&self) -> Result<(), Malformed> {
         self.error.map_or(Ok(()), Err)?;
-        // RFC 9114 §4.3: no pseudo-header field comes in trailers.
+        // RFC 9114 §4.3: trailers contain no pseudo-header fields.
         let Pseudo { method, scheme, authority, path, status } = &self.pseudo;
         if [method, scheme, authority, path, status].iter().any(|field| field.is_some()) {
             return Err(Malformed("a trailer section has a pseudo-header field"));
@@ -212,7 +212,7 @@ impl Section {
     }
 }
 
-/// The content of a message, held against its length (RFC 9114 §4.1.2).
+/// Compares the content of a message with its declared length (RFC 9114 §4.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct ContentLength {
     declared: Option<u64>,
@@ -220,13 +220,13 @@ pub struct ContentLength {
 }
 
 impl ContentLength {
-    /// Content of which the head says this length.
+    /// Starts with no content and the length that the head declares.
     #[must_use]
     pub const fn new(declared: Option<u64>) -> Self {
         Self { declared, came: 0 }
     }
 
-    /// The length that the head says.
+    /// Returns the length that the head declares.
     #[must_use]
     pub const fn declared(&self) -> Option<u64> {
         self.declared
@@ -235,7 +235,7 @@ impl ContentLength {
     /// Counts `bytes` more of content.
     ///
     /// # Errors
-    /// That is more than the length.
+    /// The content is longer than declared.
     pub fn add(&mut self, bytes: u64) -> Result<(), Malformed> {
         self.came = self.came.saturating_add(bytes);
         if self.declared.is_some_and(|declared| self.came > declared) {
@@ -244,10 +244,10 @@ impl ContentLength {
         Ok(())
     }
 
-    /// Takes note of the end of the message.
+    /// Records the end of the message.
     ///
     /// # Errors
-    /// Less has come than the length.
+    /// The content is shorter than declared.
     pub fn end(&self) -> Result<(), Malformed> {
         match self.declared.filter(|declared| *declared != self.came) {
             Some(_) => Err(Malformed("the content is shorter than content-length")),
@@ -256,12 +256,12 @@ impl ContentLength {
     }
 }
 
-/// The value of a field.
+/// Parses the value of a field.
 ///
 /// # Errors
 /// It has a character that is not permitted, or begins or ends with white space.
 pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
-    // RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is no part of it, and only HTTP/1.1 removes it.
+    // RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is not part of it, and only HTTP/1.1 removes it.
     if [value.first(), value.last()].iter().any(|end| matches!(end, Some(b' ' | b'\t'))) {
         return Err(Malformed("a field value begins or ends with white space"));
     }
@@ -269,10 +269,10 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
         .map_err(|_| Malformed("a field value has a character that is not permitted"))
 }
 
-/// Checks that a field is none of HTTP/1.1's connection (RFC 9114 §4.2, RFC 9113 §8.2.2).
+/// Rejects the connection-specific fields of HTTP/1.1 (RFC 9114 §4.2, RFC 9113 §8.2.2).
 ///
 /// # Errors
-/// It is one.
+/// The field is connection-specific.
 pub fn check_connection_specific(name: &HeaderName, value: &HeaderValue) -> Result<(), Malformed> {
     match name.as_str() {
         "connection" | "proxy-connection" | "keep-alive" | "transfer-encoding" | "upgrade" => {
@@ -283,7 +283,7 @@ pub fn check_connection_specific(name: &HeaderName, value: &HeaderValue) -> Resu
     }
 }
 
-/// Checks that `:authority` and `host` name one host where both are there (RFC 9114 §4.3.1).
+/// Checks that `:authority` and `host` name the same host if both are present (RFC 9114 §4.3.1).
 ///
 /// # Errors
 /// They differ.
@@ -296,25 +296,25 @@ pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Mal
     }
 }
 
-/// RFC 9114 §4.3.1: an authority is not empty and has no user in it.
+/// RFC 9114 §4.3.1: an authority is not empty and has no userinfo.
 fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(authority).ok();
-    // Which port is the default does not matter here.
+    // The default port does not matter here.
     text.filter(|text| Authority::parse(text, Some(443)).is_some())
         .ok_or(Malformed("an authority is no host with a port"))
 }
 
-/// RFC 9114 §4.3.1: a path begins with a slash; that of OPTIONS may be an asterisk.
+/// RFC 9114 §4.3.1: a path begins with a slash; the path of OPTIONS may be an asterisk.
 fn checked_path(path: &[u8], method: &Method) -> Result<PathAndQuery, Malformed> {
     let asterisk = path == b"*" && *method == Method::OPTIONS;
-    // RFC 3986 §3.5: a fragment is no part of what is asked for.
+    // RFC 3986 §3.5: a fragment is not part of the request target.
     if !(path.starts_with(b"/") || asterisk) || path.contains(&b'#') {
         return Err(Malformed(":path does not begin with a slash, or has a fragment"));
     }
     PathAndQuery::try_from(path).map_err(|_| Malformed(":path has a character that is not permitted"))
 }
 
-/// RFC 9110 §8.6: digits, and nothing else.
+/// RFC 9110 §8.6: digits only.
 fn content_length(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes();
     let are_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
@@ -334,7 +334,7 @@ mod tests {
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/x?y")];
 
-    /// A request of these fields without `without`, and of `more`.
+    /// A request with the fields of `GET` except `without`, followed by `more`.
     fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
         let kept = GET.iter().filter(|(name, _)| *name != without).copied();
         section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()

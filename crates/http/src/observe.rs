@@ -1,8 +1,7 @@
-//! What happened to each object, connection and exchange, and when.
+//! Records the events of each object, connection and exchange, with their times.
 //!
-//! Client and server call an [`Observer`] as things happen. Together with the
-//! engines' traces (`base::trace`) these milestones give the eleven instants
-//! from which a response time is partitioned:
+//! Client and server call an [`Observer`] when events happen. Together with the engines' traces (`base::trace`) these
+//! milestones give the eleven instants from which a response time is partitioned:
 //!
 //! | instant | from |
 //! |---|---|
@@ -11,13 +10,12 @@
 //! | `serving`, `written` | the server's milestones of the exchange |
 //! | `sent`, `copy`, `complete` | traces, looked up by [`Delivered::response`] on the stream towards the client |
 //!
-//! An object and an exchange meet in [`ExchangeId`]: connection, stream and the
-//! exchange's number on that stream, which both sides count alike because HTTP
-//! answers in order. Byte ranges count from 0 at the first byte of that
-//! direction of that stream, as [`TraceEvent::Sent`]'s `bytes` do.
+//! An [`ExchangeId`] links an object and an exchange: the connection, the stream and the exchange's number on that stream.
+//! Both sides count alike because HTTP answers in order. Byte ranges count from 0 at the first byte of that direction of
+//! that stream, as [`TraceEvent::Sent`]'s `bytes` do.
 //!
-//! Over HTTP/2 an exchange has a stream of its own, whose bytes are those of its frames; which of these lie where on the
-//! session's stream is observed, too.
+//! Over HTTP/2 an exchange has a stream of its own, whose bytes are those of its frames. The positions of these frames on
+//! the session's stream are recorded as well.
 //!
 //! [`TraceEvent::Sent`]: anabranch_base::trace::TraceEvent::Sent
 
@@ -28,40 +26,39 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Names one exchange at both ends.
+/// Identifies one exchange on client and server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ExchangeId {
     /// The session's id: the initiator's port.
     pub connection: u64,
     /// The stream, 0 for TCP.
     pub stream: u64,
-    /// How many exchanges came before it on that stream.
+    /// The number of earlier exchanges on that stream.
     pub index: u32,
 }
 
-/// An object has got its place: its request is being written.
+/// The assignment of an object to a stream: its request is being written.
 ///
-/// Where data may ride with the handshake (`Session::early_data`) this can come
-/// before the connection is usable; who partitions a response time takes the
-/// later of this and the trace's `Established` of the connection.
+/// If data may be sent with the handshake (`Session::early_data`), this can happen before the connection is usable. To
+/// partition a response time, take the later of this time and the trace's `Established` of the connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
-    /// When.
+    /// The time of the assignment.
     pub at: Instant,
     /// Connection, stream and exchange.
     pub exchange: ExchangeId,
-    /// Where the request lies on the stream towards the server.
+    /// The byte range of the request on the stream towards the server.
     pub request: Range<u64>,
-    /// How many times the object had been assigned before: more than 0 after a reconnect.
+    /// The number of earlier assignments of the object; more than 0 after a reconnect.
     pub attempt: u32,
 }
 
-/// An object has been given to the application in full and verified.
+/// The delivery of a complete and verified object to the application.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivered {
     /// When its last byte was read.
     pub at: Instant,
-    /// Where the response (head and body) lies on the stream towards the client.
+    /// The byte range of the response (head and body) on the stream towards the client.
     pub response: Range<u64>,
     /// Bytes of the body.
     pub body: u64,
@@ -70,40 +67,39 @@ pub struct Delivered {
 /// Why an object was not delivered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
-    /// Nothing of it moved for the whole `--timeout`.
+    /// None of its bytes moved for the whole `--timeout`.
     #[error("no progress within the timeout")]
     Timeout,
     /// The object that would have caused this fetch failed.
     #[error("object {0}, which causes this fetch, failed")]
     InitiatorFailed(usize),
-    /// No connection to the server could be had.
+    /// No connection to the server could be established.
     #[error("no connection: {0}")]
     Connect(String),
-    /// The connection ended under it, and trying again did not help.
+    /// The connection ended before the object was complete, and retries failed.
     #[error("the connection ended: {0}")]
     Closed(CloseReason),
-    /// What came back is not an HTTP response that answers the request.
+    /// The response is not a valid HTTP response to the request.
     #[error("bad response: {0}")]
     BadResponse(String),
-    /// What came back is not what the server has: bytes lost, changed or out of place.
+    /// The body differs from the server's: bytes were lost, changed or misplaced.
     #[error("the body is not intact: {0}")]
     Corrupt(String),
-    /// Its sender gave it up (partial reliability).
+    /// Its sender abandoned it (partial reliability).
     #[error("given up by its sender")]
     GivenUp,
-    /// The run ended before it did.
+    /// The run ended first.
     #[error("not finished by the deadline")]
     Deadline,
 }
 
-/// Takes the milestones of clients and servers. All methods do nothing unless
-/// they are implemented; `object` is an index into the page.
+/// Receives the milestones of clients and servers. All methods do nothing by default; `object` is an index into the page.
 pub trait Observer {
-    /// A session was begun (its first packet leaves now).
+    /// A session was started; its first packet leaves now.
     fn opened(&self, connection: u64, at: Instant) {
         let _ = (connection, at);
     }
-    /// The client learned that the session's handshake is done.
+    /// The client learned that the session's handshake is complete.
     fn established(&self, connection: u64, at: Instant) {
         let _ = (connection, at);
     }
@@ -111,11 +107,11 @@ pub trait Observer {
     fn closed(&self, connection: u64, at: Instant, reason: &CloseReason) {
         let _ = (connection, at, reason);
     }
-    /// The object became known: its initiator is delivered (and thought about).
+    /// The object became known: its initiator was delivered, and its think time has passed.
     fn issued(&self, object: usize, at: Instant) {
         let _ = (object, at);
     }
-    /// The object has got a connection and a stream (again, after a reconnect).
+    /// The object was assigned a connection and a stream; repeated after a reconnect.
     fn assigned(&self, object: usize, assigned: Assigned) {
         let _ = (object, assigned);
     }
@@ -123,11 +119,11 @@ pub trait Observer {
     fn first_byte(&self, object: usize, at: Instant) {
         let _ = (object, at);
     }
-    /// So many more bytes of its body were read.
+    /// This many more bytes of its body were read.
     fn read(&self, object: usize, at: Instant, bytes: u64) {
         let _ = (object, at, bytes);
     }
-    /// All of it was read.
+    /// The whole response was read.
     fn delivered(&self, object: usize, delivered: Delivered) {
         let _ = (object, delivered);
     }
@@ -139,26 +135,26 @@ pub trait Observer {
     fn serving(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
-    /// The server gave the first byte of the response to the transport, which may have had no room for it yet.
+    /// The server passed the first byte of the response to the transport, which may not have had room for it yet.
     fn written(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
-    /// The client has put a frame of this stream of HTTP/2 on the session's one stream.
+    /// The client wrote a frame of this HTTP/2 stream to the session's stream.
     fn requested(&self, connection: u64, stream: u64, frame: Piece) {
         let _ = (connection, stream, frame);
     }
-    /// The server has.
+    /// The server wrote a frame of this HTTP/2 stream to the session's stream.
     fn answered(&self, connection: u64, stream: u64, frame: Piece) {
         let _ = (connection, stream, frame);
     }
-    /// Where the sender put an object on its stream, when that is not what the receiver counts: bytes that were
-    /// given up are counted by the one and never seen by the other.
+    /// The position at which the sender put an object on its stream, if it differs from the receiver's count. The sender
+    /// counts abandoned bytes, which the receiver never sees.
     fn placed(&self, object: usize, bytes: Range<u64>) {
         let _ = (object, bytes);
     }
 }
 
-/// Watches nothing.
+/// Ignores all milestones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
@@ -214,71 +210,70 @@ impl<O: Observer + ?Sized> Observer for Rc<O> {
 pub struct ObjectRecord {
     /// When it was issued.
     pub issued: Option<Instant>,
-    /// Its last assignment: the one that counts.
+    /// Its last assignment, which is the one that counts.
     pub assigned: Option<Assigned>,
     /// When its first response byte was read.
     pub first_byte: Option<Instant>,
-    /// How many bytes of its body were read when, since its last assignment: the reads of a millisecond are one, at the
-    /// instant of the first.
+    /// The bytes of its body read since its last assignment, with times. All reads within a millisecond are combined at the
+    /// time of the first.
     pub read: Vec<(Instant, u64)>,
-    /// Where its sender put it on its stream, if that was reported.
+    /// The position at which its sender put it on its stream, if reported.
     pub placed: Option<Range<u64>>,
-    /// Its end, when it was delivered.
+    /// Its delivery.
     pub delivered: Option<Delivered>,
-    /// Its end, when it was not.
+    /// Its failure.
     pub failed: Option<(Instant, FetchError)>,
 }
 
 /// All milestones of one connection, as its client saw them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConnectionRecord {
-    /// When it was begun.
+    /// When it was started.
     pub opened: Instant,
-    /// When its handshake was done.
+    /// When its handshake was complete.
     pub established: Option<Instant>,
-    /// When and how it ended.
+    /// When and why it ended.
     pub closed: Option<(Instant, CloseReason)>,
 }
 
-/// What the server did for one exchange.
+/// The server's milestones of one exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServedRecord {
     /// When it started on the request.
     pub serving: Option<Instant>,
-    /// When it gave the first response byte to the transport, which may have had no room for it yet.
+    /// When it passed the first response byte to the transport, which may not have had room for it yet.
     pub written: Option<Instant>,
 }
 
-/// Everything that was observed.
+/// All recorded milestones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
-    /// By object of the page; as long as the highest object seen.
+    /// By object of the page, up to the highest object seen.
     pub objects: Vec<ObjectRecord>,
     /// By connection.
     pub connections: BTreeMap<u64, ConnectionRecord>,
     /// By exchange.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
-    /// Where frames of HTTP/2 lie that clients have sent.
+    /// The positions of HTTP/2 frames that clients sent.
     pub requests: Placement,
-    /// And servers.
+    /// The positions of HTTP/2 frames that servers sent.
     pub answers: Placement,
 }
 
-/// An observer that keeps it all. A clone records into the same place, so one
-/// goes to the client and one to the server.
+/// An observer that records all milestones. Clones share the record, so the client and the server each get one.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     record: Rc<RefCell<Record>>,
 }
 
 impl Recorder {
-    /// An empty one.
+    /// Returns an empty recorder.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes what was recorded so far.
+    /// Takes the milestones recorded so far.
     #[must_use]
     pub fn take(&self) -> Record {
         self.record.take()

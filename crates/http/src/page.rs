@@ -1,9 +1,8 @@
 //! A page as a dependency graph of fetches.
 //!
-//! Owns what a page *is* (objects, sizes, who caused whom) and the ways to get
-//! one: from sizes written out, from a directory on disk ([`directory`]), from
-//! a browser's HAR ([`crate::har`]), or from the pages that ship with the
-//! program ([`shipped`]). How its objects ride on a transport is `client`'s.
+//! Defines a page (objects, sizes, initiators) and its sources: sizes given as text, a directory on disk ([`directory`]), a
+//! browser's HAR ([`crate::har`]), and the pages that ship with the program ([`shipped`]). The client assigns its objects to
+//! streams.
 
 pub mod directory;
 pub mod embed;
@@ -13,65 +12,65 @@ use anabranch_base::units::Bytes;
 use std::fmt;
 use std::time::Duration;
 
-/// Bytes of a request head when nothing better is known.
+/// The assumed size of a request head, in bytes.
 pub const REQUEST_HEAD: u64 = 400;
-/// Bytes of a response head when nothing better is known.
+/// The assumed size of a response head, in bytes.
 pub const RESPONSE_HEAD: u64 = 300;
 /// The most objects a page may have.
 pub const MAX_OBJECTS: usize = 100_000;
 /// The largest object, in bytes.
 pub const MAX_BODY: u64 = 1 << 40;
-/// The largest head that is sent, in bytes: servers and clients refuse much larger ones.
+/// The largest head that is sent, in bytes. Servers and clients refuse much larger ones.
 pub const MAX_HEAD: u64 = 32 * 1024;
 
-/// The size that a head of `size` bytes is sent with, and counts with: the bound a race has is that of what is sent.
+/// Returns the size with which a head of `size` bytes is sent and counted. The lower bound of a race is computed from what
+/// is sent.
 #[must_use]
 pub const fn bounded_head(size: u64) -> u64 {
     if size < MAX_HEAD { size } else { MAX_HEAD }
 }
 
-/// One page: what a browser fetches to show it.
+/// A page: everything that a browser fetches to display it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// What people call it: a shipped page's name, a file's name, or the spec.
+    /// The display name: a shipped page's name, a file's name, or the spec.
     pub name: String,
-    /// Where its numbers come from.
+    /// The source of its numbers.
     pub source: String,
-    /// The hosts it is fetched from; never empty. [`Object::host`] counts from 0.
+    /// The hosts that it is fetched from; never empty. [`Object::host`] is an index into it.
     pub hosts: Vec<String>,
-    /// What is fetched; an object's initiator stands before it.
+    /// The objects to fetch. An object's initiator precedes it.
     pub objects: Vec<Object>,
-    /// How many of them were recorded over TLS.
+    /// How many objects were recorded over TLS.
     pub tls: usize,
-    /// What had to be left out or assumed when the page was read, a line each.
+    /// What was left out or assumed when the page was read, one line each.
     pub warnings: Vec<String>,
 }
 
-/// One thing to fetch, with GET.
+/// An object to fetch with GET.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object {
-    /// The request target (path and query): starts with `/`, visible ASCII
-    /// only, and no other object of the page has it, whatever its host.
+    /// The request target (path and query). It starts with `/`, contains only visible ASCII, and is unique within the page,
+    /// whatever the host.
     pub name: String,
     /// Index into [`Page::hosts`].
     pub host: usize,
-    /// Bytes of the request, its empty line included.
+    /// The size of the request in bytes, including its empty line.
     pub request_head: u64,
-    /// Bytes of the response up to and with its empty line.
+    /// The size of the response head in bytes, including its empty line.
     pub response_head: u64,
-    /// Bytes of the response after its head.
+    /// The size of the response body in bytes.
     pub body: u64,
     /// Media type without parameters, such as `text/html`.
     pub content_type: String,
-    /// The earlier object that caused this fetch; `None`: issued at the start.
+    /// The earlier object that causes this fetch; `None`: requested at the start.
     pub initiator: Option<usize>,
-    /// What passed, where the page was recorded, between the end of the
-    /// initiator and this request (`--think recorded` waits this long).
+    /// The recorded time between the end of the initiator and this request (`--think recorded` waits this long).
     pub think: Duration,
 }
 
 impl Object {
-    /// An object of `body` bytes with the default heads, issued at the start.
+    /// Returns an object of `body` bytes with the default heads, requested at the start.
     #[must_use]
     pub fn new(name: impl Into<String>, body: u64) -> Self {
         Self {
@@ -86,19 +85,19 @@ impl Object {
         }
     }
 
-    /// Head and body of the response, in bytes.
+    /// Returns the size of the response's head and body, in bytes.
     #[must_use]
     pub const fn response(&self) -> u64 {
         self.response_head.saturating_add(self.body)
     }
 }
 
-/// Why something is not a page: one line that says where and what would be right.
+/// Why the input is not a valid page, in one line that says where and what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageError(String);
 
 impl PageError {
-    /// An error with its one line.
+    /// Creates an error with this line.
     pub(crate) fn new(line: impl Into<String>) -> Self {
         Self(line.into())
     }
@@ -113,8 +112,8 @@ impl fmt::Display for PageError {
 impl std::error::Error for PageError {}
 
 impl Page {
-    /// A page of independent objects from their sizes: `8x100kB`,
-    /// `1kB,10kB,100kB`, or both mixed, all issued at the start.
+    /// Parses a page of independent objects from their sizes: `8x100kB`, `1kB,10kB,100kB`, or a mix, all requested at the
+    /// start.
     ///
     /// # Errors
     /// [`PageError`] naming the part that is wrong and the accepted forms.
@@ -158,11 +157,11 @@ impl Page {
         Ok(page)
     }
 
-    /// The page with an object of `body` bytes before all others, which waits for nothing and which every object waits for
-    /// that waited for nothing: file 0, of which the others keep their places and names.
+    /// Inserts an object of `body` bytes before all others. It has no initiator and becomes the initiator of every object
+    /// that had none. It is file 0, so the others keep their numbers and names.
     ///
     /// # Errors
-    /// [`PageError`] where that is no page.
+    /// [`PageError`] if the result is not a valid page.
     pub fn with_first(mut self, body: u64) -> Result<Self, PageError> {
         let digits = self.objects.len().to_string().len();
         for object in &mut self.objects {
@@ -174,9 +173,8 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks what every user of a page relies on: objects and hosts exist,
-    /// initiators stand earlier (so there is no cycle), names are unique
-    /// request targets, sizes are bounded.
+    /// Checks what every user of a page relies on. Objects and hosts exist, initiators come earlier (so there is no cycle),
+    /// names are unique request targets, and sizes are bounded.
     ///
     /// # Errors
     /// [`PageError`] naming the object and the field.
@@ -219,13 +217,13 @@ impl Page {
         Ok(())
     }
 
-    /// Bytes of all response bodies.
+    /// Returns the total size of all response bodies, in bytes.
     #[must_use]
     pub fn body_bytes(&self) -> u64 {
         self.objects.iter().fold(0, |sum, object| sum.saturating_add(object.body))
     }
 
-    /// The longest chain of initiators, in objects (1 for independent objects).
+    /// Returns the length of the longest chain of initiators, in objects (1 for independent objects).
     #[must_use]
     pub fn depth(&self) -> usize {
         let mut depths: Vec<usize> = Vec::with_capacity(self.objects.len());
@@ -262,7 +260,7 @@ mod tests {
         assert!(page.objects[1..].iter().all(|object| object.initiator == Some(0)));
         let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
         assert_eq!((names[0], names[1], names[12]), ("/object-00", "/object-01", "/object-12"));
-        // Who waited for another object still does.
+        // An object that waited for another one still does.
         let mut page = Page::from_sizes("3x1kB").expect("a page");
         page.objects[2].initiator = Some(1);
         let page = page.with_first(1).expect("a page");

@@ -1,18 +1,17 @@
 //! The server: hyper on each stream of each session.
 //!
-//! Every stream is an HTTP/1.1 connection of its own to hyper, so pipelining,
-//! heads and framing are hyper's; ours is what hyper cannot know: which stream
-//! and which exchange it is, how large the page says a head must be, when the
-//! server starts on a request, and when the first byte of an answer leaves.
-//! Clocks are the world's: hyper's own timers and its Date are off.
+//! To hyper every stream is an HTTP/1.1 connection of its own, so pipelining, heads and framing are hyper's work. This
+//! module does what hyper cannot know: which stream and which exchange it is, how large the page says a head must be, when
+//! the server starts on a request, and when the first byte of a response leaves. All clocks are the world's: hyper's own
+//! timers and its Date are off.
 //!
-//! - `site`: what there is to serve; `origin`: for whom; [`files`]: a directory of files
-//! - `access`, `stop`: the log, and the end in good order
-//! - `fifo_lock`: one request at a time; `idle_buffers`: what streams hold between requests
-//! - `stream`: hyper's view of a stream, and the answer to one request; `exchanges`: those of a stream
-//! - `http2`, `http3`: sessions that speak these, and whose bytes they write next; `reply`: their answers; `opening`: whether a
-//!   session speaks HTTP/2
-//! - `screen`, `drain`: what hyper does not get to see of it, and what is left of it when hyper has done
+//! - `site`: the content; `origin`: the origins the server answers for; [`files`]: a directory of files
+//! - `access`, `stop`: the access log, and graceful shutdown
+//! - `fifo_lock`: one request at a time; `idle_buffers`: the buffers that streams keep between requests
+//! - `stream`: hyper's view of a stream, and the response to one request; `exchanges`: the exchanges of a stream
+//! - `http2`, `http3`: sessions of these versions, and which response is written next; `reply`: their responses; `opening`:
+//!   whether a session speaks HTTP/2
+//! - `screen`, `drain`: filter what hyper reads, and consume what is left when hyper has finished
 
 mod access;
 mod date;
@@ -66,28 +65,29 @@ use std::task::{Context, Poll, Waker, ready};
 /// Settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Time from the start of work on a request until its answer is ready.
+    /// Time from the start of work on a request until its response is ready.
     pub service_time: Duration,
-    /// Work on one request of a session at a time, in the order of their arrival, until its answer has been written.
+    /// Work on one request of a session at a time, in order of arrival, until its response has been written.
     pub serial: bool,
     /// Idle time after which a session is closed.
     pub idle_timeout: Option<Duration>,
-    /// A session is aborted if on one of its streams the head of a request began and is not complete after so long. While
-    /// an answer is under way the stream's next head is not waited for. What is no request (what follows a head that was
-    /// refused) may come for as long.
+    /// Aborts a session if the head of a request has begun on one of its streams and is not complete after this time. The
+    /// time does not run while a response is being sent on the stream. Data after a refused head is no request; it may
+    /// arrive for this time at most.
     pub head_timeout: Option<Duration>,
-    /// The wall clock, Unix time in seconds: answers then carry a Date. It may be stepped at any time, so nothing else
-    /// looks at it; timers are the world's.
+    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. It may be stepped at any time, so only
+    /// the Date depends on it; timers use the world's clock.
     pub wall_clock: Option<fn() -> u64>,
-    /// The largest request head, bytes; a larger one is answered with 431.
+    /// The largest request head in bytes; a larger one is answered with 431.
     pub max_head: Option<usize>,
-    /// Which origins the server answers for; `None`: for all that it is asked for.
+    /// The origins the server answers for; `None`: all.
     pub own_origins: Option<OwnOrigins>,
     /// How strictly requests are read.
     pub judged: Judged,
-    /// Limit on sessions, of all servers that have a clone of it. When a newcomer finds all slots taken, the session ends
-    /// that has waited longest for a request or the rest of its head; where all have requests under way, the one whose
-    /// client has been stalled longest, for at least 5 s. If no session may end, the newcomer is turned away.
+    /// Limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session replaces
+    /// the one that has waited longest for a request or the rest of its head. If all have requests in progress, it replaces
+    /// the one whose client has been stalled longest, for at least 5 s. If no session may be ended, the new session is
+    /// refused.
     pub sessions: Option<ConcurrencyLimit>,
     /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
     /// while no memory is available.
@@ -96,10 +96,10 @@ pub struct Options {
     pub buffers_kept: Option<usize>,
     /// Receives a record of every exchange when it is over.
     pub log: Option<Log>,
-    /// What is spoken.
+    /// The HTTP versions that the server speaks.
     pub versions: Versions,
-    /// When stopped, the server accepts no more sessions and requests, finishes exchanges in flight, closes the
-    /// sessions and ends.
+    /// When stopped, the server accepts no more sessions and requests, finishes exchanges in flight, closes the sessions and
+    /// ends.
     pub stop: Option<Stop>,
 }
 
@@ -109,19 +109,20 @@ pub enum Versions {
     /// HTTP/1.1 and older.
     #[default]
     Http1,
-    /// HTTP/2, on sessions of one stream.
+    /// HTTP/2, on sessions with one stream.
     Http2,
-    /// HTTP/3, on sessions whose streams are fresh.
+    /// HTTP/3, on sessions with fresh streams.
     Http3,
-    /// On sessions of one stream, HTTP/1.1 or HTTP/2: what the two ends have agreed on (ALPN), else what the client's first bytes are (RFC 9113 §3.3).
+    /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides; without it, the first bytes of the client decide
+    /// (RFC 9113 §3.3).
     Both,
 }
 
-/// Serves `site` to every session that `listener` takes in, until the listener
-/// fails or [`Options::stop`] says so. Dropping the future drops all sessions.
+/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] is triggered.
+/// Dropping the future drops all sessions.
 ///
 /// # Errors
-/// Why the listener failed.
+/// The reason why the listener failed.
 pub async fn run<W, L, S, O>(
     world: W,
     mut listener: L,
@@ -168,7 +169,7 @@ where
     Ok(())
 }
 
-/// What all sessions of a server share.
+/// State that all sessions of a server share.
 struct Service<W, S, O> {
     world: W,
     site: Rc<S>,
@@ -176,12 +177,12 @@ struct Service<W, S, O> {
     observer: O,
     buffers: IdleBuffers,
     date: Date,
-    /// What streams are read into.
+    /// The buffer that streams are read into.
     scratch: Scratch,
 }
 
 impl<W, S: Site, O> Service<W, S, O> {
-    /// The answer to a request, whose target has this scheme if it has one.
+    /// Returns the response to a request; `scheme` is the scheme of its target, if it has one.
     fn answer(&self, asked: &Asked<'_>, scheme: Option<&str>) -> Answer {
         let own = self.options.own_origins.as_ref();
         let elsewhere = own.and_then(|own| own.refuse(scheme, asked.host));
@@ -189,43 +190,43 @@ impl<W, S: Site, O> Service<W, S, O> {
     }
 }
 
-/// Path and query of what is asked for.
+/// Returns the path and query of the request target.
 fn target_of(uri: &http::Uri) -> Cow<'_, str> {
     let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    // RFC 9112 §3.2.1: an empty path is that of the root.
+    // RFC 9112 §3.2.1: an empty path means the root.
     if target.starts_with('?') { format!("/{target}").into() } else { target.into() }
 }
 
-/// State that the streams of a session share with its watch.
+/// State that the streams of a session share with its `Watch`.
 #[derive(Debug, Default)]
 struct Activity {
-    /// When something was last read or written.
+    /// When bytes were last read or written.
     moved: Cell<Instant>,
-    /// Requests being served.
+    /// Requests that are being served.
     serving: Cell<u32>,
-    /// Requests so far that came on streams of HTTP/1.1.
+    /// Requests received so far on HTTP/1.1 streams.
     asked: Cell<u64>,
-    /// Streams on which a request is under way, from its head to the last byte of its answer.
+    /// Streams with a request in progress, from its head to the last byte of its response.
     under_way: Cell<u32>,
-    /// The session's slot, where requests and bytes are reported.
+    /// The session's slot, to which requests and bytes are reported.
     slot_handle: Option<SlotHandle>,
-    /// Streams on which a head is waited for that has begun, and since when.
+    /// Streams that wait for the rest of a head, and since when.
     heads: RefCell<BTreeMap<u64, Instant>>,
-    /// Bytes of answers that are neither in their store nor with the transport.
+    /// Bytes of responses that have left the store and are not yet with the transport.
     held: Cell<usize>,
-    /// The session's part of the memory budget.
+    /// The session's share of the memory budget.
     memory: Rc<SessionMemory>,
-    /// Held by the request that is worked on, where they are worked on one at a time.
+    /// Held by the request in progress if requests are served one at a time.
     turns: fifo_lock::FifoLock,
-    /// Whom the session is with; asked for only where there is a log.
+    /// The address of the peer; set only if there is a log.
     peer: Option<Box<SocketAddr>>,
-    /// The server is ending; the streams that want to know it.
+    /// Whether the server is stopping; `streams` has the wakers of the streams that wait for it.
     ending: Cell<bool>,
     streams: RefCell<BTreeMap<u64, Waker>>,
 }
 
 impl Activity {
-    /// Counts a stream that has a request under way.
+    /// Counts a stream with a request in progress.
     fn begin(&self) {
         self.under_way.set(self.under_way.get() + 1);
         if let Some(slot_handle) = &self.slot_handle {
@@ -233,7 +234,7 @@ impl Activity {
         }
     }
 
-    /// Counts one stream fewer with a request under way.
+    /// Counts one stream fewer with a request in progress.
     fn done(&self) {
         self.under_way.set(self.under_way.get() - 1);
         if let Some(slot_handle) = self.slot_handle.as_ref().filter(|_| self.under_way.get() == 0) {
@@ -241,12 +242,12 @@ impl Activity {
         }
     }
 
-    /// Records that the rest of a head is waited for on `stream`.
+    /// Records that `stream` waits for the rest of a head.
     fn head_begins(&self, stream: u64, now: Instant) {
         self.heads.borrow_mut().entry(stream).or_insert(now);
     }
 
-    /// Records that no head is waited for on `stream`.
+    /// Records that `stream` does not wait for a head.
     fn head_ends(&self, stream: u64) {
         removed(&mut self.heads.borrow_mut(), &stream);
     }
@@ -259,7 +260,7 @@ impl Activity {
         }
     }
 
-    /// Ready when the server is ending.
+    /// Ready when the server is stopping.
     fn poll_ending(&self, stream: u64, cx: &Context<'_>) -> Poll<()> {
         if self.ending.get() {
             return Poll::Ready(());
@@ -274,7 +275,7 @@ impl Activity {
         Poll::Pending
     }
 
-    /// Forgets a stream that is over.
+    /// Forgets a stream that has ended.
     fn forget(&self, stream: u64) {
         removed(&mut self.streams.borrow_mut(), &stream);
     }
@@ -287,14 +288,14 @@ impl Activity {
     }
 }
 
-/// Removes `key`. An empty map keeps its root when nothing is in it; thousands of sessions would have one each.
+/// Removes `key`. An empty map keeps its root node, which thousands of idle sessions would each hold, so it is replaced.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();
     }
 }
 
-/// One task does it all: there may be thousands of sessions that do nothing.
+/// One task serves the whole session, because there may be thousands of idle sessions.
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
 fn serve_session<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
@@ -317,7 +318,7 @@ where
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(async {
             match service.options.versions {
-                // Boxed: else the task of every session, of whatever version, has room for it.
+                // Boxed: otherwise the task of every session, of any version, would reserve space for it.
                 Versions::Http3 => {
                     Box::pin(http3::serve(service.clone(), session.clone(), activity.clone())).await;
                 }
@@ -338,7 +339,7 @@ where
 /// The streams that a session has had.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// A stream number can come again: its exchanges are counted on.
+    /// The exchange logs by stream number. A number can be used again; the count of its exchanges then continues.
     logs: BTreeMap<u64, Rc<exchanges::Log>>,
 }
 
@@ -363,7 +364,7 @@ where
                     return Poll::Ready(None);
                 }
                 if let Some(begun) = &begun {
-                    // What is done is forgotten, however long nothing new comes.
+                    // Completed tasks are removed here, even if no new stream arrives for long.
                     let _ = begun.tasks.poll_idle(cx);
                 }
                 ready!(activity.memory.poll_begin(cx));
@@ -379,7 +380,7 @@ where
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let whole = (session.clone(), stream);
-            // What does not come again is not remembered.
+            // A fresh stream's number does not come again, so its log is not kept.
             let mut once = BTreeMap::new();
             let logs = if session.fresh_streams() { &mut once } else { logs };
             match opening::spoken(service.options.versions, &whole) {
@@ -410,19 +411,19 @@ where
     }
 }
 
-/// Ends a session that stands still.
+/// Closes sessions that are idle or too slow.
 struct Watch<W: World> {
     timer: W::Timer,
-    /// The timer is set.
+    /// Whether the timer is set.
     armed: bool,
-    /// Until when it may take to close, once it has to.
+    /// When a session that is closing is checked again; `None` before it is closed.
     closing: Option<Instant>,
-    /// What the peer takes of what was sent.
+    /// Whether the peer acknowledges the data sent to it.
     ack_progress: AckProgress,
 }
 
 impl<W: World> Watch<W> {
-    /// `None` where sessions may stand still.
+    /// Returns `None` if there is neither an idle timeout nor a head timeout.
     fn new(world: &W, options: &Options) -> Option<Self> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;
@@ -430,7 +431,7 @@ impl<W: World> Watch<W> {
         Some(Self { timer: world.timer(), armed: false, closing: None, ack_progress: AckProgress::default() })
     }
 
-    /// Does what is due, and is looked at again when there may be more.
+    /// Acts on expired timeouts and sets the timer for the next check.
     fn poll<N: Session>(
         &mut self,
         cx: &mut Context<'_>,
@@ -447,7 +448,7 @@ impl<W: World> Watch<W> {
         }
     }
 
-    /// When to look again.
+    /// Checks the timeouts and returns when to check again.
     fn look<N: Session>(
         &mut self,
         now: Instant,
@@ -457,7 +458,7 @@ impl<W: World> Watch<W> {
     ) -> Instant {
         let far = Duration::from_secs(3600);
         if let Some(until) = self.closing {
-            // A peer that does not take what is left, or the end, is not waited for.
+            // A peer that does not acknowledge the remaining data or the close is not waited for.
             if until > now {
                 return until;
             }
@@ -475,7 +476,7 @@ impl<W: World> Watch<W> {
             session.abort();
             return now + far;
         }
-        // What was written long ago may be on its way for long: all of a large answer fits into a send buffer.
+        // Data written long ago may still be in flight, because a send buffer holds all of a large response.
         if self.ack_progress.is_made(session) {
             activity.moved.set(now);
         }

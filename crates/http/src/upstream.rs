@@ -1,6 +1,6 @@
-//! Where a client or a gateway gets streams: each exchange leases one.
+//! Provides streams for a client or a gateway: each exchange leases one.
 //!
-//! - `one_server`: those of a server by any connector
+//! - `one_server`: streams to one server through any connector
 
 mod one_server;
 
@@ -17,18 +17,18 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Where a client or a gateway gets streams to origins, or to the next gateway.
+/// Provides streams to origins, or to the next gateway.
 pub trait Upstream: 'static {
-    /// A stream of it.
+    /// The type of its streams.
     type Stream: Stream;
 
-    /// Whether each side can end its direction of a stream ([`Stream::finish`]).
+    /// Whether each side can close its direction of a stream ([`Stream::finish`]).
     fn half_close(&self) -> bool;
 
-    /// Whether the peer is another gateway, which takes requests for any origin.
+    /// Whether the peer is another gateway, which accepts requests for any origin.
     fn is_gateway(&self) -> bool;
 
-    /// A stream for an exchange of `client` with `to`; `fresh`: of a connection that has carried nothing yet.
+    /// Returns a stream for an exchange of `client` with `to`. With `fresh`, its connection has carried no exchange yet.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn reach(
         &self,
@@ -38,7 +38,7 @@ pub trait Upstream: 'static {
     ) -> Result<Lease<Self::Stream>, ReachError>;
 }
 
-/// Why there is no stream.
+/// Why no stream is available.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReachError {
     /// The target is not allowed.
@@ -50,13 +50,13 @@ pub enum ReachError {
     /// The name does not resolve.
     #[error("the target's name does not resolve")]
     Unresolved,
-    /// No connection could be begun.
+    /// No connection could be started.
     #[error("no connection: {0}")]
     Connect(#[from] ConnectError),
-    /// A connection was begun and failed.
+    /// A connection was started and failed.
     #[error("no connection: {0}")]
     Closed(CloseReason),
-    /// Nobody can be believed: there are no authorities here.
+    /// No server can be authenticated, because there are no certificate authorities.
     #[error("{0}")]
     NoTrust(String),
     /// The connection took too long.
@@ -64,14 +64,14 @@ pub enum ReachError {
     Timeout,
 }
 
-/// How an exchange leaves its stream.
+/// The state in which an exchange leaves its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
     /// Another exchange can follow.
     Reusable,
-    /// Both ends are done, and nothing can follow.
+    /// Both sides have finished, and no exchange can follow.
     Over,
-    /// The exchange ended in the middle.
+    /// The exchange ended before it was complete.
     Torn,
     /// The peer has cancelled the exchange ([`CloseReason::Cancelled`]).
     Cancelled,
@@ -80,11 +80,11 @@ pub enum Ending {
 /// The receive window that the leased streams of a session share.
 #[derive(Debug, Default)]
 pub struct SharedWindow {
-    /// Streams on loan.
+    /// The number of leased streams.
     pub lent: Cell<u32>,
-    /// Streams that are not read while more comes: they fill the window, and the others wait.
+    /// The number of streams on which unread data arrives: they fill the window and block the others.
     pub blocking: Cell<u32>,
-    /// Streams that wait for those, and cannot go on elsewhere.
+    /// The number of streams that are blocked by those, and cannot continue elsewhere.
     pub starved: Cell<u32>,
 }
 
@@ -95,21 +95,21 @@ pub struct Lease<T: Stream> {
     connection: u64,
     /// Whether its session has carried exchanges before.
     pub reused: bool,
-    /// The window that it shares with other streams; `None`: it shares none.
+    /// The receive window that it shares with other streams, if any.
     pub shared_window: Option<Rc<SharedWindow>>,
     back: Option<Back<T>>,
-    /// Called at the first read that returns.
+    /// Called when the first read completes.
     begins: Option<Begins>,
 }
 
-/// Called when the peer says something.
+/// Called when the peer first sends data.
 pub type Begins = Box<dyn FnOnce()>;
 
-/// Takes a stream back; `false`: in a drop, where nothing can be waited for.
+/// Takes a stream back. The flag is false in a drop, where nothing can be awaited.
 type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
-    /// Lends `stream`, which `back` takes back.
+    /// Lends `stream`; `back` receives it at the end of the lease.
     pub fn new(
         stream: T,
         connection: u64,
@@ -120,25 +120,25 @@ impl<T: Stream> Lease<T> {
         Self { stream: Some(stream), connection, reused, shared_window, back: Some(back), begins: None }
     }
 
-    /// Calls `begins` at the first read that returns.
+    /// Calls `begins` when the first read completes.
     pub fn that_begins(mut self, begins: Begins) -> Self {
         self.begins = Some(begins);
         self
     }
 
-    /// [`Session::id`] of its session.
+    /// Returns the [`Session::id`] of its session.
     #[must_use]
     pub fn connection(&self) -> u64 {
         self.connection
     }
 
-    /// Whether its session has carried exchanges before.
+    /// Returns whether its session has carried exchanges before.
     #[must_use]
     pub fn is_reused(&self) -> bool {
         self.reused
     }
 
-    /// Gives it back.
+    /// Gives the stream back.
     pub fn end(mut self, how: Ending) {
         self.give_back(how, true);
     }
@@ -162,7 +162,7 @@ impl<T: Stream> fmt::Debug for Lease<T> {
     }
 }
 
-/// What a lease without a stream would say; there is none but while it is given back.
+/// The reason that a lease without a stream reports. A lease has no stream only while it is given back.
 const GONE: CloseReason = CloseReason::Aborted;
 
 impl<T: Stream> Stream for Lease<T> {
@@ -217,11 +217,11 @@ impl<T: Stream> Stream for Lease<T> {
     }
 }
 
-/// A session with the first of `count` servers that answers. The next is tried when one has failed, or has not answered
-/// for a quarter of a second (RFC 8305 §5).
+/// Returns a session with the first of `count` servers that answers. The next server is tried when one has failed, or has
+/// not answered for 250 ms (RFC 8305 §5).
 ///
 /// # Errors
-/// Why none did.
+/// Why no server answered.
 pub async fn connect_any<W: World, C: Connector>(
     world: &W,
     connector: &C,
@@ -273,11 +273,12 @@ pub async fn connect_any<W: World, C: Connector>(
     found.unwrap_or(Err(ReachError::Timeout))
 }
 
-/// A session with the first of `count` servers that answers, each tried when the one before has failed: for transports
-/// whose handshake goes to all addresses of a server by itself (RFC 9260 §5.1), but ends when one of them refuses it.
+/// Returns a session with the first of `count` servers that answers. Each is tried when the one before has failed. This is
+/// for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but ends when one of them refuses
+/// it.
 ///
 /// # Errors
-/// Why none was had, of each that was tried; there is always one.
+/// Why each server that was tried failed; at least one was.
 pub async fn connect_in_turn<W: World, C: Connector>(
     world: &W,
     connector: &C,

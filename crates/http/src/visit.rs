@@ -1,11 +1,10 @@
-//! `get --page`: a document is fetched, and then the objects that it embeds, as they are found.
+//! `get --page`: fetches a document, and then the objects that it embeds, as they are discovered.
 //!
-//! Documents and style sheets are read for what they embed (`page::embed`);
-//! scripts are not run. Objects of other hosts are left out and
-//! named. Redirections within the host are followed, a bounded number of times.
-//! Bodies go to a [`Keeper`] as they arrive.
+//! Documents and style sheets are parsed for what they embed (`page::embed`); scripts are not run. Objects of other hosts
+//! are left out and listed. Redirections within the host are followed, up to a limit. Bodies are passed to a [`Keeper`] as
+//! they arrive.
 //!
-//! - `place`: where an embedded address leads (RFC 3986 §5.2)
+//! - `place`: resolves an embedded address (RFC 3986 §5.2)
 
 mod place;
 
@@ -26,16 +25,16 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Where bodies go.
+/// Stores the bodies.
 pub trait Keeper: 'static {
     /// A file that is being written.
     type File;
 
-    /// Opens the file for the body of `target`, to which redirections have led; `None`: it is not kept. After an error,
-    /// the objects that it embeds are fetched nevertheless.
+    /// Opens the file for the body of `target`, which is the final target after redirections. `None` means that the body is
+    /// not kept. After an error, the objects that it embeds are still fetched.
     ///
     /// # Errors
-    /// A line for people; the object counts as failed.
+    /// A line for the user; the object counts as failed.
     fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
 
     /// Writes the next piece.
@@ -44,90 +43,90 @@ pub trait Keeper: 'static {
     /// As for [`open`](Self::open).
     fn write(&self, file: &mut Self::File, piece: &[u8]) -> Result<(), String>;
 
-    /// Completes a file. One that is dropped instead stays incomplete.
+    /// Completes a file. A file that is dropped instead stays incomplete.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
     fn done(&self, file: Self::File) -> Result<(), String>;
 
-    /// Takes note of a step of object `object`.
+    /// Reports a step of object `object`.
     fn progress(&self, object: usize, step: Step);
 }
 
-/// A step of an object.
+/// A step in fetching an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// The object was found. Objects are found in the order of their numbers.
     Found,
     /// Its response has begun, with the length of the body, if it is known.
     Begun(Option<u64>),
-    /// So many bytes more of that have come.
+    /// This many more bytes of the body have arrived.
     Came(u64),
-    /// It is over, well or not.
+    /// The object is finished, successfully or not.
     Over,
 }
 
-/// What is visited, and how.
+/// What to fetch, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// The server.
     pub authority: Authority,
-    /// As Host names it.
+    /// The value of Host.
     pub host: String,
-    /// Over TLS.
+    /// Whether to use TLS.
     pub secure: bool,
     /// Path and query of the document.
     pub start: String,
-    /// Objects at a time.
+    /// The most objects fetched at a time.
     pub at_once: usize,
-    /// An object of which nothing comes for so long has failed.
+    /// An object fails if none of its bytes arrive for this long.
     pub timeout: Duration,
 }
 
-/// What came of an object.
+/// The result for one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Visited {
-    /// Path and query, as it was embedded.
+    /// The path and query, as embedded.
     pub target: String,
-    /// Which object embeds it; `None`: the document itself.
+    /// The object that embeds it; `None` for the document itself.
     pub initiator: Option<usize>,
-    /// Media type without parameters.
+    /// The media type without parameters.
     pub content_type: String,
-    /// Of the answer; 0 when there was none.
+    /// The status of the response; 0 without one.
     pub status: u16,
-    /// Bytes of the body that came.
+    /// Bytes of the body received.
     pub bytes: u64,
-    /// The session it came by ([`anabranch_transport::Session::id`]); `None`: there was none.
+    /// The session that carried it ([`anabranch_transport::Session::id`]), if any.
     pub connection: Option<u64>,
-    /// The stream it came on.
+    /// The stream that carried it.
     pub stream: u64,
-    /// The version of HTTP that it came by.
+    /// The HTTP version that carried it.
     pub version: &'static str,
-    /// When it was found.
+    /// When it was discovered.
     pub issued: Instant,
-    /// When it had a stream.
+    /// When it was assigned a stream.
     pub assigned: Instant,
-    /// When the head of the answer was there.
+    /// When the head of its response arrived.
     pub first_byte: Instant,
-    /// When all was there, or it failed.
+    /// When it was complete, or failed.
     pub ended: Instant,
     /// Why it failed.
     pub failure: Option<String>,
 }
 
-/// What came of a visit.
+/// The result of a visit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Visit {
-    /// The document, then what was found, in that order.
+    /// The document, then the discovered objects in order.
     pub objects: Vec<Visited>,
-    /// What was embedded from other hosts, or was too much, and left out: the first of it.
+    /// The first addresses that were left out, because they are on other hosts or exceed the limit.
     pub left_out: Vec<String>,
-    /// How much of that there was.
+    /// The total number of addresses left out.
     pub left_out_count: usize,
 }
 
 impl Visit {
-    /// `address` is not fetched.
+    /// Records that `address` is not fetched.
     fn leaves_out(&mut self, address: &str) {
         self.left_out_count += 1;
         if self.left_out.len() < MAX_NAMED {
@@ -136,21 +135,21 @@ impl Visit {
     }
 }
 
-/// How the server is asked.
+/// How requests reach the server.
 #[derive(Debug)]
 pub enum Way<U> {
-    /// On streams, an exchange of HTTP/1.1 at a time on each.
+    /// On streams that carry one HTTP/1.1 exchange at a time.
     Streams(Rc<U>),
-    /// On a connection of HTTP/2 or HTTP/3 of this number ([`anabranch_transport::Session::id`]).
+    /// On an HTTP/2 or HTTP/3 connection with this id ([`anabranch_transport::Session::id`]).
     Requests(Requests, u64),
 }
 
-/// What reaches the server at another place that it has named (RFC 7838): requests on a connection of this number there.
-/// `None`: it cannot be had.
+/// Connects to an alternative service of the server (RFC 7838). Returns a handle for requests and the connection's id, or
+/// `None` if it cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
-/// Fetches a document and all it embeds from one server. What the document embeds is asked for at the alternative place that
-/// the document's answer names, if `reach` is there and a connection stands within a moment.
+/// Fetches a document and all it embeds from one server. The response to the document may name an alternative service. If
+/// `reach` is given and connects to it within 250 ms, the embedded objects are requested there.
 pub async fn visit<W: World, U: Upstream, K: Keeper>(
     world: &W,
     way: Way<U>,
@@ -192,34 +191,34 @@ struct Visitor<W, U, K> {
 #[derive(Default)]
 struct Progress {
     visit: Visit,
-    /// Targets that were found, and where they stand.
+    /// The discovered targets, and their object numbers.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
     running: usize,
     waker: Option<Waker>,
-    /// Where else the server is, as the document's answer says.
+    /// The alternative service that the document's response announces.
     alternative: Option<Alternative>,
-    /// Who asks there.
+    /// The connection to the alternative service.
     elsewhere: Option<(Requests, u64)>,
 }
 
-/// One answer, or the way to another.
+/// A response, or a redirection.
 enum Came {
-    /// With its text, and why it is not kept although it should be.
+    /// The response with its text, and the reason if it should have been kept but was not.
     Whole(Answer, Vec<u8>, Option<String>),
     Elsewhere(String),
 }
 
-/// What was fetched in the end.
+/// The final result of fetching an object.
 struct Found {
     target: String,
-    /// If it may embed something.
+    /// The text, if it may embed objects.
     text: Vec<u8>,
     not_kept: Option<String>,
 }
 
 impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
-    /// `target` is to be fetched, if it is new.
+    /// Queues `target` if it is new.
     fn found(&self, initiator: Option<usize>, target: &str) {
         let state = &mut *self.state.borrow_mut();
         if state.known.contains_key(target) {
@@ -289,7 +288,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         }
     }
 
-    /// Fetches `target`, or where it leads.
+    /// Fetches `target`, following redirections.
     async fn follow(&self, index: usize, mut target: String) -> Result<Found, String> {
         for _ in 0..=MAX_REDIRECTIONS {
             match self.once(index, &target).await? {
@@ -358,7 +357,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                         self.keeper.progress(index, Step::Begun(answer.head.length));
                         match self.keeper.open(target) {
                             Ok(opened) => file = opened,
-                            // A document that has no place here may embed what has one.
+                            // A document that cannot be stored may embed objects that can.
                             Err(why) if is_text(answer) => not_kept = Some(why),
                             Err(why) => return Err(why),
                         }
@@ -406,9 +405,9 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 _ => Ending::Torn,
             });
             match failed {
-                // RFC 7838 §2.4: what an alternative place does not do, the server itself does.
+                // RFC 7838 §2.4: if the alternative service fails, the server itself is used.
                 GetError::Closed(_) if moved && come == 0 => self.state.borrow_mut().elsewhere = None,
-                // RFC 9112 §9.3.1: the server closed while we began.
+                // RFC 9112 §9.3.1: the server closed an idle connection while the request was in flight.
                 GetError::Closed(_) if retry => fresh = true,
                 GetError::Taker(why) => return Err(why),
                 why => return Err(why.to_string()),
@@ -417,10 +416,9 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
     }
 }
 
-/// The version of HTTP on streams that carry one exchange after the other.
+/// The HTTP version on streams that carry one exchange after the other.
 pub const HTTP1: &str = "HTTP/1.1";
-/// How long objects wait for a connection to another place of the server: as long as one that is tried first has before the next
-/// is (RFC 8305 §5).
+/// How long objects wait for a connection to an alternative service: the connection attempt delay of RFC 8305 §5.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 fn is_redirection(status: u16) -> bool {
@@ -431,12 +429,12 @@ fn is_text(answer: &Answer) -> bool {
     matches!(answer.content_type.as_deref(), Some("text/html" | "application/xhtml+xml" | "text/css"))
 }
 
-/// Where `address` leads from the document at `base` of a host that is reached over TLS, or is not.
+/// Resolves `address` relative to the document at `base`, on a host that is reached over TLS if `secure`.
 fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> Destination {
     if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
 }
 
-/// What a body embeds, and what that is relative to.
+/// Returns the addresses that a body embeds, and the base that they are relative to.
 fn addresses(
     content_type: &str,
     target: &str,
@@ -451,33 +449,33 @@ fn addresses(
             (found.base, found.addresses)
         }
     };
-    // A base stands in each address that is relative to it: one without measure counts as none.
+    // A base is part of every address that is relative to it, so one that is too long is ignored.
     let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
     let base = base.filter(|base| *base != Destination::Nowhere);
     (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
 }
 
-/// Where an address of a document leads that has this base.
+/// Resolves an address of a document with this base.
 fn place(host: (&str, bool), base: &Destination, address: &str) -> Destination {
     match base {
         Destination::Here(base) => resolve_here(host, base, address),
-        // Whatever is relative is relative to another host.
+        // Relative addresses refer to another host.
         Destination::Elsewhere(base) => resolve_from(host.0, base, address),
         Destination::Nowhere => Destination::Nowhere,
     }
 }
 
-/// Of what is left out, so many addresses are named.
+/// The most addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// Characters of each.
+/// The most characters of each.
 const MAX_NAMED_CHARS: usize = 200;
-/// Bytes of a base.
+/// The most bytes of a base.
 const MAX_BASE_BYTES: usize = 2048;
-/// Objects of a page.
+/// The most objects of a page.
 const MAX_OBJECTS: usize = 10_000;
-/// RFC 9110 §15.4: as many as browsers follow, about.
+/// RFC 9110 §15.4: about as many as browsers follow.
 const MAX_REDIRECTIONS: usize = 10;
-/// Bytes of a document or style sheet that are read for what they embed.
+/// The most bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;
 
 #[cfg(test)]

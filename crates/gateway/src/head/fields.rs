@@ -1,10 +1,10 @@
-//! Fields of a head: which of them say what, and which go on to the next hop.
+//! Fields of a head: parsing, and which of them are forwarded to the next hop.
 //!
 //! Home of RFC 9112 §5 and RFC 9110 §7.6.1 as far as a gateway obeys them.
 
 use anabranch_http::framing::Framing;
 
-/// A field as it came.
+/// A field as received.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Field {
     pub(super) name: String,
@@ -24,13 +24,13 @@ impl Field {
         self.name.eq_ignore_ascii_case(name)
     }
 
-    /// The members of a list (RFC 9110 §5.6.1).
+    /// Returns the members of a list (RFC 9110 §5.6.1).
     pub(super) fn list(&self) -> impl Iterator<Item = &[u8]> {
         self.value.split(|&byte| byte == b',').map(<[u8]>::trim_ascii).filter(|member| !member.is_empty())
     }
 
-    /// It is none of those that say where a message ends, but who tells `-` from no other mark (RFC 3875 §4.1.18) takes it
-    /// for one.
+    /// Returns whether a program that does not distinguish `-` from other punctuation (RFC 3875 §4.1.18) could take this
+    /// field for Content-Length or Transfer-Encoding.
     pub(super) fn passes_for_framing(&self) -> bool {
         let same = |(ours, theirs): (u8, u8)| {
             ours.eq_ignore_ascii_case(&theirs) || theirs == b'-' && !ours.is_ascii_alphanumeric()
@@ -46,12 +46,12 @@ pub(super) fn fields_of(parsed: &[httparse::Header<'_>]) -> Vec<Field> {
     parsed.iter().map(|field| Field { name: field.name.to_owned(), value: field.value.to_vec() }).collect()
 }
 
-/// RFC 9112 §5.2: a line that begins with white space would go on with the field before.
+/// RFC 9112 §5.2: a line that begins with white space would continue the previous field.
 pub(super) fn is_folded(head: &[u8]) -> bool {
     head.windows(2).any(|pair| pair[0] == b'\n' && matches!(pair[1], b' ' | b'\t'))
 }
 
-/// RFC 9112 §6.3: one field with one number. A second one is refused even if it says the same.
+/// RFC 9112 §6.3: one field with one number. A second one is refused even if it has the same value.
 pub(super) fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
     let mut lengths = fields.iter().filter(|field| field.is("content-length"));
     match (lengths.next(), lengths.next()) {
@@ -61,7 +61,7 @@ pub(super) fn length_of(fields: &[Field]) -> Result<Option<u64>, ()> {
     }
 }
 
-/// RFC 9110 §7.6.1: fields for the next hop alone, by their own right or because `options` of Connection name them.
+/// RFC 9110 §7.6.1: fields for the next hop only, by definition or because `options` of Connection name them.
 pub(super) fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
     const HOP_BY_HOP: [&str; 12] = [
         "connection",
@@ -81,7 +81,7 @@ pub(super) fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
 }
 
 pub(super) fn write_fields(out: &mut Vec<u8>, fields: &[Field], own: impl Fn(&Field) -> bool) {
-    // A head with too many was refused when it was read.
+    // A head with too many options was refused when it was parsed.
     let options = connection_options(fields).unwrap_or_default();
     for field in fields.iter().filter(|field| !own(field) && !is_hop_by_hop(field, &options)) {
         write_field(out, &field.name, &field.value);
@@ -96,8 +96,8 @@ pub(crate) fn write_field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends trailers that came as these lines. Those that would say what only a head may say (RFC 9110 §6.5.1: where the
-/// message ends, who asks or answers, what the content is) are left out.
+/// Appends trailers, given as the lines received. Fields that are allowed only in a head are dropped (RFC 9110 §6.5.1):
+/// those for framing, routing, authentication and content.
 pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> {
     let mut room = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let block = [lines, b"\r\n"].concat();
@@ -119,7 +119,7 @@ pub(crate) fn write_trailers(out: &mut Vec<u8>, lines: &[u8]) -> Result<(), ()> 
     Ok(())
 }
 
-/// Fields that mean nothing, or harm, where they come behind the content.
+/// Fields that are meaningless or harmful in trailers.
 const HEADS_ALONE: [&str; 24] = [
     "age",
     "alt-svc",
@@ -155,7 +155,8 @@ pub(super) fn write_framing(out: &mut Vec<u8>, framing: Framing) {
     }
 }
 
-/// What Connection says (RFC 9110 §7.6.1). Each field is held against each of them: so there are no more than fields.
+/// Returns the options of Connection (RFC 9110 §7.6.1). Each field is compared with every option, so their number is limited
+/// like that of fields.
 pub(super) fn connection_options(fields: &[Field]) -> Result<Vec<&[u8]>, &'static str> {
     let mut options = Vec::new();
     for field in fields.iter().filter(|field| field.is("connection")) {
@@ -189,7 +190,7 @@ pub(super) fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// The field by which two gateways agree how a tunnel's bytes are framed on a stream that cannot be half-closed.
+/// The field by which two gateways negotiate how a tunnel's bytes are framed on a stream that cannot be half-closed.
 pub(crate) const TUNNEL_FRAMING: &str = "tunnel-framing";
 
 /// The most fields a head may have.

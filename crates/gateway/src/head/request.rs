@@ -1,4 +1,4 @@
-//! Heads of requests: read strictly, and written anew for the next hop.
+//! Heads of requests: parsed strictly, and written anew for the next hop.
 //!
 //! Home of RFC 9110 §7.6 (Connection, Max-Forwards, Via) as far as a gateway obeys them in requests.
 
@@ -17,23 +17,23 @@ use anabranch_http::head::{self, Head, Judged};
 pub(crate) struct Request {
     pub(crate) method: String,
     pub(crate) target: Target,
-    /// As it was written, for the log.
+    /// The target as written, for the log.
     pub(crate) written: String,
-    /// 0 or 1.
+    /// The minor version, 0 or 1.
     pub(crate) minor: u8,
     fields: Vec<Field>,
-    /// What Host says.
+    /// The value of Host.
     pub(crate) host: Option<Authority>,
     pub(crate) framing: Framing,
-    /// The client closes the connection, or has us do so.
+    /// Whether the connection closes after this request.
     pub(crate) close: bool,
 }
 
 impl Request {
-    /// Reads a whole head; `secure`: it came over TLS.
+    /// Parses a complete head; `secure` says that it arrived over TLS.
     ///
     /// # Errors
-    /// How the request is to be answered.
+    /// The response to a refused request.
     pub(crate) fn parse(head: &[u8], secure: bool) -> Result<Self, Refusal> {
         let mut room = head::Room::new();
         let read = Head::parse(head, Judged::Strictly, &mut room)?;
@@ -44,7 +44,7 @@ impl Request {
             return Err(bad("a field name can be mistaken for another"));
         }
         let host = host_of(read.host, &target, secure)?;
-        // RFC 9110 §9.3.6: nothing is said of what a tunnel's request would carry.
+        // RFC 9110 §9.3.6: content in a CONNECT request has no defined semantics.
         if matches!(target, Target::Tunnel(_)) && framing != Framing::Empty {
             return Err(bad("CONNECT has no body"));
         }
@@ -54,8 +54,8 @@ impl Request {
         Ok(Self { method, target, written, minor, fields, host, framing, close })
     }
 
-    /// The head that is sent on: to `host`, for `target`, with `via` among those it came by, and with what is said of its
-    /// client.
+    /// Returns the head to forward: for `host` and `target`, with `via` appended to Via, and with the fields that describe
+    /// the client.
     pub(crate) fn onward(
         &self,
         host: &str,
@@ -84,15 +84,15 @@ impl Request {
         out
     }
 
-    /// Bytes of memory it takes.
+    /// Returns the bytes of memory that the request takes.
     pub(crate) fn bytes(&self) -> usize {
         let fields: usize =
             self.fields.iter().map(|field| field.name.len() + field.value.len() + FIELD).sum();
-        // The target is there as it was written, too.
+        // The target is stored a second time, as written.
         fields + 2 * self.written.len()
     }
 
-    /// RFC 9110 §7.6.2: how many hops are left to a question about the way.
+    /// RFC 9110 §7.6.2: returns how many hops an OPTIONS or TRACE request may still be forwarded.
     pub(crate) fn max_forwards(&self) -> Option<u64> {
         if !matches!(self.method.as_str(), "OPTIONS" | "TRACE") {
             return None;
@@ -101,7 +101,7 @@ impl Request {
         number(&field.value)
     }
 
-    /// It has been here before.
+    /// Returns whether `via` occurs in the Via fields.
     pub(crate) fn came_by(&self, via: &str) -> bool {
         self.fields.iter().filter(|field| field.is("via")).any(|field| {
             let entries = field.value.split(|&byte| byte == b',');
@@ -111,47 +111,47 @@ impl Request {
         })
     }
 
-    /// A field says exactly this.
+    /// Returns whether the field `name` occurs once, with exactly this value.
     pub(crate) fn says(&self, name: &str, value: &str) -> bool {
         says(&self.fields, name, value)
     }
 
-    /// The connection is to change to this protocol, and no other.
+    /// Returns whether the request asks to upgrade to this protocol and no other.
     pub(crate) fn upgrades_to(&self, protocol: &str) -> bool {
         let options = connection_options(&self.fields).unwrap_or_default();
         let is_plain = self.minor > 0 && self.method == "GET" && self.framing == Framing::Empty;
         is_plain && has(&options, "upgrade") && self.says("upgrade", protocol)
     }
 
-    /// The client takes trailers (RFC 9110 §10.1.4).
+    /// Returns whether the client accepts trailers (RFC 9110 §10.1.4).
     pub(crate) fn takes_trailers(&self) -> bool {
         let mut codings = self.fields.iter().filter(|field| field.is("te")).flat_map(|field| field.list());
         self.minor > 0 && codings.any(|coding| coding.eq_ignore_ascii_case(b"trailers"))
     }
 
-    /// A tunnel is asked for.
+    /// Returns whether the request is for a tunnel.
     pub(crate) fn is_tunnel(&self) -> bool {
         matches!(self.target, Target::Tunnel(_))
     }
 
-    /// Doing it twice is as good as doing it once (RFC 9110 §9.2.2), and there is nothing to send twice.
+    /// Returns whether the request is idempotent (RFC 9110 §9.2.2) and has no body that would have to be sent again.
     pub(crate) fn can_be_repeated(&self) -> bool {
         self.framing == Framing::Empty
             && matches!(self.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PUT" | "DELETE" | "CONNECT")
     }
 }
 
-/// Of whom something is asked, as Host says it; the target says it where it names one.
+/// Returns the host that the request is for, from Host or, if the target names one, from the target.
 fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<Authority>, Refusal> {
     let Some(host) = host else { return Ok(None) };
-    // RFC 9110 §7.2: empty where the target has no authority.
+    // RFC 9110 §7.2: Host is empty if the target has no authority.
     if host.is_empty() && matches!(target, Target::Origin(_) | Target::Server) {
         return Ok(None);
     }
     let default = if let Target::Tunnel(authority) = target { authority.port } else { default_port(secure) };
     let host = Authority::parse(host, Some(default)).ok_or_else(|| bad("the Host field is malformed"))?;
     match target {
-        // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and sends on the URL's.
+        // RFC 9112 §3.2.2: a proxy ignores the Host that came with a URL, and forwards the URL's host.
         Target::Absolute(origin, _) => Ok(Some(origin.authority.clone())),
         Target::Tunnel(authority) if *authority != host => {
             Err(bad("the target and Host name different hosts"))
@@ -160,7 +160,7 @@ fn host_of(host: Option<&str>, target: &Target, secure: bool) -> Result<Option<A
     }
 }
 
-/// What a field takes beside its name and its value: itself, and what an allocator adds to each.
+/// The memory of a field beside its name and value: the struct, and the allocator's overhead for each.
 const FIELD: usize = size_of::<Field>() + 32;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Heads of responses: read strictly, and written anew for the client.
+//! Heads of responses: parsed strictly, and written anew for the client.
 //!
 //! Home of RFC 9112 §4 and §6.3 as far as a gateway obeys them in responses.
 
@@ -19,34 +19,34 @@ pub(crate) struct Response {
     minor: u8,
     fields: Vec<Field>,
     pub(crate) framing: Framing,
-    /// What Content-Length says, which is not the length of the body after HEAD.
+    /// The value of Content-Length, which after HEAD is not the length of the body.
     length: Option<u64>,
-    /// The server closes the connection.
+    /// Whether the server closes the connection.
     pub(crate) close: bool,
 }
 
-/// Refuses what cannot become the status line of an answer, however little of it has come: another protocol, another
-/// version, a status that there is none of. RFC 9112 §4: `HTTP/1.1 200 OK`, the reason is optional.
+/// Refuses bytes that cannot begin the status line of a response: another protocol, another version or an invalid status. It
+/// decides even on a partial line. RFC 9112 §4: `HTTP/1.1 200 OK`, the reason is optional.
 pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     const LINE: &[u8] = b"HTTP/1.V SDD";
     let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
         b'V' => matches!(byte, b'0' | b'1'),
-        // RFC 9110 §15: the first digit is its class. Classes from 6 on are as errors of the server to who reads them.
+        // RFC 9110 §15: the first digit is the class. Recipients treat classes from 6 on as server errors.
         b'S' => matches!(byte, b'1'..=b'9'),
         b'D' => byte.is_ascii_digit(),
         _ => byte == wanted,
     };
     let ends = bytes.get(LINE.len()).is_none_or(|end| matches!(end, b' ' | b'\r'));
-    // An empty line before it is no beginning.
+    // An empty line before the status line is not part of it.
     let begins = matches!(bytes, b"" | b"\r") || (bytes.iter().zip(LINE).all(fits) && ends);
     if begins { Ok(()) } else { Err(bad("the answer is not HTTP/1")) }
 }
 
 impl Response {
-    /// Reads a whole head of an answer to `method`; `closing`: the end of the connection can be the end of the body.
+    /// Parses the complete head of a response to `method`. `closing` says that the body may end with the connection.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason why the head is invalid.
     pub(crate) fn parse(head: &[u8], method: &str, closing: bool) -> Result<Self, &'static str> {
         if is_folded(head) {
             return Err("a field of the answer is folded");
@@ -69,7 +69,7 @@ impl Response {
         if coded > 0 && (!chunked || length.is_some() || minor == 0) {
             return Err("the answer's length and transfer coding contradict each other");
         }
-        // RFC 9112 §6.3: these have no body, whatever the fields say.
+        // RFC 9112 §6.3: these responses have no body, whatever the fields say.
         let bodiless = method == "HEAD"
             || status < 200
             || status == 204
@@ -90,13 +90,13 @@ impl Response {
         Ok(Self { status, reason, minor, fields, framing, length, close })
     }
 
-    /// Interim: the final answer comes later.
+    /// Returns whether the response is interim, so that the final one comes later.
     pub(crate) fn is_interim(&self) -> bool {
         self.status < 200
     }
 
-    /// The answer as it goes back, with this framing. Where `origin` names itself in Location, it becomes a path.
-    /// Where it has no Date, it gets this one.
+    /// Returns the head to send to the client, with this framing. A Location that names `origin` becomes a path. A response
+    /// without Date gets `date`.
     pub(crate) fn back(
         &self,
         framing: Framing,
@@ -107,7 +107,7 @@ impl Response {
     ) -> Vec<u8> {
         let mut out = format!("HTTP/1.1 {} {}\r\n", self.status, self.reason).into_bytes();
         write_fields(&mut out, &self.fields, |field| {
-            // RFC 7838 §2.1: what is said of the origin's host and port is not true of the gateway's.
+            // RFC 7838 §2.1: Alt-Svc describes the origin's host and port, not the gateway's.
             field.is("content-length")
                 || field.is("alt-svc")
                 || (field.is("location") && self.at_home(field, origin).is_some())
@@ -117,12 +117,12 @@ impl Response {
                 write_field(&mut out, "Location", path);
             }
         }
-        // RFC 9110 §6.6.1: who passes a response on without Date adds when it came.
+        // RFC 9110 §6.6.1: a recipient adds the time of receipt to a response without Date when it forwards it.
         if let Some(date) = date.filter(|_| !self.fields.iter().any(|field| field.is("date"))) {
             write_field(&mut out, "Date", date.as_bytes());
         }
         match framing {
-            // What HEAD would have brought, and what a 304 stands for.
+            // The length of the content that HEAD or a 304 leaves out.
             Framing::Empty if self.status >= 200 && self.status != 204 => {
                 if let Some(length) = self.length {
                     write_field(&mut out, "Content-Length", length.to_string().as_bytes());
@@ -137,14 +137,14 @@ impl Response {
         out
     }
 
-    /// Adds what it says of its trailers (RFC 9110 §6.6.2).
+    /// Appends the response's Trailer fields (RFC 9110 §6.6.2).
     pub(crate) fn announce_trailers(&self, out: &mut Vec<u8>) {
         for field in self.fields.iter().filter(|field| field.is("trailer")) {
             write_field(out, &field.name, &field.value);
         }
     }
 
-    /// The path of a Location at the origin itself.
+    /// Returns the path of a Location that names the origin itself.
     fn at_home<'a>(&self, field: &'a Field, origin: Option<&Origin>) -> Option<&'a [u8]> {
         let url = std::str::from_utf8(&field.value).ok()?;
         let (scheme, rest) = url.split_once("://")?;
@@ -152,14 +152,14 @@ impl Response {
         let end = rest.find('/')?;
         let there = Authority::parse(&rest[..end], Some(default_port(origin.secure)))?;
         let path = &rest.as_bytes()[end..];
-        // `//` at the beginning would name another host; and so would what browsers read as that: they take `\\` for `/`,
-        // and leave controls out.
+        // `//` at the start would name another host. So would characters that browsers normalize: they treat `\\` as `/` and
+        // ignore control characters.
         let other =
             path.starts_with(b"//") || path.iter().any(|&byte| byte == b'\\' || byte.is_ascii_control());
         (there == origin.authority && !other).then_some(path)
     }
 
-    /// A field says exactly this.
+    /// Returns whether the field `name` occurs once, with exactly this value.
     pub(crate) fn says(&self, name: &str, value: &str) -> bool {
         says(&self.fields, name, value)
     }
@@ -197,7 +197,7 @@ mod tests {
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
             assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
         }
-        // Browsers read these as `//evil.example`, another host, where they stand alone.
+        // As relative references, browsers read these as `//evil.example`, which is another host.
         for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
             let whole = format!("http://o:81{path}");
             assert_eq!(back(&whole), Some(whole));

@@ -1,14 +1,13 @@
-//! The client: loads a page over connections it opens by a policy.
+//! The client: loads a page over connections that it opens under a policy.
 //!
-//! Objects are issued when what causes them has been delivered (or at given
-//! instants), queue for a place that [`crate::mapping`] chooses, ride as one
-//! HTTP exchange, and are checked byte for byte. What goes wrong is tried again
-//! within reason and then counted, never hidden.
+//! An object is requested when its initiator has been delivered, or at a given time. It waits for a stream that
+//! [`crate::mapping`] assigns, is transferred as one HTTP exchange, and is checked byte for byte. Failed requests are
+//! retried a limited number of times; remaining failures are counted, never hidden.
 //!
-//! - `state`: the page, the queues, the connections, and objects without progress
-//! - `pipeline`: one stream of a connection: requests out, responses in
+//! - `state`: the page, the queues, the connections, and timeouts
+//! - `pipeline`: one stream of a connection: sends requests and receives responses
 //! - `own_stream`: an exchange that has a stream of its own, over HTTP/2 and HTTP/3
-//! - [`request`], [`response`]: the bytes
+//! - [`request`], [`response`]: encode and parse messages
 
 pub(crate) mod own_stream;
 pub(crate) mod pipeline;
@@ -30,46 +29,45 @@ use std::rc::Rc;
 pub enum End {
     /// Every object was delivered.
     Done,
-    /// Every object is over, and some were not delivered.
+    /// Every object is delivered or failed, and some failed.
     Failed,
-    /// The deadline came first.
+    /// The deadline expired first.
     Deadline,
 }
 
-/// What became of a page.
+/// The result of fetching a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// How it ended.
+    /// How the fetch ended.
     pub end: End,
-    /// When it was started.
+    /// When the fetch started.
     pub started: Instant,
-    /// When the last object was over, or the deadline.
+    /// When the last object was delivered or failed, or the deadline.
     pub finished: Instant,
-    /// By object.
+    /// The result of each object.
     pub objects: Vec<Result<(), FetchError>>,
     /// Bytes of all bodies delivered.
     pub body_bytes: u64,
-    /// Connections that were begun.
+    /// The number of connections opened, including failed ones.
     pub connections: usize,
 }
 
 impl Outcome {
-    /// From the start until all was over.
+    /// Returns the time from start to finish.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.finished - self.started
     }
 
-    /// How many objects were not delivered.
+    /// Returns how many objects were not delivered.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.objects.iter().filter(|object| object.is_err()).count()
     }
 }
 
-/// Fetches all objects of `page` from the servers `connector` reaches. On
-/// return all sessions are closing in good order (or aborted, at the deadline);
-/// the connector's host says when they are gone.
+/// Fetches all objects of `page` from the servers that `connector` reaches. On return all sessions are closing gracefully,
+/// or aborted if the deadline expired. The connector's host reports when they are closed.
 pub async fn run<W, C, O>(world: W, connector: C, page: Rc<Page>, policy: Policy, observer: O) -> Outcome
 where
     W: World,

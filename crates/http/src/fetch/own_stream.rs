@@ -1,4 +1,4 @@
-//! An exchange that has a stream of its own, over HTTP/2 and HTTP/3: what is read of its response, and how it ends.
+//! An exchange that has a stream of its own, over HTTP/2 and HTTP/3: reading its response, and how it ends.
 
 use super::pipeline::{Exchange, Pipeline};
 use super::state::Fetch;
@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
 
-/// The request for an object of a page.
+/// Returns the request for an object of a page.
 pub(crate) fn request(
     object: &page::Object,
     host: &str,
@@ -41,21 +41,21 @@ pub(crate) fn request(
 
 /// How an exchange ended.
 pub(crate) enum Ended {
-    /// By itself.
+    /// The exchange ended by itself.
     Whole(Result<Delivered, FetchError>),
-    /// Its object was given up.
+    /// The object was given up.
     Cancelled,
-    /// The server takes nothing more on this connection and has not worked on it: it is asked for again on another.
+    /// The server accepts no more requests on this connection and has not processed this one, so it is sent on another.
     Refused(CloseReason),
-    /// With its connection: what rode on it rides again.
+    /// The connection ended; its objects are requested again.
     Connection(CloseReason),
 }
 
-/// What is read of the one exchange of a pipeline.
+/// Reads the response to the single exchange of a pipeline.
 pub(crate) struct Response<W: World, C: Connector, O> {
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     pipeline: Rc<RefCell<Pipeline>>,
-    /// Bytes of the body, as they have come and as the head has them.
+    /// Bytes of the body received, and the length that the head declares.
     body: u64,
     length: Option<u64>,
 }
@@ -65,7 +65,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         Self { fetch, pipeline, body: 0, length: None }
     }
 
-    /// Something was read; calls `of` where the object is wanted still. When that was.
+    /// Records that data was read; calls `of` if the object is still wanted. Returns the time.
     fn moved(&self, of: impl FnOnce(&mut Fetch<W, C, O>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().moved();
@@ -77,7 +77,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         now
     }
 
-    /// Takes the head.
+    /// Processes the head.
     pub(crate) fn head(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), FetchError> {
         self.moved(|fetch, exchange| fetch.first_byte(exchange.object));
         if status != StatusCode::OK {
@@ -88,7 +88,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         Ok(())
     }
 
-    /// Takes a piece of the body.
+    /// Processes a piece of the body.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         let pattern = self.pipeline.borrow().in_flight.front().and_then(|exchange| exchange.pattern);
         if let Some(Err(at)) = pattern.map(|pattern| pattern.check(self.body, bytes)) {
@@ -99,7 +99,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         Ok(())
     }
 
-    /// The end has come; the response lies at `response` of its stream.
+    /// Processes the end of the response, which occupies the range `response` of its stream.
     pub(crate) fn whole(&self, response: Range<u64>) -> Result<Delivered, FetchError> {
         let at = self.moved(|_, _| ());
         let pipeline = self.pipeline.borrow();
@@ -112,7 +112,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
     }
 }
 
-/// Does `exchange`, the one in the pipeline, in the place `slot` of the connection `name`, and tells the fetch how it ended.
+/// Runs `exchange`, the only one in the pipeline, in slot `slot` of the connection `name`, and reports to the fetch how it
+/// ended.
 pub(crate) async fn run<W: World, C: Connector, O: Observer + 'static>(
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     (name, slot): (usize, u64),
@@ -121,7 +122,7 @@ pub(crate) async fn run<W: World, C: Connector, O: Observer + 'static>(
 ) {
     let ended = {
         let mut exchange = pin!(exchange);
-        // What is dropped before its end is cancelled: its stream is reset.
+        // Dropping an unfinished exchange cancels it by resetting its stream.
         poll_fn(|cx| {
             if pipeline.borrow().cancelled.is_some() {
                 return Poll::Ready(Ended::Cancelled);

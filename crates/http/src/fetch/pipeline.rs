@@ -1,7 +1,6 @@
-//! The pipeline on one stream of a connection: requests go out, responses come in, in order.
+//! The pipeline on one stream of a connection: sends requests and receives responses in the same order.
 //!
-//! It is shared between its task, which reads and writes the stream, and
-//! the fetch, which puts requests into it.
+//! Its task, which reads and writes the stream, shares it with the fetch, which adds requests.
 
 use super::response::{Head, ResponseParser, Step};
 use super::state::{Fetch, SharedFetch};
@@ -16,23 +15,23 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// What the fetch and the pipeline's task share.
+/// The state that the fetch and the pipeline's task share.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    /// Requests not yet given to the transport, from `written` on.
+    /// Requests of which the bytes from `written` on are not yet with the transport.
     out: Vec<u8>,
     written: usize,
-    /// Bytes of all requests ever put in.
+    /// Total bytes of all requests added.
     pub(super) request_bytes: u64,
-    /// Exchanges ever put in.
+    /// The total number of exchanges added.
     pub(super) exchanges: u32,
-    /// What waits for its response, in order.
+    /// Exchanges that wait for their response, in order.
     pub(crate) in_flight: VecDeque<Exchange>,
-    /// When something was last read.
+    /// When data was last read.
     pub(crate) moved: Instant,
-    /// Since when what is in flight is to be cancelled.
+    /// Since when a cancellation of the exchanges in flight has been requested.
     pub(crate) cancelled: Option<Instant>,
-    /// There is no such stream: nothing comes of what was put in.
+    /// Whether the stream turned out not to exist; requests on it are never answered.
     void: bool,
     waker: Option<Waker>,
 }
@@ -41,7 +40,7 @@ pub(crate) struct Pipeline {
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) object: usize,
-    /// The object was given up; the response is read to keep the stream in step.
+    /// Whether the object was given up; the response is still read to keep the stream in sync.
     pub(crate) abandoned: bool,
     pub(crate) pattern: Option<Pattern>,
     pub(crate) expected: u64,
@@ -62,17 +61,17 @@ impl Pipeline {
         }
     }
 
-    /// One exchange, on a stream of its own.
+    /// Returns a pipeline for a single exchange, on a stream of its own.
     pub(super) fn of(now: Instant, exchange: Exchange) -> Self {
         Self { in_flight: VecDeque::from([exchange]), ..Self::new(now) }
     }
 
-    /// Wakes this task when what is in flight is to be cancelled.
+    /// Registers the task to be woken on cancellation.
     pub(crate) fn watch(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// There turns out to be no such stream.
+    /// Marks the stream as nonexistent.
     pub(super) fn annul(&mut self) {
         self.void = true;
         if let Some(waker) = self.waker.take() {
@@ -80,7 +79,7 @@ impl Pipeline {
         }
     }
 
-    /// Nobody waits for anything that is in flight any more: the stream is to be reset.
+    /// Requests a reset of the stream, because all exchanges in flight have been given up.
     pub(super) fn cancel(&mut self, now: Instant) {
         self.cancelled.get_or_insert(now);
         if let Some(waker) = self.waker.take() {
@@ -88,7 +87,7 @@ impl Pipeline {
         }
     }
 
-    /// Queues a request, which `write` appends to what it is given.
+    /// Queues a request; `write` appends it to the buffer that it receives.
     pub(super) fn push(&mut self, exchange: Exchange, write: impl FnOnce(&mut Vec<u8>) -> usize) {
         self.request_bytes += write(&mut self.out) as u64;
         self.exchanges += 1;
@@ -99,13 +98,13 @@ impl Pipeline {
     }
 }
 
-/// How a pipeline's stream came to its end.
+/// How a pipeline's stream ended.
 pub(super) enum PipelineEnd {
-    /// The session has ended, its own task reports that; or there is no such stream.
+    /// The session has ended, which its own task reports; or the stream does not exist.
     Closed,
-    /// The server will send nothing more on it.
+    /// The server has finished its direction of the stream.
     Finished,
-    /// What came makes no sense.
+    /// The received data is invalid.
     Bad(String),
 }
 
@@ -115,7 +114,7 @@ pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    // It carries one exchange.
+    // Whether the stream carries a single exchange.
     fresh: bool,
 ) {
     let number = stream.number();
@@ -151,9 +150,9 @@ struct Reader<W: World, C: Connector, O> {
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    /// The stream carries one exchange, and who asks says that nothing more comes.
+    /// Whether the stream carries a single exchange, after whose request the sending direction is finished.
     fresh: bool,
-    /// It is not said, or not yet.
+    /// Whether the sending direction is still open.
     open_ended: bool,
     parser: ResponseParser,
     /// Bytes of the stream parsed so far.
@@ -163,12 +162,12 @@ struct Reader<W: World, C: Connector, O> {
     buffer: Vec<u8>,
 }
 
-/// What has happened since the reset of the stream was asked for.
+/// Events since the reset of the stream was requested.
 #[derive(Default)]
 struct Resetting {
-    /// Exchanges that were completed all the same.
+    /// Exchanges that were completed nevertheless.
     completed: Vec<Exchange>,
-    /// What came is no response: a part was skipped. The rest is thrown away.
+    /// Why the data is no valid response: part of it was skipped. The rest is discarded.
     garbled: Option<String>,
 }
 
@@ -196,7 +195,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(PipelineEnd::Finished),
                 Poll::Ready(Ok(read)) => {
                     let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(PipelineEnd::Closed) };
-                    // The buffer is taken out so that `self` stays whole while its bytes are read.
+                    // The buffer is taken out so that `self` can be borrowed while its bytes are processed.
                     let buffer = std::mem::take(&mut self.buffer);
                     let garbled =
                         self.resetting.as_ref().is_some_and(|resetting| resetting.garbled.is_some());
@@ -212,7 +211,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         }
     }
 
-    /// Resets the stream where all that is in flight on it has been given up.
+    /// Resets the stream if all exchanges in flight on it have been given up.
     fn reset(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         if self.resetting.is_none() {
             let mut pipeline = self.pipeline.borrow_mut();
@@ -220,7 +219,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                 return Ok(());
             }
             if !self.stream.reset() {
-                // It cannot: the answers are read and thrown away.
+                // The stream cannot be reset, so the responses are read and discarded.
                 pipeline.cancelled = None;
                 return Ok(());
             }
@@ -255,7 +254,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         Ok(())
     }
 
-    /// Writes what is queued, as far as there is room.
+    /// Writes the queued requests, as far as the transport has room.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), ()> {
         let mut pipeline = self.pipeline.borrow_mut();
         while pipeline.written < pipeline.out.len() {
@@ -322,7 +321,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         }
     }
 
-    /// The front exchange has its whole response.
+    /// Completes the front exchange.
     fn complete(&mut self, fetch: &SharedFetch<W, C, O>, now: Instant) {
         let exchange = self.pipeline.borrow_mut().in_flight.pop_front();
         let (Some(exchange), Some(current)) = (exchange, self.current.take()) else { return };
@@ -335,27 +334,26 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         };
         let close = current.head.is_some_and(|head| head.close);
         if let Some(resetting) = &mut self.resetting {
-            // Nothing new rides on the stream before its reset is done.
+            // No new exchange uses the stream before its reset is done.
             return resetting.completed.push(exchange);
         }
-        // The pipeline is not borrowed here: what this delivery sets off may put a request into it.
+        // The pipeline is not borrowed here, because the delivery may add another request to it.
         let stream = self.stream.number();
         fetch.borrow_mut().completed(self.connection, stream, &exchange, result, close);
     }
 }
 
-/// Where the requests of a stream are counted from after a reset, by what was written before: the
-/// position of the first byte and the number of the first exchange. The server counts alike, by
-/// what it has read.
+/// Returns the start of the request counters of a stream after a reset: the position of the first byte and the number of the
+/// first exchange. `written` is the position before the reset. The server derives the same values from what it has read.
 fn after_reset(written: u64) -> (u64, u32) {
     let resets = (written >> 32) + 1;
     (resets << 32, first_after(resets))
 }
 
-/// The number of the first exchange of a stream after so many resets.
+/// Returns the number of the first exchange of a stream after this number of resets.
 pub(crate) fn first_after(resets: u64) -> u32 {
     (resets as u32) << 16
 }
 
-/// The most that is read at once.
+/// The most bytes read at once.
 const READ_BYTES: usize = 16 * 1024;

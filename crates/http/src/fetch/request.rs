@@ -1,4 +1,4 @@
-//! The head of a request, of exactly the size the page says.
+//! Writes the head of a request with exactly the size that the page says.
 //!
 //! Home of RFC 9112 §3 (request line) as far as a client writes it.
 
@@ -6,12 +6,11 @@ use crate::http2::priority::Priority;
 use crate::page::bounded_head;
 use std::fmt::Write;
 
-/// Appends a GET of `target` to `out` and returns its length: `size` bytes
-/// (see [`bounded_head`]), unless not even the necessary fields fit in that.
+/// Appends a GET of `target` to `out` and returns its length. The length is `size` bytes (see [`bounded_head`]), unless the
+/// necessary fields alone are longer.
 ///
-/// What a browser would say about itself is stood in for by one field of
-/// padding; where the gap is too small for a field, by spaces before a value,
-/// which a receiver strips (RFC 9112 §5.1).
+/// One padding field replaces the fields that a browser would send. If the gap is too small for a field, it is filled with
+/// spaces before a value, which the receiver strips (RFC 9112 §5.1).
 pub fn write_head(
     out: &mut Vec<u8>,
     target: &str,
@@ -21,7 +20,7 @@ pub fn write_head(
     size: u64,
 ) -> usize {
     let connection = if close { CLOSE } else { "" };
-    // RFC 9218 §5: whatever the version of HTTP.
+    // RFC 9218 §5: the field is the same in every HTTP version.
     let urgency = priority.map_or_else(String::new, |priority| format!("priority: {priority}\r\n"));
     let necessary = least_head(target, host, close) + urgency.len();
     let gap = (bounded_head(size) as usize).saturating_sub(necessary);
@@ -40,7 +39,7 @@ pub fn write_head(
     out.len() - before
 }
 
-/// Bytes of a GET with its necessary fields alone.
+/// Returns the size in bytes of a GET with only the necessary fields.
 #[must_use]
 pub fn least_head(target: &str, host: &str, close: bool) -> usize {
     let connection = if close { CLOSE.len() } else { 0 };
@@ -50,7 +49,7 @@ pub fn least_head(target: &str, host: &str, close: bool) -> usize {
 /// Says that no request follows on this connection (RFC 9112 §9.6).
 const CLOSE: &str = "Connection: close\r\n";
 
-/// The name of the field that fills a head up, on both sides.
+/// The name of the padding field, for requests and responses.
 pub const PADDING_FIELD: &str = "x-fill:";
 
 #[cfg(test)]

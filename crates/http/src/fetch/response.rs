@@ -1,24 +1,22 @@
-//! Reading responses from a stream of bytes.
+//! Parses responses from a stream of bytes.
 //!
-//! A [`ResponseParser`] is fed whatever arrived and says what it was, one step
-//! at a time; it never waits and never keeps a body. `httparse` reads the
-//! heads. Anything a peer can send ends in a step or an error, within bounds.
+//! A [`ResponseParser`] is fed the received bytes and interprets them one step at a time. It never waits and never keeps a
+//! body. `httparse` parses the heads. Any input from a peer ends in a step or an error, within fixed bounds.
 //!
-//! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far
-//! as a client reads them.
+//! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
 
 /// The most bytes a response head may have.
 pub const MAX_HEAD: usize = 64 * 1024;
 /// The most fields a head or trailer may have.
 const MAX_FIELDS: usize = 128;
-/// The most interim responses before a final one: RFC 9110 §15.2 knows no bound, but nobody waits for ever.
+/// The most interim responses before a final one. RFC 9110 §15.2 sets no limit, but a client must not wait forever.
 const MAX_INTERIM: u32 = 32;
-/// And the most bytes of them.
+/// The most bytes of these interim responses.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;
-/// The most bytes of a chunk's size line, or of all trailers.
+/// The most bytes of a chunk-size line, or of all trailers.
 const MAX_LINE: usize = 8 * 1024;
 
-/// Why what came is not a response.
+/// Why the received bytes are not a valid response.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ResponseError {
     /// The head does not parse.
@@ -27,15 +25,15 @@ pub enum ResponseError {
     /// The head is too large.
     #[error("the head is larger than {MAX_HEAD} bytes")]
     HeadTooLarge,
-    /// Interim responses, and no final one.
+    /// Too many interim responses without a final one.
     #[error(
         "more than {MAX_INTERIM} interim responses, or {MAX_INTERIM_BYTES} bytes of them, and no final one"
     )]
     Interim,
-    /// Content-Length is no number, or two of them differ.
+    /// Content-Length is not a number, or two values differ.
     #[error("Content-Length is not one number")]
     Length,
-    /// Neither Content-Length nor chunked: the end of the body is not known.
+    /// Neither Content-Length nor chunked: the end of the body is unknown.
     #[error("neither Content-Length nor chunked")]
     NoLength,
     /// A transfer coding other than chunked.
@@ -46,14 +44,14 @@ pub enum ResponseError {
     Chunk,
 }
 
-/// What the head of a response says, as far as it matters here.
+/// The parts of a response head that the client uses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head {
     /// The status code.
     pub status: u16,
-    /// Bytes of the body, when Content-Length says so.
+    /// The length of the body in bytes, if Content-Length declares it.
     pub length: Option<u64>,
-    /// The connection closes after this response.
+    /// Whether the connection closes after this response.
     pub close: bool,
 }
 
@@ -68,28 +66,28 @@ pub struct ResponseFields {
     pub alt_svc: Option<String>,
 }
 
-/// What the next bytes were.
+/// The next step of parsing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
-    /// The input is used up.
+    /// All input has been consumed.
     More,
-    /// A final response began.
+    /// The head of a final response.
     Head(Head),
-    /// Bytes of its body.
+    /// Bytes of the response's body.
     Body(&'a [u8]),
-    /// It is complete.
+    /// The response is complete.
     End,
 }
 
-/// Reads one response after the other from one stream.
+/// Parses consecutive responses from one stream.
 #[derive(Debug, Default)]
 pub struct ResponseParser {
     state: ParserState,
-    /// The part of a head, size line or trailer that has come so far.
+    /// The part of a head, chunk-size line or trailer received so far.
     held: Vec<u8>,
-    /// Interim responses since the last final one, and their bytes.
+    /// The number of interim responses since the last final one, and their bytes.
     interim: (u32, usize),
-    /// Fields of the last head, if they are to be kept.
+    /// Fields of the last head, if they are kept.
     fields: Option<ResponseFields>,
     /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
@@ -112,25 +110,25 @@ enum ParserState {
 }
 
 impl ResponseParser {
-    /// Before the first response.
+    /// Returns a parser that expects its first response.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Before the first response; keeps [`ResponseFields`].
+    /// Returns a parser that keeps [`ResponseFields`].
     #[must_use]
     pub fn with_fields() -> Self {
         Self { fields: Some(ResponseFields::default()), ..Self::default() }
     }
 
-    /// Whether the end of the stream ends a body without a length, as it does on TCP.
+    /// Sets whether the end of the stream ends a body without a length, as it does on TCP.
     #[must_use]
     pub fn ending(self, ends_bodies: bool) -> Self {
         Self { ends_bodies, ..self }
     }
 
-    /// Takes note that the stream has ended; whether that completes a response (RFC 9112 §6.3).
+    /// Records the end of the stream; returns whether it completes a response (RFC 9112 §6.3).
     pub fn end(&mut self) -> bool {
         let completes = matches!(self.state, ParserState::ToTheEnd);
         if completes {
@@ -139,23 +137,22 @@ impl ResponseParser {
         completes
     }
 
-    /// What else the last head said; nothing, unless it is [`with_fields`](Self::with_fields).
+    /// Returns the kept fields of the last head; empty unless created by [`with_fields`](Self::with_fields).
     #[must_use]
     pub fn fields(&self) -> ResponseFields {
         self.fields.clone().unwrap_or_default()
     }
 
-    /// Whether no part of a further response has come.
+    /// Whether no byte of a further response has been received.
     #[must_use]
     pub fn is_between(&self) -> bool {
         matches!(self.state, ParserState::Head) && self.held.is_empty()
     }
 
-    /// Takes bytes from the front of `input`, leaves the rest there, and says
-    /// what they were. To be called until [`Step::More`].
+    /// Consumes bytes from the front of `input` and returns what they are. Call it until it returns [`Step::More`].
     ///
     /// # Errors
-    /// [`ResponseError`]; after one the stream is of no more use.
+    /// [`ResponseError`]; after an error the stream must not be used any more.
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ResponseError> {
         loop {
             match self.state {
@@ -214,15 +211,15 @@ impl ResponseParser {
         }
     }
 
-    /// `None`: more is needed. `Some(None)`: an interim response was skipped.
+    /// Returns `None` if more input is needed, and `Some(None)` if an interim response was skipped.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Option<Head>>, ResponseError> {
-        // Only bytes up to the empty line are held, so what follows stays with the caller.
+        // Only bytes up to the empty line are consumed; later bytes stay with the caller.
         let done = |held: &[u8]| held.ends_with(b"\r\n\r\n") || held.ends_with(b"\n\n");
         if !self.hold_until(input, MAX_HEAD, done) {
             if self.held.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
-            // Nonsense is found out early, not after 64 KiB of it: who speaks another protocol waits for us.
+            // Invalid data is detected early, not after 64 KiB: a peer that speaks another protocol may be waiting for us.
             let begun = self.held.trim_ascii_start();
             if !begun.iter().zip(b"HTTP/1.").all(|(byte, wanted)| byte == wanted) {
                 return Err(ResponseError::Head(httparse::Error::Version));
@@ -235,7 +232,7 @@ impl ResponseParser {
         let complete = response.parse(&self.held).map_err(ResponseError::Head)?.is_complete();
         let status =
             response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
-        // RFC 9110 §15: there is no class 0; §15.2.2: nobody has asked for another protocol.
+        // RFC 9110 §15: there is no class 0; §15.2.2: the client never asks for another protocol.
         if status < 100 || status == 101 {
             return Err(ResponseError::Head(httparse::Error::Status));
         }
@@ -252,7 +249,7 @@ impl ResponseParser {
         let mut chunked = false;
         for field in response.headers.iter() {
             if field.name.eq_ignore_ascii_case("content-length") {
-                // RFC 9112 §6.3: lengths that differ cannot be recovered from.
+                // RFC 9112 §6.3: different lengths are an unrecoverable error.
                 let length = number(field.value).ok_or(ResponseError::Length)?;
                 if head.length.is_some_and(|earlier| earlier != length) {
                     return Err(ResponseError::Length);
@@ -281,7 +278,7 @@ impl ResponseParser {
             };
         }
         self.held.clear();
-        // RFC 9112 §6.3: these have no body, whatever the fields say; and chunked goes before a length.
+        // RFC 9112 §6.3: these responses have no body, whatever the fields say. Chunked takes precedence over a length.
         self.state = if status == 204 || status == 304 {
             ParserState::Body { left: 0 }
         } else if chunked {
@@ -311,7 +308,7 @@ impl ResponseParser {
         }
     }
 
-    /// Moves bytes from `input` to what is held until `done` or `limit` is reached.
+    /// Moves bytes from `input` to the held bytes until `done` or `limit` is reached.
     fn hold_until(&mut self, input: &mut &[u8], limit: usize, done: impl Fn(&[u8]) -> bool) -> bool {
         while self.held.len() < limit {
             let Some((&byte, rest)) = input.split_first() else { return false };
@@ -325,7 +322,7 @@ impl ResponseParser {
     }
 }
 
-/// At most `left` bytes off the front; `None` when there are none.
+/// Takes at most `left` bytes off the front; returns `None` if there are none.
 fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
     let (taken, rest) = input.split_at(length);
@@ -342,8 +339,8 @@ fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// RFC 9112 §5.2: a line that begins with white space goes on with the field before; what parts them is replaced by spaces.
-/// Behind the status line there is no field yet.
+/// RFC 9112 §5.2: a line that begins with white space continues the previous field; the line break is replaced by spaces.
+/// After the status line there is no previous field.
 fn unfold(head: &mut [u8]) {
     let first = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
     for at in first + 1..head.len().saturating_sub(1) {
@@ -361,7 +358,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// Everything that a parser makes of `bytes` given in pieces of `piece` bytes.
+    /// Returns all responses that a parser finds in `bytes`, given in pieces of `piece` bytes.
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, Vec<u8>, bool)>, ResponseError> {
         let mut parser = ResponseParser::new();
         let mut all: Vec<(u16, Vec<u8>, bool)> = Vec::new();
@@ -422,8 +419,8 @@ mod tests {
         }
     }
 
-    /// What cannot become an answer is told at its first bytes, whoever sends it waits for us; a status that is none, or that
-    /// nobody has asked for, is no interim answer (RFC 9110 §15).
+    /// Bytes that cannot begin a response are refused at once, because their sender may be waiting for us. An invalid or
+    /// unrequested status is not an interim response (RFC 9110 §15).
     #[test]
     fn what_cannot_become_an_answer_is_not_waited_for() {
         for begun in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {
@@ -468,7 +465,7 @@ mod tests {
         assert_eq!(read(&line, 1000), Err(ResponseError::Chunk));
         let mut interim = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(MAX_INTERIM as usize);
         interim.extend_from_slice(TWO);
-        // TWO begins with one more.
+        // TWO begins with one more interim response.
         assert_eq!(read(&interim, 1000), Err(ResponseError::Interim));
         let (_, fewer) = interim.split_at(27);
         assert_eq!(read(fewer, 1000).expect("responses").len(), 4);
@@ -489,7 +486,7 @@ mod tests {
         assert_eq!(parser.step(&mut input), Ok(Step::More));
         assert_eq!(parser.step(&mut &b"end"[..]), Ok(Step::Body(b"end")));
         assert!(parser.end() && parser.is_between() && !parser.end());
-        // In the middle of anything else it ends nothing.
+        // In any other state the end of the stream completes nothing.
         for cut in [
             "",
             "HTTP/1.1 200",

@@ -1,4 +1,4 @@
-//! A page while it is fetched: which objects are known, queued, under way and over.
+//! The state of a page while it is fetched: which objects are known, queued, in flight and finished.
 //!
 //! - `connections`: the connections, and the objects on them
 //! - `timeout`: objects without progress
@@ -38,12 +38,12 @@ pub(crate) struct Fetch<W: World, C: Connector, O> {
     servers: Vec<Server>,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
-    /// What it begins with, until it does.
+    /// The objects to request at the start, until they are scheduled.
     roots: Option<Roots>,
-    /// Objects that are not over.
+    /// The number of unfinished objects.
     left: usize,
     body_bytes: u64,
-    /// When something was last read on any stream.
+    /// When data was last read on any stream.
     moved: Instant,
     waker: Option<Waker>,
 }
@@ -51,39 +51,39 @@ pub(crate) struct Fetch<W: World, C: Connector, O> {
 struct Object {
     state: ObjectState,
     attempts: u32,
-    /// Those it causes.
+    /// The objects that it causes.
     causes: Vec<usize>,
     error: Option<FetchError>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ObjectState {
-    /// Its time has not come.
+    /// Not requested yet.
     Unknown,
-    /// Issued, and waiting for a place since then.
+    /// Requested, and waiting for a stream since this time.
     Queued { since: Instant },
-    /// On a stream of a connection.
+    /// In flight on a stream of a connection.
     Riding { connection: usize, stream: u64, since: Instant },
     /// Delivered or failed.
     Over,
 }
 
-/// Objects that no other causes.
+/// Objects that no other object causes.
 struct Roots {
-    /// At times of their own, counted from the begin.
+    /// Requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,
-    /// At once.
+    /// Requested at once.
     first: Vec<usize>,
 }
 
 struct Server {
     mapping: Mapping,
     queue: VecDeque<usize>,
-    /// Connections in a row that were never established.
+    /// The number of consecutive connections that were never established.
     failures: u32,
 }
 
-/// Exchanges that a session of so many streams takes at once.
+/// Returns how many exchanges a session with this number of streams carries at once.
 fn places(version: Version, streams: u64) -> u64 {
     match version {
         Version::Http1 | Version::Http3 => streams,
@@ -91,7 +91,7 @@ fn places(version: Version, streams: u64) -> u64 {
     }
 }
 
-/// Issues what is known from the start and opens the first connections.
+/// Requests the objects known from the start and opens the first connections.
 pub(super) fn start<W, C, O>(
     world: W,
     connector: C,
@@ -116,7 +116,7 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // Nothing causes it, but it may wait all the same.
+            // No object causes it, but it may still have a recorded delay.
             arrivals.push((object.think, i));
         } else {
             first.push(i);
@@ -163,7 +163,7 @@ where
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
-    /// Ready when every object is over.
+    /// Ready when every object is delivered or failed.
     pub(super) fn poll_done(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.left == 0 {
             return Poll::Ready(());
@@ -172,7 +172,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         Poll::Pending
     }
 
-    /// Ends the fetch: closes all sessions and says what became of the page.
+    /// Ends the fetch: closes all sessions and returns the result.
     pub(super) fn end(&mut self, started: Instant, in_time: bool) -> (Outcome, Vec<W::Task<()>>) {
         let now = self.world.now();
         for object in 0..self.objects.len() {
@@ -201,7 +201,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         (outcome, std::mem::take(&mut self.tasks))
     }
 
-    /// Bytes were read on some stream; returns the time.
+    /// Records that bytes were read on some stream; returns the time.
     pub(crate) fn moved(&mut self) -> Instant {
         self.moved = self.world.now();
         self.moved
@@ -211,12 +211,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.first_byte(object, self.moved);
     }
 
-    /// So much of the object's body was among what has just been read.
+    /// Reports that the last read contained `bytes` of the object's body.
     pub(crate) fn read(&self, object: usize, bytes: u64) {
         self.observer.read(object, self.moved, bytes);
     }
 
-    /// The response to the front exchange of a pipeline has been read.
+    /// Handles the complete response to the front exchange of a pipeline.
     pub(crate) fn completed(
         &mut self,
         connection: usize,
@@ -227,7 +227,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     ) {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
-        // `Connection: close` ends a TCP connection; of an association it ends one exchange.
+        // `Connection: close` ends a TCP connection; on an association it ends only the exchange.
         let session = &self.connections[connection].session;
         let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
@@ -249,7 +249,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// Opens every connection that there may be. One that cannot be begun is asked for again when it is needed.
+    /// Opens every connection that the policy allows. A connection that fails here is opened again when it is needed.
     fn preconnect(&mut self) {
         for server in 0..self.servers.len() {
             for _ in 0..self.policy.connections.min(self.page.objects.len()) {
@@ -258,7 +258,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Issues what is known from the start, once; where connections are opened first, when no handshake is under way.
+    /// Requests the objects known from the start, once. With `preconnect` this waits until no handshake is in progress.
     fn begin(&mut self) {
         let waits = self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.over);
         if waits {
@@ -312,7 +312,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// The object's time has come: it queues.
+    /// Queues an object whose time has come.
     fn issue(&mut self, object: usize) {
         if self.objects[object].state != ObjectState::Unknown {
             return;
@@ -323,12 +323,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let server = self.server_of(object);
         let urgency = |object: usize| self.priority_of(object).map_or(0, |priority| priority.urgency);
         let (own, queue) = (urgency(object), &self.servers[server].queue);
-        // What is as urgent goes in the order in which it was issued.
+        // Objects of the same urgency keep the order in which they were requested.
         let at = queue.iter().position(|&queued| urgency(queued) > own).unwrap_or(queue.len());
         self.servers[server].queue.insert(at, object);
     }
 
-    /// How urgent an object is, if requests say that.
+    /// Returns the priority of an object, if requests state priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
         let object = &self.page.objects[object];
         self.policy.says_priority().then(|| Priority::of_type(&object.content_type))
@@ -340,7 +340,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Gives places to what queues for this server, and opens connections.
+    /// Assigns streams to the objects queued for this server, and opens connections.
     fn dispatch(&mut self, server: usize) {
         loop {
             while let Some(&object) = self.servers[server].queue.front() {
@@ -365,7 +365,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// The object is failed, and with it all it would have caused.
+    /// Marks the object and all objects that it would have caused as failed.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {

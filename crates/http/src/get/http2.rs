@@ -1,4 +1,4 @@
-//! Objects over HTTP/2: a stream each of one connection.
+//! Requests over HTTP/2: each has a stream of one connection.
 
 use super::requests::{Piece, Unanswered};
 use crate::http2::Windows;
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// A connection of HTTP/2 at work: to be polled for as long as anything is asked on it.
+/// A running HTTP/2 connection. It must be polled as long as requests are made on it.
 pub struct Conversation<T: Stream>(Connection<Io<T>, Bytes>, Out<T>);
 
 impl<T: Stream> Future for Conversation<T> {
@@ -23,16 +23,16 @@ impl<T: Stream> Future for Conversation<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = Pin::new(&mut self.0).poll(cx);
-        // What goes wrong with it the next read tells.
+        // An error of the stream is reported by the next read.
         let _ = self.1.poll_flush(cx);
         ended.map_err(|error| told(&error))
     }
 }
 
-/// Asks on a connection.
+/// Sends requests on a connection.
 pub(super) type Requests = SendRequest<Bytes>;
 
-/// Begins on a session's one stream, as the client, and counts what passes.
+/// Starts HTTP/2 as a client on a session's single stream, and counts the traffic.
 pub(super) async fn begin<T: Stream>(
     stream: T,
 ) -> Result<(Requests, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
@@ -43,7 +43,7 @@ pub(super) async fn begin<T: Stream>(
     Ok((requests, Conversation(connection, out), traffic))
 }
 
-/// Ready when the server takes another request.
+/// Ready when the server accepts another request.
 pub(super) fn poll_ready(requests: &mut Requests, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
     requests.poll_ready(cx).map_err(|error| unanswered(&error))
 }
@@ -55,13 +55,13 @@ pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Repl
 }
 
 fn unanswered(error: &h2::Error) -> Unanswered {
-    // RFC 9113 §6.8: a server that ends in good order takes no more streams, and has not touched later ones.
+    // RFC 9113 §6.8: a server that shuts down gracefully accepts no more streams, and has not processed later ones.
     let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     Unanswered { reason: told(error), unprocessed: gone || refused }
 }
 
-/// An answer as it comes.
+/// A response as it arrives.
 pub(super) struct Reply {
     stream: u64,
     state: State,
@@ -73,12 +73,12 @@ enum State {
 }
 
 impl Reply {
-    /// The number of its stream.
+    /// Returns the number of its stream.
     pub(super) fn stream(&self) -> u64 {
         self.stream
     }
 
-    /// What comes next.
+    /// Returns the next piece.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
         match &mut self.state {
             State::Head(response) => {
@@ -91,7 +91,7 @@ impl Reply {
                 None => Poll::Ready(Ok(Piece::End)),
                 Some(Err(error)) => Poll::Ready(Err(unanswered(&error))),
                 Some(Ok(bytes)) => {
-                    // An error is the connection's, which the next piece tells of.
+                    // An error concerns the connection, and the next piece reports it.
                     let _ = body.flow_control().release_capacity(bytes.len());
                     Poll::Ready(Ok(Piece::Body(bytes)))
                 }

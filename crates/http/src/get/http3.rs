@@ -1,4 +1,4 @@
-//! Objects over HTTP/3: a stream each of one connection.
+//! Requests over HTTP/3: each has a stream of one connection.
 
 use super::requests::{Piece, Unanswered};
 use crate::http2::io::Traffic;
@@ -14,22 +14,22 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Asks on a connection, whatever its sessions are.
+/// Sends requests on a connection, with its session type erased.
 pub(super) trait Asking {
     /// Sends a request as soon as there is a stream for it.
     fn ask(&self, request: Request<()>) -> Box<dyn Coming>;
 }
 
-/// An answer as it comes.
+/// A response as it arrives.
 pub(super) trait Coming {
-    /// Ready when the request has a stream and is with the transport: the stream's number.
+    /// Ready with the stream's number when the request has a stream and is with the transport.
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>>;
 
-    /// What comes next.
+    /// Returns the next piece.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>>;
 }
 
-/// Begins on a session, as the client, and counts what passes on the streams of requests.
+/// Starts HTTP/3 as a client on a session, and counts the traffic on request streams.
 pub(super) async fn begin<S: Session>(
     session: S,
 ) -> Result<

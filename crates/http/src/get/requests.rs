@@ -1,4 +1,4 @@
-//! Objects on a connection where each has a stream of its own: over HTTP/2, or over HTTP/3.
+//! Requests on a connection where each has a stream of its own, over HTTP/2 or HTTP/3.
 
 use super::http2::{self, Conversation};
 use super::{Answer, GetError, http3};
@@ -18,11 +18,11 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Asks on a connection. A clone asks on the same; when the last is gone the connection ends.
+/// Sends requests on a connection. Clones use the same connection, which ends when the last one is dropped.
 #[derive(Clone)]
 pub struct Requests {
     way: Way,
-    /// Of the URLs that are asked for.
+    /// The scheme of the requested URLs.
     scheme: &'static str,
 }
 
@@ -39,8 +39,8 @@ impl fmt::Debug for Requests {
 }
 
 impl Requests {
-    /// Begins HTTP/2 on a session's one stream, as the client; `secure`: over TLS. The conversation is to be polled for as long
-    /// as anything is asked.
+    /// Starts HTTP/2 as a client on a session's single stream; `secure` says that it uses TLS. The conversation must be
+    /// polled as long as requests are made.
     ///
     /// # Errors
     /// The session has ended.
@@ -49,7 +49,7 @@ impl Requests {
         Ok((requests, conversation))
     }
 
-    /// The same, and what passes is counted.
+    /// Like [`Self::begin`], and counts the traffic.
     ///
     /// # Errors
     /// The session has ended.
@@ -62,8 +62,8 @@ impl Requests {
         Ok((Self { way: Way::Http2(requests), scheme }, conversation, traffic))
     }
 
-    /// Begins HTTP/3 on a session whose streams are fresh, as the client, and counts what passes on the streams of requests.
-    /// The conversation is to be polled for as long as anything is asked; the session ends with it.
+    /// Starts HTTP/3 as a client on a session with fresh streams, and counts the traffic on request streams. The
+    /// conversation must be polled as long as requests are made; the session ends with it.
     ///
     /// # Errors
     /// The session has ended.
@@ -72,11 +72,11 @@ impl Requests {
     ) -> Result<(Self, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>), CloseReason>
     {
         let (requests, conversation, traffic) = http3::begin(session).await?;
-        // RFC 9114 §3.1: there is nothing in the clear.
+        // RFC 9114 §3.1: HTTP/3 is never in the clear.
         Ok((Self { way: Way::Http3(requests), scheme: "https" }, conversation, traffic))
     }
 
-    /// The version of HTTP, for people.
+    /// Returns the name of the HTTP version.
     #[must_use]
     pub fn version(&self) -> &'static str {
         match self.way {
@@ -85,10 +85,10 @@ impl Requests {
         }
     }
 
-    /// A request for `target` of `host`, to be sent any number of times.
+    /// Returns a request for `target` of `host`, which can be sent any number of times.
     ///
     /// # Errors
-    /// They make no URL.
+    /// Host and target do not form a valid URL.
     pub fn query(&self, host: &str, target: &str) -> Result<Query, CloseReason> {
         let wrong = |error: http::Error| CloseReason::Protocol(error.to_string());
         let uri = Uri::builder().scheme(self.scheme).authority(host).path_and_query(target);
@@ -101,14 +101,14 @@ impl Requests {
         Ok(Query(request.map_err(wrong)?))
     }
 
-    /// Ready when the server takes another request.
+    /// Ready when the server accepts another request.
     ///
     /// # Errors
     /// [`Unanswered`]
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
         match &mut self.way {
             Way::Http2(requests) => http2::poll_ready(requests, cx),
-            // A request waits by itself until the server lets there be a stream for it.
+            // Over HTTP/3 each request itself waits until the server allows another stream.
             Way::Http3(_) => Poll::Ready(Ok(())),
         }
     }
@@ -125,8 +125,8 @@ impl Requests {
         }))
     }
 
-    /// Gets `target` of `host`: `on_stream` is told the number of its stream, `take` gets the head, then each piece of the body
-    /// with the head. Returns the head and the length of the body.
+    /// Gets `target` of `host`. Calls `on_stream` with the number of the stream, and `take` with the head and then with each
+    /// piece of the body. Returns the head and the length of the body.
     ///
     /// # Errors
     /// [`GetError`].
@@ -144,7 +144,7 @@ impl Requests {
         let query = Query(request);
         let mut requests = self.clone();
         let closed = |unanswered: Unanswered| GetError::Closed(unanswered.reason);
-        // The server says how many it takes at once.
+        // The server limits how many requests are open at once.
         let ready = world.timeout(timeout, poll_fn(|cx| requests.poll_ready(cx))).await;
         ready.ok_or(GetError::Timeout(timeout))?.map_err(closed)?;
         let mut reply = requests.send(&query).map_err(closed)?;
@@ -166,7 +166,7 @@ impl Requests {
                     }
                 }
                 Piece::End => {
-                    // RFC 9110 §8.6: less is no whole answer, whatever the layer below made of its end.
+                    // RFC 9110 §8.6: a shorter body is incomplete, even if the layer below reported a clean end.
                     let is_whole = |answer: &Answer| {
                         matches!(answer.head.status, 204 | 304)
                             || answer.head.length.is_none_or(|declared| declared == length)
@@ -186,16 +186,17 @@ impl Requests {
 #[derive(Clone, Debug)]
 pub struct Query(Request<()>);
 
-/// Why a request has no answer.
+/// Why a request has no response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unanswered {
-    /// What happened.
+    /// The error that ended the request.
     pub reason: CloseReason,
-    /// The server has done nothing with it: it can be sent again, on another connection (RFC 9113 §8.7, RFC 9114 §4.1.1).
+    /// Whether the server has not processed the request, so that it can be sent again on another connection
+    /// (RFC 9113 §8.7, RFC 9114 §4.1.1).
     pub unprocessed: bool,
 }
 
-/// The answer to a request, as it comes. If dropped before its end, the request is cancelled.
+/// The response to a request as it arrives. Dropping it before the end cancels the request.
 pub struct Reply(State);
 
 enum State {
@@ -203,29 +204,29 @@ enum State {
     Http3(Box<dyn http3::Coming>),
 }
 
-/// What has come of an answer.
+/// A received part of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Its head, with the status.
+    /// The head, with the status.
     Head(u16),
-    /// So many bytes of its body.
+    /// This number of bytes of the body.
     Body(u64),
-    /// Its end.
+    /// The end of the response.
     End,
 }
 
-/// The same, with what it says.
+/// A received part of a response, with its content.
 pub(crate) enum Piece {
     /// Status and fields.
     Head(StatusCode, HeaderMap),
     /// Bytes of the body.
     Body(Bytes),
-    /// Its end.
+    /// The end of the response.
     End,
 }
 
 impl Reply {
-    /// Ready when the request is with the transport: the number of its stream.
+    /// Ready with the number of its stream when the request is with the transport.
     ///
     /// # Errors
     /// [`Unanswered`]
@@ -236,7 +237,7 @@ impl Reply {
         }
     }
 
-    /// What comes next.
+    /// Returns the next part of the response.
     ///
     /// # Errors
     /// [`Unanswered`]
@@ -256,7 +257,7 @@ impl Reply {
     }
 }
 
-/// What a head says to redirections and pages.
+/// Extracts the fields of a head that redirections and pages need.
 fn said(status: StatusCode, fields: &HeaderMap) -> Answer {
     let text = |name: &HeaderName| fields.get(name).and_then(|value| value.to_str().ok());
     Answer {

@@ -1,25 +1,25 @@
-//! The parts of an address that a request shows, and which addresses no request can have.
+//! The parts of a URL that a request contains, and which URLs no request can contain.
 
 use super::MAX_NAME;
 use crate::authority::is_authority;
 use http::uri::Authority;
 
-/// The parts of an address that a request shows.
+/// The parts of a URL that a request contains.
 pub(super) struct Address {
-    /// Host and, if given, port; lower case.
+    /// The host and the port, if given, in lower case.
     pub host: String,
-    /// Path and query, visible ASCII, not longer than [`MAX_NAME`].
+    /// The path and query: visible ASCII, not longer than [`MAX_NAME`].
     pub target: String,
     pub websocket: bool,
-    /// It was asked for over TLS.
+    /// Whether it was requested over TLS.
     pub tls: bool,
 }
 
 impl Address {
-    /// The parts of `url`.
+    /// Parses `url`.
     ///
     /// # Errors
-    /// Why no request can have this address.
+    /// The reason why no request can contain this URL.
     pub(super) fn of(url: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = url.split_once("://").ok_or(NO_NETWORK)?;
         let scheme = scheme.trim_start().to_ascii_lowercase();
@@ -34,7 +34,7 @@ impl Address {
         if host.is_empty() {
             return Err(NO_NETWORK);
         }
-        // RFC 3986 §3.2.2, RFC 9110 §7.2: what else a recording has there, HTTP/2 and HTTP/3 refuse to send.
+        // RFC 3986 §3.2.2, RFC 9110 §7.2: HTTP/2 and HTTP/3 refuse to send any other host, even if a recording contains one.
         if !is_authority(&host) || host.parse::<Authority>().is_err() {
             return Err(NO_HOST);
         }
@@ -43,7 +43,7 @@ impl Address {
             path.push('/');
         }
         for byte in target.bytes() {
-            // Browsers escape these four in paths, and no request line has room for them (RFC 3986 §2).
+            // Browsers escape these four in paths, and a request line cannot contain them (RFC 3986 §2).
             if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`') {
                 path.push(char::from(byte));
             } else {

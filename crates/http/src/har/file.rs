@@ -1,27 +1,25 @@
-//! The bytes of a HAR file as JSON text.
+//! Converts the bytes of a HAR file to JSON text.
 //!
-//! A HAR is UTF-8, JSON and nothing else. What people have is also compressed by
-//! gzip (`.har.gz`), encoded in UTF-16 (what a shell on Windows writes), or wrapped in
-//! JavaScript (`onInputData({..});` of HARP, `var har = {..};`). Half a surrogate pair,
-//! which JavaScript's strings may have and JSON's may not, becomes U+FFFD. Other
-//! archives are refused with a line that says how to unpack them.
+//! A HAR is UTF-8 JSON. Real files are also compressed by gzip (`.har.gz`), encoded in UTF-16 (by a Windows shell), or
+//! wrapped in JavaScript (`onInputData({..});` of HARP, `var har = {..};`). An unpaired surrogate, which JavaScript strings
+//! may contain and JSON may not, becomes U+FFFD. Other archives are refused with a line that says how to unpack them.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 
-/// The bytes of a file, unpacked if gzip packed them.
+/// The bytes of a file, decompressed if it was compressed by gzip.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// The content, as far as it could be unpacked.
+    /// The content, as far as it could be decompressed.
     pub bytes: Vec<u8>,
-    /// Why that is not all of it: one line.
+    /// Why the content is incomplete, in one line.
     pub fault: Option<String>,
 }
 
-/// Reads at most `most` bytes of content from `input`, which gzip may have packed and which has about `length` bytes.
+/// Reads at most `most` bytes of content from `input`, which may be compressed by gzip and has about `length` bytes.
 ///
 /// # Errors
-/// Those of `input` itself.
+/// I/O errors of `input`.
 pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpacked> {
     let mut magic = Vec::new();
     input.by_ref().take(GZIP.len() as u64).read_to_end(&mut magic)?;
@@ -43,17 +41,17 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
             let unpacked = bytes.len();
             Some(format!("gzip: the file is cut, after {unpacked} unpacked bytes; save or download it again"))
         }
-        // Those of the file itself are the host's.
+        // An error of the file itself is an I/O error, not damaged gzip data.
         Err(why) if why.raw_os_error().is_some() => return Err(why),
         Err(why) => Some(format!("gzip: {why}; the file is damaged: save or download it again")),
     };
     Ok(Unpacked { bytes, fault })
 }
 
-/// How gzip begins (RFC 1952 §2.3.1).
+/// The first bytes of a gzip file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// How other archives begin, what they are called, and what to do with one.
+/// The first bytes of other archives, their names, and what to do with them.
 const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (b"PK\x03\x04", "a zip archive", "unpack it, and name the HAR file that is in it"),
     (b"\x28\xb5\x2f\xfd", "packed by zstd", "unpack it with zstd -d"),
@@ -63,10 +61,10 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (&GZIP, "packed by gzip twice", "unpack it once with gunzip"),
 ];
 
-/// The text of unpacked `bytes`, without a byte-order mark. What is no UTF-8 becomes U+FFFD, or question marks.
+/// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question marks.
 ///
 /// # Errors
-/// One line: the bytes are an archive, or in an encoding that is not read.
+/// One line: the bytes are an archive, or have an unsupported encoding.
 pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
     if let Some((_, what, remedy)) = ARCHIVES.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         return Err(format!("{what}: {remedy}"));
@@ -84,10 +82,10 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
     }
 }
 
-/// How a text is encoded.
+/// The encoding of a text.
 enum Encoding {
     Utf8,
-    /// `mark`: bytes of its byte-order mark.
+    /// `mark` is the length of the byte-order mark in bytes.
     Utf16 {
         big_endian: bool,
         mark: usize,
@@ -95,8 +93,8 @@ enum Encoding {
     Utf32,
 }
 
-/// The encoding that a text begins in. All of JSON, TOML and JavaScript begins with a character of ASCII, so without a
-/// mark the zeros beside it tell (RFC 4627 §3).
+/// Detects the encoding of a text from its first bytes. JSON, TOML and JavaScript begin with an ASCII character, so without
+/// a mark the zero bytes beside it reveal the encoding (RFC 4627 §3).
 fn encoding(bytes: &[u8]) -> Encoding {
     match *bytes {
         [0, 0, 0xfe, 0xff, ..] | [0xff, 0xfe, 0, 0, ..] => Encoding::Utf32,
@@ -109,8 +107,8 @@ fn encoding(bytes: &[u8]) -> Encoding {
     }
 }
 
-/// Text in UTF-16; half a surrogate pair becomes U+FFFD. A single byte at the end, as of a newline added by another
-/// program, is no character.
+/// Decodes UTF-16; an unpaired surrogate becomes U+FFFD. A single byte at the end, such as a newline added by another
+/// program, is ignored.
 fn utf16(bytes: &[u8], big_endian: bool) -> String {
     let unit = |pair: &[u8]| match *pair {
         [a, b] if big_endian => u16::from_be_bytes([a, b]),
@@ -122,8 +120,8 @@ fn utf16(bytes: &[u8], big_endian: bool) -> String {
         .collect()
 }
 
-/// Replaces what is no UTF-8 in place: a copy would be up to three times as large. Half a surrogate pair, encoded as if it
-/// were a character, is as long as U+FFFD; anything else becomes question marks.
+/// Replaces invalid UTF-8 in place, because a copy could be up to three times as large. An unpaired surrogate, encoded like
+/// a character, is as long as U+FFFD and becomes that. Other invalid bytes become question marks.
 fn replace_invalid(bytes: &mut [u8]) {
     let mut valid = 0;
     while let Err(error) = std::str::from_utf8(&bytes[valid..]) {
@@ -138,13 +136,13 @@ fn replace_invalid(bytes: &mut [u8]) {
     }
 }
 
-/// The JSON in `text`: without JavaScript around it, with U+FFFD in place of each escaped half of a surrogate pair, and with
-/// blanks in place of control characters in texts.
+/// Extracts the JSON in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes U+FFFD, and each
+/// control character in a string becomes a blank.
 #[must_use]
 pub fn json(mut text: String) -> String {
     let end =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ')' | '\0' | '\u{1a}')).len();
-    // Without its wrapper an unfinished text would look as if it were cut elsewhere.
+    // Without its wrapper, an unfinished text would appear to be cut at another position.
     if text[..end].ends_with(['}', ']']) {
         text.truncate(end);
     }
@@ -156,13 +154,13 @@ pub fn json(mut text: String) -> String {
     String::from_utf8(bytes).unwrap_or_default()
 }
 
-/// Whether `text` is JavaScript that carries a JSON value, such as a call with it or an assignment of it.
+/// Returns whether `text` is JavaScript that contains a JSON value, for example as an argument or in an assignment.
 #[must_use]
 pub fn is_script(text: &str) -> bool {
     start_of_json(text).is_some_and(|start| !text[..start].trim().is_empty())
 }
 
-/// Where the JSON value of `text` begins; none when `text` is neither JSON nor a known kind of JavaScript around it.
+/// Returns the position of the JSON value in `text`; `None` if `text` is neither JSON nor a known JavaScript wrapper.
 fn start_of_json(text: &str) -> Option<usize> {
     let mut at = past_blanks(text, 0);
     for guard in GUARDS {
@@ -178,7 +176,7 @@ fn start_of_json(text: &str) -> Option<usize> {
     is_wrapper.then_some(start)
 }
 
-/// The first characters of `text`, at most `most` bytes.
+/// Returns the first characters of `text`, at most `most` bytes.
 fn start(text: &str, most: usize) -> &str {
     let mut end = text.len().min(most);
     while !text.is_char_boundary(end) {
@@ -187,7 +185,7 @@ fn start(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// The place of the first character at or after `at` that is no white space and in no comment of JavaScript.
+/// Returns the position of the first character at or after `at` that is neither white space nor in a JavaScript comment.
 fn past_blanks(text: &str, mut at: usize) -> usize {
     loop {
         at = text.len() - text[at..].trim_start().len();
@@ -206,7 +204,7 @@ fn past_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// Whether an object or a list of objects begins here: `{` and a key, a brace at once, or `[` before such.
+/// Returns whether an object or a list of objects begins here: `{` and a key, `{}`, or `[` before one of them.
 fn begins_value(text: &str) -> bool {
     let text = start(text, MAX_LOOK);
     let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
@@ -220,20 +218,20 @@ fn begins_value(text: &str) -> bool {
     }
 }
 
-/// What services put before JSON so that it is no script.
+/// Prefixes with which services keep JSON from being executed as a script.
 const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"];
 
-/// What stands between JavaScript and a value that is its argument or is assigned.
+/// The tokens between JavaScript and a value that is its argument or is assigned.
 const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
-/// The most bytes before the value: a wrapper is a name or two.
+/// The most bytes before the value; a wrapper is one or two names.
 const MAX_PREFIX: usize = 1024;
 
-/// The most bytes that are looked at for the beginning of a value.
+/// The most bytes that are searched for the start of a value.
 const MAX_LOOK: usize = 4096;
 
-/// Makes the texts of JSON such as parsers take. Each `\uXXXX` that is half a surrogate pair becomes `\ufffd` (RFC 8259 §8.2
-/// leaves open what a reader does with one), and each control character that is not escaped (§7) a blank.
+/// Repairs JSON strings so that parsers accept them. Each `\uXXXX` that is an unpaired surrogate becomes `\ufffd`
+/// (RFC 8259 §8.2 leaves its handling open). Each unescaped control character (§7) becomes a blank.
 fn repair_texts(bytes: &mut [u8]) {
     let escaped = |bytes: &[u8], at: usize| {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -257,7 +255,7 @@ fn repair_texts(bytes: &mut [u8]) {
                     6
                 }
                 Some(_) => 6,
-                // Whatever follows is escaped, another backslash included.
+                // The next character is escaped, even if it is a backslash.
                 None => 2,
             },
             _ => 1,

@@ -1,16 +1,15 @@
-//! Which entry of a HAR caused which.
+//! Determines which entry of a HAR caused which.
 //!
 //! The first of these that names an entry that began earlier:
 //!
-//! 1. a redirect whose `redirectURL` is this address (the last such);
-//! 2. `_initiator`: a text (sitespeed.io, WebPagetest) or Chrome's object:
-//!    the innermost known script of its call stack, else its `url`;
+//! 1. the last redirect whose `redirectURL` is this URL;
+//! 2. `_initiator`: a string (sitespeed.io, WebPagetest) or Chrome's object. For the object, the innermost known script of
+//!    its call stack, or else its `url`;
 //! 3. the `Referer` header of the request;
-//! 4. the document: the first entry that answered with HTML, else the first;
-//!    before the document, the last redirect.
+//! 4. the document: the first entry with an HTML response, or else the first entry; before the document, the last redirect.
 //!
-//! The first entry of a page has none. An address fetched several times stands
-//! for its last fetch that began before.
+//! The first entry of a page has no initiator. A URL that was fetched several times refers to its last fetch that began
+//! earlier.
 
 use super::address::Address;
 use super::size;
@@ -24,15 +23,15 @@ pub(super) struct Entry<'a> {
     pub value: &'a Value,
     pub url: &'a str,
     pub address: Address,
-    /// Milliseconds since 1970.
+    /// The start, in milliseconds since 1970.
     pub started: f64,
-    /// Likewise.
+    /// The end, in milliseconds since 1970.
     pub ended: f64,
     pub size: size::Usable,
 }
 
-/// For each entry (in order of time) the position of the one that caused it.
-/// Entries without usable size are never a cause.
+/// Returns for each entry (in order of time) the position of the entry that caused it. Entries without a usable size are
+/// never a cause.
 pub(super) fn find(entries: &[Entry<'_>]) -> Vec<Option<usize>> {
     let usable = |entry: &Entry<'_>| entry.size.is_ok();
     let document = entries
@@ -72,7 +71,7 @@ fn is_html(entry: &Entry<'_>) -> bool {
     !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")
 }
 
-/// The entry that `_initiator` names, in any of its forms.
+/// Returns the entry that `_initiator` names, in any of its forms.
 fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let initiator = entry.get("_initiator")?;
     match initiator {
@@ -85,8 +84,7 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// The innermost script of a call stack that was fetched; asynchronous calls
-/// hang the stack they came from on `parent`.
+/// Returns the innermost script of a call stack that was fetched. For asynchronous calls, `parent` holds the calling stack.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {
@@ -108,12 +106,12 @@ fn referer(entry: &Value) -> Option<&str> {
     headers.iter().find(is_referer)?.get("value")?.as_str()
 }
 
-/// Without the fragment, which no request shows.
+/// Removes the fragment, which no request contains.
 fn bare(url: &str) -> &str {
     url.split('#').next().unwrap_or(url)
 }
 
-/// `target` as seen from `base`: absolute, `//host/…`, `/…` or relative.
+/// Resolves `target` relative to `base`: absolute, `//host/…`, `/…` or relative.
 fn absolute(base: &str, target: &str) -> String {
     let target = bare(target);
     let Some((scheme, rest)) = base.split_once("://") else { return target.to_owned() };

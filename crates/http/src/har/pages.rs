@@ -1,14 +1,14 @@
-//! The pages of a file and their entries.
+//! Finds the pages of a file and their entries.
 //!
-//! A HAR is an object with a `log`. The log alone, a list of HARs or of logs, and a list of entries are read, too: a list
-//! of HARs has the pages of all of them, in its order, and a list of entries is one log.
+//! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list of
+//! HARs has the pages of all of them, in order, and a list of entries is one log.
 
 use super::one_line;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// What a file has.
+/// The contents of a file.
 pub(super) struct Pages<'a> {
     /// The logs, each with its creator and comment.
     pub logs: Vec<&'a Value>,
@@ -16,7 +16,7 @@ pub(super) struct Pages<'a> {
     pub listed: Vec<Listed<'a>>,
     /// All entries, in the order of the file.
     pub entries: Vec<Found<'a>>,
-    /// What the list of entries of each log is called in messages.
+    /// The name of each log's list of entries in messages.
     lists: Vec<String>,
 }
 
@@ -29,22 +29,22 @@ pub(super) struct Listed<'a> {
     entries: usize,
 }
 
-/// An entry and where it stands.
+/// An entry and its position.
 pub(super) struct Found<'a> {
     pub value: &'a Value,
     /// The number of its log.
     pub log: usize,
-    /// The page it names; empty when it names none.
+    /// The page that it names; empty if it names none.
     pub page: Cow<'a, str>,
     /// Its number in its log.
     index: usize,
 }
 
 impl<'a> Pages<'a> {
-    /// The pages of a file whose values are `root`.
+    /// Finds the pages of a file with the values `root`.
     ///
     /// # Errors
-    /// What is missing, or not what it should be.
+    /// The element that is missing or invalid.
     pub(super) fn of(root: &'a Value) -> Result<Self, String> {
         let mut pages = Self { logs: Vec::new(), listed: Vec::new(), entries: Vec::new(), lists: Vec::new() };
         match root.as_array() {
@@ -65,7 +65,7 @@ impl<'a> Pages<'a> {
         Ok(pages)
     }
 
-    /// Adds an object that has a log, or is one; `place` is what stands before its members in messages.
+    /// Adds an object that has a log or is one; `place` is the prefix of its members in messages.
     fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),
@@ -94,25 +94,25 @@ impl<'a> Pages<'a> {
             *counts.entry(page.clone()).or_default() += 1;
             self.entries.push(Found { value, log: number, page, index });
         }
-        // Those that the file lists, in its order, then those that entries alone name.
+        // Pages that the file lists, in its order, then pages that only entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
             page.get("id")?;
             Some((name(page.get("id")), page.get("title").and_then(Value::as_str)))
         });
         for (id, title) in named.chain(entries.iter().map(|entry| (name(entry.get("pageref")), None))) {
-            // Each once.
+            // Each page once.
             if let Some(entries) = counts.remove(&id) {
                 self.listed.push(Listed { log: number, id, title, entries });
             }
         }
     }
 
-    /// What `entry` is called in messages: `log.entries[3]`.
+    /// Returns the name of `entry` in messages, for example `log.entries[3]`.
     pub(super) fn place(&self, entry: &Found<'_>) -> String {
         format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
     }
 
-    /// `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
+    /// Lists the pages: `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
     pub(super) fn describe(&self) -> String {
         let page = |(number, page): (usize, &Listed<'_>)| {
             let name = one_line(page.title.unwrap_or(&page.id));
@@ -127,7 +127,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// The name of a page: a text, or a number as one.
+/// Returns the name of a page, which may be a string or a number.
 fn name(value: Option<&Value>) -> Cow<'_, str> {
     match value {
         Some(Value::String(text)) => Cow::Borrowed(text),
@@ -138,5 +138,5 @@ fn name(value: Option<&Value>) -> Cow<'_, str> {
 
 const NO_LOG: &str = "not a HAR: there is no 'log' in it";
 
-/// Pages that a list names; the rest are counted.
+/// The most pages that a list names; the rest are counted.
 const MAX_LISTED: usize = 20;

@@ -1,43 +1,42 @@
-//! A HAR's text as values, without what nobody reads.
+//! Parses a HAR's text to JSON values, without the values that nobody reads.
 //!
-//! A recording is mostly headers, cookies, timings and the bodies themselves, and
-//! as values all that takes a dozen times the room it has in the file. What
-//! [`read`](super::read) and its parts look at is kept, the rest is parsed, so that what is
-//! wrong is reported as ever, and dropped on the way. What is kept has a bound: one character of a list may be a hundred bytes
-//! as a value.
+//! A recording consists mostly of headers, cookies, timings and bodies. As values they take a dozen times their size in the
+//! file. The values that [`read`](super::read) and its parts use are kept. All others are parsed, so that errors are still
+//! reported, and then dropped. The memory for kept values is bounded, because one character of a list may take a hundred
+//! bytes as a value.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::cell::Cell;
 use std::fmt;
 
-/// Why there are no values.
+/// Why parsing failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
-    /// What is no JSON, kept or not.
+    /// The text is not JSON, in a kept or a dropped part.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
-    /// More entries than this.
+    /// There are more than this number of entries.
     #[error("log.entries: more than {0} entries; split the recording into files of fewer")]
     Entries(usize),
-    /// What is kept would take more than these bytes of memory.
+    /// The kept values would take more than this number of bytes of memory.
     #[error("its entries would take more than {} MiB of memory; split the recording into files of fewer", .0 >> 20)]
     Memory(u64),
 }
 
-/// How much is kept at most.
+/// The limits on the kept values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// Entries of all pages together.
+    /// The most entries of all pages together.
     pub(super) entries: usize,
-    /// Bytes of memory that values take, estimated.
+    /// The estimated bytes of memory that values may take.
     pub(super) memory: u64,
 }
 
-/// The values of `text` that somebody reads.
+/// Parses `text` and returns the values that are read later.
 ///
 /// # Errors
-/// [`ParseError`]: it is no JSON, or larger than `limits`.
+/// [`ParseError`] if it is not JSON, or exceeds `limits`.
 pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     let budget = Budget { limits, left: Cell::new(limits.memory), exceeded: Cell::new(None) };
     let mut parser = serde_json::Deserializer::from_str(text);
@@ -48,11 +47,11 @@ pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     value.map_err(|why| budget.exceeded.take().unwrap_or(ParseError::Json(why)))
 }
 
-/// The memory that values may still take.
+/// The remaining memory for values.
 struct Budget {
     limits: Limits,
     left: Cell<u64>,
-    /// Why parsing ended, if a limit is the reason.
+    /// The exceeded limit, if that ended parsing.
     exceeded: Cell<Option<ParseError>>,
 }
 
@@ -70,16 +69,16 @@ impl Budget {
     }
 }
 
-/// Bytes that an element takes in a list that has just grown to twice its size.
+/// The bytes per element of a list that has just doubled its capacity.
 const ELEMENT: u64 = 2 * size_of::<Value>() as u64;
-/// Bytes that an object takes beside its members: a map begins with room for four.
+/// The bytes of an object without its members; a map is created with room for four.
 const OBJECT: u64 = 300;
-/// Bytes that a member takes beside its text: key, value, hash and place, and the room between.
+/// The bytes of a member beside its text: key, value, hash and slot, and unused capacity.
 const MEMBER: u64 = 200;
-/// Bytes of an allocation beside its content.
+/// The overhead of an allocation in bytes.
 const ALLOCATION: u64 = 24;
 
-/// Where in a HAR an object stands, or a list of such.
+/// The type of an object in a HAR, by its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HarObject {
     Root,
@@ -88,23 +87,23 @@ enum HarObject {
     Page,
     Entry,
     Request,
-    /// Of a request; the others than `Referer` are dropped, too.
+    /// The headers of a request; all except `Referer` are dropped.
     Headers,
     Response,
     Content,
     Initiator,
     Stack,
     Frame,
-    /// All of it is kept.
+    /// An object that is kept completely.
     Whole,
 }
 
 impl HarObject {
-    /// Where the member `key` stands; none when nobody reads it.
+    /// Returns the type of the member `key`; `None` if nobody reads it.
     fn member(self, key: &str) -> Option<Self> {
         Some(match (self, key) {
             (Self::Root, "log") => Self::Log,
-            // A file may be a log, or a list of HARs, of logs or of entries.
+            // A file may contain a log, or a list of HARs, logs or entries.
             (Self::Root, key) => return Self::Log.member(key).or_else(|| Self::Entry.member(key)),
             (Self::Log, "entries") => Self::Entry,
             (Self::Log, "pages") => Self::Page,
@@ -138,14 +137,14 @@ impl HarObject {
         })
     }
 
-    /// Whether an element of a list that stands here is read.
+    /// Returns whether an element of a list of this type is read.
     fn wants(self, element: &Value) -> bool {
         let name = || element.get("name").and_then(Value::as_str);
         self != Self::Headers || name().is_some_and(|name| name.eq_ignore_ascii_case("referer"))
     }
 }
 
-/// Takes in a value that stands at this place.
+/// Deserializes a value of this type.
 #[derive(Clone, Copy)]
 struct Keep<'b>(HarObject, &'b Budget);
 
@@ -217,7 +216,7 @@ impl<'de> Visitor<'de> for Keep<'_> {
             match place.member(&key) {
                 Some(place) => {
                     budget.take(MEMBER + key.len() as u64)?;
-                    // Of two of the same name the last counts.
+                    // If a name occurs twice, the last value counts.
                     kept.insert(key, members.next_value_seed(Keep(place, budget))?);
                 }
                 None => {
@@ -229,7 +228,7 @@ impl<'de> Visitor<'de> for Keep<'_> {
     }
 }
 
-/// A value that is parsed as if it were kept: with every rule, and to the same depth.
+/// A value that is parsed with the same rules and depth limit as a kept one, and then dropped.
 struct Skipped;
 
 impl<'de> Deserialize<'de> for Skipped {
@@ -294,7 +293,7 @@ mod tests {
         assert_eq!(why, "log.entries: more than 10 entries; split the recording into files of fewer");
     }
 
-    /// Whatever is kept counts: elements, members, text, and values of any shape where one of a few is expected.
+    /// All kept values count: elements, members, strings, and values of an unexpected type.
     #[test]
     fn what_takes_more_memory_than_the_limit_is_refused() {
         let many = |one: &str| vec![one; 20_000].join(",");
@@ -310,7 +309,7 @@ mod tests {
             let why = parse(&text, LIMITS).expect_err("refused").to_string();
             assert!(why.contains("more than 1 MiB of memory"), "{why}: {text:.80}");
         }
-        // What is dropped does not.
+        // Dropped values do not count.
         let headers = many("{\"name\":\"Accept\",\"value\":\"*\"}");
         let text = entry(&format!("\"request\":{{\"headers\":[{headers}]}}"));
         assert!(parse(&text, LIMITS).is_ok());
@@ -331,7 +330,7 @@ mod tests {
         assert_eq!(parse(text, LIMITS).expect("JSON"), kept);
     }
 
-    /// Errors are reported in the same words, whether the value is dropped or kept.
+    /// Errors are reported with the same text, whether the value is dropped or kept.
     #[test]
     fn what_is_wrong_is_told_as_by_those_who_keep_everything() {
         let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));

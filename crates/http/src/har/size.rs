@@ -1,52 +1,46 @@
-//! How many bytes an entry of a HAR stands for.
+//! Determines the size in bytes of a HAR entry.
 //!
 //! Browsers disagree, so the first of these that is known decides the body:
 //!
-//! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 means it.
-//! 2. `response._transferSize` (Chrome) above 0, less the head: with HTTP/2
-//!    Chrome knows head and body only together. If the head is unknown it
-//!    is taken to be [`RESPONSE_HEAD`] of them, so that the sum stays right.
-//! 3. `_objectSize`, then `_bytesIn` less the head (WebPagetest) above 0.
-//! 4. `response.content.size` above 0, less `content.compression`: the only
-//!    size that is left of a cached entry; unless `compression` is given it is
-//!    the size after decompression, and a note says so.
+//! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
+//! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and body. An
+//!    unknown head is assumed to take [`RESPONSE_HEAD`] of it, so that the sum stays right.
+//! 3. `_objectSize`, then `_bytesIn` minus the head (WebPagetest) above 0.
+//! 4. `response.content.size` above 0, minus `content.compression`: the only size available for a cached entry. Without
+//!    `compression` it is the size after decompression, and a note says so.
 //! 5. 0, if `bodySize` says so or the status has no body (204, 205, redirects).
 //!
-//! Otherwise the entry has no usable size. -1 means unknown in HAR. Exporters
-//! write other negative sizes for it, too, some by subtracting where nothing was
-//! transferred: each is taken as unknown.
+//! Otherwise the entry has no usable size. -1 means unknown in HAR. Exporters also write other negative sizes, some by
+//! subtracting although nothing was transferred. All of them count as unknown.
 //!
-//! A page of requests alone, such as those for k6, has no sizes: every body is taken to be
-//! 1 kB, and a note says so.
+//! A page with requests only, such as those for k6, has no sizes: every body is assumed to be 1 kB, and a note says so.
 //!
-//! Answered from a cache is an entry with status 304, or marked so
-//! (`_fromCache`, `fromDiskCache`, …), or whose `bodySize` and
-//! `_transferSize` are 0 while it has content: rule 4 applies.
-//! No answer is `response._error`, or a status of 0 (or none) unless
-//! `bodySize` is above 0 (old Firefox forgot the status of pushed responses).
+//! An entry came from a cache if its status is 304, if it is marked (`_fromCache`, `fromDiskCache`, …), or if `bodySize` and
+//! `_transferSize` are 0 although it has content: rule 4 applies. An entry has no response if it has `response._error`, or a
+//! status of 0 (or none) unless `bodySize` is above 0 (old Firefox omitted the status of pushed responses).
 
 use crate::page::{MAX_BODY, REQUEST_HEAD, RESPONSE_HEAD};
 use serde_json::Value;
 
-/// The bytes of an entry.
+/// The sizes of an entry in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Size {
-    /// Request head and body.
+    /// The request's head and body.
     pub request: u64,
-    /// Request body.
+    /// The request's body.
     pub request_body: u64,
-    /// Response head.
+    /// The response's head.
     pub head: u64,
-    /// Response body.
+    /// The response's body.
     pub body: u64,
-    /// What was assumed, if anything.
+    /// The assumption that was made, if any.
     pub note: Option<&'static str>,
 }
 
-/// Sizes, or why there are none that can be used.
+/// Sizes, or the reason why none is usable.
 pub(super) type Usable = Result<Size, &'static str>;
 
-/// Whether an entry says anything of a response.
+/// Returns whether an entry contains a response.
 pub(super) fn has_response(entry: &Value) -> bool {
     match entry.get("response") {
         None | Some(Value::Null) => false,
@@ -55,10 +49,11 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// The sizes of one entry; `answered`: some entry of its page has a response, so that one without has failed.
+/// Returns the sizes of one entry. `answered` says that some entry of its page has a response, so that an entry without one
+/// has failed.
 ///
 /// # Errors
-/// Field and reason when a size is no size at all.
+/// The field and the reason if a size is invalid.
 pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
@@ -142,10 +137,10 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
     Ok(Err("no usable size (-1 or absent in bodySize, _transferSize and content.size)"))
 }
 
-/// What is said of a file of requests alone, such as k6 reads.
+/// The note for a file with requests only, such as k6 reads.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
-/// The body of each response then, in bytes: about that of an answer of an API.
+/// The assumed body of each response in that case, in bytes: about that of an API response.
 const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";
@@ -180,7 +175,7 @@ enum Known {
 }
 
 impl Known {
-    /// The size, if known and not 0.
+    /// Returns the size if it is known and not 0.
     fn positive(self) -> Option<u64> {
         match self {
             Self::Bytes(bytes) if bytes > 0 => Some(bytes),
@@ -189,7 +184,7 @@ impl Known {
     }
 }
 
-/// A size as JSON has it: a whole number, or (WebPagetest) a text that is one.
+/// Parses a size: a whole number, or (WebPagetest) a string that contains one.
 fn known(value: &Value) -> Result<Known, String> {
     if value.as_str() == Some("") {
         return Ok(Known::Absent);
@@ -204,7 +199,7 @@ fn known(value: &Value) -> Result<Known, String> {
     Ok(Known::Bytes(bytes as u64))
 }
 
-/// A finite JSON number, or a text that is one.
+/// Parses a finite JSON number, or a string that contains one.
 pub(super) fn number(value: &Value) -> Option<f64> {
     let number = match value {
         Value::Number(number) => number.as_f64(),

@@ -1,4 +1,4 @@
-//! Each oddity of real exports, in the smallest file that shows it.
+//! Peculiarities of real HAR exports, each in a minimal file.
 
 use super::write::{Fetch, write};
 use super::*;
@@ -28,7 +28,7 @@ fn document() -> Value {
     with(entry(0, "https://news.example/"), "/response/content/mimeType", json!("text/html; charset=utf-8"))
 }
 
-/// `entry` with the member at `pointer` set.
+/// Returns `entry` with the member at `pointer` set.
 fn with(mut entry: Value, pointer: &str, value: Value) -> Value {
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
     let parent = entry.pointer_mut(parent).expect("a parent");
@@ -50,7 +50,7 @@ fn error(entries: Vec<Value>) -> String {
     error
 }
 
-/// Response head and body of one entry beside the document.
+/// Returns the sizes of the response head and body of one entry beside the document.
 fn bytes(entry: Value) -> (u64, u64) {
     let page = page(vec![document(), entry]);
     assert_eq!(page.objects.len(), 2, "{:?}", page.warnings);
@@ -87,25 +87,25 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let plain = || entry(1, "http://h/x");
     let unknown = || with(plain(), "/response/bodySize", json!(-1));
     assert_eq!(bytes(plain()), (310, 1000));
-    // Chrome with HTTP/2: only head and body together.
+    // Chrome with HTTP/2: only the sum of head and body.
     let h2 =
         with(with(unknown(), "/response/headersSize", json!(-1)), "/response/_transferSize", json!(2500));
     assert_eq!(bytes(h2.clone()), (300, 2200));
     assert_eq!(bytes(with(h2, "/response/_transferSize", json!(120))), (120, 0));
     assert_eq!(bytes(with(unknown(), "/response/_transferSize", json!(2500))), (310, 2190));
-    // WebPagetest: its own fields, sometimes as texts, beside zeros in HAR's own.
+    // WebPagetest: its own fields, sometimes strings, beside zeros in HAR's own fields.
     let zeros = with(with(plain(), "/response/bodySize", json!(0)), "/response/content", json!({"size": 0}));
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
     assert_eq!(bytes(zeros), (310, 0));
-    // Only the content is known; Chrome says what compression saved.
+    // Only the content size is known; Chrome reports how much compression saved.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
     // Firefox: heads -1 or absent.
     let firefox =
         with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
     assert_eq!(bytes(firefox), (300, 1000));
-    // No body by its nature.
+    // A status without a body.
     let redirect = with(with(unknown(), "/response/content/size", json!(0)), "/response/status", json!(302));
     assert_eq!(bytes(redirect), (310, 0));
 }
@@ -166,7 +166,7 @@ fn what_cannot_be_fetched_is_left_out_with_a_warning_that_names_it() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // A status of 0 beside a body is old Firefox's; take the body away.
+        // A status of 0 beside a body comes from old Firefox, so the body is removed.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);
@@ -220,13 +220,13 @@ fn broken_files_are_told_with_entry_and_field() {
         let error = error(vec![document(), with(plain(), pointer, value)]);
         assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
     }
-    // An entry that is no object at all.
+    // An entry that is not an object.
     assert!(error(vec![json!(5)]).contains("log.entries[0].request.url"));
 }
 
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
-    // An internal redirect to https: nothing was transferred, yet Chrome's exporters subtract the head.
+    // An internal redirect to https: nothing was transferred, but Chrome's exporters subtract the head.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
@@ -278,7 +278,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     assert_eq!(names, ["/", "/3", "/1"]);
     assert_eq!(page.warnings, ["3 of 3 entries: no startedDateTime: raced in the order of the file"]);
     assert!(page.objects.iter().all(|object| object.think.is_zero()));
-    // One in the middle goes with the one before it, the first one with the first that has a start.
+    // An entry in the middle goes with the one before it, the first one with the first that has a start.
     let page = self::page(vec![
         without(document()),
         entry(4, "http://h/4"),
@@ -289,7 +289,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
     assert_eq!(names, ["/2", "/2b", "/3", "/", "/4"]);
     assert!(page.warnings[0].starts_with("2 of 5 entries: no startedDateTime"), "{:?}", page.warnings);
-    // The time of Unix, in seconds or milliseconds.
+    // Unix time, in seconds or milliseconds.
     let unix = |time: Value| with(entry(0, "http://h/x"), "/startedDateTime", time);
     for time in [json!(1_714_557_600.2), json!(1_714_557_600_200_u64), json!("1714557600200")] {
         let page = self::page(vec![entry(4, "http://h/4"), unix(time), document()]);
@@ -297,7 +297,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     }
 }
 
-/// As in the examples of k6's converter: requests, perhaps in groups, and nothing else.
+/// As in the examples of k6's converter: only requests, possibly in groups.
 #[test]
 fn a_file_of_requests_alone_is_fetched_with_small_bodies() {
     let request =

@@ -1,13 +1,13 @@
-//! When the entries of a page were sent: their order in time, or that of the file.
+//! The times at which the entries of a page were sent, and their order: by time or as in the file.
 
 use super::initiator::Entry;
 use super::{date, size};
 use serde_json::Value;
 
-/// When `entry` was sent, in milliseconds since 1970; `None` when the file does not say.
+/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the file does not say.
 ///
 /// # Errors
-/// What is there instead of a time.
+/// The reason why the value is not a time.
 pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     let value = match entry.get("startedDateTime") {
         None | Some(Value::Null) => return Ok(None),
@@ -17,7 +17,7 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     if let Some(time) = value.as_str().and_then(date::unix_millis) {
         return Ok(Some(time));
     }
-    // Some exporters write the time of Unix. Between 2001 and 5138 seconds have 10 or 11 digits, milliseconds 12 to 14.
+    // Some exporters write Unix time. Between 2001 and 5138, seconds have 10 or 11 digits and milliseconds 12 to 14.
     match size::number(value) {
         Some(seconds) if (1e9..1e11).contains(&seconds) => Ok(Some(seconds * 1e3)),
         Some(millis) if (1e11..1e14).contains(&millis) => Ok(Some(millis)),
@@ -31,8 +31,8 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     }
 }
 
-/// The entries, each with its start and the time it took, in the order of time; and how many have no start. Such an entry
-/// counts as sent with the entry before it in the file, the first ones with the first that has a start.
+/// Sorts entries, each with its start and duration, by time; also returns how many have no start. An entry without a start
+/// counts as sent with the entry before it in the file. Leading ones count as sent with the first entry that has a start.
 pub(super) fn in_order(entries: Vec<(Option<f64>, f64, Entry<'_>)>) -> (Vec<Entry<'_>>, usize) {
     let unknown = entries.iter().filter(|(started, ..)| started.is_none()).count();
     let mut last = entries.iter().find_map(|(started, ..)| *started).unwrap_or(0.0);
@@ -46,10 +46,10 @@ pub(super) fn in_order(entries: Vec<(Option<f64>, f64, Entry<'_>)>) -> (Vec<Entr
     (placed, unknown)
 }
 
-/// What is said of `unknown` entries of `all` that have no start.
+/// Returns the warning about `unknown` of `all` entries that have no start.
 pub(super) fn warning(unknown: usize, all: usize) -> Option<String> {
     (unknown > 0).then(|| format!("{unknown} of {all} entries: {FILE_ORDER}"))
 }
 
-/// How a warning about entries without a start ends.
+/// The end of the warning about entries without a start.
 pub const FILE_ORDER: &str = "no startedDateTime: raced in the order of the file";

@@ -1,4 +1,4 @@
-//! A page load written as HAR 1.2, for any tool that draws waterfalls.
+//! Writes a page load as HAR 1.2, for any tool that draws waterfalls.
 
 use super::date;
 use crate::page::Page;
@@ -6,31 +6,31 @@ use anabranch_base::time::Instant;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// What one object of the page met.
+/// The events of one object of the page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetch {
-    /// Index of the object.
+    /// The index of the object.
     pub object: usize,
-    /// When it was wanted.
+    /// When it was requested by the page.
     pub issued: Instant,
-    /// When its request was given to a connection.
+    /// When its request was assigned to a connection.
     pub assigned: Option<Instant>,
     /// When its first byte was read.
     pub first_byte: Option<Instant>,
     /// When its last byte was read, or it failed.
     pub ended: Instant,
-    /// The version of HTTP: `HTTP/2`.
+    /// The HTTP version, for example `HTTP/2`.
     pub version: &'static str,
-    /// The connection, as text.
+    /// The connection's identifier, as text.
     pub connection: String,
-    /// The status of its answer; 0: there was none.
+    /// The status of its response; 0 without one.
     pub status: u16,
     /// Why it failed, if it did.
     pub failure: Option<String>,
 }
 
-/// One page load as HAR 1.2, pretty-printed, with URLs of that `scheme`. `began` is the date of the run's
-/// beginning in milliseconds since 1970; a virtual world begins at 0.
+/// Returns one page load as pretty-printed HAR 1.2, with URLs of that `scheme`. `began` is the start of the run in
+/// milliseconds since 1970; simulated runs start at 0.
 #[must_use]
 pub fn write(
     page: &Page,
@@ -126,7 +126,7 @@ fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch,
     value
 }
 
-/// Nanoseconds as HAR's milliseconds.
+/// Converts nanoseconds to HAR's milliseconds.
 fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }

@@ -1,4 +1,4 @@
-//! A fetch's exchanges over HTTP/2: one connection, a stream of it each.
+//! Exchanges of a fetch over HTTP/2: one connection, with a stream for each.
 
 use super::io::{Frame, Io, Scratch};
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
@@ -16,10 +16,10 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Weak;
 
-/// Asks for objects on a connection.
+/// Sends requests on a connection.
 pub(crate) type Requests = SendRequest<Bytes>;
 
-/// Where a client's end of a connection is set.
+/// Configures the client's end of a connection.
 pub(crate) fn builder(windows: &Windows) -> Builder {
     let mut builder = Builder::new();
     builder
@@ -34,9 +34,9 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
 }
 
-/// Tells an observer where the frames of each stream lie; says when a stream's first frame passes.
+/// Reports the position of each stream's frames to an observer, and whether it is the stream's first frame.
 pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl FnMut(&Frame) + 'static {
-    // Bytes of frames that each stream has had.
+    // The bytes of frames that each stream has had.
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     move |frame| {
         let first = !ends.contains_key(&frame.stream);
@@ -46,7 +46,7 @@ pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl F
         if frame.last {
             ends.remove(&frame.stream);
         }
-        // Streams that were reset have no last frame.
+        // A stream that was reset has no last frame.
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }
@@ -54,7 +54,7 @@ pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl F
     }
 }
 
-/// Drives a connection of a fetch to its end; `on_frame` is told of what it sends.
+/// Drives a connection of a fetch to its end; calls `on_frame` for each frame sent.
 pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     name: usize,
@@ -88,18 +88,18 @@ async fn run<W: World, C: Connector, O: Observer + 'static>(
     }
     let ended = poll_fn(|cx| {
         let ended = Pin::new(&mut connection).poll(cx);
-        // What goes wrong with it the next read tells.
+        // An error of the stream is reported by the next read.
         let _ = out.poll_flush(cx);
         ended
     });
     ended.await.map_err(|error| told(&error))
 }
 
-/// Why a connection ended.
+/// Returns why a connection ended.
 pub(crate) fn told(error: &h2::Error) -> CloseReason {
     let text = format!("HTTP/2: {error}");
     match error.get_io().map(io::Error::kind) {
-        // The session ended with requests under way.
+        // The session ended while requests were in progress.
         Some(io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof) => CloseReason::Finished,
         Some(io::ErrorKind::ConnectionReset) => CloseReason::Reset(text),
         Some(io::ErrorKind::TimedOut) => CloseReason::TimedOut(text),
@@ -124,7 +124,7 @@ pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
             Ok(bytes) => bytes,
             Err(error) => return ended(&error),
         };
-        // An error is the connection's, which tells of it by itself.
+        // An error concerns the connection, which reports it itself.
         let _ = body.flow_control().release_capacity(bytes.len());
         if let Err(wrong) = taker.take(&bytes) {
             return Ended::Whole(Err(wrong));
@@ -133,18 +133,18 @@ pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
     Ended::Whole(taker.whole(ALL))
 }
 
-/// Streams whose frames are counted at a time: more than may be open.
+/// The most streams whose frames are counted at a time, which is more than may be open.
 const MOST_STREAMS: usize = 1_024;
 
-/// What an error means for the exchange.
+/// Converts an error to the end of the exchange.
 fn ended(error: &h2::Error) -> Ended {
     match error.reason() {
-        // The connection is over: it can be asked for again on another.
+        // The connection is over; the request can be sent again on another one.
         None => Ended::Connection(told(error)),
         Some(_) if error.is_go_away() || error.is_io() => Ended::Connection(told(error)),
         Some(_) => Ended::Whole(Err(FetchError::BadResponse(format!("HTTP/2: {error}")))),
     }
 }
 
-/// All bytes of a stream of HTTP/2: it has one exchange.
+/// All bytes of an HTTP/2 stream, because it carries one exchange.
 pub(crate) const ALL: std::ops::Range<u64> = 0..u64::MAX;

@@ -1,30 +1,30 @@
-//! Errors of a client's frames by the code that RFC 9113 has for them (§4.2, §5.1, §6), where h2 says PROTOCOL_ERROR.
+//! Errors in a client's frames with the codes of RFC 9113 (§4.2, §5.1, §6), where h2 reports PROTOCOL_ERROR.
 //!
-//! Frames are followed by their headers, and settings by their values. Heads are not unpacked: what is wrong with their
-//! compression (COMPRESSION_ERROR, §4.3) only h2 sees, which tells it as PROTOCOL_ERROR.
+//! The inspector parses frame headers and the values of settings. It does not decompress heads: only h2 sees compression
+//! errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
 
 use h2::Reason;
 use std::collections::VecDeque;
 
-/// Follows the frames that come from a client.
+/// Inspects the frames of a client.
 #[derive(Debug)]
 pub(crate) struct Inspector {
-    /// Bytes that are to pass before the next header.
+    /// Bytes until the next header.
     skip: u64,
-    /// They are settings.
+    /// Whether these bytes are settings.
     settings: bool,
-    /// What has passed of a header, or of a setting.
+    /// The part of a header or a setting seen so far.
     part: Vec<u8>,
     /// The latest streams that the client has ended.
     ended: VecDeque<u32>,
     /// The first error since [`Self::begin`].
     fault: Option<Reason>,
-    /// Frames so far.
+    /// The number of frames so far.
     frames: u64,
 }
 
 impl Inspector {
-    /// An inspector of a connection that starts with `preface` bytes that are no frames.
+    /// Returns an inspector of a connection that starts with `preface` bytes that are not frames.
     pub(crate) fn new(preface: usize) -> Self {
         Self {
             skip: preface as u64,
@@ -36,22 +36,22 @@ impl Inspector {
         }
     }
 
-    /// Forgets an error that h2 has not minded.
+    /// Forgets an error that h2 has ignored.
     pub(crate) fn begin(&mut self) {
         self.fault = None;
     }
 
-    /// The first error since [`Self::begin`].
+    /// Returns the first error since [`Self::begin`].
     pub(crate) fn fault(&self) -> Option<Reason> {
         self.fault
     }
 
-    /// Frames so far.
+    /// Returns the number of frames so far.
     pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Looks at what came next.
+    /// Inspects the next bytes.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let left = if self.skip == 0 { HEADER } else { SETTING };
@@ -77,7 +77,7 @@ impl Inspector {
         let length = u32::from_be_bytes([0, a, b, c]);
         let stream = u32::from_be_bytes([d, e, f, g]) & (u32::MAX >> 1);
         self.frames += 1;
-        // A setting is looked at whole, and what is none is not looked at.
+        // Settings are parsed only if the payload is a whole number of them.
         self.settings = kind == SETTINGS && length.is_multiple_of(SETTING as u32);
         self.skip = length.into();
         let sized = match kind {
@@ -107,7 +107,7 @@ impl Inspector {
         }
     }
 
-    /// RFC 9113 §6.5.2: a window of 2^31 or more.
+    /// RFC 9113 §6.5.2: a window of 2^31 or more is an error.
     fn setting(&mut self, setting: &[u8]) {
         self.skip -= SETTING as u64;
         if let &[0, 4, 0x80..=0xff, _, _, _] = setting {
@@ -120,11 +120,11 @@ impl Inspector {
     }
 }
 
-/// Bytes of a frame's header.
+/// The size of a frame's header in bytes.
 const HEADER: usize = 9;
-/// Bytes of a setting.
+/// The size of a setting in bytes.
 const SETTING: usize = 6;
-/// Streams that are known to be ended; who comes back to an older one is told PROTOCOL_ERROR.
+/// The most closed streams that are remembered; frames on older ones get PROTOCOL_ERROR.
 const REMEMBERED: usize = 128;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -168,7 +168,7 @@ mod tests {
             (vec![head.clone(), frame(DATA, 0, 1, b"y")], closed),
             (vec![head.clone(), head.clone()], closed),
             (vec![frame(HEADERS, 0, 1, b"x"), frame(RST_STREAM, 0, 1, &[0; 4]), head.clone()], closed),
-            // On stream 0, where they must not be, or not elsewhere: h2 is right.
+            // On a stream where the frame is not allowed, h2's code is right.
             (vec![frame(PRIORITY, 0, 0, &[0; 4]), frame(PING, 0, 1, &[0; 7])], None),
         ] {
             let bytes = [&b"preface"[..], &frames.concat()].concat();

@@ -13,43 +13,44 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A frame (RFC 9113 §4.1) of a stream, as it goes out.
+/// An outgoing frame (RFC 9113 §4.1) of a stream.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
-    /// Which stream.
+    /// The stream.
     pub(crate) stream: u64,
-    /// It is DATA, with so many bytes; else HEADERS or CONTINUATION.
+    /// The payload length of a DATA frame; `None` for HEADERS and CONTINUATION.
     pub(crate) data: Option<u64>,
-    /// Where it lies on the connection's stream, its header included.
+    /// Its byte range on the connection's stream, including its header.
     pub(crate) span: Range<u64>,
-    /// It is the last of its message.
+    /// Whether it is the last frame of its message.
     pub(crate) last: bool,
 }
 
-/// Told of each frame that carries a part of a message, when its header is with the transport.
+/// Called for each frame that carries part of a message, when its header is written.
 pub(crate) type OnFrame = Box<dyn FnMut(Frame)>;
 
-/// A stream between h2 and a transport. h2 writes each frame by itself; what is written in one go leaves in one go, as it does
-/// of other implementations, when its task calls [`Out::poll_flush`].
+/// A stream between h2 and a transport. h2 writes each frame by itself. As in other implementations, frames written in one
+/// poll of the task are sent together, when the task calls [`Out::poll_flush`].
 pub(crate) struct Io<T> {
     out: Rc<RefCell<Outward<T>>>,
-    /// What has been read already.
+    /// Bytes that have already been read.
     ahead: Bytes,
     watch: Watch,
     on_frame: OnFrame,
     counted: Option<Counted>,
-    /// Of a server: the frames that come.
+    /// On a server: inspects the incoming frames.
     inward: Option<Rc<RefCell<Inspector>>>,
     client: bool,
     scratch: Scratch,
 }
 
-/// What connections read into, before h2 has as much as has come: h2's own buffers would have to be zeroed for each look.
+/// The buffer that connections read into before the bytes are copied to h2, whose own buffers would have to be zeroed for
+/// each read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
 impl Scratch {
-    /// Room for so many bytes, whatever is in it.
+    /// Returns room for `bytes` bytes with arbitrary content.
     pub(crate) fn room(&self, bytes: usize) -> RefMut<'_, [u8]> {
         let mut kept = self.0.borrow_mut();
         if kept.len() < bytes {
@@ -59,18 +60,18 @@ impl Scratch {
     }
 }
 
-/// What has passed of a connection, in bytes.
+/// The number of bytes sent and received on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// Sent, frames and all.
+    /// Sent, including all frames.
     pub sent: u64,
-    /// Received, frames and all.
+    /// Received, including all frames.
     pub received: u64,
-    /// Of these, the payload of DATA frames.
+    /// The received payload of DATA frames.
     pub data: u64,
 }
 
-/// Counts what passes.
+/// Counts the traffic.
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
     inward: Watch,
@@ -100,18 +101,18 @@ impl Counted {
     }
 }
 
-/// What is to leave of a stream.
+/// The outgoing side of a stream.
 pub(crate) struct Out<T>(Rc<RefCell<Outward<T>>>);
 
 struct Outward<T> {
     stream: T,
-    /// Bytes of h2 that the transport has not, from `sent` on.
+    /// h2's bytes, of which those from `sent` on are not yet with the transport.
     waiting: Vec<u8>,
     sent: usize,
-    /// Bytes that may still be read in this go.
+    /// Bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether, in this go, everything was read that had come: more cannot come before the next. `None`: nobody says when a go
-    /// begins.
+    /// Whether all available bytes were read in this poll of the task, so that no more can arrive before the next. `None` if
+    /// the task does not announce its polls.
     drained: Option<bool>,
 }
 
@@ -120,7 +121,7 @@ impl<T: Stream> Outward<T> {
         while self.sent < self.waiting.len() {
             self.sent += ready!(self.stream.poll_write(cx, &self.waiting[self.sent..]))?;
         }
-        // An idle connection holds no buffer.
+        // An idle connection must not hold a buffer.
         (self.waiting, self.sent) = (Vec::new(), 0);
         Poll::Ready(Ok(()))
     }
@@ -131,12 +132,12 @@ impl<T: Stream> Outward<T> {
 }
 
 impl<T: Stream> Out<T> {
-    /// A go begins, which ends with [`Self::poll_flush`].
+    /// Announces a poll of the task, which ends with [`Self::poll_flush`].
     pub(crate) fn begin(&self) {
         self.0.borrow_mut().drained = Some(false);
     }
 
-    /// Gives the transport what waits: to be called when h2 has done all it can.
+    /// Passes the buffered bytes to the transport. Call it when h2 can make no more progress.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut out = self.0.borrow_mut();
         (out.readable, out.drained) = (MOST_READ, None);
@@ -145,7 +146,7 @@ impl<T: Stream> Out<T> {
 }
 
 impl<T: Stream> Io<T> {
-    /// Of a client, or a server; `ahead` has been read already.
+    /// Wraps the stream of a client or a server; `ahead` holds bytes already read.
     pub(crate) fn new(
         stream: T,
         client: bool,
@@ -163,8 +164,8 @@ impl<T: Stream> Io<T> {
         (io, Out(out))
     }
 
-    /// Looks from now on at the frames that come from a client, which begins with its preface. Where h2 ends the connection
-    /// because of one, it says so by the code that the inspector has for it.
+    /// Inspects frames of a client from now on, beginning with its preface. If h2 ends the connection because of a frame,
+    /// the error code is replaced by the inspector's.
     pub(crate) fn inspect(&mut self) -> Rc<RefCell<Inspector>> {
         let mut inspector = Inspector::new(PREFACE.len());
         inspector.pass(&self.ahead);
@@ -173,7 +174,7 @@ impl<T: Stream> Io<T> {
         inspector
     }
 
-    /// Counts from now on what passes.
+    /// Counts the traffic from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
         self.counted.get_or_insert_with(Counted::new).traffic.clone()
     }
@@ -188,7 +189,7 @@ impl<T: Stream> AsyncRead for Io<T> {
             return Poll::Ready(Ok(()));
         }
         let mut out = this.out.borrow_mut();
-        // h2 reads on as long as there is something: who sends small frames without end would be served alone.
+        // h2 reads as long as there is data, so a client that sends small frames without end would be served alone.
         if out.readable == 0 && !this.client {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -250,7 +251,7 @@ impl<T: Stream> AsyncWrite for Io<T> {
         }
         let fault = this.inward.as_ref().and_then(|inspector| inspector.borrow().fault());
         if let (Some(at), Some(fault)) = (this.watch.goaway.take(), fault) {
-            // RFC 9113 §6.8: the code lies behind the last stream.
+            // RFC 9113 §6.8: the error code follows the last stream identifier.
             let behind = (this.watch.at - at) as usize - HEADER;
             let end = out.waiting.len();
             let code =
@@ -279,22 +280,22 @@ impl<T: Stream> AsyncWrite for Io<T> {
     }
 }
 
-/// Bytes that a server reads in one go, about: some thousand of the smallest frames.
+/// The approximate number of bytes that a server reads in one poll of the task: some thousand of the smallest frames.
 const MOST_READ: usize = 32 * 1024;
-/// Room for the heads and a small answer, made at once.
+/// The initial capacity, enough for the heads and a small response.
 const USUAL: usize = 2 * 1024;
-/// Bytes that wait for the end of a go, at most: what a record of TLS holds.
+/// The most bytes buffered until the end of a poll: the size of a TLS record.
 const MOST_WAITING: usize = 16 * 1024;
 
-/// Finds frames in bytes that pass.
+/// Finds frames in a stream of bytes.
 struct Watch {
-    /// Bytes passed.
+    /// The position on the stream.
     at: u64,
-    /// Bytes of the preface or of a frame that are to pass before the next header.
+    /// Bytes of the preface or of a frame until the next header.
     skip: u64,
-    /// What has passed of a header.
+    /// The part of a header seen so far.
     header: Vec<u8>,
-    /// Where a GOAWAY begins.
+    /// The position of a GOAWAY frame.
     goaway: Option<u64>,
 }
 
@@ -332,7 +333,7 @@ impl Watch {
     }
 }
 
-/// Bytes of a frame's header.
+/// The size of a frame's header in bytes.
 const HEADER: usize = 9;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;

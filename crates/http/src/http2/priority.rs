@@ -1,7 +1,7 @@
-//! Whose bytes go next: priorities of RFC 9218 and the order that follows from them.
+//! Which response is written next: priorities (RFC 9218) and the resulting order.
 //!
-//! The order knows of no transport: streams have numbers and priorities, and whoever writes asks which come first. So
-//! HTTP/2, HTTP/3 and SCTP can write in one order, and a comparison of them is one of transports.
+//! The order does not depend on the transport: streams have numbers and priorities, and the writer asks which come first.
+//! HTTP/2, HTTP/3 and SCTP can thus write in the same order, and a comparison of them compares only the transports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,33 +9,33 @@ use std::fmt;
 /// A priority (RFC 9218 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Priority {
-    /// 0, the most urgent, to 7.
+    /// 0 (most urgent) to 7.
     pub urgency: u8,
-    /// Parts of it are of use before the rest: it shares with others of its urgency.
+    /// Whether parts of it are useful before the rest; it shares the bandwidth with others of its urgency.
     pub incremental: bool,
 }
 
 impl Default for Priority {
-    /// Of who says nothing (§4.1, §4.2).
+    /// The default priority (§4.1, §4.2).
     fn default() -> Self {
         Self { urgency: 3, incremental: false }
     }
 }
 
 impl fmt::Display for Priority {
-    /// As the field `priority` has it (§5).
+    /// Formats the value of the field `priority` (§5).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }
 }
 
 impl Priority {
-    /// What Chromium asks for with an object of this media type, wherever in the page it is named. Source:
-    /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc gives types their priority (`TypeToPriority`) and
-    /// says which are of use in parts (`ShouldLoadIncremental`); VeryHigh, High, Medium, Low and VeryLow become HIGHEST,
-    /// MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`), and these the urgencies 0 to 4
-    /// (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). What needs a document to be known, such as
-    /// scripts that block the parser or images within sight, is left out. A type that tells nothing has the default.
+    /// Returns Chromium's priority for an object of this media type, wherever the page references it. Source:
+    /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc maps types to priorities (`TypeToPriority`) and
+    /// says which are incremental (`ShouldLoadIncremental`). VeryHigh, High, Medium, Low and VeryLow become HIGHEST, MEDIUM,
+    /// LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`), and these become the urgencies 0 to 4
+    /// (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). Rules that need the document, such as
+    /// parser-blocking scripts or visible images, are left out. An unknown type has the default.
     #[must_use]
     pub fn of_type(content_type: &str) -> Self {
         let (kind, of) = content_type.split_once('/').unwrap_or((content_type, ""));
@@ -45,7 +45,7 @@ impl Priority {
             ("text" | "application", "javascript" | "x-javascript" | "ecmascript" | "xsl" | "xslt+xml") => {
                 (1, false)
             }
-            // What scripts fetch.
+            // Resources that scripts fetch.
             ("text", "plain" | "xml") | ("application", "json" | "xml") => (1, true),
             ("application", "manifest+json") => (2, false),
             ("image" | "audio" | "video", _) | ("text", "vtt") => (3, true),
@@ -54,7 +54,7 @@ impl Priority {
         Self { urgency, incremental }
     }
 
-    /// What the value of a field `priority` says; what it does not say, and what cannot be read, is the default (§5).
+    /// Parses the value of a `priority` field; missing and invalid parts have the default (§5).
     #[must_use]
     pub fn read(field: &str) -> Self {
         let mut priority = Self::default();
@@ -76,16 +76,16 @@ impl Priority {
 }
 
 impl Priority {
-    /// The order of [`Turns`] in a number, for a transport that orders what it has by numbers: a stream with a lower one goes
-    /// first, those that share have the same one.
+    /// Returns the order of [`Turns`] as a number, for transports that rank streams by number. A stream with a lower rank
+    /// goes first; streams that share have the same rank.
     #[must_use]
     pub fn rank(&self, stream: u64) -> u32 {
         const STREAMS: u32 = 1 << 27;
         self.rank_within(stream.min(u64::from(STREAMS) - 1) as u32, STREAMS)
     }
 
-    /// The same where numbers have 16 bits, as values of SCTP's streams have, whose numbers are used again: by how many
-    /// requests were there before. That counts anew after some 8,000 of them.
+    /// Returns a rank of 16 bits, as SCTP's stream values have. SCTP's stream numbers are reused, so `before`, the number of
+    /// earlier requests, replaces the stream number. It wraps after 8,190 requests.
     #[must_use]
     pub fn short_rank(&self, before: u64) -> u32 {
         const REQUESTS: u32 = 8_190;
@@ -97,18 +97,18 @@ impl Priority {
     }
 }
 
-/// Streams that have something to write, in the order in which they may (§10): the most urgent first; of one urgency each
-/// whole, in order of their numbers, before those that share, and these in turn.
+/// Streams with data to write, in order (§10): the most urgent first. Within one urgency, non-incremental streams come
+/// first, each written completely, in order of their numbers. Incremental streams follow and take turns.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
-    /// By urgency, sharing, turn and number.
+    /// Urgency, incremental flag, turn and number.
     waiting: BTreeSet<(u8, bool, u64, u64)>,
     places: BTreeMap<u64, (Priority, u64)>,
     turn: u64,
 }
 
 impl Turns {
-    /// A stream has something to write.
+    /// Adds a stream with data to write.
     pub fn add(&mut self, stream: u64, priority: Priority) {
         self.remove(stream);
         self.turn += u64::from(priority.incremental);
@@ -117,21 +117,21 @@ impl Turns {
         self.waiting.insert((priority.urgency, priority.incremental, turn, stream));
     }
 
-    /// A stream has nothing more to write.
+    /// Removes a stream that has no more data to write.
     pub fn remove(&mut self, stream: u64) {
         if let Some((priority, turn)) = self.places.remove(&stream) {
             self.waiting.remove(&(priority.urgency, priority.incremental, turn, stream));
         }
     }
 
-    /// A stream has written something: others that share with it go first.
+    /// Records that a stream has written data; other incremental streams go next.
     pub fn written(&mut self, stream: u64) {
         if let Some(&(priority, _)) = self.places.get(&stream).filter(|(priority, _)| priority.incremental) {
             self.add(stream, priority);
         }
     }
 
-    /// The streams, those that go first first.
+    /// Returns the streams in order.
     pub fn order(&self) -> impl Iterator<Item = u64> {
         self.waiting.iter().map(|&(_, _, _, stream)| stream)
     }

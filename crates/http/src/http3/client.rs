@@ -1,4 +1,4 @@
-//! A client's exchanges over HTTP/3: each on a stream of its own.
+//! A client's exchanges over HTTP/3. Each has a stream of its own.
 
 use super::connection::{Connection, Driver, Failure, Incoming};
 use super::streams::{Pipe, StreamError};
@@ -18,10 +18,10 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
-/// Asks for objects on a connection. When the last of these and of their exchanges is gone, the connection ends.
+/// Sends requests on a connection, which ends when the last clone and the last exchange are dropped.
 pub(crate) struct Requests<S: Session>(Rc<User<S>>);
 
-/// The connection is used for as long as this lives.
+/// Keeps the connection in use until dropped.
 struct User<S: Session>(Connection<S>);
 
 impl<S: Session> Clone for Requests<S> {
@@ -36,14 +36,14 @@ impl<S: Session> Drop for User<S> {
     }
 }
 
-/// Drives a client's connection: to be polled for as long as anything is asked.
+/// Drives a client's connection. It must be polled as long as requests are made.
 pub(crate) struct ClientDriver<S: Session> {
     driver: Driver<S>,
     user: Weak<User<S>>,
 }
 
 impl<S: Session> ClientDriver<S> {
-    /// Ready with the reason when the connection has ended, or nobody uses it any more.
+    /// Ready with the reason when the connection has ended or is no longer used.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         match self.driver.poll(cx) {
             Poll::Pending if self.user.strong_count() == 0 => Poll::Ready(CloseReason::Finished),
@@ -52,7 +52,7 @@ impl<S: Session> ClientDriver<S> {
     }
 }
 
-/// Begins HTTP/3 on a session that is established, as the client.
+/// Starts HTTP/3 as a client on an established session.
 pub(crate) async fn begin<S: Session>(session: S) -> Result<(ClientDriver<S>, Requests<S>), CloseReason> {
     let (connection, driver) = super::connection::begin(session, true, MAX_HEAD).await?;
     let user = Rc::new(User(connection));
@@ -60,16 +60,16 @@ pub(crate) async fn begin<S: Session>(session: S) -> Result<(ClientDriver<S>, Re
 }
 
 impl<S: Session> Requests<S> {
-    /// Counts from now on what passes on streams to come.
+    /// Counts the traffic on streams that are opened from now on.
     pub(crate) fn count(&self) -> Rc<Cell<Traffic>> {
         self.0.0.traffic()
     }
 
-    /// Sends a request without content, as soon as there is a stream for it.
+    /// Sends a request without content, as soon as a stream is available.
     pub(crate) async fn send(&self, request: &Request<()>) -> Result<Exchange<S>, Failure> {
         let connection = &self.0.0;
         let (head, size) = encode_request(request);
-        // RFC 9114 §4.2.2: a head that the server does not take is not sent.
+        // RFC 9114 §4.2.2: a head larger than the server accepts is not sent.
         let most = connection.max_field_section_size();
         if size > most {
             let reason = format!("the request has a head of {size} bytes, where the server takes {most}");
@@ -87,7 +87,7 @@ impl<S: Session> Requests<S> {
         let written = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
         match written {
             Ok(()) => pipe.borrow_mut().finish(),
-            // RFC 9114 §4.1: a server may answer what it has not read whole, and says by cancelling when it has not.
+            // RFC 9114 §4.1: a server may answer before it has read the whole request. It then stops reading the rest.
             Err(StreamError::Cancelled(_)) => {}
             Err(StreamError::Closed(reason)) => {
                 return Err(Failure::Stream(StreamError::Closed(connection.reason(reason))));
@@ -98,19 +98,19 @@ impl<S: Session> Requests<S> {
     }
 }
 
-/// A request that was sent, and its response as it comes. If dropped before its end, the request is cancelled.
+/// A request that was sent, and its response as it arrives. Dropping it before the end cancels the request.
 pub(crate) struct Exchange<S: Session> {
     incoming: Incoming<S>,
     _user: Rc<User<S>>,
 }
 
 impl<S: Session> Exchange<S> {
-    /// Its stream.
+    /// Returns its stream.
     pub(crate) fn pipe(&self) -> &Rc<RefCell<Pipe<S::Stream>>> {
         self.incoming.pipe()
     }
 
-    /// The head of the final response.
+    /// Returns the head of the final response.
     pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Failure>> {
         Poll::Ready(match ready!(self.incoming.poll(cx))? {
             Some(Event::Response(head)) => Ok(head),
@@ -119,23 +119,23 @@ impl<S: Session> Exchange<S> {
                 let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // The reader has a head before all else.
+            // The reader always returns a head first.
             _ => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }
 
-    /// The next piece of the content, after the head; `None`: the response is whole.
+    /// Returns the next piece of the content, after the head; `None` when the response is complete.
     pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         Poll::Ready(match ready!(self.incoming.poll(cx))? {
             Some(Event::Data(data)) => Ok(Some(data)),
             None => Ok(None),
-            // The reader has one head for a message.
+            // The reader returns only one head per message.
             Some(_) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }
 }
 
-/// What a failure says, in one line.
+/// Formats a failure in one line.
 pub(crate) fn line(failure: &Failure) -> String {
     match failure {
         Failure::Malformed(error) => format!("HTTP/3: {error}"),
@@ -146,7 +146,7 @@ pub(crate) fn line(failure: &Failure) -> String {
     }
 }
 
-/// The server has done nothing with the request (RFC 9114 §4.1.1, §5.2).
+/// Returns whether the server has not processed the request (RFC 9114 §4.1.1, §5.2).
 pub(crate) fn is_unprocessed(failure: &Failure) -> bool {
     let rejected = StreamError::Cancelled(Code::H3_REQUEST_REJECTED);
     matches!(failure, Failure::Stream(error) if *error == rejected || *error == StreamError::Refused)
@@ -173,7 +173,7 @@ pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
     }
 }
 
-/// Asks for an object and reads the response; `on_sent` is told the stream, and where on it the request lies.
+/// Requests an object and reads the response. Calls `on_sent` with the stream and the byte range of the request on it.
 pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
     requests: Requests<C::Session>,
     request: Request<()>,
@@ -207,7 +207,7 @@ pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
     }
 }
 
-/// What a failure means for the exchange.
+/// Converts a failure to the end of the exchange.
 fn ended(failure: &Failure) -> Ended {
     match failure {
         Failure::Stream(StreamError::Closed(reason)) => Ended::Connection(reason.clone()),

@@ -1,4 +1,4 @@
-//! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6), and what an error ends: the connection or one stream.
+//! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6), and the scope of an error: the connection or one stream.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ pub enum Error {
     /// A connection error: the connection is closed with the code.
     #[error("{1} ({0})")]
     Connection(Code, String),
-    /// A stream error: the stream is reset with the code, the connection lives on.
+    /// A stream error: the stream is reset with the code, and the connection continues.
     #[error("{1} ({0})")]
     Stream(Code, String),
 }

@@ -1,4 +1,4 @@
-//! One end of a connection: the control stream and the streams of QPACK either way, and errors that end the connection.
+//! One endpoint of a connection: the control and QPACK streams in both directions, and connection errors.
 //!
 //! Home of RFC 9114 §3.2, §5.2, §6.2 and §8 as far as they need a session.
 
@@ -17,18 +17,18 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
-/// A connection. A clone is another handle of the same one.
+/// A connection. Clones are handles to the same connection.
 pub(crate) struct Connection<S: Session>(Rc<Inner<S>>);
 
 struct Inner<S: Session> {
     session: S,
     is_client: bool,
     peer: RefCell<Peer>,
-    /// The connection error that was raised here.
+    /// The connection error that this endpoint raised.
     error: RefCell<Option<Error>>,
-    /// A client's streams of requests, by number.
+    /// A client's request streams, by number.
     pipes: RefCell<Pipes<S::Stream>>,
-    /// What has passed on those, if that is counted.
+    /// The traffic on these streams, if it is counted.
     traffic: OnceCell<Rc<Cell<Traffic>>>,
     /// The task that polls the driver.
     driver: RefCell<Option<Waker>>,
@@ -43,31 +43,31 @@ impl<S: Session> Clone for Connection<S> {
 }
 
 impl<S: Session> Connection<S> {
-    /// Counts from now on what passes on streams of requests that begin.
+    /// Counts the traffic on request streams that are opened from now on.
     pub(super) fn traffic(&self) -> Rc<Cell<Traffic>> {
         self.0.traffic.get_or_init(Rc::default).clone()
     }
 
-    /// The session of the connection.
+    /// Returns the session of the connection.
     pub(crate) fn session(&self) -> &S {
         &self.0.session
     }
 
-    /// The largest header section that the peer takes.
+    /// Returns the size of the largest header section that the peer accepts.
     pub(super) fn max_field_section_size(&self) -> u64 {
         self.0.peer.borrow().max_field_section_size()
     }
 
-    /// The peer takes no more requests (RFC 9114 §5.2).
+    /// Returns whether the peer accepts no more requests (RFC 9114 §5.2).
     pub(super) fn is_going_away(&self) -> bool {
         self.0.peer.borrow().goaway().is_some()
     }
 
-    /// Holds a stream of a request.
+    /// Wraps a request stream.
     pub(crate) fn pipe(&self, stream: S::Stream) -> Rc<RefCell<Pipe<S::Stream>>> {
         let number = stream.number();
         let pipe = Rc::new(RefCell::new(Pipe::new(stream, self.0.traffic.get().cloned())));
-        // Only a server's GOAWAY asks for streams by number.
+        // Only a server's GOAWAY refers to streams by number.
         if self.0.is_client {
             let mut pipes = self.0.pipes.borrow_mut();
             pipes.retain(|_, pipe| pipe.strong_count() > 0);
@@ -76,7 +76,7 @@ impl<S: Session> Connection<S> {
         pipe
     }
 
-    /// Closes the connection because of an error (RFC 9114 §8), unless an earlier one has.
+    /// Closes the connection because of an error (RFC 9114 §8), unless an earlier error has closed it.
     pub(crate) fn fail(&self, error: Error) {
         let mut raised = self.0.error.borrow_mut();
         if raised.is_some() {
@@ -90,7 +90,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Why the connection has ended, if the session gives this reason.
+    /// Returns why the connection has ended. An error raised here takes precedence over the session's reason.
     pub(super) fn reason(&self, of_session: CloseReason) -> CloseReason {
         match &*self.0.error.borrow() {
             Some(error) => CloseReason::Protocol(format!("HTTP/3: {error}")),
@@ -105,7 +105,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// RFC 9114 §5.2: requests from the identifier on have not been processed and will not be.
+    /// RFC 9114 §5.2: requests with this or a higher identifier have not been processed and will not be.
     fn refuse_from(&self, id: u64) {
         let refused: Vec<_> = {
             let pipes = self.0.pipes.borrow();
@@ -115,22 +115,22 @@ impl<S: Session> Connection<S> {
     }
 }
 
-/// Drives a connection: to be polled for as long as it is used.
+/// Drives a connection. It must be polled as long as the connection is used.
 pub(crate) struct Driver<S: Session> {
     connection: Connection<S>,
     control: Critical<S::Stream>,
-    /// The streams of QPACK, on which nothing is said after their types.
+    /// The QPACK streams, on which no instruction follows their types.
     qpack: [Critical<S::Stream>; 2],
     peer_streams: Vec<(PeerStream, S::Stream)>,
 }
 
-/// A stream of ours that lives as long as the connection.
+/// A stream of this endpoint that lives as long as the connection.
 struct Critical<T> {
     stream: T,
     unsent: Bytes,
 }
 
-/// Begins HTTP/3 on a session, and takes heads up to `max_head`.
+/// Starts HTTP/3 on a session, and accepts heads of up to `max_head` bytes.
 pub(crate) async fn begin<S: Session>(
     session: S,
     is_client: bool,
@@ -154,7 +154,7 @@ pub(crate) async fn begin<S: Session>(
         })?;
         Ok(Critical { stream, unsent: Bytes::new() })
     };
-    // RFC 9114 §6.2: the control stream and those of QPACK come before requests.
+    // RFC 9114 §6.2: the control stream and the QPACK streams are opened before requests.
     let (mut control, mut encoder, mut decoder) = (begin().await?, begin().await?, begin().await?);
     // RFC 9114 §6.2.1: SETTINGS is the first frame.
     let mut first = vec![0x00];
@@ -172,11 +172,11 @@ pub(crate) async fn begin<S: Session>(
     Ok((connection, driver))
 }
 
-/// The payload of our SETTINGS frame.
+/// Returns the payload of this endpoint's SETTINGS frame.
 fn settings(max_head: u64) -> Vec<u8> {
     let mut payload = Vec::new();
-    // RFC 9114 §7.2.4.1: reserved settings show whether the peer ignores what it does not know. They are the same each time,
-    // so that a seed gives the same bytes.
+    // RFC 9114 §7.2.4.1: reserved settings test whether the peer ignores unknown ones. They are fixed, so that a seed always
+    // gives the same bytes.
     let reserved = |n: u64| 0x1f * n + 0x21;
     for (id, value) in [(MAX_FIELD_SECTION_SIZE, max_head), (reserved(1 << 20), 0), (reserved(1 << 40), 0)] {
         put_varint(&mut payload, id);
@@ -186,7 +186,7 @@ fn settings(max_head: u64) -> Vec<u8> {
 }
 
 impl<S: Session> Driver<S> {
-    /// Reads and writes what is there; ready with the reason when the connection has ended.
+    /// Reads and writes the available data; ready with the reason when the connection has ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         *self.connection.0.driver.borrow_mut() = Some(cx.waker().clone());
         let goaway = self.connection.0.peer.borrow().goaway();
@@ -236,10 +236,10 @@ impl<S: Session> Driver<S> {
         Ok(Poll::Pending)
     }
 
-    /// Sends GOAWAY: requests from this stream on are not processed (RFC 9114 §5.2).
+    /// Sends GOAWAY: requests from this stream number on are not processed (RFC 9114 §5.2).
     pub(crate) fn go_away(&mut self, stream: u64) {
         let (mut id, mut frames) = (Vec::new(), self.control.unsent.to_vec());
-        // RFC 9000 §2.1: a client's streams both ways are the multiples of 4.
+        // RFC 9000 §2.1: identifiers of client-initiated bidirectional streams are the multiples of 4.
         put_varint(&mut id, stream << 2);
         put_frame(&mut frames, kind::GOAWAY, &id);
         self.control.unsent = frames.into();
@@ -247,10 +247,10 @@ impl<S: Session> Driver<S> {
 }
 
 impl<T: Stream> Critical<T> {
-    /// Writes what is left; why the session has ended, if it has.
+    /// Writes the remaining bytes; returns why the session has ended, if it has.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {
-            // RFC 9114 §6.2.1: the receiver does not ask for the end of the control stream.
+            // RFC 9114 §6.2.1: a receiver must not ask the sender to close the control stream.
             let reason = "the peer stopped a control or QPACK stream";
             Error::connection(Code::H3_CLOSED_CRITICAL_STREAM, reason)
         };
@@ -269,7 +269,7 @@ impl<T: Stream> Critical<T> {
     }
 }
 
-/// What comes next on a stream of the peer.
+/// The result of reading a stream of the peer.
 enum Next {
     More,
     Over,
@@ -294,55 +294,55 @@ fn read_peer_stream<T: Stream>(
             Poll::Ready(Err(reason)) => return Ok(Next::SessionEnded(reason)),
         }
         if matches!(state, PeerStream::Unknown) {
-            // RFC 9114 §6.2.3, §9: no error, and nothing more of it is wanted.
+            // RFC 9114 §6.2.3, §9: not an error; the rest of the stream is not read.
             stream.cancel_reading(Code::H3_STREAM_CREATION_ERROR.0);
             return Ok(Next::Over);
         }
     }
 }
 
-/// The message that comes on a stream of a request.
+/// The message that arrives on a request stream.
 pub(crate) struct Incoming<S: Session> {
     connection: Connection<S>,
     pipe: Rc<RefCell<Pipe<S::Stream>>>,
     reader: MessageReader,
-    /// What was read and not yet taken apart.
+    /// Bytes that were read and not yet parsed.
     input: Bytes,
     ended: bool,
 }
 
-/// Why a message does not come whole.
+/// Why a message is incomplete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// It breaks the protocol, and its stream was cancelled.
+    /// It violates the protocol, and its stream was cancelled.
     Malformed(Error),
-    /// Its stream is of no more use.
+    /// Its stream cannot be used any more.
     Stream(StreamError),
 }
 
 impl<S: Session> Incoming<S> {
-    /// The request or response on a stream; it takes a head up to `max_head`.
+    /// Reads the request or response on a stream; accepts a head of up to `max_head` bytes.
     pub(crate) fn new(connection: Connection<S>, pipe: Rc<RefCell<Pipe<S::Stream>>>, max_head: u64) -> Self {
         let reader = MessageReader::new(!connection.0.is_client, max_head);
         Self { connection, pipe, reader, input: Bytes::new(), ended: false }
     }
 
-    /// The stream.
+    /// Returns the stream.
     pub(crate) fn pipe(&self) -> &Rc<RefCell<Pipe<S::Stream>>> {
         &self.pipe
     }
 
-    /// The length of the content, if the head says it.
+    /// Returns the length of the content, if the head declares it.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.reader.content_length()
     }
 
-    /// The whole message has come.
+    /// Returns whether the whole message has been received.
     pub(crate) fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// What comes next; `None`: the end of the message.
+    /// Returns the next event; `None` at the end of the message.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Failure>> {
         while !self.ended {
             match self.reader.read(&mut self.input) {
@@ -372,7 +372,7 @@ impl<S: Session> Incoming<S> {
         Poll::Ready(Ok(None))
     }
 
-    /// Does what an error asks for.
+    /// Closes the connection or cancels the stream, depending on the scope of the error.
     fn violated(&self, error: Error) -> Failure {
         match &error {
             Error::Connection(..) => {
@@ -388,7 +388,7 @@ impl<S: Session> Incoming<S> {
     }
 }
 
-/// The largest head that a server takes: that of its options, up to [`MAX_HEAD`].
+/// Returns the size of the largest head that a server accepts: that of its options, up to [`MAX_HEAD`].
 pub(crate) const fn most_head(max_head: Option<usize>) -> u64 {
     match max_head {
         Some(most) if (most as u64) < MAX_HEAD => most as u64,

@@ -1,4 +1,4 @@
-//! Variable-length integers (RFC 9000 §16) and the header of a frame (RFC 9114 §7.1), read from pieces of any size.
+//! Variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1), parsed from pieces of any size.
 
 use bytes::{Buf, Bytes};
 
@@ -16,10 +16,10 @@ pub(crate) mod kind {
     pub(crate) const RESERVED: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
 }
 
-/// The largest integer that 62 bits hold.
+/// The largest 62-bit integer.
 pub(super) const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// A variable-length integer of which some bytes may have come.
+/// A variable-length integer that may be incomplete.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Varint {
     bytes: [u8; 8],
@@ -27,10 +27,10 @@ pub(super) struct Varint {
 }
 
 impl Varint {
-    /// Takes bytes off the front of `input` until the integer is whole; `None`: more bytes are needed.
+    /// Consumes bytes from the front of `input` until the integer is complete; `None` if more bytes are needed.
     pub(super) fn take(&mut self, input: &mut Bytes) -> Option<u64> {
         loop {
-            // The two highest bits say the length: 1, 2, 4 or 8 bytes.
+            // The two highest bits encode the length: 1, 2, 4 or 8 bytes.
             let wanted = 1_u8 << (self.bytes[0] >> 6);
             if self.length > 0 && self.length == wanted {
                 let mut value = u64::from(self.bytes[0] & 0x3f);
@@ -48,19 +48,19 @@ impl Varint {
         }
     }
 
-    /// No byte of an integer has come.
+    /// Whether no byte of an integer has been received.
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// The one integer that `payload` consists of.
+/// Returns the integer that makes up the whole `payload`.
 pub(super) fn sole_varint(mut payload: Bytes) -> Option<u64> {
     let value = Varint::default().take(&mut payload)?;
     payload.is_empty().then_some(value)
 }
 
-/// Appends a variable-length integer, in as few bytes as it needs.
+/// Appends a variable-length integer in its shortest form.
 pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
     match value {
         0..0x40 => out.push(value as u8),
@@ -77,7 +77,7 @@ pub(super) fn put_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Type and length of a frame, of which some bytes may have come.
+/// The type and length of a frame, which may be incomplete.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct FrameHeader {
     kind: Option<u64>,
@@ -85,7 +85,7 @@ pub(super) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Takes bytes off the front of `input` until type and length are whole; `None`: more bytes are needed.
+    /// Consumes bytes from the front of `input` until type and length are complete; `None` if more bytes are needed.
     pub(super) fn take(&mut self, input: &mut Bytes) -> Option<(u64, u64)> {
         if self.kind.is_none() {
             self.kind = Some(self.varint.take(input)?);
@@ -94,18 +94,18 @@ impl FrameHeader {
         Some((self.kind.take()?, length))
     }
 
-    /// No byte of a header has come.
+    /// Whether no byte of a header has been received.
     pub(super) fn is_empty(&self) -> bool {
         self.kind.is_none() && self.varint.is_empty()
     }
 }
 
-/// The payload of a frame that is needed whole. What came in one piece is not copied.
+/// Collects the payload of a frame that is needed as a whole. A payload received in one piece is not copied.
 #[derive(Default, Debug)]
 pub(super) struct Payload(Vec<u8>);
 
 impl Payload {
-    /// Takes bytes off the front of `input` until the payload has `length` bytes; `None`: more bytes are needed.
+    /// Consumes bytes from the front of `input` until the payload has `length` bytes; `None` if more bytes are needed.
     pub(super) fn take(&mut self, input: &mut Bytes, length: u64) -> Option<Bytes> {
         let missing = length - self.0.len() as u64;
         let taken = input.split_to(missing.min(input.len() as u64) as usize);

@@ -1,6 +1,6 @@
-//! Reads a request stream: the frames of one message, in their order, and the message that they carry.
+//! Parses a request stream: the frames of one message, their order, and the message that they carry.
 //!
-//! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them, without input or output.
+//! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them; it does no I/O.
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, Payload, kind};
@@ -9,23 +9,23 @@ use crate::message::{ContentLength, Malformed, ResponseHead, Section};
 use bytes::Bytes;
 use http::Request;
 
-/// Reads one request or response.
+/// Parses one request or response.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
-    /// The message is a request.
+    /// Whether the message is a request.
     is_request: bool,
-    /// The largest header section that is taken, as RFC 9114 §4.2.2 counts it.
+    /// The largest accepted header section, as RFC 9114 §4.2.2 counts it.
     max_head: u64,
     part: Part,
     header: FrameHeader,
     frame: Option<Frame>,
     content: ContentLength,
-    /// Bytes of content, and of everything else.
+    /// Bytes of content, and bytes of everything else.
     content_bytes: u64,
     other_bytes: u64,
 }
 
-/// Which part of the message has come.
+/// The last part of the message that was received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Nothing,
@@ -33,18 +33,18 @@ enum Part {
     Trailers,
 }
 
-/// A frame that has begun.
+/// A frame whose header has been received.
 #[derive(Debug)]
 enum Frame {
-    /// HEADERS, with its length.
+    /// HEADERS, with its length and the payload so far.
     Headers(u64, Payload),
-    /// DATA: what is left of it.
+    /// DATA, with the number of remaining bytes.
     Data(u64),
-    /// Ignored: what is left of it.
+    /// An ignored frame, with the number of remaining bytes.
     Ignored(u64),
 }
 
-/// What came next.
+/// The next event of a message.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The head of the request.
@@ -58,7 +58,7 @@ pub(crate) enum Event {
 }
 
 impl MessageReader {
-    /// Before a message.
+    /// Returns a reader that expects a message.
     pub(crate) fn new(is_request: bool, max_head: u64) -> Self {
         Self {
             is_request,
@@ -72,12 +72,12 @@ impl MessageReader {
         }
     }
 
-    /// The length of the content, if the head says it.
+    /// Returns the length of the content, if the head declares it.
     pub(crate) fn content_length(&self) -> Option<u64> {
         self.content.declared()
     }
 
-    /// Takes bytes off the front of `input` and says what they were; `None`: it is used up.
+    /// Consumes bytes from the front of `input` and returns the next event; `None` if more input is needed.
     pub(crate) fn read(&mut self, input: &mut Bytes) -> Result<Option<Event>, Error> {
         loop {
             let before = input.len();
@@ -121,7 +121,7 @@ impl MessageReader {
         }
     }
 
-    /// Takes note of the end of the stream.
+    /// Records the end of the stream.
     pub(crate) fn end(&self) -> Result<(), Error> {
         let is_between = matches!(self.frame, None | Some(Frame::Data(0) | Frame::Ignored(0)));
         // RFC 9114 §7.1: the stream ends within a frame.
@@ -129,7 +129,7 @@ impl MessageReader {
             return Err(Error::connection(Code::H3_FRAME_ERROR, "a stream ended within a frame"));
         }
         match self.part {
-            // RFC 9114 §4.1: a request that is not complete.
+            // RFC 9114 §4.1: the request is incomplete.
             Part::Nothing if self.is_request => {
                 Err(Error::stream(Code::H3_REQUEST_INCOMPLETE, "a stream ended without a request"))
             }
@@ -138,7 +138,7 @@ impl MessageReader {
         }
     }
 
-    /// A frame begins.
+    /// Begins a frame of type `of`.
     fn begin(&mut self, of: u64, length: u64) -> Result<Option<Event>, Error> {
         let unexpected = |reason: &str| Err(Error::connection(Code::H3_FRAME_UNEXPECTED, reason));
         self.frame = Some(match of {
@@ -153,13 +153,13 @@ impl MessageReader {
             kind::HEADERS if self.part == Part::Trailers => {
                 return unexpected("HEADERS comes after the trailers");
             }
-            // It is not waited for: no head that is taken is so long, however it is encoded.
+            // The payload is not awaited: no acceptable head is this long in any encoding.
             kind::HEADERS if length > 2 * self.max_head => {
                 self.frame = Some(Frame::Ignored(length));
                 return self.too_large(length).map(Some);
             }
             kind::HEADERS => Frame::Headers(length, Payload::default()),
-            // RFC 9114 §7.2.5: clients promise nothing; and no MAX_PUSH_ID was sent to a server.
+            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE. A server may not either, because no MAX_PUSH_ID was sent to it.
             kind::PUSH_PROMISE if !self.is_request => {
                 let reason = "PUSH_PROMISE has a push ID that nothing allows";
                 return Err(Error::connection(Code::H3_ID_ERROR, reason));
@@ -178,7 +178,7 @@ impl MessageReader {
         Ok(None)
     }
 
-    /// A field section is whole.
+    /// Decodes a complete field section.
     fn section(&mut self, encoded: &[u8]) -> Result<Option<Event>, Error> {
         let mut section = Section::new(self.max_head);
         qpack::decode(encoded, |name, value| section.add(name, value))
@@ -205,16 +205,16 @@ impl MessageReader {
         Ok(Some(Event::Response(head)))
     }
 
-    /// A head or trailer section exceeds the limit; its size in bytes.
+    /// Handles a head or trailer section that exceeds the limit; `bytes` is its size.
     fn too_large(&self, bytes: u64) -> Result<Event, Error> {
         match self.part {
             Part::Nothing => Ok(Event::HeadTooLarge(bytes)),
-            // The head of an answer with 431 is gone, perhaps.
+            // A response with status 431 may already have been sent.
             _ => Err(Error::stream(Code::H3_EXCESSIVE_LOAD, format!("trailers of {bytes} bytes"))),
         }
     }
 
-    /// Counts bytes that are not content, of which there may be more than honest peers need.
+    /// Counts bytes that are not content, and fails if there are more than a legitimate peer needs.
     fn count_other(&mut self, bytes: usize) -> Result<(), Error> {
         self.other_bytes += bytes as u64;
         if self.other_bytes > MAX_OTHER + self.content_bytes / 16 {
@@ -229,7 +229,7 @@ fn malformed(why: Malformed) -> Error {
     Error::stream(Code::H3_MESSAGE_ERROR, why.0)
 }
 
-/// Bytes that may come on a request stream beside content: a head that is taken, however it is encoded, and its frame.
+/// The most bytes on a request stream beside content: an acceptable head in any encoding, and its frame.
 const MAX_OTHER: u64 = 2 * MAX_HEAD + 1024;
 
 #[cfg(test)]

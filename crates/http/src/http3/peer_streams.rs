@@ -1,6 +1,6 @@
-//! Reads a peer's unidirectional streams: stream types, the control stream, settings and the streams of QPACK.
+//! Parses a peer's unidirectional streams: stream types, the control stream, settings and the QPACK streams.
 //!
-//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2, without input or output.
+//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2; it does no I/O.
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, sole_varint};
@@ -8,15 +8,15 @@ use super::qpack::{DecoderInstructions, EncoderInstructions};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// The state of a peer, from its unidirectional streams.
+/// The state of a peer, as announced on its unidirectional streams.
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// The peer is the client.
+    /// Whether the peer is the client.
     is_client: bool,
     has_control: bool,
     has_encoder: bool,
     has_decoder: bool,
-    /// SETTINGS_MAX_FIELD_SECTION_SIZE: the largest header section that it takes.
+    /// SETTINGS_MAX_FIELD_SECTION_SIZE: the largest header section that it accepts.
     max_field_section_size: u64,
     /// The identifier of its last GOAWAY.
     goaway: Option<u64>,
@@ -28,7 +28,7 @@ pub(super) struct Peer {
 /// One of the peer's streams.
 #[derive(Debug)]
 pub(super) enum PeerStream {
-    /// The type has not come.
+    /// The type has not been received completely.
     Untyped(Varint),
     /// RFC 9114 §6.2.1.
     Control(Box<Control>),
@@ -36,7 +36,7 @@ pub(super) enum PeerStream {
     Encoder(EncoderInstructions),
     /// RFC 9204 §4.2.
     Decoder(DecoderInstructions),
-    /// Of a type that we do not know (RFC 9114 §6.2.3).
+    /// A stream of unknown type (RFC 9114 §6.2.3).
     Unknown,
 }
 
@@ -48,12 +48,12 @@ pub(super) struct Control {
     frame: Option<Frame>,
 }
 
-/// A frame that has begun.
+/// A frame whose header has been received.
 #[derive(Debug)]
 enum Frame {
-    /// Needed whole: its type and length.
+    /// A frame that is processed as a whole, with its type and length.
     Whole(u64, u64, Payload),
-    /// Ignored: what is left of it.
+    /// An ignored frame, with the number of remaining bytes.
     Ignored(u64),
 }
 
@@ -64,7 +64,7 @@ impl Default for PeerStream {
 }
 
 impl Peer {
-    /// A peer that has said nothing.
+    /// Returns a peer that has sent nothing.
     pub(super) fn new(is_client: bool) -> Self {
         Self {
             is_client,
@@ -78,17 +78,17 @@ impl Peer {
         }
     }
 
-    /// The largest header section that it takes.
+    /// Returns the size of the largest header section that it accepts.
     pub(super) fn max_field_section_size(&self) -> u64 {
         self.max_field_section_size
     }
 
-    /// The identifier of its last GOAWAY.
+    /// Returns the identifier of its last GOAWAY.
     pub(super) fn goaway(&self) -> Option<u64> {
         self.goaway
     }
 
-    /// Reads what came on a stream.
+    /// Processes data of a stream.
     pub(super) fn read(&mut self, stream: &mut PeerStream, mut input: Bytes) -> Result<(), Error> {
         if let PeerStream::Untyped(varint) = stream {
             let Some(of) = varint.take(&mut input) else { return Ok(()) };
@@ -102,10 +102,10 @@ impl Peer {
         }
     }
 
-    /// Takes note of the end of a stream, in good order or not.
+    /// Records the end of a stream, graceful or not.
     pub(super) fn end(&self, stream: &PeerStream) -> Result<(), Error> {
         match stream {
-            // RFC 9114 §6.2: a stream may end before its type has come.
+            // RFC 9114 §6.2: a stream may end before its type is complete.
             PeerStream::Untyped(_) | PeerStream::Unknown => Ok(()),
             // RFC 9114 §6.2.1, RFC 9204 §4.2.
             _ => Err(Error::connection(
@@ -170,9 +170,9 @@ impl Peer {
         }
     }
 
-    /// A frame begins on the control stream.
+    /// Checks the header of a frame on the control stream.
     fn frame(&self, of: u64, length: u64, has_settings: bool) -> Result<Frame, Error> {
-        // RFC 9114 §6.2.1: the first frame is SETTINGS; §7.2.4: no other is.
+        // RFC 9114 §6.2.1: the first frame is SETTINGS; §7.2.4: no later frame is.
         if !has_settings && of != kind::SETTINGS {
             return Err(Error::connection(
                 Code::H3_MISSING_SETTINGS,
@@ -193,7 +193,7 @@ impl Peer {
             kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => size_of::<u64>() as u64,
             // RFC 9114 §7.2.1, §7.2.2, §7.2.5.
             kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => return Err(unexpected()),
-            // RFC 9218 §7.2: clients send it. What it says is not obeyed.
+            // RFC 9218 §7.2: only clients send it. Its content is ignored.
             of if kind::PRIORITY_UPDATE.contains(&of) && !self.is_client => return Err(unexpected()),
             // RFC 9114 §7.2.8.
             of if kind::RESERVED.contains(&of) => return Err(unexpected()),
@@ -206,29 +206,29 @@ impl Peer {
                 let reason = format!("SETTINGS of {length} bytes");
                 Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
             }
-            // RFC 9114 §7.1: one integer has no more than eight bytes.
+            // RFC 9114 §7.1: a single integer has at most eight bytes.
             true => Err(wrong_length(of)),
         }
     }
 
-    /// A frame of the control stream is whole.
+    /// Processes a complete frame of the control stream.
     fn obey(&mut self, of: u64, payload: Bytes) -> Result<(), Error> {
         if of == kind::SETTINGS {
             return self.settings(payload);
         }
-        // RFC 9114 §7.1: the payload has the fields of its type, no less and no more.
+        // RFC 9114 §7.1: the payload contains exactly the fields of its type.
         let id = sole_varint(payload).ok_or_else(|| wrong_length(of))?;
         let wrong_id = |reason: &str| Err(Error::connection(Code::H3_ID_ERROR, format!("{reason} {id}")));
         match of {
-            // RFC 9114 §5.2: what a server names is a stream of requests.
+            // RFC 9114 §5.2: a server's GOAWAY names a request stream.
             kind::GOAWAY if !self.is_client && id % 4 != 0 => wrong_id("GOAWAY names no request stream:"),
-            // RFC 9114 §5.2: it never becomes larger.
+            // RFC 9114 §5.2: the identifier never grows.
             kind::GOAWAY if self.goaway.is_some_and(|earlier| id > earlier) => wrong_id("GOAWAY grew to"),
             kind::GOAWAY => {
                 self.goaway = Some(id);
                 Ok(())
             }
-            // RFC 9114 §7.2.7: nor does this become smaller.
+            // RFC 9114 §7.2.7: this identifier never shrinks.
             kind::MAX_PUSH_ID if self.max_push_id.is_some_and(|earlier| id < earlier) => {
                 wrong_id("MAX_PUSH_ID shrank to")
             }
@@ -236,7 +236,7 @@ impl Peer {
                 self.max_push_id = Some(id);
                 Ok(())
             }
-            // RFC 9114 §7.2.3: nothing was promised by this end, or allowed by it.
+            // RFC 9114 §7.2.3: this endpoint has neither promised nor allowed a push.
             _ => wrong_id("CANCEL_PUSH of a push that is not known:"),
         }
     }
@@ -248,12 +248,12 @@ impl Peer {
         while !payload.is_empty() {
             let setting = varint.take(&mut payload).zip(varint.take(&mut payload));
             let (id, value) = setting.ok_or_else(|| wrong_length(kind::SETTINGS))?;
-            // RFC 9114 §7.2.4.1: settings of HTTP/2 without a counterpart, and HTTP/2's number 0, are reserved.
+            // RFC 9114 §7.2.4.1: identifiers of HTTP/2 settings without a counterpart, and 0, are reserved.
             if matches!(id, 0x0 | 0x2..=0x5) {
                 let reason = format!("SETTINGS has the reserved identifier {id:#x}");
                 return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
             }
-            // RFC 9114 §7.2.4: each once.
+            // RFC 9114 §7.2.4: each identifier occurs once.
             if !seen.insert(id) {
                 let reason = format!("SETTINGS has the identifier {id:#x} twice");
                 return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
@@ -272,7 +272,7 @@ fn wrong_length(of: u64) -> Error {
 
 /// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §7.2.4.1).
 pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
-/// Bytes of SETTINGS that are taken.
+/// The largest accepted SETTINGS payload, in bytes.
 const MAX_SETTINGS: u64 = 16 * 1024;
-/// Bytes that may come on the control stream: settings, and what is ignored.
+/// The most bytes on the control stream: settings, and frames that are ignored.
 const MAX_CONTROL: u64 = 1 << 20;

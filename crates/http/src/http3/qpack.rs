@@ -1,11 +1,11 @@
-//! QPACK (RFC 9204) with the static table alone: field sections are encoded and decoded, instructions are checked.
+//! QPACK (RFC 9204) with only the static table: field sections are encoded and decoded, and instructions are checked.
 //!
-//! Our decoder grants no dynamic table (its capacity is the default, 0) and our encoder uses none. So no field section depends
-//! on another stream, and any instruction that would change or acknowledge a dynamic table is an error.
+//! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. A field section
+//! therefore never depends on another stream, and any instruction that changes or acknowledges a dynamic table is an error.
 //!
-//! - `huffman`: the code of strings
-//! - `static_table`: fields that are known by number
-//! - `instructions`: what comes on the encoder's and the decoder's stream
+//! - `huffman`: the Huffman code of strings
+//! - `static_table`: fields with predefined indices
+//! - `instructions`: the encoder and decoder streams
 
 mod huffman;
 mod instructions;
@@ -35,13 +35,13 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out
     }
 }
 
-/// Reads an encoded field section: calls `field` with the name and value of each line.
+/// Decodes a field section; calls `field` with the name and value of each line.
 ///
 /// # Errors
 /// The reason why the section cannot be decoded.
 pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), &'static str> {
     let mut rest = section;
-    // RFC 9204 §4.5.1.1: with a capacity of 0 no insert can be required.
+    // RFC 9204 §4.5.1.1: with a capacity of 0, no insert can be required.
     if integer(&mut rest, 8)? != 0 {
         return Err("a field section requires dynamic table entries, of which there are none");
     }
@@ -77,7 +77,7 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
 
 const DYNAMIC: &str = "a field line refers to the dynamic table, which is empty";
 
-/// An entry of a table.
+/// Returns an entry of the static table.
 fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'static str> {
     if !is_static {
         return Err(DYNAMIC);
@@ -87,10 +87,10 @@ fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'
     entry.copied().ok_or("the static table has no entry of that index")
 }
 
-/// Why an integer or a string is wrong; `None`: it is not whole.
+/// An integer or string, `None` if it is incomplete, or the reason why it is invalid.
 type Partial<T> = Result<Option<T>, &'static str>;
 
-/// Reads an integer whose first byte has `prefix` bits of it (RFC 9204 §4.1.1, RFC 7541 §5.1).
+/// Decodes an integer with a `prefix`-bit prefix (RFC 9204 §4.1.1, RFC 7541 §5.1).
 fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
     let mut bytes = rest.iter();
     let Some(&first) = bytes.next() else { return Ok(None) };
@@ -120,8 +120,8 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<u64, &'static str> {
     partial_integer(rest, prefix)?.ok_or("a field section ends within an integer")
 }
 
-/// Reads a string (RFC 9204 §4.1.2) whose length has `prefix` bits in its first byte, after the bit of the Huffman code.
-/// `decoded` holds it if it was encoded.
+/// Decodes a string (RFC 9204 §4.1.2) whose length has a `prefix`-bit prefix after the Huffman bit. A Huffman-coded string
+/// is decoded into `decoded`.
 fn string<'a, 'b>(
     rest: &mut &'a [u8],
     prefix: u32,
@@ -158,7 +158,7 @@ fn put_integer(out: &mut Vec<u8>, prefix: u32, flags: u8, value: u64) {
     out.push(left as u8);
 }
 
-/// Appends a string in the Huffman code.
+/// Appends a Huffman-coded string.
 fn put_string(out: &mut Vec<u8>, prefix: u32, flags: u8, text: &[u8]) {
     put_integer(out, prefix, flags | 1 << prefix, huffman::encoded_length(text) as u64);
     huffman::encode(text, out);
@@ -196,7 +196,7 @@ mod tests {
         let expected = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(decoded(&section).as_deref(), Ok(&expected[..]));
         for end in 0..section.len() {
-            // Whatever is missing, nothing else is read and nothing panics.
+            // Wherever the section is cut, no other fields are decoded and nothing panics.
             let part = decoded(&section[..end]);
             assert!(part.is_err() || expected.starts_with(&part.clone().unwrap_or_default()), "{part:?}");
         }
@@ -216,20 +216,20 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // Required Insert Count; a negative Base.
+            // A Required Insert Count; a negative Base.
             &[1, 0],
             &[0, 0x80],
-            // The dynamic table, in each form.
+            // References to the dynamic table, in each form.
             &[0, 0, 0x80],
             &[0, 0, 0x40, 0],
             &[0, 0, 0x10],
             &[0, 0, 0x00, 0],
-            // Entry 99, and far beyond.
+            // Index 99, and one far beyond.
             &[0, 0, 0xff, 36],
             &[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
-            // 63 bits.
+            // An integer of 63 bits.
             &[0, 0, 0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40],
-            // Strings that are not whole, or no code.
+            // Strings that are incomplete or not Huffman codes.
             &[0, 0, 0x51, 1],
             &[0, 0, 0x51, 0x81, 0],
             &[0, 0, 0x51, 0x84, 0xff, 0xff, 0xff, 0xff],

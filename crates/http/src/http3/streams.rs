@@ -1,4 +1,4 @@
-//! A stream of a session as HTTP/3 reads and writes it: what waits to be written, and what passes.
+//! A stream of a session as HTTP/3 reads and writes it: buffers the outgoing frame and counts the traffic.
 
 use super::code::Code;
 use super::frame::put_varint;
@@ -10,30 +10,30 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A stream both ways.
+/// A bidirectional stream.
 pub(crate) struct Pipe<T: Stream> {
     stream: T,
-    /// The frame that the transport has not whole: its header, how much of that is written, and its payload.
+    /// The frame that is not completely with the transport: its header, the number of header bytes written, and its payload.
     header: Vec<u8>,
     header_written: usize,
     payload: Bytes,
-    /// Nothing more is written, or read.
+    /// Whether writing or reading is closed.
     write_closed: bool,
     read_closed: bool,
-    /// Why the stream is of no more use, if the connection says so.
+    /// Whether the server refused the request by GOAWAY.
     refused: bool,
     reader: Option<Waker>,
     traffic: Option<Rc<Cell<Traffic>>>,
 }
 
-/// Why a stream is of no more use.
+/// Why a stream cannot be used any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StreamError {
     /// The peer has cancelled it.
     Cancelled(Code),
-    /// It was cancelled here.
+    /// It was cancelled by this end.
     CancelledHere,
-    /// The server takes nothing more on the connection (RFC 9114 §5.2).
+    /// The server accepts no more requests on the connection (RFC 9114 §5.2).
     Refused,
     /// The session has ended.
     Closed(CloseReason),
@@ -54,12 +54,12 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Its number in the session.
+    /// Returns its number in the session.
     pub(crate) fn number(&self) -> u64 {
         self.stream.number()
     }
 
-    /// Gives the stream a frame to write, after the last one has been written.
+    /// Queues a frame for writing. The previous frame must have been written.
     pub(crate) fn put_frame(&mut self, kind: u64, payload: Bytes) {
         debug_assert!(self.is_flushed(), "a frame before the last one was written");
         self.header.clear();
@@ -72,7 +72,7 @@ impl<T: Stream> Pipe<T> {
         self.header_written == self.header.len() && self.payload.is_empty()
     }
 
-    /// Ready when the transport has all that was to be written.
+    /// Ready when all queued bytes are with the transport.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         if self.write_closed {
             return Poll::Ready(Err(self.closed_here()));
@@ -95,19 +95,19 @@ impl<T: Stream> Pipe<T> {
                 }
             }
         }
-        // What was written is not held.
+        // The written payload is released.
         self.payload = Bytes::new();
         Poll::Ready(Ok(()))
     }
 
-    /// Nothing more is written.
+    /// Closes the sending direction.
     pub(crate) fn finish(&mut self) {
         if !std::mem::replace(&mut self.write_closed, true) {
             self.stream.finish();
         }
     }
 
-    /// Reads what has come; `None`: the end of the stream.
+    /// Reads the available bytes; `None` at the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamError>> {
         if self.read_closed {
             return Poll::Ready(Err(self.closed_here()));
@@ -133,19 +133,19 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// When what it writes leaves, among others.
+    /// Sets the rank of its data among all streams of the session.
     pub(crate) fn set_rank(&mut self, rank: u32) {
         self.stream.set_rank(rank);
     }
 
-    /// Nothing more is read.
+    /// Cancels reading.
     pub(crate) fn stop_reading(&mut self, code: Code) {
         if !std::mem::replace(&mut self.read_closed, true) {
             self.stream.cancel_reading(code.0);
         }
     }
 
-    /// Cancels what has not been read or written.
+    /// Cancels reading and writing.
     pub(crate) fn cancel(&mut self, code: Code) {
         self.stop_reading(code);
         if !std::mem::replace(&mut self.write_closed, true) {
@@ -154,7 +154,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// The server takes nothing more on the connection, and does nothing with this stream.
+    /// Cancels the stream because the server accepts no more requests and does not process this one.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
         self.cancel(Code::H3_REQUEST_CANCELLED);
@@ -163,7 +163,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Where all that was read, or written, lies on the stream.
+    /// Returns the byte range of all data read or written so far.
     pub(crate) fn bytes(&self, read: bool) -> Range<u64> {
         0..if read { self.stream.bytes_read() } else { self.stream.bytes_written() }
     }
@@ -201,5 +201,5 @@ impl<T: Stream> Drop for Pipe<T> {
     }
 }
 
-/// The most that is read at once, bytes.
+/// The most bytes read at once.
 const READ: usize = 8 * 1024;

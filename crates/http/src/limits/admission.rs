@@ -1,7 +1,7 @@
-//! Admission of sessions to a server: a newcomer gets a slot, waits for one, or is turned away.
+//! Admission of sessions to a server: a new session gets a slot, waits for one, or is refused.
 //!
-//! The sessions that could end for a newcomer may belong to another thread, which took them from the same listener. So a
-//! newcomer waits up to [`PATIENCE`], and whichever thread has such a session ends it.
+//! The sessions that could end for a new one may belong to another thread, which accepted them from the same listener. A new
+//! session therefore waits up to [`PATIENCE`], and any thread with such a session ends it.
 
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};
@@ -21,12 +21,12 @@ pub struct Admission<W: World, N: Session> {
     timer: W::Timer,
     armed: bool,
     looked: Instant,
-    /// Newcomers without a slot, and until when each waits.
+    /// New sessions without a slot, and until when each waits.
     waiting: VecDeque<(N, Instant)>,
 }
 
 impl<W: World, N: Session> Admission<W, N> {
-    /// Admission by `limit`, which other servers may share.
+    /// Returns admission under `limit`, which other servers may share.
     pub fn new(world: &W, limit: ConcurrencyLimit) -> Self {
         limit.shared.servers.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -40,7 +40,7 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
-    /// Gives `session` a slot, if one is free or another session can end for it. Else it waits, or is turned away.
+    /// Gives `session` a slot if one is free or another session can be ended for it. Otherwise it waits or is refused.
     pub fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
@@ -60,7 +60,7 @@ impl<W: World, N: Session> Admission<W, N> {
         slot.map(|slot| (session, slot))
     }
 
-    /// Ready with a session that waited and has a slot now. Also records the progress of the sessions that have slots.
+    /// Ready with a session that has waited and now has a slot. Also records the progress of the sessions that have slots.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Slot<N>)> {
         while self.armed && self.timer.poll(cx).is_ready() {
             self.armed = false;
@@ -84,18 +84,18 @@ impl<W: World, N: Session> Admission<W, N> {
         self.timer.set(Some(at));
     }
 
-    /// While no slot is free: records the progress of sessions, and ends some for newcomers of other threads.
+    /// If no slot is free, records the progress of sessions and ends some for new sessions of other threads.
     fn look(&mut self, now: Instant) {
         if !self.limit.is_full() {
             return;
         }
         if self.looked + TICK <= now {
-            // Nothing was recorded while slots were free.
+            // No progress was recorded while slots were free.
             let stale = self.looked + TICK + TICK + TICK < now;
             self.looked = now;
             self.slots.look(now, stale);
         }
-        // What cannot be granted here may be granted by another thread.
+        // Requests that cannot be granted here may be granted by another thread.
         let mut left = Vec::new();
         while self.limit.is_full()
             && left.len() < MAX_WAITING
@@ -109,7 +109,7 @@ impl<W: World, N: Session> Admission<W, N> {
         left.into_iter().for_each(|client| self.limit.shared.clients.request_slot(client));
     }
 
-    /// Gives the newcomer that waited longest a slot; those that waited too long are turned away.
+    /// Gives a slot to the session that has waited longest; refuses those that have waited too long.
     fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
         while let Some((session, until)) = self.waiting.pop_front() {
             let client = Client::of(&session);
@@ -140,11 +140,11 @@ impl<W: World, N: Session> Drop for Admission<W, N> {
 
 /// How often the progress of sessions is recorded while no slot is free.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a newcomer waits for a slot: until every thread has looked.
+/// How long a new session waits for a slot: long enough for every thread to check.
 const PATIENCE: Duration = Duration::from_millis(2500);
-/// How often it tries meanwhile.
+/// The interval at which it tries meanwhile.
 const RETRY: Duration = Duration::from_millis(100);
-/// Newcomers of one thread that wait at a time.
+/// The most new sessions of one thread that wait at a time.
 const MAX_WAITING: usize = 64;
 
 #[cfg(test)]
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use anabranch_sim::{Network, SimWorld};
 
-    /// A host, with the network that it is in.
+    /// Returns a simulated host and its network.
     fn world() -> (Network, SimWorld) {
         let network = Network::new(1);
         let host = network.host("server", &[[10, 0, 0, 1].into()]);
@@ -168,7 +168,7 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // A server that is alone and can end no session turns the newcomer away at once.
+        // A server that is alone and can end no session refuses the new one at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);

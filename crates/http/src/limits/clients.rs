@@ -10,12 +10,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub struct Client(Option<IpAddr>);
 
 impl Client {
-    /// The client at the other end of `session`.
+    /// Returns the client at the other end of `session`.
     pub(super) fn of<N: Session>(session: &N) -> Self {
         Self::at(session.peer().map(|peer| peer.ip()))
     }
 
-    /// The client at `address`. An IPv6 client has a network of its own (RFC 6177).
+    /// Returns the client at `address`. An IPv6 client has a /64 network of its own (RFC 6177).
     pub fn at(address: Option<IpAddr>) -> Self {
         Self(address.map(|ip| match ip.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
@@ -24,17 +24,17 @@ impl Client {
     }
 }
 
-/// Slots by client, in all threads together, and the clients that wait for one. Touched when a session comes or goes, not
-/// for each request.
+/// The number of slots of each client, in all threads together, and the clients that wait for one. Accessed when a session
+/// begins or ends, not for each request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
     slots: BTreeMap<Client, usize>,
-    /// The same, fewest first.
+    /// The same counts, fewest first.
     ordered: BTreeSet<(usize, Client)>,
-    /// Clients that wait for a slot, longest first.
+    /// Clients that wait for a slot, in the order of their requests.
     waiting: VecDeque<Client>,
 }
 
@@ -62,16 +62,16 @@ impl ClientSlots {
         self.counts().change(client, |slots| slots + 1);
     }
 
-    /// Records one fewer.
+    /// Records one slot fewer of `client`.
     pub(super) fn leave(&self, client: Client) {
         self.counts().change(client, |slots| slots.saturating_sub(1));
     }
 
-    /// Whose session may end for one of `newcomer`, where all `max` slots are taken.
+    /// Returns whose session may end for one of `newcomer`, when all `max` slots are taken.
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let wanted = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // Somebody has more than a share, and twice as many as the newcomer would have.
+        // A client has more than its share, and twice as many slots as the new session's client would have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= wanted.saturating_mul(2)
@@ -81,12 +81,13 @@ impl ClientSlots {
         if wanted.saturating_mul(SHARES) <= max.max(SHARES) {
             return Preemptable::Anybody;
         }
-        // Who has more than a share takes nothing from who has less: only what is its own, or another's who has as much.
+        // A client with more than its share takes no slot from clients with fewer. It may replace its own sessions, or those
+        // of clients with as many.
         let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
 
-    /// Slots of `client`.
+    /// Returns the number of slots of `client`.
     #[cfg(test)]
     pub(super) fn slots_of(&self, client: Client) -> usize {
         self.counts().slots.get(&client).copied().unwrap_or(0)
@@ -111,7 +112,7 @@ impl ClientSlots {
     }
 }
 
-/// Whose session may end for one of a newcomer.
+/// The clients whose sessions may be ended for a new one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
     /// Any session of these clients, which have far too many.
@@ -152,7 +153,7 @@ mod tests {
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(b, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(a, 1024), Preemptable::Among(vec![a]));
-        // Half each: neither takes from the other, nor from who has one.
+        // Half each: neither takes from the other, nor from a client with one.
         for _ in 0..512 {
             clients.leave(a);
             clients.join(b);
@@ -162,7 +163,7 @@ mod tests {
             (Preemptable::Among(vec![b, a]), Preemptable::Among(vec![b]))
         );
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![b]));
-        // Where nobody has much, all are equal.
+        // If no client has more than its share, all are equal.
         let clients = ClientSlots::default();
         for client in [a, a, b, c] {
             clients.join(client);
@@ -175,7 +176,7 @@ mod tests {
             clients.leave(client);
         }
         assert!(clients.counts().slots.is_empty() && clients.counts().ordered.is_empty());
-        // Alone one takes only from oneself; there is nobody else.
+        // A client that is alone can replace only its own sessions.
         clients.join(a);
         assert_eq!(clients.preemptable(a, 1), Preemptable::Among(vec![a]));
     }

@@ -1,30 +1,30 @@
-//! The memory that the exchanges of one session hold of a budget shared by all sessions: buffers for heads and bodies, beside
-//! those of the transport.
+//! The memory that the exchanges of one session use from a budget shared by all sessions: buffers for heads and bodies, in
+//! addition to those of the transport.
 //!
-//! A session may begin one more exchange while there is memory for it. One it may always have, so that it gets on; the next
-//! waits in the transport, where a request takes no more than its bytes.
+//! A session may begin another exchange while there is memory for it. One exchange is always allowed, so that the session
+//! makes progress. Further requests wait in the transport, where a request takes no more than its bytes.
 
 use anabranch_base::{Account, Budget};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// The part of one session in a memory budget.
+/// The share of one session in a memory budget.
 #[derive(Debug, Default)]
 pub struct SessionMemory {
-    /// `None` where there is no budget.
+    /// `None` if there is no budget.
     account: Option<RefCell<Account>>,
-    /// Exchanges that are counted, and that are there although there was no memory for them.
+    /// The exchanges that are counted against the budget, and those that were begun although there was no memory for them.
     counted: Cell<usize>,
     beyond: Cell<usize>,
-    /// Bytes of bodies.
+    /// Bytes of heads and bodies held.
     held: Cell<usize>,
-    /// The session, while it waits to begin another.
+    /// The session's task while it waits to begin another exchange.
     waiting: RefCell<Option<Waker>>,
 }
 
 impl SessionMemory {
-    /// A part of `budget`, if there is one.
+    /// Returns a share of `budget`, if there is one.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
@@ -48,24 +48,25 @@ impl SessionMemory {
         ExchangePermit { memory: self.clone(), counts }
     }
 
-    /// Whether there is no memory for another exchange: a stream that waits for a request should hold none.
+    /// Returns whether there is no memory for another exchange. A stream that waits for a request should then release its
+    /// buffers.
     pub fn is_short(&self) -> bool {
         self.beyond.get() > 0 || !self.fits()
     }
 
-    /// How many bytes of a body may be read at once, at most `most` and at least [`MIN_PIECE`].
+    /// Returns how many bytes of a body may be read at once, at most `most` and at least [`MIN_PIECE`].
     pub fn piece(&self, most: usize) -> usize {
         let Some(account) = &self.account else { return most };
         let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
         left.saturating_sub(self.bytes()).min(most).max(MIN_PIECE)
     }
 
-    /// A counter for bytes held from now on; none at first.
+    /// Returns a counter of held bytes, which starts at 0.
     pub fn holding(self: &Rc<Self>) -> HeldBytes {
         HeldBytes { memory: self.clone(), bytes: 0 }
     }
 
-    /// Counts `bytes` more of bodies as held.
+    /// Counts `bytes` more as held.
     pub fn hold(&self, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         self.settle();
@@ -93,7 +94,7 @@ impl SessionMemory {
     }
 }
 
-/// An exchange that has begun; its memory is given back on drop.
+/// An exchange that has begun. Its memory is released on drop.
 #[derive(Debug)]
 pub struct ExchangePermit {
     memory: Rc<SessionMemory>,
@@ -112,7 +113,7 @@ impl Drop for ExchangePermit {
     }
 }
 
-/// Bytes of one thing, beside what every exchange is counted with; given back on drop.
+/// A number of bytes held in addition to the fixed cost of every exchange; released on drop.
 #[derive(Debug)]
 pub struct HeldBytes {
     memory: Rc<SessionMemory>,
@@ -120,7 +121,7 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Whether there is memory to hold `bytes`. Fewer than now always fit.
+    /// Returns whether there is memory to hold `bytes`. A smaller number than now always fits.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
@@ -144,11 +145,11 @@ impl Drop for HeldBytes {
     }
 }
 
-/// One part of a session's floor is that of its exchanges.
+/// The exchanges of a session may use 1/`PART` of its guaranteed memory (its floor).
 const PART: u64 = 4;
-/// What an exchange takes: two buffers of hyper's, its task, and what is read of a body at least.
+/// The cost of an exchange in bytes: two buffers of hyper, its task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;
-/// Bytes of a body that can always be read.
+/// The number of bytes of a body that can always be read.
 const MIN_PIECE: usize = 4 << 10;
 
 #[cfg(test)]

@@ -1,14 +1,15 @@
-//! The sessions of a server, and which of them ends when a newcomer finds no slot free.
+//! The sessions of a server, and which of them ends when no slot is free for a new session.
 //!
-//! A session waits while it has no request under way, or only part of a head: of these the one that has waited longest ends
-//! at once. Where all have requests under way, the session ends that has been stalled longest by its own client, for at
-//! least [`STALL_TIME`]: the client takes nothing of an answer, or sends nothing of a request. Less than [`MIN_PROGRESS`]
-//! bytes count as nothing, or a byte now and then would keep a slot for ever. While the next step is the server's, no
+//! A session waits while it has no request in progress, or only part of a head. The session that has waited longest ends at
+//! once. If all have requests in progress, the session ends that its own client has stalled longest, for at least
+//! [`STALL_TIME`]. A stalled client accepts no response data, or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do
+//! not count as progress; otherwise an occasional byte would keep a slot forever. While the next step is the server's, no
 //! session is stalled.
 //!
-//! This holds among clients that have about as many slots. If one client has more than an eighth of all slots, and twice as
-//! many as the newcomer's client would have, one of its sessions ends, whatever it is doing; and its own newcomers get no
-//! slot from clients that have fewer (`clients`): many slow downloads of one client do not end quiet sessions of others.
+//! This holds among clients with about the same number of slots. A client may have more than an eighth of all slots and
+//! twice as many as the new session's client would have. Then one of its sessions ends, whatever its state. Its own new
+//! sessions take no slot from clients that have fewer (`clients`): many slow downloads of one client do not end idle
+//! sessions of others.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -35,7 +36,7 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// A slot for `session`, which waits for a request: a free slot, or the slot of a session that ends for it.
+    /// Returns a slot for `session`, which waits for a request: a free slot, or that of a session that is ended for it.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -52,7 +53,7 @@ impl<N: Session> SessionSlots<N> {
         !self.sessions.borrow().is_empty()
     }
 
-    /// Records the progress of each session; `stale`: earlier records count no more.
+    /// Records the progress of each session. With `stale`, earlier records are discarded.
     pub(super) fn look(&self, now: Instant, stale: bool) {
         if stale {
             self.order.forget_progress();
@@ -62,7 +63,7 @@ impl<N: Session> SessionSlots<N> {
         }
     }
 
-    /// Ends a session for one of `newcomer`; the caller gets its slot. False, if none may end.
+    /// Ends a session to make room for one of `newcomer`; the caller gets its slot. Returns false if none may end.
     pub(super) fn preempt(&self, now: Instant, newcomer: Client) -> bool {
         match self.limit.shared.clients.preemptable(newcomer, self.limit.shared.max) {
             Preemptable::Anybody => self.end_longest() || self.end_stalled(now, &|_| true),
@@ -81,20 +82,21 @@ impl<N: Session> SessionSlots<N> {
         self.sessions.borrow().get(&key).map(|(session, _)| session.clone())
     }
 
-    /// Ends the session that has waited longest for a request.
+    /// Ends the session that has waited longest for a request. Returns false if there is none.
     fn end_longest(&self) -> bool {
         (0..LOOKS).map_while(|_| self.order.first()).any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends the session of such clients that has waited longest for a request.
+    /// Ends the session of the given clients that has waited longest for a request.
     fn end_waiting(&self, clients: &dyn Fn(Client) -> bool) -> bool {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends a session that waits for a request, unless its last answer is still on its way: it waits from its arrival on.
+    /// Ends a session that waits for a request. If its last response is still in flight, the session is moved to the end of
+    /// the order instead.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
-        // All of an answer may be in the send buffer.
+        // All of a response may be in the send buffer.
         if session.unacknowledged() > 0 {
             self.order.wait_anew(key);
             return false;
@@ -103,7 +105,7 @@ impl<N: Session> SessionSlots<N> {
         true
     }
 
-    /// Ends the session of such clients that has been stalled longest, and for long enough.
+    /// Ends the session of the given clients that has been stalled longest, if it has been for long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };
@@ -117,7 +119,7 @@ impl<N: Session> SessionSlots<N> {
         false
     }
 
-    /// Ends a session of such clients, preferably a slow one.
+    /// Ends a session of the given clients, preferably a slow one.
     fn end_any(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         let Some(key) = self.order.slowest(now, clients) else { return false };
         let Some(session) = self.session(key) else { return false };
@@ -131,7 +133,7 @@ impl<N: Session> SessionSlots<N> {
         session.abort();
     }
 
-    /// Forgets the session of a slot; false, if it was preempted before.
+    /// Forgets the session of a slot; returns false if it was preempted before.
     fn forget(&self, key: SlotKey) -> bool {
         let session = self.sessions.borrow_mut().remove(&key);
         if let Some((_, client)) = &session {
@@ -148,7 +150,7 @@ pub struct Slot<N: Session> {
 }
 
 impl<N: Session> Slot<N> {
-    /// Where the session's streams report their requests and bytes.
+    /// Returns the handle through which the session's streams report their requests and bytes.
     pub fn handle(&self) -> SlotHandle {
         SlotHandle { order: self.slots.order.clone(), key: self.key }
     }
@@ -158,15 +160,15 @@ impl<N: Session> Drop for Slot<N> {
     fn drop(&mut self) {
         let had = self.slots.forget(self.key);
         self.slots.order.remove(self.key);
-        // Else the slot went to a newcomer.
+        // Otherwise the slot has been passed on to a new session.
         if had {
             self.slots.limit.release_slot();
         }
     }
 }
 
-/// Reports of a session's streams about its slot: requests under way, bytes carried, whose step is next. Once the [`Slot`]
-/// is released they change nothing: streams of a session that was aborted may end later than the session's task.
+/// Reports of a session's streams about its slot: requests in progress, bytes transferred, and whose step is next. Reports
+/// after the [`Slot`] is released have no effect, because streams of an aborted session may end later than its task.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
     order: Rc<WaitOrder>,
@@ -174,7 +176,7 @@ pub struct SlotHandle {
 }
 
 impl SlotHandle {
-    /// The session has a request under way.
+    /// Records that the session has a request in progress.
     pub fn set_busy(&self) {
         self.order.set_busy(self.key);
     }
@@ -184,17 +186,17 @@ impl SlotHandle {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Bytes carried, without the `left` bytes that the client has not acknowledged.
+    /// Returns the bytes transferred, without the `left` bytes that the client has not acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }
 
-    /// In one more exchange the next step is the server's.
+    /// Records one more exchange whose next step is the server's.
     pub fn begin_server_turn(&self) {
         self.order.begin_server_turn(self.key);
     }
 
-    /// The same, until the result is dropped.
+    /// Records the same until the result is dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {
@@ -206,18 +208,18 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// In one exchange fewer the next step is the server's.
+    /// Records one exchange fewer whose next step is the server's.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }
 
-    /// The session has no request under way any more.
+    /// Records that the session has no request in progress any more.
     pub fn set_waiting(&self) {
         self.order.set_waiting(self.key);
     }
 }
 
-/// Sessions that are looked at for one newcomer.
+/// The most sessions that are checked for one new session.
 const LOOKS: usize = 64;
 
 #[cfg(test)]

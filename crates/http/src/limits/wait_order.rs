@@ -1,8 +1,8 @@
 //! Records of the sessions that hold a slot, and the order in which they wait for a request.
 //!
-//! A record is named by a key that is never used again. Tasks of a session may outlive its record, because an executor drops
-//! a cancelled task later. What they report then names no record and changes nothing. The order is a map by sequence number,
-//! so whatever is reported, each session is in it at most once and a walk over it ends.
+//! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
+//! drops a cancelled task later. Their reports then find no record and have no effect. The order is a map by sequence
+//! number, so each session is in it at most once, whatever is reported, and an iteration over it ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};
@@ -13,9 +13,9 @@ use std::collections::BTreeMap;
 /// The key of one session's record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct SlotKey {
-    /// Counts all records ever made: two records never have the same.
+    /// The number of the record, counting all records ever made. It is unique.
     generation: u64,
-    /// Where it lies. Of several sessions that are equally slow, the one with the lowest index is preferred.
+    /// The index of the record. Among sessions that are equally slow, the one with the lowest index is preferred.
     pub(super) index: u32,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct WaitOrder(RefCell<Records>);
 
 #[derive(Debug, Default)]
 struct Records {
-    /// By index, which is used again.
+    /// Records by index; an index can be reused.
     records: Vec<Option<Record>>,
-    /// Indices that are not in use.
+    /// Unused indices.
     free: Vec<u32>,
     /// Sessions that wait for a request, by [`State::Waiting`]: the one that has waited longest is first.
     waiting: BTreeMap<u64, SlotKey>,
-    /// The next generation, and the next place in `waiting`.
+    /// The next generation, and the next sequence number in `waiting`.
     sequence: u64,
 }
 
@@ -40,21 +40,21 @@ struct Record {
     generation: u64,
     client: Client,
     state: State,
-    /// Bytes, both ways.
+    /// Bytes transferred in both directions.
     carried: u64,
-    /// Exchanges in which the next step is the server's.
+    /// Exchanges whose next step is the server's.
     server_turns: u32,
-    /// Progress at some instant, since when it grew by less than [`MIN_PROGRESS`].
+    /// The progress at some time, since which it has grown by less than [`MIN_PROGRESS`].
     mark: Option<(u64, Instant)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// It waits for a request, with this key in [`Records::waiting`].
+    /// Waits for a request, with this key in [`Records::waiting`].
     Waiting(u64),
-    /// It has a request under way.
+    /// Has a request in progress.
     Busy,
-    /// It was ended for a newcomer.
+    /// Was ended for a new session.
     Preempted,
 }
 
@@ -80,7 +80,7 @@ impl Records {
         record.filter(|record| record.generation == key.generation)
     }
 
-    /// The records that were not preempted, and their keys.
+    /// Returns the records that were not preempted, and their keys.
     fn present(&self) -> impl Iterator<Item = (&Record, SlotKey)> {
         self.records.iter().zip(0..).filter_map(|(record, index)| {
             let record = record.as_ref().filter(|record| record.state != State::Preempted)?;
@@ -88,7 +88,7 @@ impl Records {
         })
     }
 
-    /// Gives the record another state, which is not [`State::Waiting`], and takes it out of the order.
+    /// Changes the record's state to one other than [`State::Waiting`], and removes it from the order.
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
@@ -97,7 +97,7 @@ impl Records {
         }
     }
 
-    /// To the end of the order, if it is busy.
+    /// Moves a busy record to the end of the order.
     fn wait(&mut self, key: SlotKey) {
         let place = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };
@@ -107,7 +107,7 @@ impl Records {
 }
 
 impl WaitOrder {
-    /// A record for a session of `client`, which waits for a request.
+    /// Adds a record for a session of `client`, which waits for a request.
     pub(super) fn join(&self, client: Client) -> SlotKey {
         let mut all = self.0.borrow_mut();
         let index = all.free.pop().unwrap_or_else(|| {
@@ -128,7 +128,7 @@ impl WaitOrder {
         key
     }
 
-    /// Removes a record. Its key names nothing from here on.
+    /// Removes a record. Its key is invalid from then on.
     pub(super) fn remove(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if all.get(key).is_some() {
@@ -138,8 +138,8 @@ impl WaitOrder {
         }
     }
 
-    /// The session has a request under way. If it had none before, its progress counts anew from here on. One more request
-    /// is no progress of those before.
+    /// Records that the session has a request in progress. If it had none before, its progress is measured from now on. A
+    /// further request does not count as progress of earlier ones.
     pub(super) fn set_busy(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if let Some(record) = all.get_mut(key)
@@ -150,12 +150,12 @@ impl WaitOrder {
         }
     }
 
-    /// The session has no request under way: if it had one, it is now the last in the order.
+    /// Records that the session has no request in progress. If it had one, it moves to the end of the order.
     pub(super) fn set_waiting(&self, key: SlotKey) {
         self.0.borrow_mut().wait(key);
     }
 
-    /// A session that waits is now the last in the order.
+    /// Moves a waiting session to the end of the order.
     pub(super) fn wait_anew(&self, key: SlotKey) {
         let mut all = self.0.borrow_mut();
         if all.get(key).is_some_and(|record| matches!(record.state, State::Waiting(_))) {
@@ -164,31 +164,31 @@ impl WaitOrder {
         }
     }
 
-    /// The session was ended for a newcomer: it is not in the order any more, nor stalled.
+    /// Records that the session was ended for a new one, which removes it from the order.
     pub(super) fn preempt(&self, key: SlotKey) {
         self.0.borrow_mut().leave(key, State::Preempted);
     }
 
-    /// Counts bytes carried.
+    /// Counts bytes transferred.
     pub(super) fn add_bytes(&self, key: SlotKey, bytes: usize) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.carried += bytes as u64;
         }
     }
 
-    /// Bytes carried, without the `left` bytes that the client has not acknowledged.
+    /// Returns the bytes transferred, without the `left` bytes that the client has not acknowledged.
     pub(super) fn progress(&self, key: SlotKey, left: u64) -> u64 {
         self.0.borrow().get(key).map_or(0, |record| record.carried.saturating_sub(left))
     }
 
-    /// In one more exchange the next step is the server's.
+    /// Records one more exchange whose next step is the server's.
     pub(super) fn begin_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns += 1;
         }
     }
 
-    /// In one exchange fewer the next step is the server's.
+    /// Records one exchange fewer whose next step is the server's.
     pub(super) fn end_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns = record.server_turns.saturating_sub(1);
@@ -205,29 +205,30 @@ impl WaitOrder {
         }
     }
 
-    /// Forgets the progress that was recorded of all sessions.
+    /// Discards the recorded progress of all sessions.
     pub(super) fn forget_progress(&self) {
         self.0.borrow_mut().records.iter_mut().flatten().for_each(|record| record.mark = None);
     }
 
-    /// Whether the client of a session has stalled it for [`STALL_TIME`].
+    /// Returns whether the client of a session has stalled it for [`STALL_TIME`].
     pub(super) fn is_stalled(&self, key: SlotKey, now: Instant) -> bool {
         self.0.borrow().get(key).is_some_and(|record| record.is_stalled(now))
     }
 
-    /// The session that has waited longest.
+    /// Returns the session that has waited longest.
     pub(super) fn first(&self) -> Option<SlotKey> {
         self.0.borrow().waiting.first_key_value().map(|(_, key)| *key)
     }
 
-    /// The sessions of such clients that wait, longest first, at most `most`.
+    /// Returns the waiting sessions of the given clients, longest first, at most `most`.
     pub(super) fn waiting(&self, clients: &dyn Fn(Client) -> bool, most: usize) -> Vec<SlotKey> {
         let all = self.0.borrow();
         let of_clients = |key: &SlotKey| all.get(*key).is_some_and(|record| clients(record.client));
         all.waiting.values().copied().filter(of_clients).take(most).collect()
     }
 
-    /// The session of such clients that has made no progress for longest; where the next step is the server's it comes last.
+    /// Returns the session of the given clients without progress for longest. Sessions whose next step is the server's come
+    /// last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let theirs = all.present().filter(|(record, _)| clients(record.client));
@@ -236,7 +237,7 @@ impl WaitOrder {
         slowest.map(|(_, key)| key)
     }
 
-    /// The session of such clients that has been stalled longest, and for at least [`STALL_TIME`].
+    /// Returns the session of the given clients that has been stalled longest, for at least [`STALL_TIME`].
     pub(super) fn longest_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let stalled = all.present().filter(|(record, _)| record.is_stalled(now) && clients(record.client));

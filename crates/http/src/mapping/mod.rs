@@ -1,22 +1,18 @@
-//! Which exchange rides on which stream of which connection.
+//! Assigns each exchange to a stream of a connection.
 //!
-//! The client alone chooses; the server answers where it was asked. Until all
-//! streams of a connection are busy an exchange gets the lowest free one, of
-//! the connection that was opened first; then another connection is opened, as
-//! long as the policy allows; then [`WhenFull`] says what happens. A TCP
-//! connection is a connection with one stream, and pipelining is what
-//! `when-full=rr` is called there.
+//! The client alone decides; the server answers on the stream of the request. As long as a stream is free, an exchange takes
+//! the lowest free stream of the connection that was opened first. Then another connection is opened, if the policy allows
+//! it. After that [`WhenFull`] decides. A TCP connection is a connection with one stream; pipelining on it corresponds to
+//! `when-full=rr`.
 //!
-//! Where the policy spreads exchanges ([`Policy::spread`]), each gets the
-//! lowest free stream of the connection with the fewest exchanges in flight,
-//! and a connection gets a second one only when no other may be opened and
-//! none is on its way: six associations share a page as six TCP connections do.
+//! If the policy spreads exchanges ([`Policy::spread`]), each one takes the lowest free stream of the connection with the
+//! fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened and none is
+//! being opened. Six associations thus share a page as six TCP connections do.
 //!
-//! Where each exchange has a fresh stream ([`Mapping::fresh`]), the next number is taken instead of the lowest free one, as
-//! long as not too many are busy.
+//! If each exchange has a fresh stream ([`Mapping::fresh`]), it takes the next stream number instead of the lowest free one,
+//! as long as the number of busy streams is below the limit.
 //!
-//! [`Mapping`] is a plain state machine: `fetch` tells it what happened and
-//! asks it to choose.
+//! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose.
 
 mod policy;
 
@@ -25,35 +21,34 @@ pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Vers
 /// What to do with the exchange at the head of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// It rides here; counted as in flight from now on.
+    /// Use this stream; the exchange counts as in flight from now on.
     Ride {
-        /// The connection, as named to [`Mapping::opened`].
+        /// The connection, by the name passed to [`Mapping::opened`].
         connection: usize,
         /// The stream.
         stream: u64,
-        /// The connection's allowance of exchanges is used up by this one: ask
-        /// the server to close after it.
+        /// This exchange uses up the connection's allowance of exchanges: ask the server to close after it.
         last: bool,
     },
-    /// It waits: for a stream to become free, or for a connection.
+    /// Wait for a free stream or a new connection.
     Wait,
 }
 
-/// The connections to one server and what is in flight on them.
+/// The connections to one server and the exchanges in flight on them.
 #[derive(Clone, Debug)]
 pub struct Mapping {
     limit: usize,
-    /// Streams that a new connection is expected to have.
+    /// The number of streams that a new connection is expected to have.
     streams: u64,
     spread: bool,
-    /// A stream carries one exchange.
+    /// Whether each exchange has a fresh stream.
     fresh: bool,
     allowance: Option<u32>,
-    /// Exchanges in flight on a connection, at most.
+    /// The most exchanges in flight on one connection.
     outstanding: u32,
     when_full: WhenFull,
     connections: Vec<Connection>,
-    /// Where round robin goes on: (connection name, stream), the last one taken.
+    /// The last (connection name, stream) taken; round robin continues after it.
     last_taken: Option<(usize, u64)>,
 }
 
@@ -61,28 +56,27 @@ pub struct Mapping {
 struct Connection {
     name: usize,
     streams: u64,
-    /// Exchanges can be written to it.
+    /// Whether exchanges can be written to it.
     usable: bool,
-    /// No further exchange may be put on it.
+    /// Whether further exchanges are forbidden.
     retired: bool,
-    /// It has as many streams as it can have now: its handshake is under way, streams are being
-    /// added to it, or cannot be.
+    /// Whether it cannot get more streams now: its handshake is under way, streams are being added, or an earlier request to
+    /// add some failed.
     settled: bool,
-    /// Exchanges it has been given in all.
+    /// Exchanges assigned to it in total.
     used: u32,
-    /// By stream, as far as streams have been used; nothing where they are fresh each time.
+    /// Exchanges in flight per stream, up to the highest stream used. Empty if each exchange has a fresh stream.
     in_flight: Vec<u32>,
-    /// Where streams are fresh each time: the next.
+    /// The next stream number, if each exchange has a fresh stream.
     next: Option<u64>,
-    /// The sum of them.
+    /// Exchanges in flight on all streams.
     riding: u32,
-    /// Every stream below is busy.
+    /// Every stream with a lower number is busy.
     lowest_free: u64,
 }
 
 impl Mapping {
-    /// No connections yet, and the rules of `policy`; `streams` is what a new
-    /// connection will ask for.
+    /// Returns a mapping without connections that follows `policy`. A new connection will request `streams` streams.
     #[must_use]
     pub fn new(policy: &Policy, streams: u64) -> Self {
         Self {
@@ -98,14 +92,14 @@ impl Mapping {
         }
     }
 
-    /// The same where each exchange has a fresh stream: then `streams` says how many there may be at a time.
+    /// Sets whether each exchange has a fresh stream. If so, `streams` limits how many are open at a time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
     }
 
-    /// How many connections should be opened now, when `queued` exchanges wait
-    /// that [`choose`](Self::choose) could not place.
+    /// Returns how many connections should be opened now, when `queued` exchanges wait that [`choose`](Self::choose) could
+    /// not assign.
     #[must_use]
     pub fn wanted(&self, queued: usize) -> usize {
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
@@ -116,8 +110,7 @@ impl Mapping {
         missing.min(self.limit.saturating_sub(open))
     }
 
-    /// A connection is being opened under this name; `usable`: exchanges can be
-    /// written to it at once.
+    /// Records that a connection is being opened under this name. `usable` says that exchanges can be written to it at once.
     pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
             name,
@@ -133,8 +126,9 @@ impl Mapping {
         });
     }
 
-    /// The connection is established, with so many stream pairs. What rode with the handshake on streams beyond them
-    /// is in flight no longer, and has used nothing up: it has to ride again.
+    /// Records that the connection is established with this number of stream pairs. Exchanges that were sent with the
+    /// handshake on higher streams are no longer in flight and no longer count against the allowance; they must be sent
+    /// again.
     pub fn established(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
@@ -148,17 +142,16 @@ impl Mapping {
         }
     }
 
-    /// A connection that should get more streams, and how many, when `queued`
-    /// exchanges wait that [`choose`](Self::choose) could not place and no
-    /// connection may be opened for them: to be asked until there is none. Each
-    /// is named once until [`grown`](Self::grown).
+    /// Returns a connection that should get more streams, and how many, when `queued` exchanges wait that
+    /// [`choose`](Self::choose) could not assign and no connection may be opened for them. Call it until it returns `None`.
+    /// Each connection is returned once until [`grown`](Self::grown) is called for it.
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
         let grows = |&i: &usize| self.open_to_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
-        // Where exchanges are spread each connection gets its share, those that cannot grow yet, too.
+        // If exchanges are spread, each connection gets an equal share. Connections that cannot grow yet count as well.
         let sharing = self.connections.iter().filter(|c| self.open_to_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -169,7 +162,7 @@ impl Mapping {
         (more > 0).then_some((connection.name, more))
     }
 
-    /// The connection has so many stream pairs now. What has not grown does not grow again.
+    /// Records the connection's new number of stream pairs. A connection that did not grow is never asked to grow again.
     pub fn grown(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.settled = streams <= connection.streams;
@@ -177,20 +170,20 @@ impl Mapping {
         }
     }
 
-    /// No further exchange may be put on it: it is about to close.
+    /// Forbids further exchanges on a connection that is about to close.
     pub fn retire(&mut self, name: usize) {
         if let Some(connection) = self.find(name) {
             connection.retired = true;
         }
     }
 
-    /// The connection is gone with all that was in flight on it.
+    /// Removes a connection and all exchanges in flight on it.
     pub fn closed(&mut self, name: usize) {
         self.connections.retain(|c| c.name != name);
     }
 
-    /// An exchange on this stream is over. True: the connection has no
-    /// allowance left and nothing in flight, so it should be closed.
+    /// Records that an exchange on this stream is over. Returns true if the connection should be closed: it is retired or
+    /// has no allowance left, and nothing is in flight on it.
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
@@ -208,10 +201,10 @@ impl Mapping {
         (connection.retired || allowance.is_some_and(|k| connection.used >= k)) && !connection.busy()
     }
 
-    /// Where the next exchange rides.
+    /// Assigns the next exchange.
     pub fn choose(&mut self) -> Choice {
         for i in self.in_order() {
-            // Before a connection gets a second exchange, another one gets its first.
+            // Before a connection gets a second exchange, every other connection gets its first.
             if self.spread && self.connections[i].busy() && self.another_comes() {
                 return Choice::Wait;
             }
@@ -219,7 +212,7 @@ impl Mapping {
                 return self.ride(i, stream);
             }
         }
-        // All streams are busy. Another connection comes first, if there may be one.
+        // All streams are busy. Prefer another connection if the policy allows one.
         if matches!(self.when_full, WhenFull::Wait | WhenFull::Grow) || self.another_comes() {
             return Choice::Wait;
         }
@@ -231,18 +224,18 @@ impl Mapping {
         place.map_or(Choice::Wait, |(i, stream)| self.ride(i, stream))
     }
 
-    /// The connections that may have an exchange, in the order in which they are asked for a stream.
+    /// Returns the connections that can take an exchange, in the order of preference.
     fn in_order(&self) -> Vec<usize> {
         let open = |&i: &usize| self.open_to_more(&self.connections[i]);
         let mut order: Vec<usize> = (0..self.connections.len()).filter(open).collect();
         if self.spread {
-            // Stable: of several the one that was opened first.
+            // The sort is stable: among equals the connection that was opened first comes first.
             order.sort_by_key(|&i| self.connections[i].riding);
         }
         order
     }
 
-    /// Another connection may be opened, or is being opened.
+    /// Whether another connection may be opened or is being opened.
     fn another_comes(&self) -> bool {
         self.wanted(1) > 0 || self.connections.iter().any(|c| !c.usable)
     }
@@ -258,13 +251,13 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// How many exchanges a connection takes before its streams are used up.
+    /// Returns how many exchanges a connection takes before its streams or its allowance are used up.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.at_once(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
     }
 
-    /// How many exchanges a connection of so many streams takes at once before its streams are used up.
+    /// Returns how many exchanges a connection with this number of streams takes at once.
     fn at_once(&self, streams: u64) -> usize {
         streams.min(u64::from(self.outstanding)) as usize
     }
@@ -288,8 +281,9 @@ impl Mapping {
         Choice::Ride { connection: self.connections[i].name, stream, last }
     }
 
-    /// The stream after the last one taken, over all streams of all connections: one connection after the other, or,
-    /// where exchanges are spread, a stream of each before the next stream of any.
+    /// Returns the stream after the last one taken, in round-robin order over all streams of all connections. The order is
+    /// one connection after the other; if exchanges are spread, it takes one stream of each connection before the next
+    /// stream of any.
     fn next_in_turn(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),
@@ -302,13 +296,12 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.open_to_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Those that come after the last one first, then the others.
+        // Streams after the last one come first, then the others.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
-    /// The stream with the fewest exchanges in flight (a client knows how many
-    /// answers it waits for, not how long they are); the first of several, where
-    /// exchanges are spread of the connection that has the fewest of them.
+    /// Returns the stream with the fewest exchanges in flight; the client does not know how long the responses are. Ties go
+    /// to the first stream, or, if exchanges are spread, to the connection with the fewest exchanges.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -343,7 +336,7 @@ impl Connection {
     }
 }
 
-/// Streams that a connection is made to have, at most.
+/// The most streams that a connection is asked to have.
 const MAX_STREAMS: u64 = u16::MAX as u64;
 
 #[cfg(test)]
@@ -358,7 +351,7 @@ mod tests {
         Choice::Ride { connection, stream, last: false }
     }
 
-    /// As many streams as exchanges wait are asked for, once; what does not grow is not asked again.
+    /// Requests as many streams as there are waiting exchanges, once. A connection that does not grow is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
@@ -399,7 +392,7 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 0), ride(0, 1)]);
     }
 
-    /// What rode early on streams that the server has not granted frees its places, those of the allowance too.
+    /// Exchanges sent early on streams that the server did not grant release their streams and their share of the allowance.
     #[test]
     fn what_rode_on_streams_that_are_not_there_rides_again() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
@@ -469,7 +462,7 @@ mod tests {
         assert_eq!(more, [ride(1, 0), ride(0, 1), ride(1, 1), ride(2, 1)]);
         assert!(!mapping.finished(2, 0) && !mapping.finished(2, 1));
         assert_eq!([mapping.choose(), mapping.choose()], [ride(2, 0), ride(2, 1)]);
-        // One that has gone is opened again for the next exchange.
+        // A connection that has closed is opened again for the next exchange.
         mapping.closed(1);
         assert_eq!((mapping.choose(), mapping.wanted(1)), (Choice::Wait, 1));
     }
@@ -537,7 +530,7 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [ride(7, 1), ride(7, 0)]);
     }
 
-    /// How many are in flight and how many streams they have are two settings: each is held while the other changes.
+    /// The limit on exchanges in flight and the number of streams are two settings: each is fixed while the other changes.
     #[test]
     fn no_more_are_outstanding_than_may_be() {
         let mapping = |when_full, streams| {
@@ -554,7 +547,7 @@ mod tests {
         assert_eq!([one.choose(), one.choose(), one.choose()], [ride(0, 0), ride(0, 0), Choice::Wait]);
         one.finished(0, 0);
         assert_eq!([one.choose(), one.choose()], [ride(0, 0), Choice::Wait]);
-        // What may not ride on one connection is a reason for another.
+        // Exchanges beyond one connection's limit cause another connection to be opened.
         let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
         assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
     }

@@ -1,30 +1,28 @@
 //! How a client fetches: the contestants' keys and their defaults.
 //!
-//! [`Choices`] is what was asked for, key by key; [`Policy`] is what that means
-//! for one transport, every default filled in.
+//! [`Choices`] holds the keys as given; [`Policy`] holds their meaning for one transport, with every default filled in.
 
 use crate::http2::Windows;
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// How many connections a browser of HTTP/1.0's time opened at once, and the
-/// default for `per-object`: Netscape Navigator's four. ("Network Performance
-/// Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM 1997, measures
-/// against it.) The number of connections in all is one an object either way.
+/// The number of connections that a browser of the HTTP/1.0 era opened at once, and the default for `per-object`. Netscape
+/// Navigator opened four. ("Network Performance Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM 1997, compares
+/// with it.) With `per-object` the total number of connections is one per object either way.
 pub const NETSCAPE_CONNECTIONS: usize = 4;
 
-/// What an exchange does when every stream is busy and no connection may be added.
+/// What happens to an exchange when every stream is busy and no connection may be added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
-    /// Waits until a stream is free.
+    /// It waits until a stream is free.
     #[default]
     Wait,
-    /// Is pipelined, on each stream in turn.
+    /// It is pipelined, on each stream in turn.
     RoundRobin,
-    /// Is pipelined on the stream with the fewest exchanges in flight.
+    /// It is pipelined on the stream with the fewest exchanges in flight.
     SmallestPending,
-    /// Waits for a stream that is added to the association for it (RFC 6525), or until one is free.
+    /// It waits until a stream has been added to the association (RFC 6525) or becomes free.
     Grow,
 }
 
@@ -52,71 +50,71 @@ impl fmt::Display for WhenFull {
     }
 }
 
-/// What passes between the delivery of an object and the issue of those it causes.
+/// The delay between the delivery of an object and the requests for the objects it causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Think {
-    /// Nothing.
+    /// No delay.
     #[default]
     None,
-    /// What was recorded in the page.
+    /// The delay that was recorded in the page.
     Recorded,
 }
 
-/// What a session speaks.
+/// The HTTP version of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Version {
     /// HTTP/1.1 on each stream.
     #[default]
     Http1,
-    /// HTTP/2 on the one stream, with these windows.
+    /// HTTP/2 on the single stream, with these windows.
     Http2(Windows),
-    /// HTTP/3, a fresh stream a request.
+    /// HTTP/3, with a fresh stream for each request.
     Http3,
 }
 
 /// How a client fetches the objects of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// Connections to one server at the same time, at most.
+    /// The most simultaneous connections to one server.
     pub connections: usize,
-    /// Connections of many streams share the exchanges evenly: each gets one before any gets a second. Else the streams of
-    /// one connection are filled before the next is opened.
+    /// Whether multistream connections share the exchanges evenly: each gets one before any gets a second. Otherwise the
+    /// streams of one connection are filled before the next is opened.
     pub spread: bool,
-    /// Exchanges on one connection, at most; then it is closed.
+    /// The most exchanges on one connection, which is then closed.
     pub objects_per_connection: Option<u32>,
-    /// Exchanges in flight on one connection, at most, whatever its streams; `None`: no such limit.
+    /// The most exchanges in flight on one connection, whatever its streams; `None`: no limit.
     pub outstanding: Option<u32>,
-    /// What an exchange does when all streams are busy.
+    /// What happens to an exchange when all streams are busy.
     pub when_full: WhenFull,
-    /// The pause before caused objects.
+    /// The pause before objects that another object causes.
     pub think: Think,
-    /// Open loop: object *i* is issued so long after the start, whatever became
-    /// of the others. Objects without an entry follow their initiators.
+    /// Open loop: object *i* is requested this long after the start, independently of the others. Objects without an entry
+    /// follow their initiators.
     pub arrivals: Option<Vec<Duration>>,
-    /// All connections are opened at once, and nothing is asked for until each is established or over; else they are opened
-    /// as they are needed. An experiment's way to take handshakes out of a page's time.
+    /// Whether all connections are opened at once, and nothing is requested until each is established or has failed.
+    /// Otherwise they are opened as needed. Experiments use it to exclude handshakes from the page load time.
     pub preconnect: bool,
-    /// An object is failed when nothing of it has moved for so long.
+    /// An object fails when none of its bytes have moved for this long.
     pub timeout: Option<Duration>,
-    /// The fetch ends after so long, whatever is left.
+    /// The fetch ends after this time, whether or not it is complete.
     pub deadline: Option<Duration>,
-    /// How many times an object is asked for, at most, when connections end
-    /// under it; and how many connections in a row may fail to be established.
+    /// The most attempts to request an object when connections end before it is complete. Also the most connections in a row
+    /// that may fail to be established.
     pub attempts: u32,
-    /// Each host of the page is a server of its own (the connector's server of
-    /// that number); else all are server 0.
+    /// Whether each host of the page has a server of its own, which is the connector's server of that number. Otherwise all
+    /// hosts share server 0.
     pub keep_origins: bool,
-    /// What sessions speak.
+    /// The HTTP version of the sessions.
     pub version: Version,
-    /// Requests say how urgent their objects are (RFC 9218), and those that wait here go by that; `None`: over HTTP/2 and
-    /// HTTP/3, as browsers do.
+    /// Whether requests state their priority (RFC 9218) and waiting requests are sent in that order. `None`: only over
+    /// HTTP/2 and HTTP/3, as browsers do.
     pub priority: Option<bool>,
-    /// Bodies must be what our own server gives ([`crate::body`]); off for strangers.
+    /// Whether bodies must match what our own server generates ([`crate::body`]); off for other servers.
     pub verify: bool,
 }
 
 impl Default for Policy {
-    /// One connection, nothing pipelined, no timeout, ten minutes' deadline.
+    /// One connection, no pipelining, no timeout, a deadline of ten minutes.
     fn default() -> Self {
         Self {
             connections: 1,
@@ -138,12 +136,12 @@ impl Default for Policy {
     }
 }
 
-/// Choices that contradict each other or the transport: one line that says what would be right.
+/// A conflict between choices, or with the transport, in one line that says what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);
 
-/// What was asked for, key by key; `None` and `false` are "not said".
+/// The keys as given; `None` and `false` mean not given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices {
     /// `connections=N`
@@ -163,12 +161,11 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// The policy these choices mean over a transport with one stream a
-    /// connection or with many; `open_loop`: objects arrive at given instants,
-    /// and connections are opened as they need them unless a number was given.
+    /// Returns the policy that these choices mean on a transport with one stream per connection or with many. `open_loop`:
+    /// objects are requested at given times, and connections are opened as needed unless a number was given.
     ///
     /// # Errors
-    /// [`PolicyError`] when two choices exclude each other, or the transport has no use for one.
+    /// [`PolicyError`] when two choices exclude each other or the transport does not support one.
     pub fn policy(&self, multistream: bool, open_loop: bool) -> Result<Policy, PolicyError> {
         let wrong = |line: &str| Err(PolicyError(line.to_owned()));
         if self.connections == Some(0) {
@@ -214,7 +211,7 @@ impl Choices {
         } else {
             WhenFull::Wait
         };
-        // Whoever asks for six associations means six, as with TCP, whose connections have one stream each.
+        // A request for six associations means six, as with TCP, whose connections have one stream each.
         let spread = multistream && self.connections.is_some_and(|n| n > 1);
         Ok(Policy {
             connections,
@@ -229,13 +226,13 @@ impl Choices {
 }
 
 impl Policy {
-    /// Requests say how urgent their objects are.
+    /// Returns whether requests state their priority.
     #[must_use]
     pub fn says_priority(&self) -> bool {
         self.priority.unwrap_or(self.version != Version::Http1)
     }
 
-    /// Several requests may be outstanding on one stream.
+    /// Returns whether several requests may be outstanding on one stream.
     #[must_use]
     pub fn pipelines(&self) -> bool {
         !matches!(self.when_full, WhenFull::Wait | WhenFull::Grow)

@@ -1,8 +1,8 @@
-//! A page from a site on disk: `index.html`, then what it embeds, then what
-//! that embeds (style sheets their images and fonts, frames their documents).
+//! Reads a page from a site on disk: `index.html`, then what it embeds, then what those files embed (style sheets their
+//! images and fonts, frames their documents).
 //!
-//! Nothing outside the directory is ever read: `..` stops at the top as in
-//! any address, and a symbolic link that leads out is refused (`RootDirectory`).
+//! Nothing outside the directory is ever read. `..` stops at the top as in any URL, and a symbolic link that leads outside
+//! is refused (`RootDirectory`).
 
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
 use crate::beneath::RootDirectory;
@@ -11,8 +11,8 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Reads the site in `directory`. What is embedded from elsewhere or missing
-/// is left out and counted in [`Page::warnings`].
+/// Reads the site in `directory`. Embedded addresses that are on other hosts or missing on disk are left out and counted in
+/// [`Page::warnings`].
 ///
 /// # Errors
 /// [`PageError`] when there is no `index.html`, a file cannot be read, or a
@@ -94,12 +94,12 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// The file below the root that the path of an address names; `None` when there is none.
+    /// Returns the file below the root that the path of an address names; `None` if there is none.
     fn locate(&self, path: &str) -> Result<Option<PathBuf>, PageError> {
         let mut below = PathBuf::new();
         let decoded = decode(path);
         for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            // Decoding may have brought back what resolving took out.
+            // Percent-decoding may reintroduce what resolving removed.
             let Ok(part) = std::str::from_utf8(part) else { return Ok(None) };
             if part == ".." || part.contains(['\0', '\\']) {
                 return Ok(None);
@@ -112,7 +112,7 @@ impl Site<'_> {
         Ok(self.metadata(&below)?.filter(fs::Metadata::is_file).map(|_| below))
     }
 
-    /// `None`: there is nothing of that name.
+    /// Returns the metadata of a file, or `None` if it does not exist.
     fn metadata(&self, below: &Path) -> Result<Option<fs::Metadata>, PageError> {
         match self.root.look(below) {
             Ok(look) => Ok(Some(look.metadata)),
@@ -141,7 +141,7 @@ impl Site<'_> {
         Ok(object)
     }
 
-    /// What the file `below`, fetched as `path`, embeds.
+    /// Returns what the file `below`, fetched as `path`, embeds.
     fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Embedded, PageError> {
         if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
             return Ok(Embedded::default());
@@ -160,24 +160,24 @@ impl Site<'_> {
     }
 }
 
-/// What a file embeds.
+/// The embedded addresses of a file.
 #[derive(Default)]
 struct Embedded {
-    /// In order; `None` for what needs no fetch.
+    /// In order; `None` for addresses that need no fetch.
     targets: Vec<Option<Target>>,
-    /// Addresses, as written, of what a browser would load later only.
+    /// Addresses, as written, that a browser would load only later.
     deferred: Vec<String>,
 }
 
-/// Where an embedded address points.
+/// The target of an embedded address.
 enum Target {
-    /// Into the site: an absolute path.
+    /// Within the site, as an absolute path.
     Here(String),
-    /// To another host.
+    /// On another host.
     Elsewhere(String),
 }
 
-/// What a document with `bytes`, fetched as `path`, embeds.
+/// Returns what a document with content `bytes`, fetched as `path`, embeds.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }
@@ -186,7 +186,7 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     };
     let base = match base.map(|base| resolve(path, &base)) {
         Some(Some(Target::Here(base))) => base,
-        // Everything relative is relative to another host.
+        // All relative addresses refer to another host.
         Some(Some(Target::Elsewhere(base))) => {
             let far = |address: &String| Some(Target::Elsewhere(format!("{base}{address}")));
             return Embedded { targets: addresses.iter().map(far).collect(), deferred };
@@ -196,14 +196,14 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     Embedded { targets: addresses.iter().map(|address| resolve(&base, address)).collect(), deferred }
 }
 
-/// `address` as seen from the document at the absolute path `base`.
+/// Resolves `address` in the document at the absolute path `base`.
 fn resolve(base: &str, address: &str) -> Option<Target> {
     let address = address.split('#').next().unwrap_or_default();
     let lower = address.to_ascii_lowercase();
     if lower.starts_with("//") || lower.starts_with("http:") || lower.starts_with("https:") {
         return Some(Target::Elsewhere(address.to_owned()));
     }
-    // Any other scheme (data:, blob:, javascript:, about:) is no fetch.
+    // Any other scheme (data:, blob:, javascript:, about:) is not fetched.
     let scheme = lower.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
     if address.is_empty() || scheme.is_some_and(|end| end > 0 && lower[end..].starts_with(':')) {
         return None;
@@ -236,7 +236,7 @@ fn resolve(base: &str, address: &str) -> Option<Target> {
     Some(Target::Here(path))
 }
 
-/// `path` with `%41` put back to `A`.
+/// Percent-decodes `path`.
 fn decode(path: &str) -> Vec<u8> {
     let bytes = path.as_bytes();
     let mut decoded = Vec::with_capacity(bytes.len());
@@ -257,7 +257,7 @@ fn decode(path: &str) -> Vec<u8> {
     decoded
 }
 
-/// The media type by a file's name.
+/// Returns the media type for a file's name.
 #[must_use]
 pub fn content_type(file: &Path) -> &'static str {
     let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -294,16 +294,16 @@ fn unreadable(file: &Path, why: &std::io::Error) -> PageError {
     PageError::new(format!("{}: {why}", file.display()))
 }
 
-/// Addresses that one warning names; the rest are counted.
+/// The most addresses that one warning names; the rest are counted.
 const NAMED: usize = 3;
-/// Largest file that is searched for what it embeds, in bytes.
+/// The largest file that is searched for embedded addresses, in bytes.
 const MAX_SCANNED: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A directory that is gone when the test is over.
+    /// A directory that is removed when dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {

@@ -1,11 +1,8 @@
-//! What a document embeds: the addresses that a browser fetches on its own
-//! account when it shows an HTML or CSS file.
+//! Finds what a document embeds: the addresses that a browser fetches automatically when it displays an HTML or CSS file.
 //!
-//! Scripts are not run, so what they would fetch is not seen. Of the candidates of
-//! an image (`srcset`, `<picture>`) the one is taken that Chromium takes in a
-//! viewport of 1280 by 720 pixels at one device pixel for each of CSS (`srcset`,
-//! `media`, `length`). Images and frames with `loading=lazy` are fetched where
-//! the document puts them near the viewport (`flow`).
+//! Scripts are not run, so their fetches are not found. Of the candidates of an image (`srcset`, `<picture>`), the choice is
+//! Chromium's in a viewport of 1280 by 720 CSS pixels at one device pixel each (`srcset`, `media`, `length`). Images and
+//! frames with `loading=lazy` are fetched if the document places them near the viewport (`flow`).
 
 mod flow;
 mod length;
@@ -15,18 +12,18 @@ mod srcset;
 use flow::{Flow, LAZY_FRAME_MARGIN, LAZY_IMAGE_MARGIN};
 use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 
-/// What an HTML document embeds.
+/// The addresses that an HTML document embeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Embeds {
-    /// The first `<base href>`: what the addresses are relative to.
+    /// The first `<base href>`, which the addresses are relative to.
     pub base: Option<String>,
     /// Addresses as written, in order, repetitions included.
     pub addresses: Vec<String>,
-    /// Those of lazy images and frames that are too far below the viewport, or not displayed: they are not fetched.
+    /// Addresses of lazy images and frames that are too far below the viewport, or not displayed, and therefore not fetched.
     pub deferred: Vec<String>,
 }
 
-/// What the HTML document `html` embeds. Never fails: HTML cannot be wrong.
+/// Returns what the HTML document `html` embeds. Never fails, because any input is valid HTML.
 #[must_use]
 pub fn in_html(html: &[u8]) -> Embeds {
     let mut emitter = DefaultEmitter::default();
@@ -47,15 +44,15 @@ pub fn in_html(html: &[u8]) -> Embeds {
     document.found
 }
 
-/// A document that is read from its beginning.
+/// The state of parsing a document from its beginning.
 #[derive(Default)]
 struct Document {
     found: Embeds,
     flow: Flow,
-    /// Elements that are open whose content is not fetched by a browser that runs scripts.
+    /// The number of open elements whose content is not fetched by a browser that runs scripts.
     inert: usize,
     in_style: bool,
-    /// A script or a title is open: its text is not shown.
+    /// Whether an element is open whose text is not displayed, such as a script or a title.
     in_unseen: bool,
     media: Option<Media>,
     picture: Option<Picture>,
@@ -66,13 +63,13 @@ struct Media {
     has_source: bool,
 }
 
-/// An open `<picture>`, and the first of its sources that can be used.
+/// An open `<picture>`, and the first of its sources that is usable.
 #[derive(Default)]
 struct Picture {
     chosen: Option<Source>,
 }
 
-/// A source of a picture: a set of candidates and the width that they are for.
+/// A source of a picture: its candidates and the width that they are for.
 struct Source {
     srcset: String,
     sizes: Option<String>,
@@ -134,7 +131,7 @@ impl Document {
         }
     }
 
-    /// A `<source>`: of an open video, which plays its first, or of a picture, which shows the first that can be used.
+    /// Handles a `<source>`: an open video uses its first, and a picture the first that is usable.
     fn source(&mut self, tag: &StartTag<()>) {
         if let Some(media) = &mut self.media {
             if !media.has_source {
@@ -155,7 +152,7 @@ impl Document {
     fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
         let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // A layout would say how wide a lazy image is; without one, its width or that of the viewport.
+        // A layout would give the width of a lazy image. Without one, its width attribute or the viewport's width is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -167,7 +164,8 @@ impl Document {
         self.placed(address, tag, style, (0.0, 0.0), LAZY_IMAGE_MARGIN);
     }
 
-    /// Something that takes room and is fetched, unless it is lazy and far; `size`: what it has without attributes.
+    /// Places an element that takes space, and adds its address unless it is lazy and too far away. `size` is its size
+    /// without attributes.
     fn placed(
         &mut self,
         address: Option<String>,
@@ -213,13 +211,13 @@ fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
     }
 }
 
-/// What a `<link>` fetches.
+/// Returns the address that a `<link>` fetches.
 fn link(tag: &StartTag<()>) -> Option<String> {
     let rel = text(tag, b"rel").unwrap_or_default().to_ascii_lowercase();
     let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
     let fetched = ["stylesheet", "icon", "modulepreload", "manifest"];
     if has("preload") && !fetched.iter().any(|word| has(word)) {
-        // Of a preload the medium and the type decide; a style sheet for another medium is fetched all the same.
+        // For a preload, medium and type decide. A style sheet for another medium is fetched nevertheless.
         let is_image = text(tag, b"as").is_some_and(|kind| kind.eq_ignore_ascii_case("image"));
         let kind = text(tag, b"type").filter(|_| is_image);
         if !srcset::is_usable(kind.as_deref(), text(tag, b"media").as_deref()) {
@@ -236,13 +234,13 @@ fn link(tag: &StartTag<()>) -> Option<String> {
     text(tag, b"href").filter(|_| fetched.iter().any(|word| has(word)))
 }
 
-/// The attribute's value without the white space around it; `None` if absent or empty.
+/// Returns the attribute's value without surrounding white space; `None` if absent or empty.
 fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
     let value = String::from_utf8_lossy(tag.attributes.get(key)?).trim().to_owned();
     (!value.is_empty()).then_some(value)
 }
 
-/// The addresses in `url(…)` and `@import "…"` of a style sheet.
+/// Returns the addresses in `url(…)` and `@import "…"` of a style sheet.
 #[must_use]
 pub fn in_css(css: &[u8]) -> Vec<String> {
     let css = without_comments(&String::from_utf8_lossy(css));
@@ -251,7 +249,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let mut at = 0;
     let (mut url, mut import) = (Hit::of("url("), Hit::of("@import"));
     loop {
-        // Whichever comes first, and whether it is `url(`.
+        // The nearer of the two, and whether it is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),
@@ -265,7 +263,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
                 Some(end) => (&rest[1..=end], end + 2),
                 None => break,
             },
-            // Unquoted only inside url( ).
+            // Unquoted addresses are allowed only inside url( ).
             Some(_) if function => match rest.find(')') {
                 Some(end) => (rest[..end].trim(), end),
                 None => break,
@@ -280,10 +278,10 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     found
 }
 
-/// The next place of a word. What has been looked through is not looked through again.
+/// The next occurrence of a word. No part of the text is searched twice.
 struct Hit {
     word: &'static str,
-    /// Where it stands, looked for from the beginning on; `None`: nowhere any more.
+    /// The position of the occurrence; `None` if there are no more.
     next: Option<usize>,
     begun: bool,
 }
@@ -293,7 +291,7 @@ impl Hit {
         Self { word, next: None, begun: false }
     }
 
-    /// Where the text after the word begins that stands at or after `at`, which never goes back.
+    /// Returns the position after the first occurrence of the word at or after `at`. `at` must never decrease.
     fn after(&mut self, text: &str, at: usize) -> Option<usize> {
         if !self.begun || self.next.is_some_and(|next| next < at) {
             self.begun = true;
@@ -308,7 +306,7 @@ fn without_comments(css: &str) -> String {
     let mut rest = css;
     while let Some(start) = rest.find("/*") {
         kept.push_str(&rest[..start]);
-        // Within a string `/*` is no comment, but an address such as `/*.png` is rarer than a comment.
+        // Within a string `/*` is not a comment, but an address such as `/*.png` is rarer than a comment.
         rest = rest[start + 2..].find("*/").map_or("", |end| &rest[start + 2 + end + 2..]);
     }
     kept.push_str(rest);
@@ -353,7 +351,7 @@ mod tests {
         assert_eq!(picture("<source src=no><source srcset=''><source srcset='no 1y'>"), "img");
         assert_eq!(picture("<source srcset='s 320w, l 1280w' sizes='(min-width: 9px) 300px'>"), "s");
         assert_eq!(picture("<source srcset='a 2x, b 1x'><source srcset=no>"), "b");
-        // The sources of one picture are not those of the next, nor do they count without an image.
+        // The sources of one picture do not apply to the next, and they have no effect without an image.
         assert_eq!(html("<picture><source srcset=no></picture><img src=a>").concat(), "a");
         assert_eq!(
             html("<source srcset=no><img src=a><picture><img src=b><source srcset=no></picture>").concat(),
@@ -383,12 +381,12 @@ mod tests {
         );
         assert_eq!(found.addresses.concat(), "abcdefg");
         assert_eq!(found.deferred.concat(), "f1f2f3f4f5");
-        // Without heights nothing is far, as before a layout has any.
+        // Without heights every image is near, as in a browser before its first layout.
         let many = "<img loading=lazy src=a>".repeat(100);
         assert_eq!(html(&many).len(), 100);
         let many = "<img loading=lazy src=a width=1200 height=197>".repeat(100);
         assert_eq!(html(&many).len(), 11);
-        // `sizes=auto` is for lazy images alone.
+        // `sizes=auto` applies only to lazy images.
         let auto = "src=lo srcset='s 300w, l 1280w' sizes=auto width=300";
         assert_eq!(html(&format!("<img loading=lazy {auto}><img {auto}>")).concat(), "sl");
     }
@@ -414,7 +412,7 @@ mod tests {
         assert!(in_css(b"url('").is_empty() && in_css(b"@import").is_empty() && in_css(b"/*").is_empty());
     }
 
-    /// In one pass: a style sheet of a megabyte would take half a minute otherwise.
+    /// Linear time: otherwise a style sheet of 1 MB would take half a minute.
     #[test]
     fn a_long_style_sheet_is_read_once() {
         let css = "url(a)".repeat(200_000);
@@ -437,7 +435,7 @@ mod tests {
         }
         let _ = in_html(&[0xff, b'<', 0xfe, b'>', 0x80]);
         let _ = in_css(&[0xff, b'u', b'r', b'l', b'(', 0x80, b')']);
-        // A character whose lower case is longer must not shift the positions.
+        // A character whose lower-case form is longer must not shift the positions.
         let _ = in_css("İİİurl(é)".as_bytes());
     }
 }

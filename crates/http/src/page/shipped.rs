@@ -1,5 +1,5 @@
-//! The pages that ship with the program, as reduced HAR: sizes, types, times
-//! and initiators, hosts renamed; each file's comment names its source.
+//! The pages that ship with the program, as reduced HAR: sizes, types, times and initiators, with renamed hosts. Each file's
+//! comment names its source.
 
 use super::{Page, PageError};
 use crate::har;
@@ -7,7 +7,7 @@ use crate::har;
 /// Names of the shipped pages; the first is the default.
 pub const NAMES: [&str; 5] = ["news", "gallery", "article", "osterdahl-news", "osterdahl-gallery"];
 
-/// The text of each, in the order of [`NAMES`].
+/// The HAR text of each, in the order of [`NAMES`].
 const FILES: [&str; 5] = [
     include_str!("../../pages/news.har"),
     include_str!("../../pages/gallery.har"),
@@ -16,16 +16,16 @@ const FILES: [&str; 5] = [
     include_str!("../../pages/osterdahl-gallery.har"),
 ];
 
-/// The shipped page of that name, `None` if there is none.
+/// Returns the shipped page of that name, or `None` if there is none.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Page> {
     named(name).ok()
 }
 
-/// The shipped page of that name.
+/// Returns the shipped page of that name.
 ///
 /// # Errors
-/// [`PageError`] listing the names there are.
+/// [`PageError`] that lists the available names.
 pub fn named(name: &str) -> Result<Page, PageError> {
     let text = NAMES.iter().zip(FILES).find(|(known, _)| **known == name).map(|(_, text)| text);
     let text = text.ok_or_else(|| {

@@ -1,40 +1,40 @@
-//! What was asked and answered: a line of the access log.
+//! A line of the access log: the request and its response.
 
 use http::Version;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// An exchange that is over.
+/// A finished exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Access {
     /// The peer's address, if the transport knows it.
     pub peer: Option<SocketAddr>,
     /// The stream of the session.
     pub stream: u64,
-    /// What was asked.
+    /// The method of the request.
     pub method: String,
-    /// Of what.
+    /// The request target.
     pub target: String,
-    /// The version of the request; 1.1 of what could not be read.
+    /// The version of the request; 1.1 if the request could not be parsed.
     pub version: Version,
-    /// The status of the answer.
+    /// The status of the response.
     pub status: u16,
-    /// Bytes of the body that were given to the transport.
+    /// Bytes of the body that were passed to the transport.
     pub bytes: u64,
 }
 
-/// Takes accesses. A clone writes to the same place.
+/// Writes exchanges to the access log. Clones write to the same log.
 #[derive(Clone)]
 pub struct Log(Rc<dyn Fn(&Access)>);
 
 impl Log {
-    /// Calls `write` for each.
+    /// Returns a log that calls `write` for each exchange.
     pub fn new(write: impl Fn(&Access) + 'static) -> Self {
         Self(Rc::new(write))
     }
 
-    /// Takes one.
+    /// Writes one exchange.
     pub fn write(&self, access: &Access) {
         (self.0)(access);
     }
@@ -46,7 +46,7 @@ impl fmt::Debug for Log {
     }
 }
 
-/// An access that is not over yet.
+/// An exchange that is still in progress.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) access: Access,
@@ -54,7 +54,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// It is over, with so many bytes sent.
+    /// Writes the exchange to the log, with the number of body bytes sent.
     pub(super) fn write(mut self, bytes: u64) {
         self.access.bytes = bytes;
         self.log.write(&self.access);

@@ -1,37 +1,37 @@
-//! The dates of answers: Date (RFC 9110 §6.6.1), written once a second, and that no file was changed later.
+//! The dates in responses: writes Date (RFC 9110 §6.6.1) once a second, and clamps a future Last-Modified.
 
 use http::header::{DATE, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
 use std::cell::RefCell;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The wall clock, and what it said last.
+/// The wall clock, and the last date that was formatted.
 #[derive(Debug)]
 pub struct Date {
     wall_clock: Option<fn() -> u64>,
     last: RefCell<Option<Written>>,
 }
 
-/// What belongs to one second.
+/// The formatted date of one second.
 #[derive(Debug)]
 struct Written {
     unix_seconds: u64,
     value: HeaderValue,
-    /// A date that is not later.
+    /// The last Last-Modified value that was found not to be in the future.
     past: Option<HeaderValue>,
 }
 
 impl Date {
-    /// Of this clock, Unix time in seconds; without one there is no Date.
+    /// Uses this clock, which returns Unix time in seconds. Without a clock responses carry no Date.
     #[must_use]
     pub const fn new(wall_clock: Option<fn() -> u64>) -> Self {
         Self { wall_clock, last: RefCell::new(None) }
     }
 
-    /// Adds Date to an answer, where there is a clock.
+    /// Adds Date to a response if there is a clock.
     pub(super) fn mark(&self, fields: &mut HeaderMap) {
         let Some(date) = self.now() else { return };
-        // RFC 9110 §8.8.2.1: what was changed in the future, was changed now.
+        // RFC 9110 §8.8.2.1: a modification date in the future is replaced by the current date.
         if let Some(modified) = fields.get_mut(LAST_MODIFIED)
             && self.is_future(modified)
         {
@@ -40,7 +40,7 @@ impl Date {
         fields.insert(DATE, date);
     }
 
-    /// Later than the last date that was written.
+    /// Whether `modified` is later than the last date that was formatted.
     fn is_future(&self, modified: &HeaderValue) -> bool {
         let mut last = self.last.borrow_mut();
         let Some(last) = last.as_mut().filter(|last| last.past.as_ref() != Some(modified)) else {
@@ -54,7 +54,7 @@ impl Date {
         future
     }
 
-    /// The field's value at this moment; `None`: there is no clock.
+    /// Returns the current value of Date, or `None` without a clock.
     #[must_use]
     pub fn now(&self) -> Option<HeaderValue> {
         let unix_seconds = self.wall_clock?();
@@ -74,7 +74,7 @@ fn imf_date(unix_seconds: u64) -> String {
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, time) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Years that begin in March make the leap day the last of its year.
+    // Years that begin in March make the leap day the last day of its year.
     let since = days + 719_468;
     let (era, day_of_era) = (since / 146_097, since % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,11 +1,11 @@
-//! A stream on which nothing more is served, while the client may still be sending.
+//! Reads and discards data on a stream on which no request is served any more.
 //!
-//! What comes after a head that was refused, or is left of a body that nobody read, is no request, whatever it looks like;
-//! and closing with bytes unread takes the answer from the client (RFC 9112 §9.6). So it is read and thrown away. A stream
-//! of an association is given back where a body ends as it said, else when the client resets it (RFC 6525), or
+//! Data after a refused head, and the rest of a body that nobody read, is not a request, whatever it looks like. Closing
+//! with unread bytes could cost the client the response (RFC 9112 §9.6), so the data is read and discarded. A stream of an
+//! association is reused after the declared end of a body. Otherwise it is released when the client resets it (RFC 6525) or
 //! with its association.
 //!
-//! Whoever sends on what can be no request, and says no end of it, is not read for longer than a head is waited for.
+//! A client that sends data without a declared end is read no longer than the server waits for a head.
 
 use super::Activity;
 use super::screen::Screen;
@@ -15,8 +15,8 @@ use anabranch_world::World;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-/// Reads until the next request can begin, or the client or the server ends. What comes after `limit` of what has no end
-/// that is known is not read, and the session not kept.
+/// Reads until the next request can begin, or the client or the server ends. Data without a known end is read only until
+/// `limit`; then the session is not kept.
 pub(super) async fn drain<W: World, T: Stream>(
     world: &W,
     stream: &mut T,
@@ -36,7 +36,7 @@ pub(super) async fn drain<W: World, T: Stream>(
                 return Poll::Ready(());
             }
             overdue = true;
-            // As where the rest of a head does not come.
+            // As with a head that is not completed.
             activity.head_begins(number, began);
         }
         Poll::Pending
@@ -45,7 +45,7 @@ pub(super) async fn drain<W: World, T: Stream>(
     activity.forget(number);
 }
 
-/// Whether it is over; else it has been going on for too long.
+/// Returns true when draining is over, and false when it has exceeded its time limit.
 fn poll_drain<T: Stream>(
     cx: &mut Context<'_>,
     stream: &mut T,
@@ -54,7 +54,7 @@ fn poll_drain<T: Stream>(
 ) -> Poll<bool> {
     let mut buffer = [0; 4096];
     for _ in 0..TURNS {
-        // Not a byte of what follows a body.
+        // Read no byte beyond the end of the body.
         let most = screen.left().map_or(buffer.len(), |left| buffer.len().min(left.max(1) as usize));
         match stream.poll_read(cx, &mut buffer[..most]) {
             Poll::Pending => return Poll::Pending,
@@ -69,12 +69,12 @@ fn poll_drain<T: Stream>(
             Poll::Ready(Ok(_)) => {}
         }
     }
-    // Others have waited long enough.
+    // Let other tasks run.
     cx.waker().wake_by_ref();
     Poll::Pending
 }
 
-/// Reads before others have their turn.
+/// The number of reads before other tasks run.
 const TURNS: usize = 16;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The exchanges of one stream: how many, where their answers begin, and what of them waits for the transport.
+//! The exchanges of one stream: their number, where their responses begin, and which bytes wait for the transport.
 //!
-//! What has been read of a file and the transport has not taken is memory beside the transport's buffers. A session may
-//! have [`MAX_HELD`] of it for all its streams, less where there is a budget for all and others hold much; beyond that, each stream with an answer has [`MIN_PIECE`], without which it
-//! would stand still.
+//! Bytes that have been read from a file and not yet accepted by the transport occupy memory beside the transport's buffers.
+//! A session may hold [`MAX_HELD`] of them on all its streams, or less if a common budget is nearly used up. Beyond that,
+//! each stream with a response may hold [`MIN_PIECE`], without which it would make no progress.
 
 use super::Activity;
 use crate::fetch::pipeline::first_after;
@@ -20,32 +20,32 @@ pub(super) struct Log {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// Where the next answer begins on the stream towards the client.
+    /// The offset at which the next response begins on the stream to the client.
     pub(super) end: Cell<u64>,
-    /// How far the transport has taken what is written there.
+    /// The offset up to which the transport has accepted the bytes written.
     pub(super) taken: Cell<u64>,
-    /// Answers of which no byte has been given to the transport yet.
+    /// Responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
     /// How often the client has reset the stream.
     resets: Cell<u64>,
-    /// Requests whose answer hyper has not taken whole.
+    /// Requests whose response hyper has not taken completely.
     answering: Cell<u32>,
-    /// There was one, and its answer is not written.
+    /// Whether a request has been received whose response is not completely written.
     under_way: Cell<bool>,
-    /// The latest request had no body, and was answered: hyper holds nothing of it any more when nothing is under way.
+    /// Whether the latest request had no body and was answered. Once nothing is in progress, hyper then holds no data of it.
     pub(super) plain: Cell<bool>,
-    /// Bytes of answers that hyper has and the transport has not.
+    /// Bytes of responses that hyper has and the transport has not accepted.
     held: Cell<usize>,
-    /// What an answer that is about to be written asks of the transport's order.
+    /// The transport rank of a response that is about to be written.
     pub(super) rank: Cell<Option<u32>>,
-    /// Why the last head on the stream was refused, until it is answered.
+    /// Why the last head on the stream was refused, until the refusal is sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
-    /// An answer that may not go on before the transport has taken some of them.
+    /// A response that must wait until the transport has accepted some of the held bytes.
     waiting: RefCell<Option<Waker>>,
 }
 
 impl Log {
-    /// The log of this stream, begun if there is none.
+    /// Returns the log of this stream, creating it if there is none.
     pub(super) fn of(logs: &mut BTreeMap<u64, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
         let number = stream.number();
         let resets = stream.bytes_read() >> 32;
@@ -67,7 +67,7 @@ impl Log {
                 waiting: RefCell::default(),
             })
         });
-        // A reset cancels what was under way: numbers do not count on.
+        // A reset cancels the exchanges in progress, and their numbering restarts.
         if log.resets.replace(resets) != resets {
             log.next.set(first_after(resets));
         }
@@ -77,24 +77,25 @@ impl Log {
         log.clone()
     }
 
-    /// A request has been answered whole since this was last asked, and what comes next begins anew.
+    /// Returns whether a request has been answered completely since the last call and none is in progress.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.under_way.get() && self.plain.replace(false)
     }
 
-    /// There is a request whose answer is not written.
+    /// Returns whether a request is in progress whose response is not completely written.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way.get()
     }
 
-    /// What hyper had of answers is written: nothing is under way, unless there is more of one.
+    /// Records that hyper's buffered response bytes are written. Nothing is in progress then, unless a response has more
+    /// bytes.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.answering.get() == 0 && self.under_way.replace(false) {
             activity.done();
         }
     }
 
-    /// Nothing is under way any more, and nothing held.
+    /// Records that nothing is in progress any more, and releases all held bytes.
     pub(super) fn over(&self, activity: &Activity) {
         self.release(activity, usize::MAX);
         if self.under_way.replace(false) {
@@ -102,14 +103,14 @@ impl Log {
         }
     }
 
-    /// hyper has so many bytes more.
+    /// Records that hyper holds `bytes` more.
     pub(super) fn hold(&self, activity: &Activity, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         activity.held.set(activity.held.get() + bytes);
         activity.memory.hold(bytes);
     }
 
-    /// The transport has taken so many. What hyper itself has answered was not counted.
+    /// Records that the transport has accepted `bytes`. Responses that hyper generated itself were never counted.
     pub(super) fn release(&self, activity: &Activity, bytes: usize) {
         let bytes = bytes.min(self.held.get());
         self.held.set(self.held.get() - bytes);
@@ -121,7 +122,7 @@ impl Log {
     }
 }
 
-/// A request's answer is not taken whole, as long as this lives.
+/// Exists as long as hyper has not taken a response completely.
 #[derive(Debug)]
 pub(super) struct Answering {
     log: Rc<Log>,
@@ -134,12 +135,12 @@ impl Answering {
         if !log.under_way.replace(true) {
             activity.begin();
         }
-        // What has come of the next head, if anything, is not waited for.
+        // If part of the next head has arrived, the server does not wait for the rest now.
         activity.head_ends(log.stream);
         Self { log: log.clone(), activity: activity.clone() }
     }
 
-    /// How many bytes of the answer may be read next.
+    /// Returns how many bytes of the response may be read next.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
         let room = MAX_HELD.saturating_sub(self.activity.held.get());
         if room < MIN_PIECE && self.log.held.get() > 0 {
@@ -149,7 +150,7 @@ impl Answering {
         Poll::Ready(self.activity.memory.piece(room.clamp(MIN_PIECE, most)))
     }
 
-    /// So many have been read.
+    /// Records that `bytes` have been read.
     pub(super) fn hold(&self, bytes: usize) {
         self.log.hold(&self.activity, bytes);
     }
@@ -161,9 +162,10 @@ impl Drop for Answering {
     }
 }
 
-/// Of files: what a session holds beside the transport's buffers, in all its streams. One answer alone never has more.
+/// The most bytes of files that a session holds beside the transport's buffers, on all streams. This also bounds a single
+/// response.
 const MAX_HELD: usize = 128 * 1024;
-/// What an answer may have where there is no room.
+/// The number of bytes that a response may hold when the limit is reached.
 const MIN_PIECE: usize = 4 * 1024;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A lock that waiting tasks get in the order in which they asked.
+//! A lock that waiting tasks acquire in the order of their requests.
 //!
-//! A server with one process for each client (thttpd, Apache's children of
-//! old) works on one request of a connection at a time; so does one with this.
+//! A server with one process per client (thttpd, or Apache's child processes) works on one request of a connection at a
+//! time. This lock reproduces that behaviour.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ struct Queue {
     next: u64,
 }
 
-/// The lock, held until dropped; before [`FifoLock::lock`] returns it, a place in the queue.
+/// The lock, held until dropped. Before [`FifoLock::lock`] returns it, it is a position in the queue.
 #[derive(Debug)]
 pub(super) struct FifoGuard {
     ticket: u64,

@@ -1,11 +1,12 @@
 //! A directory of files as a site.
 //!
-//! Names are decoded once and taken literally: what does not lead to a regular
-//! file inside the directory is not there, whatever way it is written or linked ([`RootDirectory`]: nobody can put another
-//! file between the check and the opening). Links that stay inside are followed. Names that begin with a dot are not
-//! there unless they are wanted, but for `/.well-known/` (RFC 8615); where a link leads its own name counts.
-//! Files are read as they are sent, so their size costs no memory; some stay open for the next request, which then costs
-//! one look at the name. `cache` has those that are open.
+//! Names are percent-decoded once and taken literally. A target that does not lead to a regular file inside the directory is
+//! not found, however it is written or linked. Nobody can swap the file between the check and the opening
+//! ([`RootDirectory`]). Links that stay inside are followed. Names that begin with a dot are not found unless enabled,
+//! except `/.well-known/` (RFC 8615); for a link its own name counts.
+//!
+//! Files are read while they are sent, so their size costs no memory. Some stay open for the next request, which then needs
+//! only one lookup of the name. `open_file_cache` holds the open files.
 //!
 //! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; one range a request).
 
@@ -32,29 +33,29 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The files below a directory. A directory is answered with its `index.html`.
+/// The files below a directory. A request for a directory returns its `index.html`.
 #[derive(Debug)]
 pub struct FileSite {
     root: Rc<RootDirectory>,
-    /// Names that begin with a dot are served.
+    /// Whether names that begin with a dot are served.
     dotfiles: bool,
-    /// Files that were asked for, by what was asked for.
+    /// Recently requested files, by request path.
     kept: RefCell<BTreeMap<String, Kept>>,
     cache: Rc<OpenFileCache>,
 }
 
-/// A file that stays open, because it is likely to be asked for again.
+/// A file that stays open because it is likely to be requested again.
 #[derive(Debug)]
 struct Kept {
     file: Rc<CachedFile>,
-    /// The name that led to it, and its whole path.
+    /// The path below the root, and the full path.
     below: PathBuf,
     full: PathBuf,
     validators: Rc<Validators>,
     content_type: &'static str,
 }
 
-/// What identifies a version of a file: as long as it is the same, so is the content.
+/// Identifies a version of a file: as long as the identity is the same, the content is the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Identity {
     device: u64,
@@ -76,40 +77,40 @@ impl Identity {
     }
 }
 
-/// What a request target leads to.
+/// The result of looking up a request target.
 enum Found {
     File {
         file: Rc<CachedFile>,
         below: PathBuf,
-        /// By a link.
+        /// Whether the path contains a link.
         linked: bool,
     },
-    /// A directory asked for without the slash that relative addresses need.
+    /// A directory requested without the trailing slash that relative URLs need.
     NeedsSlash,
     Nothing,
-    /// It cannot be opened now.
+    /// The file cannot be opened at present.
     Busy,
 }
 
 impl FileSite {
-    /// The files below `root`.
+    /// Serves the files below `root`.
     ///
     /// # Errors
-    /// There is no such directory.
+    /// There is no directory at `root`.
     pub fn new(root: &Path) -> io::Result<Self> {
         let root = Rc::new(RootDirectory::new(root)?);
         let cache = OpenFileCache::new(root.clone(), MAX_OPEN);
         Ok(Self { root, dotfiles: false, kept: RefCell::default(), cache })
     }
 
-    /// The same, and whether names that begin with a dot are served.
+    /// Sets whether names that begin with a dot are served.
     #[must_use]
     pub fn with_dotfiles(mut self, served: bool) -> Self {
         self.dotfiles = served;
         self
     }
 
-    /// The file that `path`, as asked for, has led to before, if it still does.
+    /// Returns the file that the request path `path` led to before, if it still does.
     fn known(&self, path: &str) -> Option<(Stored, Rc<Validators>, &'static str)> {
         let mut all = self.kept.borrow_mut();
         let kept = all.get(path)?;
@@ -125,7 +126,7 @@ impl FileSite {
     fn keep(&self, path: &str, kept: Kept) {
         let mut all = self.kept.borrow_mut();
         if all.len() >= MAX_KEPT {
-            // Who asks for so many asks for each of them seldom.
+            // A client that requests this many paths requests each of them rarely.
             all.clear();
         }
         if path.len() <= MAX_KEPT_BYTES {
@@ -142,7 +143,7 @@ impl FileSite {
         }
     }
 
-    /// What is `below` the root; `slash`: a directory is asked for.
+    /// Looks up `below` under the root. `slash`: the request names a directory.
     fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<Found> {
         let mut look = self.look(&below)?;
         match (look.metadata.is_dir(), slash) {
@@ -161,7 +162,7 @@ impl FileSite {
         Ok(file.map_or(Found::Nothing, |file| Found::File { file, below, linked: look.linked }))
     }
 
-    /// Looks at a name, for which a descriptor is needed for a moment.
+    /// Looks up a name, which needs a file descriptor for a moment.
     fn look(&self, below: &Path) -> io::Result<Look> {
         match self.root.look(below) {
             Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look(below),
@@ -191,7 +192,7 @@ impl Site for FileSite {
                     Answer::said(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
                 let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
                 let mark = if query.is_empty() { "" } else { "?" };
-                // RFC 9110 §10.2.2: `//` at the beginning would name another host.
+                // RFC 9110 §10.2.2: `//` at the start of Location would name another host.
                 let target = format!("/{}/{mark}{query}", path.trim_start_matches('/'));
                 if let Ok(target) = HeaderValue::from_str(&target) {
                     answer.fields.insert(LOCATION, target);
@@ -202,7 +203,7 @@ impl Site for FileSite {
         let (identity, content_type) = (file.identity(), served_type(&below));
         let validators = Rc::new(Validators::new(identity));
         let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
-        // Where a link leads is found out each time.
+        // The target of a link is looked up each time.
         if !linked {
             let full = self.root.path().join(&below);
             let kept = Kept { file, below, full, validators: validators.clone(), content_type };
@@ -212,12 +213,12 @@ impl Site for FileSite {
     }
 }
 
-/// What says which file is meant.
+/// Returns the part of the request target that names the file.
 fn asked_path(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// An answer without a type of its own has that of the file.
+/// Sets the file's media type if the response has none.
 fn typed(mut answer: Answer, content_type: &str) -> Answer {
     if answer.resource.content_type.is_empty() {
         content_type.clone_into(&mut answer.resource.content_type);
@@ -225,7 +226,7 @@ fn typed(mut answer: Answer, content_type: &str) -> Answer {
     answer
 }
 
-/// The media type of a file, and of text its charset: without it, clients guess.
+/// Returns the media type of a file, with a charset for text. Without it, clients guess.
 fn served_type(file: &Path) -> &'static str {
     match content_type(file) {
         "text/html" => "text/html; charset=utf-8",
@@ -247,8 +248,8 @@ fn busy() -> Answer {
     answer
 }
 
-/// The path below the root that a request target names, and whether it ends with a slash; `dotfiles`: it may have a name
-/// in it that begins with a dot.
+/// Returns the path below the root that a request target names, and whether it ends with a slash. `dotfiles`: names may
+/// begin with a dot.
 fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     let path = asked_path(target).strip_prefix('/')?;
     let mut below = PathBuf::new();
@@ -256,7 +257,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     for segment in path.split('/') {
         let name = decode(segment)?;
         last_empty = name.is_empty();
-        // `/a//b` is `/a/b`; no name goes up, has a separator in it, or ends early.
+        // `/a//b` is `/a/b`. A name never leads upwards, contains a separator or contains a NUL.
         if last_empty || name == b"." {
             last_empty = true;
             continue;
@@ -264,7 +265,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
         if name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\')) {
             return None;
         }
-        // RFC 8615 §3: what is well known is at the top.
+        // RFC 8615 §3: `.well-known` is at the top of the path.
         let well_known = name == b".well-known" && below.as_os_str().is_empty();
         if name[0] == b'.' && !dotfiles && !well_known {
             return None;
@@ -274,7 +275,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     Some((below, last_empty))
 }
 
-/// RFC 3986 §2.1, once. A `%` that encodes nothing is refused.
+/// RFC 3986 §2.1, decoded once. A `%` that encodes nothing is refused.
 fn decode(segment: &str) -> Option<Vec<u8>> {
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());
@@ -290,13 +291,13 @@ fn decode(segment: &str) -> Option<Vec<u8>> {
     Some(decoded)
 }
 
-/// What differs between two versions of a file.
+/// The validators of one version of a file.
 #[derive(Debug)]
 struct Validators {
     tag: String,
-    /// Entity tag and date, as they are written.
+    /// ETag, Last-Modified and Accept-Ranges, as sent.
     fields: HeaderMap,
-    /// Whole seconds: dates have no more.
+    /// In whole seconds, because HTTP dates have no finer resolution.
     modified: SystemTime,
 }
 
@@ -307,7 +308,7 @@ impl Validators {
             Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
         });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        // RFC 9110 §5.6.7: years of dates have four digits; what a file says of itself may be later.
+        // RFC 9110 §5.6.7: years of dates have four digits; a file's own date may be later.
         let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -320,10 +321,10 @@ impl Validators {
         Self { tag, fields, modified }
     }
 
-    /// RFC 9110 §13.2.2: which answer the conditions lead to.
+    /// RFC 9110 §13.2.2: evaluates the conditions and returns the response.
     fn choose(&self, asked: &Asked<'_>, whole: Stored) -> Answer {
         let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
-        // RFC 9110 §5.3: a list may be spread over several lines.
+        // RFC 9110 §5.3: a list may be spread over several field lines.
         let among = |name: &HeaderName, weakly| {
             let lines = asked.fields.get_all(name);
             lines.iter().any(|tags| self.is_among(tags.as_bytes(), weakly))
@@ -349,7 +350,7 @@ impl Validators {
             let resource = resource(Content::Bytes(Bytes::new()));
             return Answer { status: StatusCode::NOT_MODIFIED, fields, resource };
         }
-        // Step 5: a part, unless it would be one of another version. RFC 9110 §14.2: ranges are for GET.
+        // Step 5: a range, unless If-Range names another version. RFC 9110 §14.2: ranges are for GET.
         let range = field(RANGE).filter(|_| *asked.method == Method::GET);
         let range = range.filter(|_| field(IF_RANGE).is_none_or(|version| self.is_version(version)));
         match range.map_or(Part::Whole, |range| part(range, whole.length)) {
@@ -382,7 +383,7 @@ impl Validators {
         })
     }
 
-    /// RFC 9110 §13.1.5: a tag or a date, and only exactly this version counts.
+    /// RFC 9110 §13.1.5: a tag or a date, which must match this version exactly.
     fn is_version(&self, version: &[u8]) -> bool {
         version == self.tag.as_bytes() || date(version) == Some(self.modified)
     }
@@ -392,11 +393,11 @@ fn date(text: &[u8]) -> Option<SystemTime> {
     httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
-/// Which bytes are asked for.
+/// The requested part of a file.
 #[derive(PartialEq, Eq, Debug)]
 enum Part {
     Whole,
-    /// From the first to the last, both included.
+    /// From the first to the last byte, both inclusive.
     Bytes {
         first: u64,
         last: u64,
@@ -404,7 +405,7 @@ enum Part {
     Beyond,
 }
 
-/// RFC 9110 §14.1.2. What is not one range of bytes is answered with the whole, as §14.2 allows.
+/// RFC 9110 §14.1.2. Any value other than a single byte range gets the whole file, as §14.2 allows.
 fn part(range: &[u8], length: u64) -> Part {
     let parse = || -> Option<(Option<u64>, Option<u64>)> {
         let text = std::str::from_utf8(range).ok()?;
@@ -412,7 +413,7 @@ fn part(range: &[u8], length: u64) -> Part {
         let (first, last) = set.trim().split_once('-')?;
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            // More digits than any file has bytes.
+            // A number that overflows is larger than any file.
             digits.then(|| text.parse().unwrap_or(u64::MAX))
         };
         let (first, last) = (first.trim(), last.trim());
@@ -425,20 +426,20 @@ fn part(range: &[u8], length: u64) -> Part {
         Some((Some(first), Some(last))) if last < first => Part::Whole,
         Some((Some(first), last)) => Part::Bytes { first, last: last.unwrap_or(u64::MAX).min(length - 1) },
         Some((None, Some(0))) => Part::Beyond,
-        // All of nothing, which no Content-Range can say (RFC 9110 §14.1.2).
+        // The suffix of an empty file, which Content-Range cannot express (RFC 9110 §14.1.2).
         Some((None, Some(_))) if length == 0 => Part::Whole,
         Some((None, Some(last))) => Part::Bytes { first: length.saturating_sub(last), last: length - 1 },
         Some((None, None)) | None => Part::Whole,
     }
 }
 
-/// Files that are open at a time.
+/// The most files open at a time.
 const MAX_OPEN: usize = 256;
-/// Names that lead to a file at once.
+/// The most request paths that are remembered.
 const MAX_KEPT: usize = 256;
 /// 9999-12-31 23:59:59, in Unix time.
 const LAST_DATE: u64 = 253_402_300_799;
-/// A longer name is looked up each time.
+/// Longer request paths are looked up each time.
 const MAX_KEPT_BYTES: usize = 1024;
 
 #[cfg(test)]

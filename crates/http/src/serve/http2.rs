@@ -1,9 +1,9 @@
-//! A session that speaks HTTP/2: requests as streams, answers in the order of their priorities.
+//! A session that speaks HTTP/2: requests as streams, responses in order of priority.
 //!
-//! h2 writes what it is given, a stream after the other. So it is given little at a time: `Writer` hands it the next piece of
-//! the most urgent answer (RFC 9218) when what h2 has not given to the transport is less than a bound, and so a request
-//! that is more urgent than all before it waits for no more than that, and for what the transport has taken, which is no
-//! more than what its window lets go and the same bound again.
+//! h2 writes the data it is given one stream after the other. `Writer` therefore passes it little at a time: the next piece
+//! of the most urgent response (RFC 9218), whenever fewer bytes than a bound are in h2 and not yet with the transport. A
+//! more urgent request thus waits at most for those bytes and for the bytes that the transport has accepted. The transport
+//! accepts no more than its window allows plus the same bound.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
@@ -35,9 +35,9 @@ pub(super) async fn serve<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // Until there is nothing on the stream any more.
+    // Held until no data is left on the stream.
     _exchange: ExchangePermit,
-    // What has been read of it.
+    // The bytes already read from the stream.
     seen: Bytes,
 ) where
     W: World,
@@ -48,9 +48,9 @@ pub(super) async fn serve<W, S, O, N>(
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
-    // When the session's task was last woken: what it does then happens at once.
+    // When the session's task was last woken. All its actions until it yields happen at this time.
     let woken = Rc::new(Cell::new(service.world.now()));
-    // Frames of answers that have left; and how many of either way there were when something was last accomplished.
+    // The number of response frames sent. Below: the frames sent and received at the last progress.
     let gone = Rc::new(Cell::new(0_u64));
     let (mut seen_gone, mut seen_came, mut calmed) = (0, 0, false);
     let on_frame = {
@@ -92,16 +92,16 @@ pub(super) async fn serve<W, S, O, N>(
     let mut ending = false;
     poll_fn(|cx| {
         if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
-            // What is being answered is finished; nothing more is taken in.
+            // Responses in progress are finished; no more requests are accepted.
             connection.graceful_shutdown();
         }
         out.begin();
         inspector.borrow_mut().begin();
         woken.set(service.world.now());
-        // What is added in this go is written in it.
+        // Data added during this poll is also written during it.
         writer.borrow_mut().waker = None;
         loop {
-            // What is done is forgotten.
+            // Removes completed tasks.
             let _ = tasks.poll_idle(cx);
             if gone.get() != seen_gone {
                 (seen_gone, seen_came) = (gone.get(), inspector.borrow().frames());
@@ -109,7 +109,7 @@ pub(super) async fn serve<W, S, O, N>(
             if inspector.borrow().frames() - seen_came > MOST_FRUITLESS
                 && !std::mem::replace(&mut calmed, true)
             {
-                // RFC 9113 §10.5: frames that are allowed, and too many of them.
+                // RFC 9113 §10.5: too many frames that are individually allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             match connection.poll_accept(cx) {
@@ -122,17 +122,17 @@ pub(super) async fn serve<W, S, O, N>(
                     }
                     let answer =
                         answer(service.clone(), activity.clone(), writer.clone(), id, request, respond);
-                    // Most are there at once, and need no task.
+                    // Most responses are complete at once and need no task.
                     let mut answer = Box::pin(answer);
                     if answer.as_mut().poll(cx).is_pending() {
                         tasks.spawn("http/2 answer", answer);
                     }
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                // What it has written is with the transport, or waits there: there may be room for more.
+                // h2's written bytes are with the transport or wait there, so there may be room for more.
                 Poll::Pending if writer.borrow_mut().write(cx) => {}
                 Poll::Pending => {
-                    // What goes wrong with it the next read tells.
+                    // An error of the stream is reported by the next read.
                     let _ = out.poll_flush(cx);
                     return Poll::Pending;
                 }
@@ -147,8 +147,8 @@ pub(super) async fn serve<W, S, O, N>(
     session.close();
 }
 
-/// What of RFC 9113 §8.2.1 and §8.3.1 h2 leaves to us: values that begin or end with white space; a target that is none of a
-/// URL; an `:authority` with a user in it, or another than Host.
+/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. Malformed are values that begin or end with white
+/// space, a target that is not valid in a URL, and an `:authority` that has userinfo or differs from Host.
 fn is_malformed<B>(request: &Request<B>) -> bool {
     let padded = |value: &HeaderValue| {
         let value = value.as_bytes();
@@ -165,7 +165,7 @@ fn is_malformed<B>(request: &Request<B>) -> bool {
         return true;
     }
     let authority = uri.authority().map(http::uri::Authority::as_str);
-    // RFC 9113 §8.5: it says what to connect to.
+    // RFC 9113 §8.5: `:authority` says where to connect.
     if request.method() == Method::CONNECT && authority.is_none() {
         return true;
     }
@@ -179,16 +179,16 @@ fn is_malformed<B>(request: &Request<B>) -> bool {
     hosts.next().is_some() || authority.is_some_and(|authority| !is_same(authority, host, port))
 }
 
-/// Whether two authorities are the same, where `port` is that of the scheme.
+/// Returns whether two authorities are the same; `port` is the scheme's default port.
 fn is_same(one: &str, other: &str, port: u16) -> bool {
     let read = |text| Authority::parse(text, Some(port));
     one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
 }
 
-/// Frames of a client that may come while nothing is asked and nothing leaves of an answer.
+/// The most frames that a client may send without a request or progress of a response.
 const MOST_FRUITLESS: u64 = 20_000;
 
-/// What h2 holds of a session, about: its buffers either way, and tables of heads.
+/// The approximate memory of an h2 session: its buffers in both directions, and the header tables.
 const STATE: usize = 64 * 1024;
 
 /// Answers one request.
@@ -203,14 +203,14 @@ async fn answer<W: World, S: Site, O: Observer>(
     let stream = u64::from(respond.stream_id().as_u32());
     let (head, mut content) = request.into_parts();
     let request = Request::from_parts(head, ());
-    // A client that waits for an answer before it sends content is not waited for (RFC 9110 §10.1.1).
+    // The server does not wait for a client that delays its content until it sees a response (RFC 9110 §10.1.1).
     let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
         return;
     }
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (connection, stream), &request, false).await;
-    // A client that has cancelled is not waited for.
+    // If the client has cancelled the request, sending fails and is not retried.
     let sent = respond.send_response(response, bodiless);
     match (sent, bodiless) {
         (Ok(send), false) => {
@@ -246,20 +246,20 @@ async fn read_content<W: World, S: Site, O: Observer>(
     service.world.timeout(MAX_CONTENT_WAIT, reading).await.unwrap_or(true)
 }
 
-/// Bytes of a request's content that are read before the answer.
+/// The most bytes of a request's content that are read before the response.
 const MAX_CONTENT: usize = 1 << 20;
-/// How long the answer waits for a request's content.
+/// The longest time that the response waits for a request's content.
 const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 
-/// An answer that h2 or the transport has not whole.
+/// A response that h2 or the transport has not accepted completely.
 struct Body {
     send: SendStream<Bytes>,
     content: Content,
-    /// How much of it h2 has been given.
+    /// Bytes of the content that h2 has been given.
     at: u64,
-    /// How much of that the transport has not.
+    /// Bytes given to h2 that are not yet with the transport.
     unsent: u64,
-    /// Until h2 has the whole of it.
+    /// Held until h2 has the whole content.
     held: Option<Held>,
 }
 
@@ -277,12 +277,12 @@ impl Drop for Body {
     }
 }
 
-/// What the answers of a session have yet to write, and whose turn it is.
+/// The unwritten responses of a session, and the order in which they are written.
 #[derive(Default)]
 struct Writer {
     bodies: BTreeMap<u64, Body>,
     turns: Turns,
-    /// Bytes of answers that h2 has and the transport has not.
+    /// Bytes of responses that h2 has and the transport has not.
     unsent: u64,
     /// The session's task.
     waker: Option<Waker>,
@@ -297,7 +297,7 @@ impl Writer {
         }
     }
 
-    /// So many bytes of a stream are with the transport.
+    /// Records that `bytes` of a stream are with the transport.
     fn gone(&mut self, stream: u64, bytes: u64) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         let bytes = bytes.min(body.unsent);
@@ -312,10 +312,10 @@ impl Writer {
         self.unsent < UNSENT as u64
     }
 
-    /// Gives h2 what it may have; whether that was anything.
+    /// Feeds h2 as much as it accepts; returns whether it accepted any.
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
         self.waker = Some(cx.waker().clone());
-        // What h2 has of a stream that the client has cancelled never leaves.
+        // Data of a cancelled stream that h2 holds is never sent.
         let mut cancelled = |body: &mut Body| body.send.poll_reset(cx).is_ready();
         let cancelled: Vec<u64> =
             self.bodies.iter_mut().filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
@@ -327,7 +327,7 @@ impl Writer {
         any
     }
 
-    /// Gives h2 a piece of the first answer in turn that the client grants room for.
+    /// Gives h2 a piece of the first response in order for which the client's flow control has room.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         let order: Vec<u64> = self.turns.order().collect();
         for stream in order {
@@ -348,7 +348,7 @@ impl Writer {
             }
             let most = wanted.min(body.send.capacity());
             let Ok(mut piece) = body.content.piece(body.at, most) else {
-                // What cannot be read on is not whole: the client is told so.
+                // If the content cannot be read further, a reset tells the client that the response is incomplete.
                 body.send.send_reset(Reason::INTERNAL_ERROR);
                 self.give_up(stream);
                 return true;
@@ -371,7 +371,7 @@ impl Writer {
         false
     }
 
-    /// Nothing more is written of it.
+    /// Stops writing the response of a stream.
     fn give_up(&mut self, stream: u64) {
         self.turns.remove(stream);
         if let Some(body) = self.bodies.remove(&stream) {

@@ -1,12 +1,12 @@
-//! A session that speaks HTTP/3: requests as streams, answers in the order of their priorities.
+//! A session that speaks HTTP/3: requests as streams, responses in order of priority.
 //!
-//! A stream takes what it is given, and the transport by itself sends of all streams alike. So both are given
-//! little at a time: `Writer` hands the next piece of the most urgent answer (RFC 9218) to its stream, by the same turns as
-//! over HTTP/2, and the session takes no more than what the congestion window holds and [`UNSENT`] bytes. Of that much the
-//! streams' ranks say what goes first, as a pacer may keep some of it back.
+//! A stream accepts all data it is given, and the transport by itself sends all streams alike. Both are therefore given
+//! little at a time. `Writer` passes the next piece of the most urgent response (RFC 9218) to its stream, in the same order
+//! as over HTTP/2. The session accepts no more than what the congestion window holds plus [`UNSENT`] bytes. Within that
+//! amount the streams' ranks decide what is sent first, because a pacer may hold some of it back.
 //!
-//! Each request is read to its end, also when the answer does not need its content: errors in content and trailers count as
-//! errors in the head do.
+//! Each request is read to its end, even if the response does not need its content: errors in content and trailers count
+//! like errors in the head.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
@@ -43,20 +43,20 @@ where
     let _exchange = activity.memory.begin();
     activity.memory.hold(STATE);
     let writer = Rc::new(RefCell::new(Writer::new(service.clone(), activity.clone(), session.id())));
-    // Answers, and what is read of requests that are answered.
+    // The responses, and the tasks that read the rest of requests already answered.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
-    // The first stream on which there was no request.
+    // The lowest stream number that has not carried a request.
     let mut next = 0;
     let mut ending = false;
     poll_fn(|cx| {
         if !ending && stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
-            // What has begun is finished; nothing more is taken in.
+            // Requests in progress are finished; no more are accepted.
             ending = true;
             driver.go_away(next);
         }
         loop {
-            // What is done is forgotten.
+            // Removes completed tasks.
             let _ = (tasks.poll_idle(cx), rests.poll_idle(cx));
             if driver.poll(cx).is_ready() {
                 return Poll::Ready(());
@@ -87,11 +87,12 @@ where
     session.closed().await;
 }
 
-/// What is held of a session, about: three streams either way, and what has come of heads.
+/// The approximate memory of a session: three streams in each direction, and partial heads.
 const STATE: usize = 32 * 1024;
-/// Bytes of content that are waited for before an answer. A longer one is answered, and its length found out later.
+/// The most bytes of content that are read before the response. Longer content is answered first; its length is checked
+/// later.
 const MAX_AWAITED: u64 = 1 << 20;
-/// Bytes of content that are read beside or after an answer. Of a longer one the rest is not taken.
+/// The most bytes of content that are read during or after a response. The rest of a longer content is refused.
 const MAX_REST: u64 = 64 * 1024;
 
 /// Answers one request.
@@ -115,16 +116,17 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     let request = match head {
         Ok(Some(Event::Request(request))) => request,
         Ok(Some(Event::HeadTooLarge(_))) => {
-            // RFC 9114 §4.2.2, §4.1: the rest of a request that is answered is not needed.
+            // RFC 9114 §4.2.2, §4.1: once the response is sent, the rest of the request is not needed.
             let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
             pipe.borrow_mut().put_frame(kind::HEADERS, encode_response(status, &HeaderMap::new()));
             pipe.borrow_mut().stop_reading(Code::H3_NO_ERROR);
             return finish(incoming.pipe().clone()).await;
         }
-        // The reader has reset the stream or closed the connection.
+        // The reader has already reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
-    // RFC 9114 §4.1.2: content whose length is said is not as long, perhaps. A client that waits is not waited for.
+    // RFC 9114 §4.1.2: the content may not match its declared length. The server does not wait for a client that itself
+    // waits (Expect).
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;
@@ -151,7 +153,7 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.observer.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head leaves in turn, too: what the transport has no room for now, the writer gives to it.
+    // The head is sent in priority order, too. If the transport has no room for it now, the writer passes it on later.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));
@@ -169,7 +171,7 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     }
 }
 
-/// Writes what is left to write of a stream, and ends it.
+/// Writes the remaining data of a stream and ends it.
 async fn finish<T: Stream>(pipe: Rc<RefCell<Pipe<T>>>) {
     let flushed = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
     if flushed.is_ok() {
@@ -177,7 +179,7 @@ async fn finish<T: Stream>(pipe: Rc<RefCell<Pipe<T>>>) {
     }
 }
 
-/// Reads the rest of a request that is answered already, because it may still break a rule.
+/// Reads the rest of a request that is already answered, because it may still violate a rule.
 async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
     let mut read = 0;
     while let Ok(Some(event)) = poll_fn(|cx| incoming.poll(cx)).await {
@@ -185,22 +187,22 @@ async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
             read += data.len() as u64;
         }
         if read > MAX_REST {
-            // RFC 9114 §4.1: the rest of a request that is answered is not needed.
+            // RFC 9114 §4.1: once the response is sent, the rest of the request is not needed.
             return incoming.pipe().borrow_mut().stop_reading(Code::H3_NO_ERROR);
         }
     }
 }
 
-/// An answer that the transport has not whole.
+/// A response that the transport has not accepted completely.
 struct Body<N: Session> {
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
     content: Content,
-    /// How much of it is to be sent, and how much the stream has been given.
+    /// The number of bytes to send, and the number that the stream has been given.
     end: u64,
     at: u64,
-    /// How much of that, if anything, may wait for room.
+    /// The size of the piece that may still wait for room in the transport.
     piece: Option<usize>,
-    /// Until the transport has the whole of it.
+    /// Held until the transport has the whole content.
     held: Option<Held>,
 }
 
@@ -212,7 +214,7 @@ impl<N: Session> Drop for Body<N> {
     }
 }
 
-/// What the answers of a session have yet to write, and whose turn it is.
+/// The unwritten responses of a session, and the order in which they are written.
 struct Writer<W, S, O, N: Session> {
     service: Rc<Service<W, S, O>>,
     activity: Rc<Activity>,
@@ -236,13 +238,13 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         }
     }
 
-    /// Gives the transport what it takes.
+    /// Gives the transport as much as it accepts.
     fn write(&mut self, cx: &mut Context<'_>) {
         self.waker = Some(cx.waker().clone());
         while self.write_piece(cx) {}
     }
 
-    /// Gives the first answer in turn that gets on its next piece; false when none does.
+    /// Gives the first response in order that can make progress its next piece; returns false if none can.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         let order: Vec<u64> = self.turns.order().collect();
         for stream in order {
@@ -250,7 +252,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
             let flushed = body.pipe.borrow_mut().poll_flush(cx);
             match flushed {
                 Poll::Pending => continue,
-                // The client has cancelled it, or the session is over.
+                // The client has cancelled the request, or the session is over.
                 Poll::Ready(Err(_)) => self.give_up(stream),
                 Poll::Ready(Ok(())) => self.go_on(stream, cx),
             }
@@ -259,12 +261,12 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         false
     }
 
-    /// The transport has what was written of it.
+    /// Writes the next piece of a response whose previous piece the transport has accepted.
     fn go_on(&mut self, stream: u64, cx: &mut Context<'_>) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         if let Some(piece) = body.piece.take() {
             self.activity.moved(self.service.world.now(), piece);
-            // Whoever shares goes next.
+            // The next incremental response has its turn.
             return self.turns.written(stream);
         }
         if body.at == body.end {
@@ -273,7 +275,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         }
         let most = (body.end - body.at).min(CHUNK as u64) as usize;
         let Ok(mut piece) = body.content.piece(body.at, most) else {
-            // What cannot be read on is not whole: the client is told so.
+            // If the content cannot be read further, a reset tells the client that the response is incomplete.
             body.pipe.borrow_mut().cancel(Code::H3_INTERNAL_ERROR);
             return self.give_up(stream);
         };
@@ -289,7 +291,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         }
     }
 
-    /// Nothing more is written of it.
+    /// Stops writing the response of a stream.
     fn give_up(&mut self, stream: u64) {
         self.turns.remove(stream);
         self.bodies.remove(&stream);

@@ -1,12 +1,14 @@
-//! Buffers of streams that wait for a request.
+//! Releases the buffers of streams that wait for a request.
 //!
-//! hyper has two buffers of 8 KiB for as long as a connection is open: with ten thousand clients of a hundred streams, that
-//! once had a request each, 16 GB. Where many streams are open, one that waits for its next request gives them back.
+//! hyper keeps two buffers of 8 KiB as long as a connection is open. Ten thousand clients with a hundred streams each, all
+//! used once, would need 16 GB. When many streams are open, a stream that waits for its next request therefore releases its
+//! buffers.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Streams that keep their buffers while they wait: new ones cost less than a microsecond, but for each request.
+/// The number of streams that keep their buffers while they wait. New buffers cost less than a microsecond, but for each
+/// request.
 const KEPT: usize = 512;
 
 /// Counts the streams that have buffers. Clones share one count.
@@ -17,7 +19,7 @@ pub(super) struct IdleBuffers {
 }
 
 impl IdleBuffers {
-    /// A count of which `kept` streams may keep their buffers while they wait.
+    /// Returns a count that lets `kept` streams keep their buffers while they wait.
     pub(super) fn new(kept: Option<usize>) -> Self {
         Self { count: Rc::default(), kept: kept.unwrap_or(KEPT) }
     }
@@ -28,13 +30,13 @@ impl IdleBuffers {
         BufferUse(self.count.clone())
     }
 
-    /// Whether a stream that waits for a request should give its buffers back.
+    /// Returns whether a stream that waits for a request should release its buffers.
     pub(super) fn are_many(&self) -> bool {
         self.count.get() > self.kept
     }
 }
 
-/// A stream that has buffers, counted until this is dropped.
+/// Counts a stream as having buffers until dropped.
 #[derive(Debug)]
 pub(super) struct BufferUse(Rc<Cell<usize>>);
 

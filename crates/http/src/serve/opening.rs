@@ -1,7 +1,7 @@
-//! Which HTTP a session of one stream speaks, where both are served.
+//! Determines the HTTP version of a single-stream session if the server speaks both.
 //!
-//! Over TLS the two ends have agreed (ALPN). In the clear a client that knows the server speaks HTTP/2 begins with its
-//! preface (RFC 9113 §3.3), which is no request of HTTP/1.1.
+//! Over TLS, ALPN has negotiated it. In the clear, a client with prior knowledge of HTTP/2 begins with its preface
+//! (RFC 9113 §3.3), which is not a request of HTTP/1.1.
 
 use super::exchanges::Log;
 use super::{Activity, ExchangePermit, Service, Site, Versions, http2, stream};
@@ -14,21 +14,21 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What is spoken on a stream.
+/// The HTTP version of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Spoken {
     Http1,
     Http2,
-    /// The client's first bytes tell.
+    /// The client's first bytes will decide.
     Unknown,
 }
 
-/// What is spoken, as far as it is known.
+/// Returns the version, as far as it is known.
 pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> Spoken {
     match versions {
         Versions::Http1 | Versions::Http3 => Spoken::Http1,
         Versions::Http2 => Spoken::Http2,
-        // HTTP/2 is spoken on byte streams.
+        // Only byte streams carry HTTP/2.
         Versions::Both if !stream.half_closes() => Spoken::Http1,
         Versions::Both => match session.protocol() {
             Some(name) if name == ALPN => Spoken::Http2,
@@ -38,7 +38,7 @@ pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::
     }
 }
 
-/// Looks at the first bytes, and serves what they are.
+/// Reads the first bytes and serves the version that they indicate.
 pub(super) async fn serve<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     log: Rc<Log>,
@@ -56,10 +56,10 @@ pub(super) async fn serve<W, S, O, N>(
         let ends = service.options.stop.is_some() && activity.poll_ending(log.stream, cx).is_ready();
         let told = poll_preface(&mut stream, &mut seen, cx);
         if told.is_pending() && !seen.is_empty() {
-            // Who begins and does not go on is waited for as for the rest of a head.
+            // A client that stops in the middle of the preface is treated like one that does not complete a head.
             activity.head_begins(log.stream, service.world.now());
         }
-        // A server that is ending waits for no first byte.
+        // A server that is stopping does not wait for the first byte.
         if ends && told.is_pending() { Poll::Ready(None) } else { told.map(Some) }
     })
     .await;
@@ -74,12 +74,12 @@ pub(super) async fn serve<W, S, O, N>(
             activity.moved(service.world.now(), seen.len());
             Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
         }
-        // Boxed, both: else a stream that has sent nothing yet has room for either.
+        // Both are boxed: otherwise a stream that has sent nothing yet would reserve space for either.
         Some(true) => Box::pin(http2::serve(service, (session, stream), activity, exchange, seen)).await,
     }
 }
 
-/// Ready when it is clear whether the preface of HTTP/2 comes; `seen` is what has been read.
+/// Ready when it is clear whether the client sends the HTTP/2 preface; `seen` holds the bytes read.
 fn poll_preface<T: Stream>(stream: &mut T, seen: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<bool> {
     loop {
         if !PREFACE.starts_with(seen) {
@@ -92,7 +92,7 @@ fn poll_preface<T: Stream>(stream: &mut T, seen: &mut Vec<u8>, cx: &mut Context<
         let room = PREFACE.len() - seen.len();
         match stream.poll_read(cx, &mut buffer[..room]) {
             Poll::Pending => return Poll::Pending,
-            // The end: of HTTP/1.1, which knows what to do with it.
+            // The stream has ended: HTTP/1.1 handles that.
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
             Poll::Ready(Ok(read)) => seen.extend_from_slice(&buffer[..read]),
         }

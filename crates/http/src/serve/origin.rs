@@ -6,21 +6,21 @@ use http::StatusCode;
 use std::fmt;
 use std::rc::Rc;
 
-/// What a server knows about the connections to it, by which it refuses requests for what is elsewhere.
+/// The properties of a server's connections by which it refuses requests for other origins.
 #[derive(Clone, Debug, Default)]
 pub struct OwnOrigins {
-    /// Sessions are secured, so that resources of `https` may be asked for.
+    /// Whether sessions are encrypted, so that `https` resources may be requested.
     pub secure: bool,
-    /// The hosts that the server's certificate names; `None`: any host is answered for.
+    /// The hosts that the server's certificate names; `None`: requests for any host are answered.
     pub names: Option<Names>,
 }
 
-/// Whether the server's certificate names a host, which is a name or an address without brackets.
+/// A predicate: whether the server's certificate names a host. The host is a name or an address without brackets.
 #[derive(Clone)]
 pub struct Names(Rc<dyn Fn(&str) -> bool>);
 
 impl Names {
-    /// Those for which `includes` says so.
+    /// Returns names for which `includes` decides.
     pub fn new(includes: impl Fn(&str) -> bool + 'static) -> Self {
         Self(Rc::new(includes))
     }
@@ -33,11 +33,11 @@ impl fmt::Debug for Names {
 }
 
 impl OwnOrigins {
-    /// The answer to a request for what the server does not answer for; `scheme` and `authority` as the request has them.
+    /// Returns the response to a request for another origin; `scheme` and `authority` are those of the request.
     pub(super) fn refuse(&self, scheme: Option<&str>, authority: Option<&str>) -> Option<Answer> {
         match scheme {
             Some("https") if !self.secure => {
-                // RFC 9110 §7.4: what is meant to be secret did not come over a secured connection.
+                // RFC 9110 §7.4: a request for a secured resource did not arrive over a secured connection.
                 let why = "a resource of https is not served in the clear\n";
                 return Some(Answer::said(StatusCode::BAD_REQUEST, why));
             }

@@ -1,4 +1,5 @@
-//! A site that is elsewhere: over TLS, on another port of the same host (RFC 9110 §15.4.9); or elsewhere, too (RFC 7838).
+//! Redirects to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9), or advertises HTTP/3
+//! (RFC 7838).
 
 use super::site::{Answer, Asked, Resource, Site};
 use crate::alt_svc::Alternative;
@@ -7,14 +8,14 @@ use http::header::{ALT_SVC, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use std::rc::Rc;
 
-/// A site as it is, or the way to it by `https`.
+/// A site, or redirects to it over `https`.
 #[derive(Debug)]
 pub struct Redirected<S> {
     /// The site.
     pub site: Rc<S>,
-    /// The port on which it is served over TLS; `None`: it is served here.
+    /// The port to which requests are redirected over `https`; `None`: the site is served here.
     pub https: Option<u16>,
-    /// The UDP port on which it is served over HTTP/3, too, which is told with each answer.
+    /// The UDP port on which the site is also served over HTTP/3, announced with each response.
     pub http3: Option<u16>,
 }
 
@@ -35,7 +36,7 @@ impl<S: Site> Site for Redirected<S> {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
             return Answer::refuse_method(asked.method);
         }
-        // The client knows under which name it has come.
+        // The request names the host under which the client reached the server.
         let host = asked.host.and_then(|host| Authority::parse(host, Some(port)));
         let to =
             host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), asked.target));

@@ -1,4 +1,4 @@
-//! The answer to a request that has a stream of its own, over HTTP/2 and HTTP/3, up to its head.
+//! The response to a request that has a stream of its own, over HTTP/2 and HTTP/3, up to its head.
 
 use super::access::{Access, Entry};
 use super::fifo_lock::FifoGuard;
@@ -21,17 +21,17 @@ const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
     Err(_) => StatusCode::SERVICE_UNAVAILABLE,
 };
 
-/// An answer.
+/// A response.
 pub(super) struct Reply {
     pub(super) response: Response<()>,
     pub(super) content: Content,
-    /// The content is not sent.
+    /// Whether the content is not sent.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
     pub(super) held: Held,
 }
 
-/// What ends when the layer below has an answer.
+/// Resources held until the layer below has the whole response.
 pub(super) struct Held {
     entry: Option<Entry>,
     _turn: Option<FifoGuard>,
@@ -39,7 +39,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// It has it, with so many bytes of the body.
+    /// Writes the log entry with the number of body bytes sent, and releases the resources.
     pub(super) fn end(self, bytes: u64) {
         if let Some(entry) = self.entry {
             entry.write(bytes);
@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-/// A request is under way, as long as this lives.
+/// Counts a request as in progress until dropped.
 struct Busy(Rc<Activity>);
 
 impl Busy {
@@ -67,7 +67,7 @@ impl Drop for Busy {
     }
 }
 
-/// Answers the request on `stream` of `connection`; `early`: it has come before the handshake was done.
+/// Answers the request on `stream` of `connection`. `early`: the request arrived in early data.
 pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     service: &Service<W, S, O>,
     activity: &Rc<Activity>,
@@ -88,7 +88,8 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     let named = request.uri().authority().map(http::uri::Authority::as_str);
     let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
-    // RFC 8470 §5.2: what a copy of a request could change is asked for once more, when it can be no copy.
+    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete, when it
+    // cannot be a replay.
     let Answer { status, fields, resource } = match early && !request.method().is_safe() {
         true => Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"),
         false => service.answer(&asked, request.uri().scheme_str()),
@@ -98,7 +99,7 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     *response.headers_mut() = fields;
     let length = resource.content.length();
     let fields = response.headers_mut();
-    // RFC 9110 §8.6: a 304 would have to tell the length of what it does not send.
+    // RFC 9110 §8.6: the Content-Length of a 304 would have to be that of the content that is not sent.
     if status != StatusCode::NOT_MODIFIED {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
         if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {

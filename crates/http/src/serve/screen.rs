@@ -1,30 +1,31 @@
-//! What of a stream hyper gets to see: heads and bodies whose ends nobody can see elsewhere.
+//! Filters the bytes that hyper reads, so that only heads and bodies with unambiguous ends reach it.
 //!
-//! hyper reads as RFC 9112 lets a recipient read: of a length and a transfer coding it takes the coding, a line may end
-//! with LF alone, a second length may repeat the first, what stands before `chunked` is not looked at. Another program on
-//! the way may read the same bytes differently, and then one client speaks in the name of another (request smuggling). So
-//! the bytes are followed from head to head before hyper has them. hyper gets each head when it is whole and good
-//! ([`crate::head`], by which a gateway reads, too). For one that is refused it gets a request that stands in for it, which
-//! is answered as the refusal says, and nothing after that.
+//! hyper accepts what RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores what precedes
+//! `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on the path may interpret
+//! the same bytes differently, and then one client can send requests in the name of another (request smuggling).
+//!
+//! The bytes are therefore parsed from head to head before hyper gets them. hyper gets each head when it is complete and
+//! valid according to [`crate::head`], which the gateway uses as well. In place of a refused head it gets a stand-in
+//! request, which is answered with the refusal, and no data after it.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Judged, Refusal, Room, end_of_head, too_large};
 use std::mem::take;
 
-/// Follows one stream from the client.
+/// Filters one stream from the client.
 #[derive(Debug)]
 pub(super) struct Screen {
     at: At,
-    /// What has come of a head that is not whole.
+    /// The bytes received so far of an incomplete head.
     held: Vec<u8>,
-    /// How far the end of the head has been looked for in `held`.
+    /// The offset in `held` up to which the end of the head has been searched.
     searched: usize,
-    /// Empty lines before the head, of which none, one and more are told apart.
+    /// Empty lines before the head: 0, 1, or 2 for more than one.
     empty: u8,
-    /// The largest head that is taken, bytes.
+    /// The largest accepted head, in bytes.
     most: usize,
     judged: Judged,
-    /// Why the last head was refused, until somebody asks.
+    /// Why the last head was refused, until the reason is taken.
     refusal: Option<Refusal>,
 }
 
@@ -33,21 +34,21 @@ enum At {
     #[default]
     Head,
     Body(Box<Decoder>),
-    /// Nothing more is read, and the answer ends the stream.
+    /// No more bytes are read, and the response ends the stream.
     Refused,
-    /// hyper has been given what it cannot read.
+    /// hyper has been given bytes that it cannot parse.
     Poisoned,
 }
 
 impl Screen {
-    /// A screen that refuses heads of more than `most` bytes.
+    /// Returns a screen that refuses heads of more than `most` bytes.
     pub(super) fn new(most: usize, judged: Judged) -> Self {
         Self { at: At::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
     }
 
-    /// Looks at what came next, and gives `out` what hyper may have now: heads when they are whole, bodies as they come. A
-    /// head that is refused is [`STAND_IN`] for hyper, a body that is not framed as it should be ends with [`POISON`], and
-    /// nothing comes after either.
+    /// Processes the next bytes and passes to `out` what hyper may have now: heads when they are complete, bodies as they
+    /// arrive. A refused head is replaced by [`STAND_IN`]. A body with broken framing ends with [`POISON`]. No data follows
+    /// either.
     pub(super) fn pass(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -58,7 +59,7 @@ impl Screen {
                     let step = decoder.step(&mut rest);
                     let taken = before.len() - rest.len();
                     if step.is_err() {
-                        // The byte that was one too many is the last that was taken.
+                        // The offending byte is the last one that was consumed.
                         out(&before[..taken.saturating_sub(1)]);
                         out(POISON);
                         self.at = At::Poisoned;
@@ -74,43 +75,43 @@ impl Screen {
         }
     }
 
-    /// It is known where the next request begins, and nothing of it has come.
+    /// Whether the stream is between two requests and no byte of the next one has arrived.
     pub(super) fn is_between(&self) -> bool {
         matches!(self.at, At::Head) && self.held.is_empty()
     }
 
-    /// A request has begun whose head is not whole.
+    /// Whether a request has begun whose head is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
-        // RFC 9112 §2.2: an empty line before a request is none yet. Who sends more has begun something.
+        // RFC 9112 §2.2: one empty line before a request does not begin it. A client that sends more has begun a request.
         matches!(self.at, At::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
     }
 
-    /// Bytes that are left of a body of known length.
+    /// Returns the number of remaining bytes of a body of known length.
     pub(super) fn left(&self) -> Option<u64> {
         if let At::Body(decoder) = &self.at { decoder.left() } else { None }
     }
 
-    /// Nothing more is passed: what a head that cannot be read says of its body counts for nothing.
+    /// Passes no more bytes: if a head cannot be parsed, its declared body length is meaningless.
     pub(super) fn refuse(&mut self) {
         self.at = At::Refused;
     }
 
-    /// Nothing more is passed.
+    /// Whether no more bytes are passed.
     pub(super) fn has_refused(&self) -> bool {
         matches!(self.at, At::Refused | At::Poisoned)
     }
 
-    /// hyper has been given what it cannot read, and is to see the end behind it.
+    /// Whether hyper has been given bytes that it cannot parse and should see the end of the stream after them.
     pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.at, At::Poisoned)
     }
 
-    /// Takes the reason why a head was refused. It belongs in the answer to the request that hyper got in its place.
+    /// Takes the reason why a head was refused. It belongs in the response to the stand-in request.
     pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// Takes a head off `rest`, or what there is of it.
+    /// Takes a head, or a part of it, from the front of `rest`.
     fn head(&mut self, rest: &mut &[u8], out: &mut impl FnMut(&[u8])) {
         if self.held.is_empty() {
             // RFC 9112 §2.2: empty lines before a request are skipped.
@@ -118,7 +119,7 @@ impl Screen {
                 *rest = after;
                 self.empty = (self.empty + 1).min(2);
             }
-            // Most heads come whole.
+            // Most heads arrive in one piece.
             let (mut at, whole) = (0, *rest);
             match end_of_head(whole, &mut at) {
                 Ok(Some(end)) => {
@@ -160,7 +161,7 @@ impl Screen {
         }
     }
 
-    /// Looks at a whole head.
+    /// Checks a complete head.
     fn judge(&mut self, head: &[u8], out: &mut impl FnMut(&[u8])) {
         (self.searched, self.empty) = (0, 0);
         if head.len() > self.most {
@@ -177,14 +178,14 @@ impl Screen {
         match read.minor {
             0 => out(head),
             _ => {
-                // RFC 9112 §2.3: hyper knows no minor version after 1, which is how all later ones are understood.
+                // RFC 9112 §2.3: a later minor version is treated as 1, the latest that hyper knows.
                 out(&head[..read.minor_at]);
                 out(b"1");
                 out(&head[read.minor_at + 1..]);
             }
         }
         match read.framing {
-            // RFC 9931: what follows a refused CONNECT may be meant for the tunnel that was not opened.
+            // RFC 9931: data after a refused CONNECT may be meant for the tunnel that was not opened.
             _ if matches!(read.form, Form::Authority(_)) => self.at = At::Refused,
             Framing::Empty | Framing::Length(0) => {}
             framing => self.at = At::Body(Box::new(Decoder::new(framing))),
@@ -193,7 +194,7 @@ impl Screen {
 
     fn refuse_head(&mut self, head: &[u8], mut refusal: Refusal, out: &mut impl FnMut(&[u8])) {
         if head.starts_with(b"HEAD ") {
-            // RFC 9110 §9.3.2: the answer has no body.
+            // RFC 9110 §9.3.2: the response has no body.
             refusal.why = "".into();
         }
         self.refusal = Some(refusal);
@@ -202,18 +203,18 @@ impl Screen {
     }
 }
 
-/// What hyper has instead of a head that was refused: the answer to it is the refusal. No other request has its method.
+/// The request that hyper gets in place of a refused head; its response is the refusal. No other request has its method.
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";
-/// No chunk has this, and it ends what may wait for its end.
+/// Bytes that are invalid in any chunk and terminate whatever line hyper may be reading.
 pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What passes, however it is cut; and whether a request could follow.
+    /// Returns the bytes that pass, independent of how the input is split, and whether a request could follow.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (Screen::new(8192, Judged::Strictly), Vec::new());
@@ -251,7 +252,7 @@ mod tests {
             assert_eq!(passed(&format!("\r\n{whole}")), (whole.clone(), true), "{fields}");
             let part = format!("{whole}POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcd");
             assert_eq!(passed(&part), (part.clone(), false));
-            // Of a head that is not whole hyper has nothing yet.
+            // hyper gets nothing of an incomplete head.
             assert_eq!(passed(&format!("{whole}GET / HTTP/1.1\r\nHost: a\r\n")), (whole, false));
         }
     }

@@ -1,4 +1,4 @@
-//! What there is to serve.
+//! The content that a server serves.
 
 use crate::body::Pattern;
 use crate::page::Page;
@@ -10,13 +10,12 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// Finds what a request asks for.
+/// Finds the resource for a request.
 pub trait Site: 'static {
-    /// The resource with this request target; `None` is answered with 404.
+    /// Returns the resource with this request target; `None` is answered with 404.
     fn find(&self, target: &str) -> Option<Resource>;
 
-    /// The answer to a request. A site that knows more than what there is (parts,
-    /// conditions, redirections) has its own.
+    /// Returns the response to a request. A site that supports ranges, conditions or redirects overrides it.
     fn answer(&self, asked: &Asked<'_>) -> Answer {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
             return Answer::refuse_method(asked.method);
@@ -28,32 +27,32 @@ pub trait Site: 'static {
     }
 }
 
-/// A request, as far as it decides the answer.
+/// The parts of a request that determine the response.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// GET, HEAD, or what is refused.
+    /// The method. Methods other than GET and HEAD are refused.
     pub method: &'a Method,
     /// Path and query.
     pub target: &'a str,
-    /// The host and its port, as the client names them: Host, or `:authority` of HTTP/2.
+    /// The host and port as the client names them, in Host or in `:authority` of HTTP/2.
     pub host: Option<&'a str>,
     /// All fields.
     pub fields: &'a HeaderMap,
 }
 
-/// An answer. Content-Length, Content-Type and Date are added by the server.
+/// A response. The server adds Content-Length, Content-Type and Date.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// The status.
     pub status: StatusCode,
     /// Other fields.
     pub fields: HeaderMap,
-    /// The body and what is said of it.
+    /// The body and its metadata.
     pub resource: Resource,
 }
 
 impl Answer {
-    /// A line of text.
+    /// Returns a response with one line of text.
     #[must_use]
     pub fn said(status: StatusCode, text: &'static str) -> Self {
         let resource = Resource {
@@ -64,10 +63,10 @@ impl Answer {
         Self { status, fields: HeaderMap::new(), resource }
     }
 
-    /// Refuses a method, which is neither GET nor HEAD.
+    /// Refuses a method other than GET and HEAD.
     #[must_use]
     pub fn refuse_method(method: &Method) -> Self {
-        // RFC 9110 §9.1: 405 for methods that are known and not allowed, 501 for others.
+        // RFC 9110 §9.1: 405 for methods that are known but not allowed, 501 for others.
         let known = [
             Method::POST,
             Method::PUT,
@@ -86,23 +85,23 @@ impl Answer {
     }
 }
 
-/// Bytes that are kept elsewhere and read as they are sent.
+/// Bytes that are stored elsewhere and read while they are sent.
 pub trait Store: 'static {
-    /// At most `most` bytes from `offset` on; at least one.
+    /// Returns at least one and at most `most` bytes from `offset` on.
     ///
     /// # Errors
-    /// They cannot be read, or there are no more.
+    /// The bytes cannot be read, or the end has been reached.
     fn read(&self, offset: u64, most: usize) -> io::Result<Bytes>;
 }
 
 /// A part of a [`Store`].
 #[derive(Clone)]
 pub struct Stored {
-    /// Where the bytes are.
+    /// The store that holds the bytes.
     pub store: Rc<dyn Store>,
-    /// Where the part begins.
+    /// The offset of the part in the store.
     pub offset: u64,
-    /// Its length.
+    /// Its length in bytes.
     pub length: u64,
 }
 
@@ -120,30 +119,30 @@ impl PartialEq for Stored {
 
 impl Eq for Stored {}
 
-/// One thing that can be fetched.
+/// A resource that can be fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
     /// Its bytes.
     pub content: Content,
     /// Its media type.
     pub content_type: String,
-    /// Bytes the response head is to have; fewer than are necessary are not possible.
+    /// The wanted size of the response head in bytes; it cannot be smaller than the necessary fields.
     pub head: Option<u64>,
 }
 
 /// The bytes of a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// So many bytes of a pattern.
+    /// A pattern of this number of bytes.
     Pattern(Pattern, u64),
-    /// These.
+    /// These bytes.
     Bytes(Bytes),
-    /// Those of a store.
+    /// A part of a store.
     Stored(Stored),
 }
 
 impl Content {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -153,15 +152,15 @@ impl Content {
         }
     }
 
-    /// Some of the bytes from `offset` on; empty at the end.
+    /// Returns some of the bytes from `offset` on; empty at the end.
     ///
     /// # Errors
-    /// A store cannot be read.
+    /// The store cannot be read.
     pub fn bytes(&self, offset: u64) -> io::Result<Bytes> {
         self.piece(offset, PIECE)
     }
 
-    /// The same, at most `most` of them where they have to be read.
+    /// Like [`Self::bytes`], with at most `most` bytes if they have to be read from a store.
     pub(super) fn piece(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         let left = self.length().saturating_sub(offset);
         Ok(match self {
@@ -177,14 +176,14 @@ impl Content {
     }
 }
 
-/// A page served from its sizes: each object has its pattern as content.
+/// A page that is served from its sizes: the content of each object is generated from its name.
 #[derive(Clone, Debug)]
 pub struct PageSite {
     resources: BTreeMap<String, Resource>,
 }
 
 impl PageSite {
-    /// All objects of `page`, whatever their hosts.
+    /// Serves all objects of `page`, whatever their hosts.
     #[must_use]
     pub fn new(page: &Page) -> Self {
         let resources = page.objects.iter().map(|object| {
@@ -205,8 +204,8 @@ impl Site for PageSite {
     }
 }
 
-/// The content is a pattern, not what the page's type promises: a decoder that believed the type would call it malformed.
+/// The content is a pattern and not of the page's declared type: a decoder for that type would reject it.
 pub(super) const PATTERN_TYPE: &str = "application/octet-stream";
 
-/// What is read from a store at a time, at most.
+/// The most bytes that are read from a store at a time.
 pub(super) const PIECE: usize = 64 * 1024;

@@ -1,11 +1,11 @@
-//! What a session and a stream take in a server before anything has come: tens of thousands may wait.
+//! The memory of a session and a stream before any data has arrived, because tens of thousands may be waiting.
 
 use super::{PageSite, opening, serve_session};
 use crate::observe::Unobserved;
 use anabranch_sim::SimWorld;
 use anabranch_transport::erased::AnySession;
 
-/// Bytes of the future that a function returns.
+/// The size in bytes of the future that a function returns.
 macro_rules! future_size {
     ($function:expr, $($argument:ident),+) => {{
         fn size<$($argument,)+ Future>(_: impl FnOnce($($argument),+) -> Future) -> usize {
@@ -19,7 +19,7 @@ macro_rules! future_size {
 fn who_waits_has_no_room_for_what_others_speak() {
     let session = future_size!(serve_session::<SimWorld, PageSite, Unobserved, AnySession>, A, B, C);
     let stream = future_size!(opening::serve::<SimWorld, PageSite, Unobserved, AnySession>, A, B, C, D, E);
-    // 288 and 256. With room for HTTP/3 it was 3,128 each, with room for HTTP/1.1 and HTTP/2 2,096.
+    // 288 and 256 bytes. With space for HTTP/3 it was 3,128 each, with space for HTTP/1.1 and HTTP/2 2,096.
     assert!(
         session <= 512 && stream <= 512,
         "{session} bytes a session, {stream} a stream that has not begun"

@@ -1,11 +1,10 @@
-//! Ending a server in good order.
+//! Graceful shutdown of a server.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Tells servers to finish what is in flight and take in nothing more. A clone
-/// tells the same ones.
+/// Tells servers to finish exchanges in flight and accept no more. Clones control the same servers.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     inner: Rc<Inner>,
@@ -14,27 +13,27 @@ pub struct Stop {
 #[derive(Debug, Default)]
 struct Inner {
     stopped: Cell<bool>,
-    /// By place. What waits is mostly thousands of sessions.
+    /// Wakers by slot. Thousands of sessions may be waiting.
     waiting: RefCell<Vec<Option<Waker>>>,
-    /// Places that are free.
+    /// Free slots in `waiting`.
     free: RefCell<Vec<u32>>,
 }
 
 impl Stop {
-    /// Not stopped yet.
+    /// Returns a handle that is not stopped yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Stops.
+    /// Tells the servers to stop.
     pub fn stop(&self) {
         self.inner.stopped.set(true);
         let woken: Vec<Waker> = self.inner.waiting.borrow_mut().iter_mut().filter_map(Option::take).collect();
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// A place to wait in.
+    /// Returns a waiter for the stop.
     pub fn wait(&self) -> Waiting {
         let inner = self.inner.clone();
         let free = inner.free.borrow_mut().pop();
@@ -55,7 +54,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Ready when stopped; else the caller is woken then.
+    /// Ready once stopped; otherwise the caller's waker is registered.
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.inner.stopped.get() {
             return Poll::Ready(());

@@ -1,4 +1,4 @@
-//! hyper's view of a stream, and the answer to one request.
+//! hyper's view of a stream, and the response to one request.
 
 use super::access::{Access, Entry};
 use super::drain::drain;
@@ -35,9 +35,9 @@ pub(super) async fn serve<W, S, O, N>(
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // Until there is nothing on the stream any more.
+    // Held until no data is left on the stream.
     _exchange: ExchangePermit,
-    // What has been read of it.
+    // The bytes already read from the stream.
     seen: Bytes,
 ) where
     W: World,
@@ -67,7 +67,7 @@ pub(super) async fn serve<W, S, O, N>(
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
         .header_read_timeout(None)
-        // RFC 9112 §9.6: who says that nothing more comes may still want the answer.
+        // RFC 9112 §9.6: a client that has closed its sending side may still want the response.
         .half_close(true)
         .max_buf_size(limits.0.max(MIN_BUFFER))
         .max_header_size(limits.0);
@@ -80,7 +80,7 @@ pub(super) async fn serve<W, S, O, N>(
                 && activity.poll_ending(number, cx).is_ready()
                 && !std::mem::replace(&mut ending, true)
             {
-                // What is being answered is finished; nothing more is taken in.
+                // Responses in progress are finished; no more requests are accepted.
                 Pin::new(&mut connection).graceful_shutdown();
             }
             match Pin::new(&mut connection).poll(cx) {
@@ -101,14 +101,14 @@ pub(super) async fn serve<W, S, O, N>(
             break (ended, io);
         }
         drop(held);
-        // The next requests may be there already. Nothing of a buffer would hold all of it.
+        // The next requests may already be here, possibly more bytes than one buffer holds.
         if io.ahead.is_empty() {
             io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {
             io.ahead = [&read_buf[..], &io.ahead[..]].concat().into();
         }
         if io.ahead.is_empty() && io.screen.is_between() && !io.stream.half_closes() {
-            // Whom nobody holds is taken in anew with its next request: until then there is no task.
+            // A stream that no task holds is accepted anew with its next request; until then it has no task.
             io.log.unwritten.take();
             break (Ok(()), io);
         }
@@ -127,19 +127,19 @@ pub(super) async fn serve<W, S, O, N>(
         activity.forget(number);
     }
     activity.head_ends(number);
-    // Of errors that are not the client's or the network's there is one: a body that cannot be read on.
+    // The only error not caused by the client or the network is a body that cannot be read further.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.over();
         let service = io.service.clone();
         return break_off(&service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Else what ends a stream (a client that is gone or has cancelled) is over with it: nobody is left to tell.
+    // Any other error ends the stream because the client has gone or has cancelled; there is nobody to notify.
     let unreadable = ended.as_ref().is_err_and(|error| status_of(error).is_some());
     if let (Err(error), Some((to, log))) = (ended, refusals)
         && let Some(status) = status_of(&error).filter(|_| log.taken.get() > log.end.get())
     {
-        // hyper has answered what it could not read.
+        // hyper has answered a head that it could not parse.
         let (method, target) = ("-".to_owned(), "-".to_owned());
         let peer = activity.peer.as_deref().copied();
         let (stream, version, status) = (log.stream, Version::HTTP_11, status.as_u16());
@@ -156,17 +156,17 @@ pub(super) async fn serve<W, S, O, N>(
     }
 }
 
-/// Ends a stream in the middle of an answer, so that the client sees at once that it is not whole (RFC 9112 §8).
+/// Ends a stream in the middle of a response, so that the client sees at once that it is incomplete (RFC 9112 §8).
 async fn break_off<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
     if stream.half_closes() {
         session.close();
     } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
-        // Nothing else ends a stream of an association.
+        // A stream of an association that cannot be reset ends only with the association.
         session.abort();
     }
 }
 
-/// With what hyper answers a head that it cannot read.
+/// Returns the status with which hyper answers a head that it cannot parse.
 fn status_of(error: &hyper::Error) -> Option<StatusCode> {
     if error.is_parse_too_large() {
         return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
@@ -199,7 +199,7 @@ where
     }
     let asked = activity.asked.replace(activity.asked.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
-        // The transport's streams leave in the order that HTTP/2 and HTTP/3 write in, where it has an order.
+        // A transport that ranks its streams sends them in the same order as HTTP/2 and HTTP/3.
         log.rank.set(Some(Priority::read(field).short_rank(asked)));
     }
     let exchanges = log.clone();
@@ -230,7 +230,7 @@ where
     Ok(response)
 }
 
-/// A request is being served, as long as this lives: a cancelled one is dropped anywhere.
+/// Counts a request as being served until dropped, because a cancelled request may be dropped at any await.
 pub(super) struct Serving(Rc<Activity>);
 
 impl Serving {
@@ -246,7 +246,7 @@ impl Drop for Serving {
     }
 }
 
-/// The response, and how many bytes its head has.
+/// Returns the response and the number of bytes of its head.
 fn respond<W: World, S: Site, O>(
     service: &Service<W, S, O>,
     log: &Log,
@@ -255,7 +255,7 @@ fn respond<W: World, S: Site, O>(
     let refusal = (request.method() == STAND_IN_METHOD).then(|| log.refusal.take()).flatten();
     let refused = refusal.is_some();
     let target = &*target_of(request.uri());
-    // RFC 9112 §3.2.2: a URL says of whom something is asked, whatever Host says.
+    // RFC 9112 §3.2.2: the authority of an absolute URL takes precedence over Host.
     let named = request.uri().authority().map(http::uri::Authority::as_str);
     let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
@@ -274,14 +274,14 @@ fn respond<W: World, S: Site, O>(
     let length = response.body().content.length();
     *response.headers_mut() = fields;
     let fields = response.headers_mut();
-    // RFC 9110 §8.6: a 304 would have to tell the length of what it does not send.
+    // RFC 9110 §8.6: the Content-Length of a 304 would have to be that of the content that is not sent.
     if status != StatusCode::NOT_MODIFIED {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
         if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
             fields.insert(CONTENT_TYPE, kind);
         }
     }
-    // RFC 9931: what follows a refused CONNECT is no request.
+    // RFC 9931: data after a refused CONNECT is not a request.
     if refused || request.method() == Method::CONNECT || asks_to_close(request) {
         fields.insert(CONNECTION, HeaderValue::from_static("close"));
     }
@@ -293,15 +293,15 @@ fn respond<W: World, S: Site, O>(
     (response, (least + padded) as u64)
 }
 
-/// Bytes of a response head with these fields.
+/// Returns the size in bytes of a response head with these fields.
 pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
     let status_line = "HTTP/1.1 NNN \r\n".len() + status.canonical_reason().map_or("<none>".len(), str::len);
     let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
     status_line + 2 + fields.sum::<usize>()
 }
 
-/// Bytes of the head with which an object of a page is answered, of `body` bytes, with its necessary fields alone:
-/// those of a server without a clock, and where it is the connection's last answer, that it is.
+/// Returns the smallest possible size in bytes of the response head of a page object with `body` bytes of content. The head
+/// has no Date. `close`: it says that this is the connection's last response.
 #[must_use]
 pub fn least_head(body: u64, close: bool) -> usize {
     let mut fields = HeaderMap::new();
@@ -313,8 +313,7 @@ pub fn least_head(body: u64, close: bool) -> usize {
     head_size(StatusCode::OK, &fields)
 }
 
-/// Makes the head longer by `gap` bytes, with the spaces or the field that fit,
-/// and returns how many that were.
+/// Lengthens the head by `gap` bytes, with spaces or a field that fits, and returns the number of bytes added.
 fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     if gap == 0 {
         return 0;
@@ -327,12 +326,12 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     let padding = if gap >= name.len() + 4 {
         field(name, gap - name.len() - 4, "x")
     } else if gap >= SERVER.as_str().len() + 4 {
-        // Too small for that one, but not for this.
+        // Too small for the padding field, but large enough for Server.
         field(SERVER.as_str(), gap - SERVER.as_str().len() - 4, "a")
     } else if gap > 4 {
         field(&"x".repeat(gap - 4), 0, "")
     } else {
-        // Spaces after a value are no part of it (RFC 9112 §5.1).
+        // Spaces after a value are not part of it (RFC 9112 §5.1).
         let spaced = fields.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let value =
             spaced.and_then(|value| HeaderValue::from_str(&format!("{value}{}", " ".repeat(gap))).ok());
@@ -343,7 +342,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     gap
 }
 
-/// The answer to a head that was refused.
+/// Returns the response to a refused head.
 fn refused_with(refusal: Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut answer = Answer::said(status, "");
@@ -357,16 +356,16 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// A response body, a chunk at a time, without a copy.
+/// A response body, read in chunks without a copy.
 #[derive(Debug)]
 struct ContentBody {
     content: Content,
     at: u64,
-    /// Passed on when hyper has taken the whole body.
+    /// Dropped when hyper has taken the whole body, which passes the lock on.
     turn: Option<FifoGuard>,
-    /// Written when the body is gone, sent or not.
+    /// Written when the body is dropped, sent or not.
     entry: Option<Entry>,
-    /// Until hyper has taken the whole body.
+    /// Held until hyper has taken the whole body.
     answering: Option<Answering>,
 }
 
@@ -386,12 +385,12 @@ impl Body for ContentBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Only what is read now is memory of this answer.
+        // Only stored content read now occupies memory of this response.
         let answering = self.answering.as_ref().filter(|_| matches!(self.content, Content::Stored(_)));
         let most = answering.map_or(Poll::Ready(PIECE), |answering| answering.poll_room(cx, PIECE));
         let bytes = match self.content.piece(self.at, ready!(most)) {
             Ok(bytes) => bytes,
-            // hyper gives up, and the stream is broken off.
+            // hyper ends the connection, and the stream is broken off.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         if let Some(answering) = answering {
@@ -414,7 +413,7 @@ impl Body for ContentBody {
 struct Io<W: World, S, O, T> {
     stream: T,
     screen: Screen,
-    /// What has been read already.
+    /// Screened bytes that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
     service: Rc<Service<W, S, O>>,
@@ -422,8 +421,8 @@ struct Io<W: World, S, O, T> {
 }
 
 impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Tells the observer of every answer whose first byte is among the `bytes` that the transport is given now. Whether
-    /// its send buffer has room for them is the transport's affair: that wait is none of the server's time.
+    /// Notifies the observer of every response whose first byte is among the `bytes` now passed to the transport. Waiting
+    /// for room in the transport's send buffer does not count as the server's time.
     fn written(&self, bytes: usize) {
         let mut unwritten = self.log.unwritten.borrow_mut();
         if unwritten.is_empty() {
@@ -436,7 +435,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
         }
     }
 
-    /// The transport has taken so many bytes.
+    /// Records that the transport has accepted `bytes`.
     fn taken(&self, bytes: usize) {
         self.activity.moved(self.service.world.now(), bytes);
         self.log.release(&self.activity, bytes);
@@ -445,12 +444,12 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
 }
 
 impl<W: World, S, O, T> Io<W, S, O, T> {
-    /// Nothing is under way any more.
+    /// Records that nothing is in progress any more.
     fn over(&self) {
         self.log.over(&self.activity);
     }
 
-    /// Since when the rest of a head is missing, for whoever waits for it. While an answer is under way nobody does.
+    /// Records since when the rest of a head is missing. While a response is in progress, nobody waits for it.
     fn note_head(&self) {
         if self.screen.is_in_head() && !self.log.is_under_way() {
             self.activity.head_begins(self.log.stream, self.service.world.now());
@@ -466,11 +465,11 @@ impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
     }
 }
 
-// Nothing in it is pinned: all is reached through plain references.
+// No field is pinned: all are accessed through plain references.
 impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
 
 impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Takes in what has been read of the stream already.
+    /// Processes bytes that have already been read from the stream.
     fn look_at(&mut self, seen: Bytes) {
         if seen.is_empty() {
             return;
@@ -481,7 +480,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         self.screened();
     }
 
-    /// The screen has looked at something.
+    /// Takes the screen's refusal, if any, and updates the head timer.
     fn screened(&mut self) {
         if let Some(refusal) = self.screen.take_refusal() {
             self.log.refusal.replace(Some(refusal));
@@ -489,7 +488,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         self.note_head();
     }
 
-    /// Something has come that hyper is to look at; false at the end.
+    /// Ready with true when there are bytes for hyper, and with false at the end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.ahead.is_empty() {
             let mut passed = Vec::new();
@@ -501,7 +500,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         Poll::Ready(!self.ahead.is_empty())
     }
 
-    /// Reads pieces of at most `most` bytes until there are bytes for hyper, which go to `out`, or the stream ends.
+    /// Reads at most `most` bytes at a time until the screen passes some to `out`, or the stream ends.
     fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -511,7 +510,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         let mut any = false;
         while !any {
             if self.screen.has_refused() {
-                // Behind what was refused nothing comes. An end would be taken for the client's.
+                // No data follows a refused head. hyper would take an end of the stream for the client's.
                 return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));
@@ -542,7 +541,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
             into.put_slice(&self.ahead.split_to(length));
             return Poll::Ready(Ok(()));
         }
-        // What was held of a head may be more than there is room for.
+        // The held bytes of a head may exceed the room in hyper's buffer.
         let mut more = Vec::new();
         let read = self.poll_pass(cx, into.remaining(), |bytes| {
             let (now, later) = bytes.split_at(bytes.len().min(into.remaining()));
@@ -596,12 +595,12 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
     }
 }
 
-/// What hyper may hold of a stream, either way; also the largest request head where no other is given.
+/// The most bytes that hyper may hold of a stream in each direction; also the default for the largest request head.
 const MAX_BUFFER: usize = 64 * 1024;
-/// hyper wants this much at least.
+/// The minimum that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// So many are looked at before hyper has buffers for more.
+/// The number of bytes read before hyper gets buffers again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What tests of the server share: a stream without a network, and the state of a server without one.
+//! Shared by tests of the server: a stream without a network, and the state of a server.
 
 use super::{Activity, Date, IdleBuffers, Options, Service};
 use crate::http2::io::Scratch;
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A stream that takes what is written and has nothing to read, until it ends.
+/// A stream that accepts all writes and has nothing to read until it ends.
 #[derive(Clone, Default)]
 pub(super) struct FakeStream {
     pub(super) written: u64,
@@ -51,7 +51,7 @@ impl Stream for FakeStream {
     fn finish(&mut self) {}
 }
 
-/// A host, with the network that it is in.
+/// Returns a simulated host and its network.
 pub(super) fn world() -> (Network, SimWorld) {
     let network = Network::new(1);
     let host = network.host("server", &[[10, 0, 0, 1].into()]);
@@ -59,7 +59,7 @@ pub(super) fn world() -> (Network, SimWorld) {
     (network, world)
 }
 
-/// What the sessions of a server without a site share.
+/// The shared state of a server without a site.
 pub(super) fn service(world: &SimWorld) -> Rc<Service<SimWorld, (), Unobserved>> {
     Rc::new(Service {
         world: world.clone(),
@@ -72,7 +72,7 @@ pub(super) fn service(world: &SimWorld) -> Rc<Service<SimWorld, (), Unobserved>>
     })
 }
 
-/// The activity of a session with a part of this budget.
+/// The activity of a session with a share of this budget.
 pub(super) fn activity(budget: &Budget) -> Rc<Activity> {
     Rc::new(Activity { memory: SessionMemory::new(Some(budget)), ..Activity::default() })
 }

@@ -1,4 +1,4 @@
-//! When a session that stands still ends.
+//! When an idle session is closed.
 
 use super::testing::world;
 use super::*;

@@ -1,5 +1,5 @@
-//! Streams of one server, by any connector with one stream a session: a session an exchange, kept for the next where the
-//! server lets us.
+//! Streams to one server, through any connector with one stream per session. Each exchange has a session, which is kept for
+//! the next one if the server allows it.
 
 use super::{Ending, Lease, ReachError, Upstream, connect_any};
 use crate::authority::Origin;
@@ -15,14 +15,14 @@ use std::task::{Context, Waker};
 /// A session and its stream.
 type Kept<C> = (<C as Connector>::Session, <<C as Connector>::Session as Session>::Stream);
 
-/// One server, whatever authority is asked for.
+/// A single server, whatever authority is requested.
 pub struct OneServer<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// Its addresses: so many servers of the connector.
+    /// The number of its addresses, which are that many servers of the connector.
     count: usize,
     timeout: Duration,
-    /// Sessions that wait for an exchange; no more than there were exchanges at a time.
+    /// Idle sessions. There are never more than there were simultaneous exchanges.
     kept: Rc<RefCell<Vec<Kept<C>>>>,
 }
 
@@ -33,12 +33,12 @@ impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
 }
 
 impl<W: World, C: Connector> OneServer<W, C> {
-    /// The server at the first `count` places of `connector`; gives up on one that does not answer for `timeout`.
+    /// Uses the first `count` servers of `connector`. Gives up on one that does not answer within `timeout`.
     pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
         Self { world: world.clone(), connector, count, timeout, kept: Rc::default() }
     }
 
-    /// A new session with it, and its stream.
+    /// Opens a new session and its stream.
     ///
     /// # Errors
     /// [`ReachError`]
@@ -51,12 +51,12 @@ impl<W: World, C: Connector> OneServer<W, C> {
         Ok((session, stream))
     }
 
-    /// Leaves a session for the next exchange.
+    /// Keeps a session for the next exchange.
     pub fn keep(&self, session: Kept<C>) {
         self.kept.borrow_mut().push(session);
     }
 
-    /// A session that still lives, and has nothing to say.
+    /// Returns an idle session that is open and on which no data has arrived.
     fn take(&self) -> Option<Kept<C>> {
         let mut cx = Context::from_waker(Waker::noop());
         loop {

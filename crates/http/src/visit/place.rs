@@ -1,19 +1,19 @@
-//! Where an address in a document leads.
+//! Resolves addresses in documents.
 //!
-//! Home of RFC 3986 §5.2, as far as addresses of things to fetch need it.
+//! Home of RFC 3986 §5.2, as far as addresses of resources to fetch need it.
 
-/// Where an address leads.
+/// The destination of an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// On the same host: path and query.
+    /// The same host, with path and query.
     Here(String),
-    /// To another host.
+    /// Another host, with the URL.
     Elsewhere(String),
-    /// To nothing that is fetched: `data:`, `javascript:`, an empty address.
+    /// Nothing that is fetched: `data:`, `javascript:`, an empty address.
     Nowhere,
 }
 
-/// `address` as seen from the document at `base` (path and query) of `host` (as Host names it).
+/// Resolves `address` in the document at `base` (path and query) on `host` (as in Host).
 #[must_use]
 pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
@@ -21,7 +21,7 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
         return Destination::Nowhere;
     }
     let rest = match scheme(address) {
-        // The document's own scheme, or HTTP's, which is the same host by another carrier.
+        // The document's own scheme, or an HTTP scheme that names the same host over another transport.
         Some(scheme)
             if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
         {
@@ -51,13 +51,13 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     Destination::Here(normal(&joined))
 }
 
-/// The same from a document that came over TLS: `https` is its own scheme there.
+/// Like [`resolve`], for a document that came over TLS, whose own scheme is `https`.
 #[must_use]
 pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // By the scheme it was written with, or the document's.
+        // With the scheme as written, or the document's scheme.
         Destination::Elsewhere(url) if url.starts_with("//") => {
             Destination::Elsewhere(format!("https:{url}"))
         }
@@ -65,7 +65,7 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     }
 }
 
-/// `address` as seen from a document of `host` whose addresses are relative to `base`, a URL of another host.
+/// Resolves `address` in a document on `host` whose base is `base`, a URL on another host.
 #[must_use]
 pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
@@ -74,7 +74,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
         return resolve(host, "/", address);
     }
     if address.starts_with("//") {
-        // By the scheme of the base.
+        // With the scheme of the base.
         return resolve(host, "/", &format!("{own}{address}"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -84,7 +84,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
     }
 }
 
-/// Without what no request has of it.
+/// Removes white space and the fragment, which are not part of a request.
 fn bare(address: &str) -> &str {
     address.trim().split('#').next().unwrap_or_default()
 }
@@ -95,7 +95,7 @@ fn scheme(address: &str) -> Option<&str> {
     (end > 0 && address[end..].starts_with(':')).then(|| &address[..end])
 }
 
-/// Without `.` and `..` (RFC 3986 §5.2.4), and with nothing in it that a request has no room for.
+/// Removes `.` and `..` (RFC 3986 §5.2.4), and encodes characters that a request line cannot contain.
 fn normal(target: &str) -> String {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut segments: Vec<&str> = Vec::new();
@@ -105,7 +105,7 @@ fn normal(target: &str) -> String {
         match segment {
             "." => {}
             ".." => drop(segments.pop()),
-            // The last empty segment is the slash at the end.
+            // The last empty segment stands for a trailing slash.
             segment => segments.push(segment),
         }
     }

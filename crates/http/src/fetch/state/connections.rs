@@ -1,4 +1,4 @@
-//! The connections of a fetch: they are opened as the policy wants, carry objects, and end.
+//! The connections of a fetch: opening them under the policy, assigning objects to them, and closing them.
 
 use super::super::own_stream::{self, Response};
 use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
@@ -22,16 +22,16 @@ pub(super) struct Connection<S: Session> {
     pub(super) server: usize,
     pub(super) opened: Instant,
     pub(super) established: bool,
-    /// Nothing rides on it any more.
+    /// Whether the connection has ended and carries no objects any more.
     pub(super) over: bool,
-    /// HTTP/3 was begun on it.
+    /// Whether HTTP/3 has been started on it.
     speaking: bool,
-    /// What asks over HTTP/2 or HTTP/3, once that is spoken.
+    /// The handle that sends requests over HTTP/2 or HTTP/3, once the session speaks it.
     pub(super) requests: Option<Requests<S>>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
-/// Asks for objects where each has a stream of its own.
+/// Sends requests over HTTP/2 or HTTP/3, where each object has a stream of its own.
 #[derive(Clone)]
 pub(crate) enum Requests<S: Session> {
     Http2(http2::Requests),
@@ -39,7 +39,7 @@ pub(crate) enum Requests<S: Session> {
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
-    /// Asks for streams for what queues, where the policy wants that.
+    /// Requests more streams for the queued objects, if the policy allows it.
     pub(super) fn grow(&mut self, server: usize) {
         let mut queued = self.servers[server].queue.len();
         while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
@@ -57,7 +57,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Begins a connection; true when requests can be written to it at once.
+    /// Opens a connection; returns true if requests can be written to it at once.
     pub(super) fn open(&mut self, server: usize) -> Result<bool, ConnectError> {
         let session = self.connector.connect(server)?;
         let now = self.world.now();
@@ -126,7 +126,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        // What rode with the handshake on streams that the server has not granted goes on others.
+        // Objects sent with the handshake on streams that the server has not granted are queued again.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
             if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
             {
@@ -137,7 +137,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
-    /// Begins HTTP/2 on a connection that is established.
+    /// Starts HTTP/2 on an established connection.
     fn speak_http2(&mut self, name: usize, windows: Windows) {
         let session = self.connections[name].session.clone();
         let (me, id) = (self.me.clone(), session.id());
@@ -150,7 +150,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.tasks.push(self.world.spawn("http/2 connection", task));
     }
 
-    /// Begins HTTP/3 on a connection that is established, or that takes early data; once.
+    /// Starts HTTP/3, once, on a connection that is established or accepts early data.
     fn speak_http3(&mut self, name: usize) {
         let connection = &mut self.connections[name];
         if !std::mem::replace(&mut connection.speaking, true) {
@@ -159,7 +159,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Requests can be sent on it.
+    /// Records that requests can be sent on the connection.
     pub(crate) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
         let connection = &mut self.connections[name];
         if connection.over {
@@ -172,7 +172,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
-    /// Nothing more comes on this connection: what rode on it is tried again.
+    /// Handles the end of a connection: its objects are requested again.
     pub(crate) fn closed(&mut self, name: usize, reason: &CloseReason) {
         let connection = &mut self.connections[name];
         if std::mem::replace(&mut connection.over, true) {
@@ -184,10 +184,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.begin();
         let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
         let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
-        // The last goes to the front first, so that they keep their order.
+        // Pushed to the front from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // What rides with a handshake that fails never had a connection.
+                // An object that was sent with a failed handshake never had a connection.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {
@@ -208,7 +208,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
-    /// No connection can be had: what queues fails, unless a live connection may still take it.
+    /// Fails the queued objects, because no connection can be opened, unless an open connection may still take them.
     pub(super) fn cannot_connect(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.over) {
             return;
@@ -218,7 +218,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Puts the request for `object` on its stream.
+    /// Writes the request for `object` to its stream.
     pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
         if self.policy.version != Version::Http1 {
             return self.ride_alone(object, name, stream);
@@ -246,7 +246,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
     }
 
-    /// Asks for `object` on a stream of its own, in the place `slot` of the mapping.
+    /// Requests `object` on a stream of its own, in slot `slot` of the mapping.
     fn ride_alone(&mut self, object: usize, name: usize, slot: u64) {
         let now = self.world.now();
         let wanted = &self.page.objects[object];
@@ -262,7 +262,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         connection.pipelines.insert(slot, pipeline.clone());
         let (me, id) = (self.me.clone(), connection.session.id());
         let taker = Response::new(me.clone(), pipeline.clone());
-        // The end of a connection is reported by its own task; nothing else must leave objects waiting.
+        // The connection's own task reports its end, so that no object is left waiting.
         let lost = || connection.session.abort();
         match connection.requests.clone() {
             None => lost(),
@@ -282,7 +282,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                     return lost();
                 };
                 let (world, fetch) = (self.world.clone(), me.clone());
-                // When it has its stream; the server says how many there may be.
+                // Called when the request has its stream; the server limits their number.
                 let on_sent = move |stream, request| {
                     let exchange = ExchangeId { connection: id, stream, index: 0 };
                     if let Some(fetch) = fetch.upgrade() {
@@ -301,7 +301,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.assigned(object, assigned);
     }
 
-    /// The server takes nothing more on this connection: an exchange on it, which it has not worked on, goes to another one.
+    /// Moves an exchange to another connection, because the server accepts no more requests here and has not processed this
+    /// one.
     pub(crate) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;
@@ -330,13 +331,13 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
-            // The end of the session is reported by its own task; nothing else must leave objects waiting.
+            // The session's own task reports its end, so that no object is left waiting.
             Err(_) => self.connections[name].session.abort(),
         }
         pipeline
     }
 
-    /// A pipeline's stream has ended.
+    /// Handles the end of a pipeline's stream.
     pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
         if self.connections[connection].session.fresh_streams() {
             self.connections[connection].pipelines.remove(&stream);
@@ -348,7 +349,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 self.closed(connection, &CloseReason::Finished);
             }
             PipelineEnd::Bad(why) => {
-                // Whose response it was is not known for sure, but the front of the pipeline waited for it.
+                // It is uncertain whose response it was, but the front of the pipeline waited for one.
                 let fronts = self.connections[connection].pipelines.values();
                 let blamed = fronts
                     .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))

@@ -1,11 +1,9 @@
-//! Objects that do not move.
+//! Times out objects without progress.
 //!
-//! The clock of an object that rides starts when it is assigned and starts
-//! again with every byte read on its stream: one that waits its turn behind
-//! others in a pipeline is not stuck while they come in. An object that queues
-//! for a stream waits as long as anything moves at all; one that queues for a
-//! handshake waits from when the handshake began. A stream that is
-//! reset for an object that was given up has as long for that.
+//! The timer of an object in flight starts when it is assigned and restarts with every byte read on its stream. An object
+//! behind others in a pipeline therefore does not time out while they make progress. An object that waits for a stream does
+//! not time out while any stream makes progress. One that waits for a handshake is timed from the start of the handshake.
+//! The reset of a stream whose object was given up has the same time limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
 use crate::observe::{FetchError, Observer};
@@ -13,21 +11,21 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
-/// Fails what does not move for `timeout`, for as long as the fetch lives.
+/// Fails objects that make no progress for `timeout`, as long as the fetch lives.
 pub(in crate::fetch) async fn watch<W: World, C: Connector, O: Observer + 'static>(
     fetch: SharedFetch<W, C, O>,
     timeout: Duration,
 ) {
     let world = fetch.borrow().world.clone();
     loop {
-        // What is issued after this look is due later than `timeout` from now.
+        // Objects requested after this check are due later than `timeout` from now.
         let next = fetch.borrow_mut().expire(world.now(), timeout);
         world.sleep_until(next).await;
     }
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
-    /// Fails every object whose clock has run out; returns when to look again.
+    /// Fails every object whose timer has expired; returns when to check again.
     fn expire(&mut self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now + timeout;
         let mut stuck = Vec::new();
@@ -48,7 +46,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Since when nothing has moved for this object; `None` when nothing should.
+    /// Returns since when this object has made no progress; `None` if it is not expected to.
     fn clock(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
             ObjectState::Unknown | ObjectState::Over => None,
@@ -72,7 +70,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// The clock of this object has run out.
+    /// Handles the expired timer of this object.
     fn time_out(&mut self, object: usize, now: Instant, timeout: Duration) {
         let state = self.objects[object].state;
         let server = self.server_of(object);
@@ -81,7 +79,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             ObjectState::Queued { .. } => {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
-                // A handshake that nobody waits for any more is given up.
+                // A handshake that no object waits for any more is given up.
                 for name in 0..self.connections.len() {
                     let connection = &self.connections[name];
                     let waited = connection.server == server && !connection.established && !connection.over;
@@ -101,9 +99,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                         pipeline.cancel(now);
                     }
                 }
-                // The stream is reset where the transport can do that (RFC 6525); else, or where
-                // others wait behind, the answer is read and thrown away. When no stream of the
-                // connection moves, the connection is given up.
+                // The stream is reset if the transport supports it (RFC 6525) and no other exchange waits behind. Otherwise
+                // the response is read and discarded. If no stream of the connection makes progress, the connection is given
+                // up.
                 let still = pipelines.values().all(|pipeline| pipeline.borrow().moved + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {
@@ -114,7 +112,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// Gives up connections on which a stream is not reset in time; returns when to look again.
+    /// Gives up connections on which a stream is not reset in time; returns when to check again.
     fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         for name in 0..self.connections.len() {
@@ -135,7 +133,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let server = self.connections[connection].server;
         let failures = self.servers[server].failures;
         self.closed(connection, &CloseReason::Aborted);
-        // It was our patience that ended, not the server's service.
+        // The client gave up, so this does not count as a failure of the server.
         self.servers[server].failures = failures;
     }
 }

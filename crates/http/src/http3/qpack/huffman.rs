@@ -1,11 +1,11 @@
 //! The Huffman code of HPACK, which QPACK uses (RFC 9204 §4.1.2, RFC 7541 §5.2 and Appendix B).
 //!
-//! The code is canonical: codes of one length follow each other in the order of their symbols, and a longer code begins where
-//! the shorter ones end. So the lengths give all of it.
+//! The code is canonical: codes of one length are consecutive in the order of their symbols, and longer codes begin where
+//! the shorter ones end. The lengths therefore define the whole code.
 
 use std::sync::OnceLock;
 
-/// Length of each symbol's code, bits; the last is that of EOS.
+/// The length of each symbol's code in bits; the last is that of EOS.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -18,9 +18,9 @@ const LENGTHS: [u8; 257] = [
     20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26,
     30,
 ];
-/// The longest code, bits.
+/// The length of the longest code in bits.
 const LONGEST: usize = 30;
-/// Bits that are looked up at once: codes of most text are no longer.
+/// The number of bits looked up at once, which covers the codes of most text.
 const LOOKUP: u32 = 8;
 const EOS: u16 = 256;
 
@@ -28,9 +28,9 @@ struct Tables {
     codes: [u32; 257],
     /// Symbols in the order of their codes.
     symbols: [u16; 257],
-    /// For each length, the first code and its place among `symbols`; and how many codes there are.
+    /// For each length, the first code, its index in `symbols`, and the number of codes.
     firsts: [(u32, u16, u16); LONGEST + 1],
-    /// Symbol and length of the code with which these bits begin; length 0: it is a longer one.
+    /// The symbol and length of the code that these bits begin with; length 0 if the code is longer.
     lookup: [(u8, u8); 1 << LOOKUP],
 }
 
@@ -64,7 +64,7 @@ fn tables() -> &'static Tables {
     })
 }
 
-/// Length of `text` when encoded, bytes.
+/// Returns the length of `text` in bytes when encoded.
 pub(super) fn encoded_length(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
@@ -84,16 +84,16 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     if count > 0 {
-        // RFC 7541 §5.2: filled up with the first bits of EOS, which are ones.
+        // RFC 7541 §5.2: padded with the first bits of EOS, which are ones.
         out.push((bits << (8 - count)) as u8 | (0xff >> count));
     }
 }
 
-/// Appends what `code` decodes to; false: it is no text in this code.
+/// Appends the decoded text; returns false if `code` is not valid in this code.
 pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
     let tables = tables();
     let mut code = code.iter();
-    // The bits that are not used yet are the lowest `count` ones.
+    // The unused bits are the lowest `count` bits.
     let (mut bits, mut count) = (0_u64, 0_u32);
     loop {
         while count < LONGEST as u32 {
@@ -104,7 +104,7 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
         if count == 0 {
             return true;
         }
-        // As many bits as the lookup needs; after the end ones follow, as in the padding.
+        // Takes the bits for the lookup; past the end, ones follow as in the padding.
         let ahead = if count >= LOOKUP {
             bits >> (count - LOOKUP)
         } else {
@@ -122,13 +122,14 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
                 out.push(symbol as u8);
                 count -= length;
             }
-            // RFC 7541 §5.2: padding has at most seven bits, and they are the first of EOS.
+            // RFC 7541 §5.2: the padding has at most seven bits, which are the first bits of EOS.
             None => return count < 8 && bits & ((1 << count) - 1) == (1 << count) - 1,
         }
     }
 }
 
-/// The symbol whose code the lowest `count` bits begin with, and the length of the code; `None`: it is not whole.
+/// Returns the symbol of the code at the start of the lowest `count` bits, and the code's length; `None` if it is
+/// incomplete.
 fn longer(tables: &Tables, bits: u64, count: u32) -> Option<(u16, u32)> {
     for length in 1..=(LONGEST as u32).min(count) {
         let code = (bits >> (count - length) & ((1 << length) - 1)) as u32;
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn eos_and_wrong_padding_are_refused() {
-        // 'a' is 00011: padding of three bits.
+        // 'a' is 00011, followed by three bits of padding.
         assert_eq!(decoded(&[0b0001_1111]).as_deref(), Some(&b"a"[..]));
         for wrong in [&[0b0001_1000][..], &[0b0001_1110], &[0b0001_1111, 0xff], &[0xff; 4], &[0xff]] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");

@@ -1,17 +1,17 @@
-//! Instructions on the streams of QPACK (RFC 9204 §4.3, §4.4), where neither end has a dynamic table.
+//! Instructions on the QPACK streams (RFC 9204 §4.3, §4.4), when neither endpoint has a dynamic table.
 
 use super::{DYNAMIC, Partial, partial_integer};
 use crate::http3::code::{Code, Error};
 
-/// Reads the peer's encoder stream (RFC 9204 §4.3).
+/// Parses the peer's encoder stream (RFC 9204 §4.3).
 #[derive(Default, Debug)]
 pub(in crate::http3) struct EncoderInstructions(Held);
 
-/// Reads the peer's decoder stream (RFC 9204 §4.4).
+/// Parses the peer's decoder stream (RFC 9204 §4.4).
 #[derive(Default, Debug)]
 pub(in crate::http3) struct DecoderInstructions(Held);
 
-/// The part of an instruction that has come: the integer that it consists of, so no more than its bytes.
+/// The part of an instruction received so far. It is a single integer, so its size is bounded.
 #[derive(Default, Debug)]
 struct Held(Vec<u8>);
 
@@ -31,10 +31,10 @@ impl Held {
 }
 
 impl EncoderInstructions {
-    /// Reads what came.
+    /// Processes data of the stream.
     pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
-            // RFC 9204 §4.3.1: Set Dynamic Table Capacity, which cannot exceed the limit that we gave: 0.
+            // RFC 9204 §4.3.1: Set Dynamic Table Capacity, which must not exceed this endpoint's limit of 0.
             0x20..0x40 => match partial_integer(rest, 5)? {
                 Some(0) => Ok(Some(())),
                 Some(_) => Err("the encoder sets a dynamic table capacity beyond 0"),
@@ -42,7 +42,7 @@ impl EncoderInstructions {
             },
             // RFC 9204 §4.3.4: Duplicate.
             0x00..0x20 => Err(DYNAMIC),
-            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: an insert of what is larger than the capacity.
+            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: an inserted entry exceeds the capacity.
             0x40.. => Err("the encoder inserts into a dynamic table of capacity 0"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_ENCODER_STREAM_ERROR, reason))
@@ -50,14 +50,14 @@ impl EncoderInstructions {
 }
 
 impl DecoderInstructions {
-    /// Reads what came.
+    /// Processes data of the stream.
     pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
-            // RFC 9204 §4.4.1: nothing that we sent needs an acknowledgment.
+            // RFC 9204 §4.4.1: no field section that was sent needs an acknowledgment.
             0x80.. => Err("the decoder acknowledges a field section that refers to no dynamic table"),
-            // RFC 9204 §4.4.2, §2.2.2.2: Stream Cancellation may be sent whatever was referred to.
+            // RFC 9204 §4.4.2, §2.2.2.2: Stream Cancellation is allowed without dynamic references.
             0x40..0x80 => Ok(partial_integer(rest, 6)?.map(|_| ())),
-            // RFC 9204 §4.4.3: an increment of 0, or beyond what was sent: nothing was.
+            // RFC 9204 §4.4.3: an increment of 0, or beyond the number of inserts sent, which is 0.
             0x00..0x40 => Err("the decoder counts inserts, of which there are none"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_DECODER_STREAM_ERROR, reason))
@@ -79,7 +79,7 @@ mod tests {
             assert_eq!(decoder.read(bytes), Ok(()));
         }
         assert!(encoder.0.0.is_empty() && decoder.0.0.is_empty());
-        // An integer that never ends is found out.
+        // An endless integer is detected.
         assert!((0..12).any(|_| decoder.read(&[0x7f, 0xff]).is_err()));
     }
 

@@ -103,12 +103,12 @@ pub(super) const STATIC_TABLE: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// Where a field is in the table.
+/// The match of a field in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// Name and value.
+    /// Name and value match the entry with this index.
     Field(u64),
-    /// The name alone: the first entry that has it.
+    /// Only the name matches: the index of the first entry with it.
     Name(u64),
 }
 

@@ -1,27 +1,27 @@
-//! How far down a page an image stands, without a layout.
+//! Estimates how far down a page an image is, without a layout.
 //!
-//! What a document says by itself is added up: heights of images and frames, inline heights, lines of text in the default
-//! font. A style sheet is not applied, and an image without a height has none, as before it is loaded. Chromium decides at
-//! the first layout whether a lazy image is near, which is when neither is known to it either.
+//! The heights that a document states are added up: those of images and frames, inline heights, and lines of text in the
+//! default font. Style sheets are not applied, and an image without a height counts as 0, as before it is loaded. Chromium
+//! decides at its first layout whether a lazy image is near, before it has applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 
-/// How far below the viewport Chromium loads lazy images over a fast network, in pixels.
+/// The distance below the viewport within which Chromium loads lazy images on a fast network, in pixels.
 pub const LAZY_IMAGE_MARGIN: f64 = 1250.0;
-/// How far below the viewport it loads lazy frames.
+/// The same distance for lazy frames.
 pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
 
-/// A place in a document that is read from its beginning.
+/// The current position while a document is parsed.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
-    /// Where the current line begins, in pixels from the top.
+    /// The top of the current line, in pixels from the top of the page.
     top: f64,
-    /// What the current line has of its width, and its height.
+    /// The used width of the current line, and its height.
     line: (f64, f64),
     open: Vec<Open>,
 }
 
-/// An element that is open.
+/// An open element.
 #[derive(Debug)]
 struct Open {
     name: Vec<u8>,
@@ -31,7 +31,7 @@ struct Open {
 }
 
 impl Flow {
-    /// An element of this name begins, with the text of its `style`; `is_hidden`: by an attribute.
+    /// Begins an element with this name and the text of its `style`; `is_hidden` is set by an attribute.
     pub(super) fn begin(&mut self, name: &[u8], style: Option<&str>, is_hidden: bool) {
         let is_block = is_block(name) || style.is_some_and(is_displayed_as_block);
         if name == b"br" || is_block {
@@ -47,7 +47,7 @@ impl Flow {
         self.open.push(Open { name: name.to_vec(), top: self.top, height, is_hidden });
     }
 
-    /// An element of this name ends, and those in it.
+    /// Ends an element with this name, and all elements in it.
     pub(super) fn end(&mut self, name: &[u8]) {
         let Some(place) = self.open.iter().rposition(|open| open.name == name) else { return };
         if is_block(name) || self.open[place].height.is_some() {
@@ -55,7 +55,7 @@ impl Flow {
         }
         for open in self.open.drain(place..).rev() {
             if open.is_hidden {
-                // It takes no room.
+                // A hidden element takes no space.
                 (self.top, self.line) = (open.top, (0.0, 0.0));
             } else if let Some(height) = open.height {
                 self.top = open.top + height;
@@ -63,7 +63,7 @@ impl Flow {
         }
     }
 
-    /// Text that is shown.
+    /// Adds displayed text.
     pub(super) fn text(&mut self, text: &[u8]) {
         let letters = String::from_utf8_lossy(text)
             .split_whitespace()
@@ -81,7 +81,7 @@ impl Flow {
         self.line = (width - lines * LINE_WIDTH, self.line.1.max(LINE_HEIGHT));
     }
 
-    /// A box of this size is placed on the line; where its top is.
+    /// Places a box of this size on the line; returns the position of its top.
     pub(super) fn place(&mut self, width: f64, height: f64) -> f64 {
         if self.line.0 > 0.0 && self.line.0 + width > LINE_WIDTH {
             self.end_line();
@@ -90,7 +90,7 @@ impl Flow {
         self.top
     }
 
-    /// Whether what begins here is not displayed.
+    /// Returns whether an element that begins here is not displayed.
     pub(super) fn is_hidden(&self) -> bool {
         self.open.last().is_some_and(|open| open.is_hidden)
     }
@@ -101,14 +101,14 @@ impl Flow {
     }
 }
 
-/// Whether something whose top is at `top` is loaded although it is lazy.
+/// Returns whether a lazy element at `top` is near enough to be loaded.
 pub(super) fn is_near(top: f64, margin: f64) -> bool {
     top <= VIEWPORT_HEIGHT + margin
 }
 
-/// The size that an element has by attributes and inline style: width and height, 0 for what they do not say.
+/// Returns the width and height of an element from attributes and inline style; 0 if not specified.
 pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str>) -> (f64, f64) {
-    // HTML's rules for dimension values: digits, perhaps a fraction, and anything behind them but a per cent sign.
+    // HTML's rules for dimension values: digits, optionally a fraction, and any text after them except a percent sign.
     let attribute = |text: Option<&str>| {
         let text = text?.trim_start();
         let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -120,7 +120,7 @@ pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str
     (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
 }
 
-/// The length in pixels that an inline style declares; the last declaration counts.
+/// Returns the length in pixels that an inline style declares; the last declaration counts.
 fn declared(style: &str, name: &str) -> Option<f64> {
     let lengths = declarations(style, name).filter_map(pixels).filter(|length| *length >= 0.0);
     lengths.last().map(|length| length.min(MAX_SIZE))
@@ -135,7 +135,7 @@ fn declarations<'a>(style: &'a str, name: &'a str) -> impl Iterator<Item = &'a s
     })
 }
 
-/// Whether an inline style takes an element from the page.
+/// Returns whether an inline style removes an element from the display.
 pub(super) fn is_not_displayed(style: &str) -> bool {
     declarations(style, "display").last().is_some_and(|value| value.eq_ignore_ascii_case("none"))
 }
@@ -194,7 +194,7 @@ fn is_block(name: &[u8]) -> bool {
     BLOCKS.contains(&name)
 }
 
-/// Elements without an end.
+/// Elements without an end tag.
 fn is_void(name: &[u8]) -> bool {
     const VOID: [&[u8]; 14] = [
         b"area", b"base", b"br", b"col", b"embed", b"frame", b"hr", b"img", b"input", b"link", b"meta",
@@ -203,15 +203,15 @@ fn is_void(name: &[u8]) -> bool {
     VOID.contains(&name)
 }
 
-/// The viewport without the margins of the body.
+/// The width of the viewport without the margins of the body.
 const LINE_WIDTH: f64 = VIEWPORT_WIDTH - 16.0;
-/// Of a line of text in the default font.
+/// The height of a line of text in the default font.
 const LINE_HEIGHT: f64 = 18.0;
-/// Of a letter in it, on average.
+/// The average width of a letter in it.
 const LETTER_WIDTH: f64 = 7.0;
-/// Elements within one another, as many as Chromium builds.
+/// The most nested elements, as in Chromium.
 const MAX_DEPTH: usize = 512;
-/// The largest length that is believed: Chromium's own coordinates end near it.
+/// The largest accepted length, which is near the limit of Chromium's coordinates.
 const MAX_SIZE: f64 = 33_554_431.0;
 
 #[cfg(test)]
@@ -222,7 +222,7 @@ mod tests {
     fn heights_and_lines_add_up() {
         let mut flow = Flow::default();
         assert_eq!(flow.place(100.0, 50.0), 0.0);
-        // Beside it, and on the next line.
+        // Beside the first box, and then on the next line.
         assert_eq!(flow.place(1164.0, 80.0), 0.0);
         assert_eq!(flow.place(10.0, 10.0), 80.0);
         flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), false);

@@ -1,18 +1,18 @@
-//! Lengths of CSS in pixels, in the viewport that is assumed.
+//! CSS lengths in pixels, in the assumed viewport.
 //!
-//! Home of CSS Values 4 §6 (lengths) and §10 (`calc`, `min`, `max`, `clamp`), as far as `sizes`, media queries and
-//! inline heights use them. The font is that of a page without a style sheet.
+//! Home of CSS Values 4 §6 (lengths) and §10 (`calc`, `min`, `max`, `clamp`), as far as `sizes`, media queries and inline
+//! heights use them. The font is that of a page without a style sheet.
 
-/// The width of the viewport in pixels, as browsers driven by Playwright have it.
+/// The width of the viewport in pixels, as in browsers driven by Playwright.
 pub const VIEWPORT_WIDTH: f64 = 1280.0;
 /// The height of the viewport in pixels.
 pub const VIEWPORT_HEIGHT: f64 = 720.0;
-/// The size of the font in pixels.
+/// The font size in pixels.
 const FONT: f64 = 16.0;
-/// Parentheses within one another.
+/// The most nested parentheses.
 const MAX_DEPTH: usize = 32;
 
-/// A length in pixels; `None` for what is no length. A zero needs no unit.
+/// Parses a length and returns it in pixels; `None` if it is invalid. A zero needs no unit.
 pub(super) fn pixels(text: &str) -> Option<f64> {
     let mut reader = Reader { rest: text.trim(), depth: 0 };
     let value = reader.primary()?;
@@ -38,7 +38,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// A number with or without a unit, a function, or an expression in parentheses.
+    /// Parses a number with or without a unit, a function, or an expression in parentheses.
     fn primary(&mut self) -> Option<Value> {
         self.rest = self.rest.trim_start();
         let letters = self.rest.len() - self.rest.trim_start_matches(|c: char| c.is_ascii_alphabetic()).len();
@@ -73,7 +73,7 @@ impl Reader<'_> {
         Some(Value { number, ..first })
     }
 
-    /// `a + b - c`; the signs stand between blanks.
+    /// Parses `a + b - c`; the signs are surrounded by blanks.
     fn sum(&mut self) -> Option<Value> {
         let mut sum = self.product()?;
         loop {
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 }
 
-/// How many bytes of `text` are a number of CSS: sign, digits, fraction, exponent.
+/// Returns how many bytes of `text` form a CSS number: sign, digits, fraction, exponent.
 pub(super) fn number_prefix(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits =

@@ -1,21 +1,21 @@
-//! Media queries, answered as by a browser on a desk: a screen of one pixel a dot and the viewport that is assumed.
+//! Evaluates media queries as a desktop browser does: a screen with one device pixel per CSS pixel and the assumed viewport.
 //!
-//! Home of Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. A feature that is not known is neither true
-//! nor false, and a query that depends on it does not match.
+//! Home of Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true nor
+//! false, and a query that depends on it does not match.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, number_prefix, pixels};
 
-/// Whether one of the queries in a list matches; an empty list does.
+/// Returns whether one of the queries in a list matches; an empty list matches.
 pub(super) fn matches(list: &str) -> bool {
     list.trim().is_empty() || commas(list).any(|query| query_matches(&query.trim().to_ascii_lowercase()))
 }
 
-/// Whether a condition without a type of medium matches, as in `sizes`.
+/// Returns whether a condition without a media type matches, as in `sizes`.
 pub(super) fn condition_matches(text: &str) -> bool {
     Condition::answer(&text.trim().to_ascii_lowercase()) == Some(true)
 }
 
-/// The parts of `list` between commas that stand in no parentheses.
+/// Splits `list` at commas outside parentheses.
 pub(super) fn commas(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_usize;
     list.split(move |letter| {
@@ -61,28 +61,28 @@ fn first_word(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// A condition that is being read.
+/// The state of parsing a condition.
 struct Condition<'a> {
     rest: &'a str,
     depth: usize,
 }
 
 impl<'a> Condition<'a> {
-    /// Whether the condition `text`, in lower case, holds; `None` if that is not known.
+    /// Returns whether the condition `text`, in lower case, holds; `None` if that is unknown.
     fn answer(text: &'a str) -> Option<bool> {
         let mut condition = Condition { rest: text, depth: 0 };
         let answer = condition.any()?;
         condition.rest.trim().is_empty().then_some(answer).flatten()
     }
 
-    /// `None`: it is no condition. `Some(None)`: its answer is not known.
+    /// Returns `None` if the text is not a condition, and `Some(None)` if the result is unknown.
     fn any(&mut self) -> Option<Option<bool>> {
         if self.word("not") {
             return Some(self.group()?.map(|answer| !answer));
         }
         let mut answer = self.group()?;
         loop {
-            // Kleene's logic: what is known may decide.
+            // Kleene's logic: a known operand may decide.
             if self.word("and") {
                 answer = match (answer, self.group()?) {
                     (Some(false), _) | (_, Some(false)) => Some(false),
@@ -112,7 +112,7 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// What stands in one pair of parentheses.
+    /// Parses one pair of parentheses.
     fn group(&mut self) -> Option<Option<bool>> {
         self.rest = self.rest.trim_start();
         if !self.rest.starts_with('(') || self.depth == MAX_DEPTH {
@@ -132,17 +132,18 @@ impl<'a> Condition<'a> {
         if inner.starts_with('(') || inner.starts_with("not ") || inner.starts_with("not(") {
             let mut condition = Condition { rest: inner, depth: self.depth + 1 };
             let answer = condition.any()?;
-            // A range may begin with a calculation in parentheses; it is not known then.
+            // A range may begin with a calculation in parentheses; the result is then unknown.
             return Some(answer.filter(|_| condition.rest.trim().is_empty()));
         }
         Some(feature(inner))
     }
 }
 
-/// Parentheses within one another.
+/// The most nested parentheses.
 const MAX_DEPTH: usize = 16;
 
-/// Whether a feature such as `min-width: 600px`, `400px <= width < 900px` or `hover` holds; `None` for an unknown one.
+/// Returns whether a feature such as `min-width: 600px`, `400px <= width < 900px` or `hover` holds; `None` for an unknown
+/// one.
 fn feature(text: &str) -> Option<bool> {
     if let Some((name, value)) = text.split_once(':') {
         let (name, value) = (name.trim(), value.trim());
@@ -174,7 +175,7 @@ fn feature(text: &str) -> Option<bool> {
     Some(!matches!(*values, "none" | "no-preference"))
 }
 
-/// `width >= 600px`, `400px <= width <= 700px`.
+/// Parses `width >= 600px` or `400px <= width <= 700px`.
 fn range(text: &str) -> Option<bool> {
     let mut operands = Vec::new();
     let mut operators = Vec::new();
@@ -206,7 +207,7 @@ fn range(text: &str) -> Option<bool> {
     Some(holds)
 }
 
-/// What the assumed device has of a feature with a quantity.
+/// Returns the value of a numeric feature on the assumed device.
 fn measure(name: &str) -> Option<f64> {
     Some(match name {
         "width" | "device-width" => VIEWPORT_WIDTH,
@@ -219,7 +220,7 @@ fn measure(name: &str) -> Option<f64> {
     })
 }
 
-/// The value that a feature with a quantity is compared with.
+/// Parses the value that a numeric feature is compared with.
 fn quantity(name: &str, value: &str) -> Option<f64> {
     let plain = |text: &str| text.trim().parse::<f64>().ok();
     match name {
@@ -242,7 +243,7 @@ fn quantity(name: &str, value: &str) -> Option<f64> {
     }
 }
 
-/// Features with words for values, and those that the assumed device has.
+/// Features with keyword values, and their values on the assumed device.
 const WORDS: [(&str, &str); 19] = [
     ("orientation", "landscape"),
     ("hover", "hover"),

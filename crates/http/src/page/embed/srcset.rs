@@ -1,12 +1,13 @@
-//! Which of several candidates of an image is loaded, at one device pixel for each pixel of CSS.
+//! Selects which of several candidates of an image is loaded, at one device pixel per CSS pixel.
 //!
-//! Home of HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Of the candidates that are dense
-//! enough Chromium takes the least dense, and the densest if none is.
+//! Home of HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest density
+//! that is sufficient, or the highest one if none is.
 
 use super::length::{VIEWPORT_WIDTH, number_prefix, pixels};
 use super::media;
 
-/// The address that an element with these attributes loads. `auto_width`: what `sizes=auto` stands for, on a lazy image.
+/// Returns the address that an element with these attributes loads. `auto_width` is the value of `sizes=auto` on a lazy
+/// image.
 pub(super) fn choose(
     src: Option<&str>,
     srcset: Option<&str>,
@@ -25,7 +26,7 @@ pub(super) fn choose(
         parsed.iter().map(|candidate| (density(&candidate.descriptor), candidate.address)).collect();
     // `src` is a candidate of density 1, unless widths are given.
     all.extend(src.filter(|_| !has_widths).map(|src| (1.0, src)));
-    // Stable: of two of the same density the first counts.
+    // The sort is stable: of two candidates of the same density the first counts.
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let chosen = all.iter().find(|(density, _)| *density >= 1.0).or_else(|| {
         let densest = all.last()?.0;
@@ -34,7 +35,7 @@ pub(super) fn choose(
     chosen.map(|(_, address)| (*address).to_owned())
 }
 
-/// Whether a `<source>` of a picture with these attributes is one that the browser can use.
+/// Returns whether the browser can use a `<source>` of a picture with these attributes.
 pub(super) fn is_usable(kind: Option<&str>, media: Option<&str>) -> bool {
     let known = |kind: &str| {
         let bare = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -43,7 +44,7 @@ pub(super) fn is_usable(kind: Option<&str>, media: Option<&str>) -> bool {
     kind.is_none_or(known) && media.is_none_or(media::matches)
 }
 
-/// The types of images that Chromium shows.
+/// The image types that Chromium displays.
 const IMAGES: [&str; 15] = [
     "image/apng",
     "image/avif",
@@ -69,11 +70,11 @@ struct Candidate<'a> {
 
 enum Descriptor {
     Density(f64),
-    /// Pixels of the image.
+    /// The width of the image in pixels.
     Width(f64),
 }
 
-/// The candidates of a `srcset`; those with descriptors that are none are dropped.
+/// Parses the candidates of a `srcset`; those with invalid descriptors are dropped.
 fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
     let is_blank = |letter: char| letter.is_ascii_whitespace();
     let mut found = Vec::new();
@@ -86,7 +87,7 @@ fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
         let (address, after) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
         let bare = address.trim_end_matches(',');
         let descriptors = if bare.len() < address.len() {
-            // A comma right behind the address ends the candidate.
+            // A comma directly after the address ends the candidate.
             rest = after;
             ""
         } else {
@@ -100,7 +101,8 @@ fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
     }
 }
 
-/// What the words behind an address say; a height is for a later version of HTML, and stands beside a width only.
+/// Parses the descriptors after an address. A height is reserved for a later version of HTML, and is allowed only beside a
+/// width.
 fn descriptor(text: &str) -> Option<Descriptor> {
     let (mut density, mut width, mut height) = (None, None, false);
     for word in text.split_ascii_whitespace() {
@@ -128,12 +130,12 @@ fn descriptor(text: &str) -> Option<Descriptor> {
     }
 }
 
-/// The width in pixels that an image takes by its `sizes`: that of the viewport where they say nothing.
+/// Returns the width in pixels that an image has according to `sizes`; by default that of the viewport.
 fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            // Where it is not for, Chromium takes the viewport, whatever follows.
+            // On an image that is not lazy, Chromium takes the viewport, whatever follows.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
         // The size is the last component.
@@ -147,7 +149,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
             depth == 0 && letter.is_whitespace()
         });
         let start = split.map_or(0, |(index, letter)| index + letter.len_utf8());
-        // `(min-width: 1px)50vw`, without a blank between.
+        // `(min-width: 1px)50vw`, without a blank between the parts.
         let start = match entry[start..].strip_prefix('(').and_then(|rest| rest.rfind(')')) {
             Some(end) if end + 2 < entry.len() - start => start + end + 2,
             _ => start,
@@ -161,7 +163,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     VIEWPORT_WIDTH
 }
 
-/// Candidates of one image.
+/// The most candidates of one image.
 const MAX_CANDIDATES: usize = 1000;
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
-//! Open files that are being sent: each is open once, whoever asks for it and by whatever name, and their number is bounded.
+//! Open files that are being sent. Each file is open once, whatever names it is requested by, and the number of open files
+//! is bounded.
 //!
-//! A file stays in the cache while an answer holds it. If too many are open, or the system has no more descriptors, the
-//! one that was read least recently is closed, and opened again when it is read next: a client that
-//! takes nothing of ten thousand answers keeps none open. What is another file by then, or another version of it, is not
-//! mixed into an answer: the answer breaks off.
+//! A file stays in the cache while a response holds it. If too many files are open, or the system has no more descriptors,
+//! the least recently read file is closed. It is opened again when it is read next, so a client that stalls ten thousand
+//! responses keeps no file open. If the reopened file is another file or version, the response is broken off rather than
+//! mixed.
 
 use super::Identity;
 use crate::beneath::RootDirectory;
@@ -17,23 +18,23 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
-/// The files of a site that answers hold.
+/// The files that the responses of a site hold.
 #[derive(Debug)]
 pub(super) struct OpenFileCache {
     root: Rc<RootDirectory>,
     files: RefCell<BTreeMap<Identity, Weak<CachedFile>>>,
-    /// How many of the files are open.
+    /// The number of open files.
     open: Cell<usize>,
     most: usize,
-    /// Counts reads: which came last.
+    /// Counts reads, to find the least recently read file.
     reads: Cell<u64>,
 }
 
-/// A file, shared by all answers that send it.
+/// A file, shared by all responses that send it.
 #[derive(Debug)]
 pub(super) struct CachedFile {
     cache: Rc<OpenFileCache>,
-    /// Its name below the root, as first asked for.
+    /// The path below the root, as first requested.
     below: PathBuf,
     identity: Identity,
     file: RefCell<Option<File>>,
@@ -41,13 +42,14 @@ pub(super) struct CachedFile {
 }
 
 impl OpenFileCache {
-    /// Of files beneath `root`, of which so many may be open.
+    /// Returns a cache for files beneath `root`, of which at most `most` are open.
     pub(super) fn new(root: Rc<RootDirectory>, most: usize) -> Rc<Self> {
         let (files, open, reads) = Default::default();
         Rc::new(Self { root, files, open, most, reads })
     }
 
-    /// The regular file `below` the root, which was looked at already as `seen`; `None` if it is something else by now.
+    /// Returns the regular file `below` the root, last seen with the identity `seen`; `None` if it is no longer a regular
+    /// file.
     pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
         let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
@@ -68,7 +70,7 @@ impl OpenFileCache {
         Ok(Some(shared))
     }
 
-    /// Opens a regular file, for which another may have to be closed.
+    /// Opens a regular file, closing another one if necessary.
     fn open(&self, below: &Path) -> io::Result<Option<(File, Identity)>> {
         if self.open.get() >= self.most {
             self.close_one();
@@ -77,12 +79,12 @@ impl OpenFileCache {
             Err(why) if is_out_of_descriptors(&why) && self.close_one() => self.root.open(below)?,
             file => file?,
         };
-        // What was looked at may be another thing by now.
+        // The file may have been replaced since the lookup.
         let kind = file.metadata()?;
         Ok(kind.is_file().then(|| (file, Identity::of(&kind))))
     }
 
-    /// Closes the file that was read least recently; whether there was one.
+    /// Closes the least recently read file; returns whether there was one.
     pub(super) fn close_one(&self) -> bool {
         let files = self.files.borrow();
         let open = files.values().filter_map(Weak::upgrade).filter(|shared| shared.file.borrow().is_some());
@@ -94,7 +96,7 @@ impl OpenFileCache {
 }
 
 impl CachedFile {
-    /// Which version of which file it is.
+    /// Returns the identity of this version of the file.
     pub(super) const fn identity(&self) -> Identity {
         self.identity
     }
@@ -112,7 +114,7 @@ impl Drop for CachedFile {
             self.cache.open.set(self.cache.open.get() - 1);
         }
         let mut files = self.cache.files.borrow_mut();
-        // Another may have taken the place in between.
+        // Another entry may have replaced it meanwhile.
         if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
             files.remove(&self.identity);
         }
@@ -146,7 +148,7 @@ impl Store for CachedFile {
     }
 }
 
-/// The process, or the system, can open no more.
+/// Whether the process or the system has no more file descriptors.
 pub(super) fn is_out_of_descriptors(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(ENFILE | EMFILE))
 }
@@ -160,7 +162,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A directory of three files, gone when the test is over.
+    /// A directory of three files, removed when dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -229,7 +231,7 @@ mod tests {
                 assert_eq!(cache.open.get(), 2);
             }
         }
-        // It was closed, and is another by now.
+        // It was closed, and is another file by now.
         fs::write(scratch.0.join("a"), "another").expect("a file");
         assert!(a.read(0, 3).is_err() && cache.open.get() <= 2);
         drop((a, b, c));

@@ -1,4 +1,4 @@
-//! What a directory answers, asked in every way.
+//! Responses of a directory to all kinds of requests.
 
 use super::*;
 #[cfg(target_os = "linux")]
@@ -6,7 +6,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// A directory with a secret beside it, gone when the test is over.
+/// A directory with a secret beside it, removed when dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -119,7 +119,7 @@ fn nothing_outside_is_ever_served() {
     }
 }
 
-/// RFC 9110 §14: one range; anything else is answered with the whole.
+/// RFC 9110 §14: one range; any other value gets the whole file.
 #[test]
 fn parts_are_what_was_asked_for() {
     let (_scratch, site) = Scratch::new("parts");
@@ -145,7 +145,7 @@ fn parts_are_what_was_asked_for() {
     assert_eq!((head.status.as_u16(), head.resource.content.length()), (200, 10));
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=0-")]);
     assert_eq!(empty.status, 416);
-    // All of nothing, which no Content-Range can say.
+    // The suffix of an empty file, which Content-Range cannot express.
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=-1")]);
     assert_eq!((empty.status.as_u16(), empty.resource.content.length()), (200, 0));
 }
@@ -164,7 +164,7 @@ fn conditions_are_obeyed_in_their_order() {
     assert_eq!(status(&[(IF_NONE_MATCH, &tag)]), 304);
     assert_eq!(status(&[(IF_NONE_MATCH, &format!("\"x\", {weak}"))]), 304);
     assert_eq!(status(&[(IF_NONE_MATCH, "*")]), 304);
-    // RFC 9110 §5.3: on two lines it is one list.
+    // RFC 9110 §5.3: two field lines form one list.
     assert_eq!(status(&[(IF_NONE_MATCH, "\"x\""), (IF_NONE_MATCH, &tag)]), 304);
     assert_eq!(status(&[(IF_MATCH, "\"x\""), (IF_MATCH, &tag)]), 200);
     assert_eq!(status(&[(IF_NONE_MATCH, "\"x\"")]), 200);
@@ -195,7 +195,7 @@ fn a_file_that_was_asked_for_before_is_looked_at_again() {
     let ten = || ask(&site, "/ten");
     assert_eq!(ten(), (200, b"0123456789".to_vec(), "application/octet-stream".to_owned()));
     assert_eq!(ten().1, b"0123456789");
-    // Changed where it lies, replaced, led elsewhere, gone, and back.
+    // Changed in place, replaced, linked elsewhere, removed, and restored.
     fs::write(root.join("ten"), "longer than before").expect("a file");
     assert_eq!(ten().1, b"longer than before");
     fs::write(root.join("new"), "another  than ever").expect("a file");
@@ -211,7 +211,7 @@ fn a_file_that_was_asked_for_before_is_looked_at_again() {
     fs::remove_dir(root.join("ten")).expect("removed");
     fs::write(root.join("ten"), "back").expect("a file");
     assert_eq!((ten().1, ten().1), (b"back".to_vec(), b"back".to_vec()));
-    // A directory on the way that now leads out.
+    // A directory on the path that now leads outside.
     assert_eq!(ask(&site, "/sub/index.html").0, 200);
     fs::write(scratch.0.join("index.html"), "out").expect("a file");
     fs::rename(root.join("sub"), root.join("other")).expect("renamed");
@@ -229,7 +229,7 @@ fn only_so_many_files_stay_open() {
     }
 }
 
-/// What is checked is what is opened: a file and a directory that are links to the outside every other moment.
+/// The checked file is the opened file: a file and a directory are repeatedly swapped with links to the outside.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
@@ -287,7 +287,7 @@ fn links_that_stay_inside_are_followed_absolute_ones_too() {
         assert_eq!(ask(&site, target).1, b"0123456789", "{target}");
     }
     assert_eq!((ask(&site, "/directory").0, ask(&site, "/directory/").1), (301, b"<p>sub".to_vec()));
-    // Out and in again is out.
+    // A path that leaves the root and returns is outside.
     symlink("../root/ten", root.join("around")).expect("a link");
     symlink("/proc/self/root", root.join("magic")).expect("a link");
     for target in ["/around", "/magic", "/magic/", "/magic/etc/passwd"] {
@@ -303,7 +303,7 @@ fn what_was_served_before_is_not_once_it_lies_outside() {
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
     assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
-    // However deep it lies.
+    // At any depth.
     let deep = "a/b/c/d/e";
     fs::create_dir_all(root.join(deep)).expect("directories");
     for depth in 1..=5 {
@@ -321,7 +321,7 @@ fn what_was_served_before_is_not_once_it_lies_outside() {
             assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
         }
     }
-    // A whole site that takes the place of another is the site.
+    // A site directory that replaces the root is served.
     assert_eq!(ask(&site, "/ten").0, 200);
     fs::rename(&root, scratch.0.join("old")).expect("renamed");
     assert_eq!(ask(&site, "/ten").0, 404);

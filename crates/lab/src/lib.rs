@@ -15,8 +15,8 @@
 //! - If at most five settings differ, each is a factor by itself. Otherwise the group with the most settings becomes one
 //!   factor, and so on.
 //! - `design.rs` chooses subsets within the budget, and `estimate.rs` names the causes.
-//! - `benches/src/causes/situations.rs` has situations whose cause is known by construction. The command `causes` and a test check the search
-//!   against them.
+//! - `benches/src/causes/situations.rs` has situations whose cause is known by construction. The command `causes` and a test
+//!   check the search against them.
 //!
 //! # Sweeps and populations
 //!
@@ -32,8 +32,9 @@
 //!
 //! A study is a folder: plans, published cells, claims and causes as data.
 //!
-//! - `bench.rs` runs each plan once, point by point, and keeps `figures.rs`: every metric of every run, under a digest of the plan. So a run
-//!   can be resumed, and causes share the runs of tables. Cells, orders, causes and claims follow from figures alone.
+//! - `bench.rs` runs each plan once, point by point, and keeps `figures.rs`: every metric of every run, under a digest of
+//!   the plan. So a run can be resumed, and causes share the runs of tables. Cells, orders, causes and claims follow from
+//!   figures alone.
 //! - `check` is the language of claims. A claim is a comparison that can fail.
 //! - A cause has a kind (`cause.rs`). Only a counterfactual, which explains nothing, may change keys that a parameter of the
 //!   paper fixes.

@@ -174,7 +174,7 @@ fn place(without: &str) -> &str {
     }
 }
 
-/// The conditions that reduce the gap, in words; empty if none was tested.
+/// The gap under changed conditions, in words, for at most three conditions; empty if none was tested.
 pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     let said = |condition: &Condition| {
         let gap = times(condition.gap);

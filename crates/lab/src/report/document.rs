@@ -53,7 +53,7 @@ fn source(text: &str) -> String {
     format!("'sha256-{}'", base64(&hash))
 }
 
-/// Encodes as base64 (RFC 4648 §4).
+/// RFC 4648 §4: encodes as base64.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();

@@ -99,7 +99,7 @@ pub struct Condition {
     pub gap: f64,
     /// 95 % interval of it.
     pub ci95: [f64; 2],
-    /// Almost nothing of the gap is left: the condition is necessary for the gap.
+    /// Without the condition almost no gap is left, so the condition is necessary for the gap.
     pub needed: bool,
 }
 

@@ -14,13 +14,13 @@ pub struct Summary {
     /// Median response time of a run's delivered objects (for messages: median delay), milliseconds.
     #[serde(default)]
     pub object_p50_ms: Stat,
-    /// 95th percentile of the same.
+    /// 95th percentile of these times, milliseconds.
     #[serde(default)]
     pub object_p95_ms: Stat,
-    /// 99th percentile of the same.
+    /// 99th percentile of these times, milliseconds.
     #[serde(default)]
     pub object_p99_ms: Stat,
-    /// Maximum of the same.
+    /// Maximum of these times, milliseconds.
     #[serde(default)]
     pub object_max_ms: Stat,
     /// Number of objects of a run that were not delivered.
@@ -98,8 +98,8 @@ impl Summary {
     }
 }
 
-/// One metric over the runs. A run that did not finish counts in `page_ms` with its deadline, and so do its missing objects
-/// in the percentiles. If there are such runs, the figures are lower bounds.
+/// One metric over the runs. A run that did not finish counts in `page_ms` with its deadline. Its missing objects count in
+/// the percentiles as if they were delivered at the deadline. Figures that include such runs are lower bounds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stat {
     /// Number of runs that have a value; 1 if nothing is random and all runs are identical.

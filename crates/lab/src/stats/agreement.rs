@@ -1,7 +1,6 @@
 //! Decides whether two worlds agree: cell by cell, and over all cells.
 //!
-//! A cell agrees if a rank test does not separate its two sets of runs at the 1 % level, or if their medians are within 10
-//! %.
+//! A cell agrees if a rank test at 1 % does not separate its two sets of runs, or if their medians are within 10 %.
 
 use super::rank::mann_whitney;
 

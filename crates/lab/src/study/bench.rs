@@ -297,8 +297,8 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Without loss nothing is random: 2 runs. Then 6 with loss, 1 of the other table, 3 for a changed round trip, and 4
-        // for a changed window, which the other contestant does not have.
+        // Without loss nothing is random: 2 runs. Then 6 with loss, 1 of the other table, and 3 for a changed round trip.
+        // The changed window takes 4; the other contestant does not have it.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {

@@ -29,7 +29,7 @@ pub struct Definition {
     /// Places that are not evaluated while assumptions vary: labels that all must match.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
-    /// The numbers of the plans, with meaning and origin.
+    /// The parameters of the plans, with their values and origins.
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<Parameter>,
 }

@@ -219,8 +219,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
                     labels.insert("object".to_owned(), object.to_string());
                 }
                 let values = point.values(name, metric, objects.then_some(object));
-                // A map compares as a race does. In a geometric mean, one load in a hundred that takes a minute counts as
-                // one load in a hundred.
+                // A map uses the geometric mean, as a race does: a single load that takes a minute must not dominate.
                 let mean = if table.definition.map { interval::geometric_mean } else { interval::mean };
                 let ours = mean(&values).zip(range_of_means(&values, table.definition.averaged));
                 let mut place = labels.clone();

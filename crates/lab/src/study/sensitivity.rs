@@ -251,7 +251,7 @@ impl Varied<'_> {
         let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // Only at its own place: the cells that it explains elsewhere are not analysed.
+            // Runs the cause only at its own place; its effect on other cells is not analysed.
             let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));

@@ -27,7 +27,7 @@ pub struct Scored {
 pub struct OrderRow {
     /// The table and the labels of the row.
     pub name: String,
-    /// Indices of the scored rows that share a cell with it; they do not vote when it is held out.
+    /// Indices of the scored rows that share a cell with it. They take no part in the selection when it is held out.
     pub shares: Vec<usize>,
 }
 

@@ -1,14 +1,14 @@
-//! A new result beside an old one.
+//! Compares a new result with an old one.
 
 use crate::results::{Contestant, Point, Race};
 use crate::stats::metrics;
 use std::fmt::Write;
 
-/// The metrics that are set side by side.
+/// The metrics that are compared.
 const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
 
-/// Every contestant that both results have, at every point that both have: the new over the old, seed by seed where
-/// the seeds are the same. What one of them has alone is named.
+/// Compares every contestant that both results have, at every point that both have: new over old. Runs are paired by seed if
+/// both have that seed. Contestants that only one result has are listed.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
     let rows = table(&new.points.iter().map(|new| point(old, new)).collect::<String>());
@@ -53,7 +53,7 @@ pub fn table(rows: &str) -> String {
     )
 }
 
-/// The contestants of a result, which are the same at every point.
+/// The contestants of a result; they are the same at every point.
 fn contestants(race: &Race) -> impl Iterator<Item = &Contestant> {
     race.points.first().into_iter().flat_map(|point| &point.contestants)
 }
@@ -64,7 +64,7 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
-    // The runs of the seeds that both have, in the same order.
+    // The runs whose seeds both results have, in the same order.
     let common = |from: &Contestant, other: &Contestant| {
         let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
         from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()
@@ -81,7 +81,7 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
             (None, _) => "-".to_owned(),
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
-        // The time until all is there goes by what that is.
+        // The name of `page_ms` depends on the workload: page, transfer or messages.
         let named =
             if metric == "page_ms" { format!("{}_ms", point.workload.whole()) } else { metric.to_owned() };
         let _ = writeln!(

@@ -1,4 +1,4 @@
-//! A result as text: one line a run, so that two results can be compared line by line.
+//! Results as JSON text with one line per run, so that two results can be compared line by line.
 
 use crate::results::{Point, Race};
 use serde::Serialize;
@@ -11,19 +11,18 @@ pub fn render(race: &Race) -> String {
     written(race, Shallow::default()) + "\n"
 }
 
-/// What stands before the points of a race and what behind them, the race being one without points. Between the two
-/// belongs each point as [`point`] renders it.
+/// The text before and after the points of a race. Each point goes between the two as [`point`] renders it.
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
-    // A line feed is in no text and no key, so this stands nowhere else.
+    // No key or string contains a raw line feed, so this text occurs only once.
     let (before, behind) = text.split_once(EMPTY).unwrap_or((&text, ""));
     (format!("{before}\n  \"points\": ["), format!("\n  ],{behind}"))
 }
 
 const EMPTY: &str = "\n  \"points\": [],";
 
-/// One point as [`render`] has it in its race.
+/// Renders one point exactly as [`render`] writes it within its race.
 #[must_use]
 pub fn point(point: &Point, first: bool) -> String {
     let mut within = Shallow::default();
@@ -35,7 +34,7 @@ pub fn point(point: &Point, first: bool) -> String {
     format!("{separator}\n    {}", written(point, within))
 }
 
-/// Race and list of points.
+/// Nesting depth of a point: the race and the list of points.
 const POINT_DEPTH: usize = 2;
 
 fn written(value: &impl Serialize, formatter: Shallow) -> String {
@@ -46,7 +45,7 @@ fn written(value: &impl Serialize, formatter: Shallow) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Lines and indents down to the runs, none within a run.
+/// A JSON formatter that breaks and indents lines down to each run, but writes the run itself on one line.
 #[derive(Default)]
 struct Shallow {
     depth: usize,
@@ -54,7 +53,7 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// Race, points, point, contestants, contestant, runs: what lies in a run is deeper.
+/// Deepest level with line breaks: race, points, point, contestants, contestant, runs. The contents of a run are deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
 impl Shallow {
@@ -126,7 +125,7 @@ mod tests {
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
         let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
         let mut race = batch::race(&plan, &options).expect("a race");
-        // What looks like the place of the points is not, in a text.
+        // A string may contain text that looks like the list of points.
         race.warnings.push("\n  \"points\": [],".to_owned());
         assert_eq!(race.points.len(), 4);
         let (before, behind) = around_points(&race);

@@ -1,10 +1,9 @@
 //! The table on standard output.
 //!
-//! Two blocks and a sentence a point: times with their intervals; what the
-//! network and the transports had to do, and where the time went; then the
-//! terms on which each contestant raced, because six connections and one
-//! association are different bids for bandwidth. Several points end in a grid
-//! and a sentence about all; of many, that is all. At most 100 columns.
+//! Each point has two blocks and a sentence. The first block shows times with their intervals, the second the work of
+//! network and transports and where the time went. Then come the terms on which each contestant raced, because six
+//! connections claim a larger share of the bandwidth than one association. A few points end with a grid and a sentence about
+//! all of them; for many points only these two are shown. Lines have at most 100 columns.
 
 mod pictures;
 mod terms;
@@ -18,12 +17,12 @@ use crate::verdict;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// How the table is set.
+/// Presentation options of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Style {
-    /// Emphasis by terminal escapes.
+    /// Emphasize text with terminal escapes.
     pub color: bool,
-    /// Bars, what arrived over time, and a small waterfall: for eyes, not for programs.
+    /// Add bars, data arrivals over time, and a small waterfall: for people, not for programs.
     pub pictures: bool,
 }
 
@@ -37,7 +36,7 @@ impl Style {
     }
 }
 
-/// The widest line.
+/// Maximum line width, in columns.
 pub const COLUMNS: usize = 100;
 
 /// The whole race as text, with the standard transports.
@@ -46,7 +45,7 @@ pub fn render(race: &Race, style: Style) -> String {
     render_with(race, style, &Transports::standard())
 }
 
-/// The whole race as text, with these transports, each of which has words of its own.
+/// The whole race as text. `transports` supplies the words that describe each transport.
 #[must_use]
 pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
     let axes = Axes::of(race.points.iter().map(|point| &point.factors));
@@ -57,14 +56,14 @@ pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String
     table.text(&race.warnings, &race.expectations)
 }
 
-/// The table of a race whose points come one by one, in whatever order. Of a few points all is shown, of many what they say
-/// together.
+/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many only in
+/// summary.
 #[derive(Clone, Debug)]
 pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// Of each point that is shown: without its terms, and with them.
+    /// The text of each point that is shown: without its terms, and with them.
     blocks: BTreeMap<usize, [String; 2]>,
     about: About,
 }
@@ -72,9 +71,9 @@ pub struct Table {
 /// What the points have in common.
 #[derive(Clone, Default, Debug)]
 struct About {
-    /// The terms of the first; behind the blocks, if they are those of all.
+    /// The terms of the first point; shown once after all blocks if every point has the same.
     terms: Vec<String>,
-    /// Workload and seeds of the first.
+    /// Workload and seeds of the first point.
     workload: String,
     seeds: String,
     points: usize,
@@ -82,11 +81,11 @@ struct About {
     same_workload: bool,
 }
 
-/// Points that are shown one by one.
+/// The largest number of points that are shown one by one.
 const BLOCKS: usize = 4;
 
 impl Table {
-    /// Of `count` points over these factors, nothing so far.
+    /// An empty table for `count` points over these factors.
     #[must_use]
     pub fn new(axes: Axes, count: usize, style: Style) -> Self {
         let about = About { same_terms: true, same_workload: true, ..About::default() };
@@ -115,14 +114,14 @@ impl Table {
         about.same_workload &= about.workload == point.workload.name;
     }
 
-    /// All that was added.
+    /// The text of everything added so far.
     #[must_use]
     pub fn text(&self, warnings: &[String], expectations: &[Expectation]) -> String {
         let (mut out, about, style) = (String::new(), &self.about, self.style);
         for warning in warnings {
             out += &wrapped(&format!("warning: {warning}"), 0);
         }
-        // What holds for all points is said once, behind them.
+        // Terms that hold for all points are written once, after them.
         let shared = about.same_terms && about.points > 1;
         let blocks: Vec<&str> =
             self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();
@@ -141,7 +140,7 @@ impl Table {
         out + &self::expectations(expectations)
     }
 
-    /// What the points say together.
+    /// The summary of all points.
     fn together(&self) -> String {
         let (summary, style) = (&self.summary, self.style);
         let mut out = "\n".to_owned();
@@ -156,7 +155,7 @@ impl Table {
     }
 }
 
-/// How what a plan expects fared: of many expectations, only those that were missed.
+/// The outcome of the plan's expectations; if there are many, only the missed ones are listed.
 #[must_use]
 pub fn expectations(expectations: &[Expectation]) -> String {
     let all = expectations.len() <= MOST_EXPECTATIONS;
@@ -176,21 +175,21 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     out
 }
 
-/// On what terms the contestants of a point raced, a line each, for a report that gives them these names: what each uses the
-/// network with, what is unequal, what is equal.
+/// The terms on which the contestants of a point raced, for a report that gives them these names. One line each: how each
+/// uses the network, which terms are unequal, which are equal.
 #[must_use]
 pub fn terms(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
     terms::in_words(point, transports, names)
 }
 
-/// So many are told one by one.
+/// The largest number of expectations that are listed one by one.
 const MOST_EXPECTATIONS: usize = 40;
 
 fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
 
-/// One point, with these lines about its terms.
+/// Renders one point, including these lines about its terms.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
@@ -232,7 +231,7 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out + &why(point)
 }
 
-/// Why the winner is sooner than the next that is not level with it: a line for each thing that experiments found.
+/// Why the winner is faster than the next contestant that is not level with it: one line per finding of the experiments.
 fn why(point: &Point) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
@@ -244,7 +243,7 @@ fn why(point: &Point) -> String {
     lines.iter().flatten().enumerate().map(item).collect()
 }
 
-/// `100 runs, seeds 1-100`, and how many there are in truth.
+/// `100 runs, seeds 1-100`, and how many of them are distinct.
 fn seeds(point: &Point) -> String {
     let seeds = run_seeds(point);
     let runs = point.contestants.first().map_or(0, |contestant| contestant.runs.len());
@@ -270,7 +269,7 @@ fn times(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
     let whole = format!("{} ms", point.workload.whole());
     let whole_width = whole.len().max(7);
-    // What is one object has its time already.
+    // A bulk transfer is one object, whose time is in the table already.
     let objects = !point.workload.is_bulk();
     let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
     let others = name_width + whole_width + 32 + last("").len();
@@ -306,13 +305,13 @@ fn times(point: &Point, style: Style) -> String {
     out
 }
 
-/// With runs that did not finish, which count with their deadline, a figure is that or more.
+/// The prefix `>=` if runs did not finish: they count with their deadline, so the figure is a lower bound.
 fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// The heading of the column that sets contestants against the first, and its width beside `others` columns: as wide as
-/// the first one's name needs, where there is room.
+/// The heading and the width of the column that compares contestants with the first, given that `others` columns are used.
+/// The column is as wide as the first contestant's name needs, if there is room.
 fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
     let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
@@ -321,10 +320,10 @@ fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
     (heading, width)
 }
 
-/// What a ratio and its interval take.
+/// Columns needed by a ratio and its interval.
 const RATIO_WIDTH: usize = 22;
 
-/// Delays of messages, each figure the geometric mean of the runs' own.
+/// Message delays; each figure is the geometric mean over the runs.
 fn delays(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
     let (versus, ratio_width) = versus("p95 to", point, name_width + 55);
@@ -355,7 +354,7 @@ fn delays(point: &Point, style: Style) -> String {
     out
 }
 
-/// A contestant's ratio to the first, with its interval.
+/// A contestant's ratio to the first contestant, with its interval.
 fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
     let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
     let against = |c: &&Comparison| c.a == contestant && c.b == first && c.metric == metric;
@@ -408,8 +407,8 @@ fn work(point: &Point, style: Style) -> String {
     out
 }
 
-/// What the first failure of a path did: until it was declared failed, until new data came, until the service was
-/// restored; means over the runs in which that happened, and how many these are where they are not all.
+/// The effects of the first path failure: time until the path was declared failed, until new data arrived, until service was
+/// restored. Figures are means over the runs in which that happened; if these are not all runs, their number is shown.
 fn failures(point: &Point, style: Style) -> String {
     let name_width = name_width(point).max(FAILOVER.len());
     let mut out = style_lines(
@@ -439,8 +438,8 @@ fn failures(point: &Point, style: Style) -> String {
     out
 }
 
-/// How contestants that raced together shared the network, over the seeds: `together: shares of the bytes until the first was
-/// done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
+/// How contestants that raced together shared the network, over the seeds: `together: shares of the bytes until the first
+/// was done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
 fn sharing(point: &Point) -> Option<String> {
     if point.sharing.is_empty() {
         return None;
@@ -461,12 +460,12 @@ fn sharing(point: &Point) -> Option<String> {
     ))
 }
 
-/// Above the names of contestants beside times that count from a path's failure.
+/// Heading above the contestants' names in the table whose times count from a path failure.
 const FAILOVER: &str = "failover ms, until";
 
-/// What became of the paths in the median run, as the contestant saw it: `sctp, seed 4, after the failure: path 1 failed at
-/// 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the failure of a path, as in the table; else
-/// from the beginning.
+/// The path state changes in the median run, as the contestant detected them: `sctp, seed 4, after the failure: path 1
+/// failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path failure, as in the
+/// table, or from the start if there is none.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;
@@ -488,10 +487,10 @@ fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
         .then(|| format!("{}, seed {}{since}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
-/// The most path events that a contestant's line tells.
+/// The maximum number of path events in a contestant's line.
 const PATH_EVENTS: usize = 6;
 
-/// The contestants' names as the rows have them.
+/// The contestants' names as shown in the rows.
 fn names(point: &Point) -> Vec<String> {
     let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
     labels(&names, name_width(point))
@@ -507,7 +506,7 @@ fn name_width(point: &Point) -> usize {
         .clamp(10, 22)
 }
 
-/// The geometric mean: two of them are in the ratio that is printed.
+/// The geometric mean: the printed ratio of two contestants is the quotient of these.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }
@@ -520,7 +519,7 @@ fn mean(stat: &Stat) -> String {
     optional(stat.mean)
 }
 
-/// About four figures, without an exponent: `12345`, `1234`, `123.4`, `12.3`, `1.2`, `7`.
+/// Formats a value with about four digits and no exponent: `12345`, `1234`, `123.4`, `12.3`, `1.2`, `7`.
 fn figure(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
@@ -529,7 +528,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// `text` broken at [`COLUMNS`], later lines indented.
+/// Wraps `text` at [`COLUMNS`]; later lines are indented.
 fn wrapped(text: &str, indent: usize) -> String {
     let (mut out, mut column) = (String::new(), 0);
     for word in text.split_whitespace() {

@@ -1,8 +1,8 @@
-//! What a point says, in one sentence, and what time went into.
+//! The one-sentence verdict of a point, and the parts of the response time.
 //!
-//! The winner is the contestant of the least geometric mean; whether it wins is the comparison's to say
-//! ([`decision`](crate::stats::decision)). Why it wins is not said here: where the time of one contestant goes does not tell what would change
-//! it, and what two contestants differ in most need not be the cause.
+//! The winner is the contestant with the smallest geometric mean. Whether its lead is significant is decided by the
+//! comparison ([`decision`](crate::stats::decision)). The sentence does not say why it wins. Where one contestant spends its
+//! time does not show which change would help. The largest difference between two contestants need not be the cause.
 
 use crate::results::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use crate::stats::decision::{Usual, rounded_up, usual};
@@ -10,8 +10,8 @@ use crate::stats::metrics;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 
-/// Mean milliseconds an object spent in each part, over the objects of all runs of which every part is known, in the
-/// order of [`PARTS`]; `None` when that is none. Where those are not all, [`Contestant::shortfall`] says so.
+/// Mean milliseconds per object in each part, in the order of [`PARTS`]. Averages the objects of all runs for which every
+/// part is known; `None` if there are none. If some objects are missing, [`Contestant::shortfall`] says so.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     let mut sums = [0.0; PARTS.len()];
@@ -31,7 +31,7 @@ pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// The parts that matter: `blocked 41 %, send 22 %, wire 20 %`.
+/// The largest parts: `blocked 41 %, send 22 %, wire 20 %`.
 #[must_use]
 pub fn dominant(contestant: &Contestant, most: usize) -> String {
     let Some(means) = mean_parts(contestant) else { return "-".to_owned() };
@@ -40,14 +40,14 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
         return "-".to_owned();
     }
     let mut ranked: Vec<(&str, f64)> = PARTS.into_iter().zip(means).collect();
-    // Stable: equal parts stay in their order.
+    // The sort is stable: equal parts keep their order.
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     let shares =
         ranked.iter().map(|(name, ms)| (name, 100.0 * ms / total)).filter(|(_, share)| *share >= 1.0);
     shares.take(most).map(|(name, share)| format!("{name} {share:.0} %")).collect::<Vec<_>>().join(", ")
 }
 
-/// What is said of the winner beside each other contestant, by what the comparison decides.
+/// The clauses that compare the winner with each other contestant, grouped by verdict.
 #[derive(Default)]
 struct Clauses {
     sooner: Vec<String>,
@@ -55,7 +55,7 @@ struct Clauses {
     undecided: Vec<String>,
 }
 
-/// The contestants of whom a run finished, with their geometric means of what the verdict is about, the least first.
+/// The contestants with at least one finished run, with the geometric mean of the deciding metric, smallest first.
 #[must_use]
 pub fn ranked(point: &Point) -> Vec<(&Contestant, f64)> {
     let metric = point.decisive();
@@ -74,7 +74,7 @@ fn finished(contestant: &Contestant, metric: &str) -> bool {
     contestant.runs.iter().any(|run| metrics::value(run, metric).is_some())
 }
 
-/// One sentence on page times, or on the delays of messages, at a point.
+/// One sentence about page times or message delays at a point.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
     let metric = point.decisive();
@@ -100,7 +100,7 @@ pub fn sentence(point: &Point) -> String {
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    // Who wins nothing is named where the first clause begins.
+    // If the winner is significantly faster than nobody, the first clause names it.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
     if !clauses.level.is_empty() {
         parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
@@ -122,7 +122,7 @@ pub fn sentence(point: &Point) -> String {
 }
 
 impl Clauses {
-    /// What a comparison of another contestant with the winner says.
+    /// Adds the clause for the comparison of another contestant with the winner.
     fn add(&mut self, found: &Comparison, other: &str) {
         let Some(ratio) = found.ratio else { return };
         let digits = match (found.exact, found.ci95) {
@@ -158,7 +158,7 @@ impl Clauses {
     }
 }
 
-/// That runs which did not finish count with their deadline: a sentence behind a blank, or nothing.
+/// Says that unfinished runs count with their deadline: a sentence with a leading space, or an empty string.
 fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
     let some: Vec<String> = ranked
@@ -178,7 +178,7 @@ fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     format!(" {} did not finish, and count as at least the deadline.", and(&some))
 }
 
-/// When the service was restored after the first failure of a path: a sentence behind a blank, or nothing.
+/// Says when service was restored after the first path failure: a sentence with a leading space, or an empty string.
 fn restored(point: &Point) -> String {
     let restored_after = |contestant: &Contestant| {
         let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
@@ -202,7 +202,7 @@ fn restored(point: &Point) -> String {
     format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
-/// That runs were ended by their deadline, which one, and what to write instead: a sentence behind a blank, or nothing.
+/// Says which runs the deadline stopped, and what to write instead: a sentence with a leading space, or an empty string.
 fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
@@ -228,8 +228,8 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// A deadline by which the runs that were cut off would have been over, had they gone on as until then, and a fifth more,
-/// in whole seconds; `None` where one of them had received nothing.
+/// A deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds. `None` if one
+/// of them had received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants
@@ -246,10 +246,10 @@ fn enough(point: &Point, deadline: u64) -> Option<u64> {
     Some(most.div_ceil(1_000_000_000).saturating_mul(1_000_000_000))
 }
 
-/// The latest deadline that a plan may have.
+/// The latest deadline that a plan accepts.
 const MAX_DEADLINE_NS: u64 = 86_400_000_000_000;
 
-/// `1.24 s`, `340 ms`, `12.5 ms`.
+/// Formats milliseconds: `1.24 s`, `340 ms`, `12.5 ms`.
 #[must_use]
 pub fn milliseconds(ms: f64) -> String {
     match ms {

@@ -1,4 +1,4 @@
-//! The flood: opening packets from addresses that never answer, and an honest client in the midst of it.
+//! The flood: opening packets from addresses that never answer, and an honest client among them.
 
 use super::harness::{Carrier, Harness, How};
 use super::published_rows::without_connection;
@@ -13,27 +13,27 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
-/// Opening packets, this many a millisecond.
+/// Number of opening packets, and how many are sent per millisecond.
 const PACKETS: u32 = 20_000;
 const AT_ONCE: u32 = 20;
 
-/// How long after it is looked again, milliseconds: half-open connections have been given up by then.
+/// Milliseconds after the flood until state is measured again. By then half-open connections have been given up.
 const LATER: u64 = 120_000;
 
-/// What a listener keeps for others.
+/// The state that a listener holds for peers.
 #[derive(Clone, Copy)]
 struct Kept {
-    /// Connections, half-open ones too.
+    /// Number of connections, including half-open ones.
     connections: usize,
-    /// All that it keeps.
+    /// Total bytes.
     bytes: usize,
 }
 
-/// What a listener under the flood kept and did. The honest client's own connection does not count.
+/// A listener's state and behaviour under the flood. The honest client's own connection does not count.
 struct Seen {
-    /// Before the flood, the most while it lasts, and [`LATER`] after it.
+    /// State before the flood, at most during it, and [`LATER`] after it.
     kept: [Kept; 3],
-    /// Milliseconds until the honest client was connected; `None`: not within 10 s.
+    /// Milliseconds until the honest client was connected; `None` if that took more than 10 s.
     connected: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::switched(plain.holds(), on.holds(), observed))
 }
 
-/// A flood, less what the honest client leaves behind where there is none.
+/// Measures a flood, and subtracts the state that the honest client leaves behind without a flood.
 fn flooded(kind: Kind, changes: &[(&str, &str)]) -> Result<Seen, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;
@@ -64,7 +64,7 @@ fn flooded(kind: Kind, changes: &[(&str, &str)]) -> Result<Seen, String> {
 }
 
 impl Seen {
-    /// Little is kept, and service goes on.
+    /// Whether the listener holds little state and still serves the honest client.
     fn holds(&self) -> bool {
         self.kept[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
     }
@@ -120,7 +120,7 @@ fn flood(kind: Kind, carrier: &Carrier, packets: u32) -> Result<Seen, String> {
     })
 }
 
-/// One opening packet that nobody will answer for.
+/// Sends one opening packet from an address that never answers.
 fn attack(
     world: &SimWorld,
     socket: &<SimWorld as World>::Socket,

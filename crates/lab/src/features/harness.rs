@@ -1,7 +1,7 @@
 //! Two hosts that exchange messages over one transport, and a record of what each received.
 //!
-//! It drives the engines below sessions, because the probes ask what a transport
-//! itself does with messages, streams and addresses. UDP is the world's own socket.
+//! The harness drives the engines below the session layer, because the probes ask what a transport itself does with
+//! messages, streams and addresses. UDP uses the world's own socket.
 
 use super::testbed::{A, B, PORT, Testbed};
 use anabranch_base::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::Poll;
 
-/// What carries the messages.
+/// The transport that carries the messages.
 #[derive(Clone, Debug)]
 pub enum Carrier {
     /// UDP datagrams.
@@ -30,7 +30,7 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// TCP by its default profile, changed by these keys.
+    /// TCP with its default profile and these changes.
     pub fn tcp(changes: &[(&str, &str)]) -> Self {
         let mut config = tcp::Config::default();
         for (key, value) in changes {
@@ -40,7 +40,7 @@ impl Carrier {
         Self::Tcp(Box::new(config))
     }
 
-    /// SCTP by its default profile, changed by these keys.
+    /// SCTP with its default profile and these changes.
     pub fn sctp(changes: &[(&str, &str)]) -> Self {
         let mut config = sctp::Config::default();
         for (key, value) in changes {
@@ -51,29 +51,29 @@ impl Carrier {
     }
 }
 
-/// What a receiver got in one read.
+/// The data that a receiver got in one read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// When.
+    /// Time of the read.
     pub at: Instant,
-    /// On which stream.
+    /// Stream of the data.
     pub stream: u16,
-    /// What.
+    /// The data.
     pub bytes: Vec<u8>,
 }
 
-/// How a message is to be sent.
+/// Options for sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct How {
-    /// On which stream.
+    /// Stream to send on.
     pub stream: u16,
-    /// Without regard to order.
+    /// Deliver without regard to order.
     pub unordered: bool,
-    /// Given up when it is older.
+    /// Abandon the message when it is older than this.
     pub lifetime: Option<Duration>,
 }
 
-/// An engine with the events it gave.
+/// An engine and the events it has emitted.
 struct Owner<E: Engine> {
     engine: E,
     notify: Notify,
@@ -88,7 +88,7 @@ impl<E: Engine<Event: 'static> + 'static> EngineOwner for Owner<E> {
     }
 
     fn handle_event(&mut self, _: Instant, event: E::Event) {
-        // Bounded: every probe reads them once a millisecond.
+        // Bounded, because every probe reads the events once per millisecond.
         self.events.push(event);
     }
 
@@ -117,7 +117,7 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
         Ok(Self { shared, _driver: world.spawn("engine", task) })
     }
 
-    /// A command to the engine.
+    /// Runs a command on the engine.
     fn with<R>(&self, act: impl FnOnce(&mut E) -> R) -> R {
         let mut shared = self.shared.borrow_mut();
         let done = act(&mut shared.engine);
@@ -136,16 +136,16 @@ enum End {
     Sctp { host: Host<sctp::Endpoint>, id: Option<sctp::AssociationId> },
 }
 
-/// Both hosts, and what they have received.
+/// Both hosts, and the data they have received.
 pub struct Harness {
     worlds: [SimWorld; 2],
     ends: [End; 2],
     addresses: [Vec<IpAddr>; 2],
-    /// What each side received, in order.
+    /// The data that each side received, in order.
     pub got: [Vec<Delivery>; 2],
-    /// Which sides read.
+    /// Which sides read received data.
     pub reads: [bool; 2],
-    /// Sides whose peer has ended its direction.
+    /// Sides whose peer has closed its sending direction.
     pub finished: [bool; 2],
     /// Sides whose connection is established.
     pub up: [bool; 2],
@@ -155,23 +155,23 @@ pub struct Harness {
     pub events: Vec<(usize, String)>,
     /// SCTP streams of each side that have something to read.
     readable: [BTreeSet<u16>; 2],
-    /// Messages for which each side's transport had no room yet.
+    /// Messages that each side's transport has not accepted yet because its buffer was full.
     waiting: [VecDeque<(Vec<u8>, How)>; 2],
 }
 
 impl Harness {
-    /// Starts both hosts; B listens where the transport knows listening.
+    /// Starts both hosts; B listens if the transport supports listening.
     ///
     /// # Errors
-    /// What the world refuses.
+    /// The error of the simulated world.
     pub async fn start(testbed: &Testbed, carrier: &Carrier) -> io::Result<Self> {
         Self::start_on(testbed, carrier, usize::MAX).await
     }
 
-    /// Starts both hosts, A's transport on the first `paths` of its addresses only.
+    /// Starts both hosts; A's transport uses only the first `paths` of its addresses.
     ///
     /// # Errors
-    /// What the world refuses.
+    /// The error of the simulated world.
     pub async fn start_on(testbed: &Testbed, carrier: &Carrier, paths: usize) -> io::Result<Self> {
         let worlds = testbed.nodes.map(|node| testbed.network.world(node));
         let mut ends = Vec::new();
@@ -200,12 +200,12 @@ impl Harness {
         })
     }
 
-    /// The time.
+    /// The current virtual time.
     pub fn now(&self) -> Instant {
         self.worlds[A].now()
     }
 
-    /// A asks B at `port` for a connection; UDP has none to ask for.
+    /// A opens a connection to B at `port`; does nothing for UDP.
     pub fn open(&mut self, port: u16) {
         let now = self.now();
         let peer: Vec<SocketAddr> = self.addresses[B].iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
@@ -217,7 +217,7 @@ impl Harness {
             End::Sctp { host, id } => {
                 let ask = sctp::Associate {
                     peer,
-                    // The same one after a restart.
+                    // A restarted host must use the same port.
                     local_port: Some(5000),
                     ..sctp::Associate::to(([0, 0, 0, 0], 0).into(), port)
                 };
@@ -226,7 +226,7 @@ impl Harness {
         }
     }
 
-    /// Opens to the listener and waits until both sides know, 10 s at most.
+    /// Opens a connection to the listener and waits, at most 10 s, until both sides have established it.
     pub async fn connect(&mut self) -> bool {
         self.open(PORT);
         self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
@@ -235,9 +235,9 @@ impl Harness {
     /// Restarts a side's host, which loses all its memory.
     ///
     /// # Errors
-    /// What the world refuses.
+    /// The error of the simulated world.
     pub async fn restart(&mut self, side: usize, carrier: &Carrier) -> io::Result<()> {
-        // The old engine's socket has to be closed before the new one's opens.
+        // The old engine's socket must be closed before the new one is opened.
         let gone =
             End::Udp { socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?), port: 1 };
         drop(std::mem::replace(&mut self.ends[side], gone));
@@ -250,13 +250,14 @@ impl Harness {
         Ok(())
     }
 
-    /// Hands a message to a side's transport, at once or as soon as it has room. False when it takes none any more.
+    /// Hands a message to a side's transport, or queues it until there is room. Returns false if the transport no longer
+    /// accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: How) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)
     }
 
-    /// Sends the messages that wait; false when the transport refuses one for good, which is dropped.
+    /// Sends the queued messages. Returns false if the transport permanently refuses one, which is dropped.
     fn flush(&mut self, side: usize) -> bool {
         let now = self.now();
         while let Some((message, how)) = self.waiting[side].pop_front() {
@@ -299,7 +300,7 @@ impl Harness {
         true
     }
 
-    /// Ends a side's direction: a half close on TCP, a shutdown on SCTP.
+    /// Ends a side's sending direction: a half close on TCP, a shutdown on SCTP.
     pub fn finish(&mut self, side: usize) {
         let now = self.now();
         match &mut self.ends[side] {
@@ -317,19 +318,19 @@ impl Harness {
         }
     }
 
-    /// Lets `milliseconds` pass.
+    /// Lets `milliseconds` pass, reading once per millisecond.
     pub async fn pass(&mut self, milliseconds: u64) {
         self.until(milliseconds, |_| false).await;
     }
 
-    /// Lets `milliseconds` pass without a read, and then reads.
+    /// Lets `milliseconds` pass without reading, then reads.
     pub async fn sleep(&mut self, milliseconds: u64) {
         let next = self.now() + Duration::from_millis(milliseconds);
         self.worlds[A].sleep_until(next).await;
         self.take();
     }
 
-    /// Lets time pass until `enough`, at most so many milliseconds, and reads once a millisecond.
+    /// Lets time pass until `enough` is true, at most `milliseconds`, and reads once per millisecond.
     pub async fn until(&mut self, milliseconds: u64, enough: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..milliseconds {
             self.take();
@@ -343,7 +344,7 @@ impl Harness {
         enough(self)
     }
 
-    /// Reads, and takes the engines' events.
+    /// Reads received data and collects the engines' events.
     fn take(&mut self) {
         let now = self.now();
         for side in [A, B] {
@@ -421,7 +422,7 @@ impl Harness {
         }
     }
 
-    /// Asks a side's SCTP engine, if it has one.
+    /// Calls `look` with a side's SCTP engine and association, if it has them.
     pub fn sctp<R>(
         &mut self,
         side: usize,
@@ -433,7 +434,7 @@ impl Harness {
         }
     }
 
-    /// Asks a side's TCP engine, if it has one.
+    /// Calls `look` with a side's TCP engine and connection, if it has them.
     pub fn tcp<R>(
         &mut self,
         side: usize,
@@ -445,7 +446,7 @@ impl Harness {
         }
     }
 
-    /// How many connections or associations a side's transport holds, half-open ones too.
+    /// The number of connections or associations that a side's transport holds, including half-open ones.
     pub fn held(&self, side: usize) -> usize {
         match &self.ends[side] {
             End::Udp { .. } => 0,
@@ -454,7 +455,7 @@ impl Harness {
         }
     }
 
-    /// Bytes that a side's transport keeps for its peers.
+    /// The number of bytes of state that a side's transport holds for its peers.
     pub fn held_bytes(&self, side: usize) -> usize {
         match &self.ends[side] {
             End::Udp { .. } => 0,
@@ -466,7 +467,7 @@ impl Harness {
     }
 }
 
-/// A side's transport; `life` labels the randomness of a restarted one.
+/// Starts a side's transport; `life` labels the random numbers of a restarted one.
 async fn end(world: &SimWorld, side: usize, carrier: &Carrier, paths: usize, life: &str) -> io::Result<End> {
     Ok(match carrier {
         Carrier::Udp => {

@@ -1,9 +1,8 @@
-//! What each transport can do, found out by doing it.
+//! The features of each transport, found by experiment.
 //!
-//! Owns the feature table: for every row and transport a probe in the virtual
-//! network and what was observed; the published table beside it; rows that the
-//! table does not have; and the ladders that explain some of them. No cell is a
-//! constant: a mechanism that breaks changes its row.
+//! Owns the feature table. For every row and transport, a probe in the virtual network records what was observed. The
+//! published table is shown beside it, with further rows that it lacks, and with ladders that explain some rows. No cell is
+//! a constant: if a mechanism breaks, its row changes.
 
 mod extra_rows;
 mod flood;
@@ -20,7 +19,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use testbed::Testbed;
 
-/// Which transport a cell is about.
+/// The transport of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// UDP.
@@ -32,10 +31,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All, in the order of the table's columns.
+    /// All transports, in the order of the table's columns.
     pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Sctp];
 
-    /// As people write it.
+    /// The usual spelling of the name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -45,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The transport, by its default profile and these knobs.
+    /// The transport with its default profile and these knobs.
     fn carrier(self, changes: &[(&str, &str)]) -> Carrier {
         match self {
             Self::Udp => Carrier::Udp,
@@ -62,17 +61,17 @@ impl Kind {
     }
 }
 
-/// What a cell says.
+/// The verdict of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// The transport does it.
+    /// The transport has the feature.
     Yes,
-    /// The transport does not do it.
+    /// The transport does not have the feature.
     No,
-    /// The transport does it when switched on, or it can be switched off.
+    /// The feature must be switched on, or can be switched off.
     Optional,
-    /// The question does not arise.
+    /// The question does not apply to the transport.
     #[serde(rename = "n/a")]
     NotApplicable,
 }
@@ -82,7 +81,7 @@ impl Verdict {
         if yes { Self::Yes } else { Self::No }
     }
 
-    /// As the tables have it.
+    /// The word used in the tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -94,7 +93,7 @@ impl Verdict {
     }
 }
 
-/// What a probe found.
+/// The result of a probe.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Cell {
     /// The verdict.
@@ -108,7 +107,7 @@ impl Cell {
         Self { verdict: Verdict::of(yes), observed }
     }
 
-    /// From the same probe as things are by default, and with the mechanism switched on.
+    /// The verdict from two runs of a probe: with default settings, and with the mechanism switched on.
     fn switched(by_default: bool, switched_on: bool, observed: String) -> Self {
         let verdict = match (by_default, switched_on) {
             (true, _) => Verdict::Yes,
@@ -119,23 +118,23 @@ impl Cell {
     }
 }
 
-/// A row and how its cells are found.
+/// A row and the probe that decides its cells.
 struct Row {
     name: &'static str,
-    /// What is done.
+    /// The description of the experiment.
     done: &'static str,
     probe: fn(Kind) -> Result<Cell, String>,
 }
 
-/// A row that was run.
+/// The results of a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
     /// The feature.
     pub feature: String,
-    /// What was done to find out.
+    /// The description of the experiment.
     pub done: String,
-    /// By column: transport, what was found, what is published (null for a row of our own), and why the two differ (null
-    /// where they do not).
+    /// One cell per column: transport, result, published value (null for a row of our own), and why the two differ (null if
+    /// they agree).
     pub cells: Vec<Column>,
 }
 
@@ -144,47 +143,47 @@ pub struct Line {
 pub struct Column {
     /// The transport's name.
     pub transport: String,
-    /// What was found.
+    /// The result of the probe.
     #[serde(flatten)]
     pub cell: Cell,
-    /// What the published table says.
+    /// The value in the published table.
     pub published: Option<String>,
-    /// Why the two differ; `None` where they agree or nothing is published.
+    /// Why the two differ; `None` if they agree or nothing is published.
     pub why: Option<String>,
 }
 
-/// Everything.
+/// The complete feature table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Features {
-    /// Name and version of this form.
+    /// Name and version of the schema.
     pub schema: &'static str,
-    /// The published table's rows.
+    /// The rows of the published table.
     pub rows: Vec<Line>,
-    /// Rows of our own.
+    /// Rows that the published table does not have.
     #[serde(rename = "further")]
     pub extra: Vec<Line>,
-    /// Ladders: title, what to look at, the packets.
+    /// Ladders with title, note and packets.
     pub ladders: Vec<Drawing>,
 }
 
-/// A conversation, drawn.
+/// A drawing of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drawing {
-    /// What it is.
+    /// The title.
     pub title: String,
-    /// What to look at.
+    /// What the reader should notice.
     pub note: String,
-    /// The packets as A's host saw them.
+    /// The packets as seen by A's host.
     pub ladder: String,
 }
 
-/// How many rows [`run`] runs.
+/// The number of rows that [`run`] runs.
 pub const ROWS: usize = published_rows::ROWS.len() + extra_rows::ROWS.len();
 
-/// Runs every probe; `progress` is told how many rows are done.
+/// Runs every probe; `progress` is called with the number of finished rows.
 ///
 /// # Errors
-/// One line naming the row and the transport: a probe could not be run (a defect of ours).
+/// One line with row and transport: a probe could not be run, which is a defect in this program.
 pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     let mut done = 0;
     let mut lines = |rows: &[Row], published: bool| -> Result<Vec<Line>, String> {
@@ -212,7 +211,7 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
 /// Runs the probes of one row, of either table.
 ///
 /// # Errors
-/// One line: there is no such row, or as [`run`].
+/// One line: there is no such row, or the error of [`run`].
 pub fn line(feature: &str) -> Result<Line, String> {
     let all = [(published_rows::ROWS, true), (extra_rows::ROWS, false)];
     let mut rows = all.iter().flat_map(|(rows, published)| rows.iter().map(move |row| (row, *published)));
@@ -235,7 +234,7 @@ fn column(row: &Row, kind: Kind, published: bool) -> Result<Column, String> {
     Ok(Column { transport: kind.name().to_owned(), cell, published, why })
 }
 
-/// What the published table says.
+/// The value in the published table.
 fn published(feature: &str, kind: Kind) -> Option<String> {
     let column = match kind {
         Kind::Sctp => 1,
@@ -249,7 +248,7 @@ fn published(feature: &str, kind: Kind) -> Option<String> {
 
 const PUBLISHED: &str = include_str!("published.csv");
 
-/// A conversation on `testbed`, from its start to the end of the probe.
+/// Runs `probe` over a conversation on `testbed`.
 fn hold<T>(
     testbed: &Testbed,
     carrier: &Carrier,
@@ -262,28 +261,28 @@ fn hold<T>(
 }
 
 impl Features {
-    /// Cells that differ from the published table without a reason that is known.
+    /// The number of cells that differ from the published table for no known reason.
     #[must_use]
     pub fn unexplained(&self) -> usize {
         let cells = self.rows.iter().flat_map(|line| &line.cells);
         cells.filter(|column| column.why.as_deref() == Some(reasons::UNKNOWN)).count()
     }
 
-    /// As JSON, schema `anabranch.features/1`.
+    /// Renders the table as JSON, schema `anabranch.features/1`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self).unwrap_or_default();
         text + "\n"
     }
 
-    /// The two tables alone.
+    /// Renders the two tables alone.
     #[must_use]
     pub fn tables(&self) -> String {
         let title = "rows of the published table: what we find (was: what is published, where it differs)";
         table(title, &self.rows) + &table("\nfurther rows", &self.extra)
     }
 
-    /// As text: the two tables, then what was done and seen, then the ladders.
+    /// Renders everything as text: the two tables, the experiments with observations, and the ladders.
     #[must_use]
     pub fn render(&self) -> String {
         let mut out = self.tables();

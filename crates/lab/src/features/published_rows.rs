@@ -1,8 +1,7 @@
 //! The sixteen rows of the published table, each cell decided by a run.
 //!
-//! A row says what is done; a probe does it over one transport and says what
-//! was observed. `optional` is never said of a run: it is what comes out when
-//! the same probe succeeds with a mechanism switched on and not without.
+//! Each row describes an experiment; a probe carries it out over one transport and reports what was observed. No single run
+//! yields `optional`: it means that the same probe succeeds with a mechanism switched on and fails without it.
 
 use super::harness::{Delivery, Harness, How};
 use super::testbed::{A, B, Testbed};
@@ -72,14 +71,14 @@ const fn row(name: &'static str, done: &'static str, probe: fn(Kind) -> Result<C
     Row { name, done, probe }
 }
 
-/// A quiet path.
+/// A path without loss or other disturbances.
 const QUIET: &str = "rate=10mbit,rtt=40ms,queue=100p";
 
 pub(super) fn bytes(got: &[Delivery]) -> usize {
     got.iter().map(|part| part.bytes.len()).sum()
 }
 
-/// All bytes in the order of their delivery.
+/// All bytes in the order of delivery.
 fn joined(got: &[Delivery]) -> Vec<u8> {
     got.iter().flat_map(|part| part.bytes.iter().copied()).collect()
 }
@@ -91,7 +90,7 @@ pub(super) fn numbered(number: u32, size: usize) -> Vec<u8> {
     message
 }
 
-/// The numbers of what came, cut at `size`.
+/// The numbers of the received messages, which are `size` bytes each.
 pub(super) fn numbers(got: &[Delivery], size: usize) -> Vec<u32> {
     let all = joined(got);
     all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
@@ -139,7 +138,7 @@ fn connection(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(yes, observed))
 }
 
-/// What can only be asked of a transport with connections is not applicable to one without.
+/// Questions that require a connection are not applicable to a transport without connections.
 pub fn without_connection(kind: Kind) -> Result<Option<Cell>, String> {
     let cell = connection(kind)?;
     let observed = format!("there is no connection: {}", cell.observed);
@@ -214,13 +213,13 @@ fn ordered(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
-/// Has the path lose what is sent in this millisecond and the next three.
+/// Makes the path lose everything sent in this millisecond and the next three.
 pub(super) async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;
 }
 
-/// Sends ten messages, the first of them while the path is down, and tells in which order they came.
+/// Sends ten messages, the first of them while the path is down, and returns the order in which they arrived.
 async fn first_of_ten_lost(harness: &mut Harness, testbed: &Testbed, how: How) -> Vec<u32> {
     harness.connect().await;
     harness.pass(500).await;
@@ -277,11 +276,11 @@ fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
     ))
 }
 
-/// Offers messages of 1000 B, one a millisecond, again when the transport takes none, for so long.
+/// Offers messages of 1000 B, one per millisecond, for this long; retries when the transport does not accept one.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
-        // UDP's sender is held by nothing: one message a millisecond is already eight times the narrow path.
+        // Nothing limits a UDP sender: one message per millisecond is already eight times the capacity of the narrow path.
         if next < messages && harness.send(A, &numbered(next, 1000), How::default()) {
             next += 1;
         }
@@ -354,7 +353,7 @@ fn sack(kind: Kind) -> Result<Cell, String> {
                 off.0,
                 if off.1 { "complete too" } else { "not complete" }
             );
-            // What a transport also works without is an option of it.
+            // If the transport also works without the mechanism, the mechanism is optional.
             Ok(Cell {
                 verdict: if off.1 && plain.0 > 0 { Verdict::Optional } else { Verdict::of(plain.0 > 0) },
                 observed,
@@ -392,7 +391,7 @@ fn path_mtu(kind: Kind) -> Result<Cell, String> {
         bytes(&harness.got[B])
     })?;
     let passages = testbed.passages();
-    // What A sends in the second half, on its own link.
+    // The packets that A sends on its own link; the second half of them is checked.
     let sizes: Vec<u32> =
         entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
@@ -414,7 +413,7 @@ fn fragmentation(kind: Kind) -> Result<Cell, String> {
         harness.pass(2_000).await;
         (large, from)
     })?;
-    // Every packet with something of the small ones in it has at least 20 B beside its headers.
+    // Every packet that carries a small message has at least 20 B besides its headers.
     let small = |p: &&Passage| p.at >= from && p.bytes >= 20 + 8 + 20;
     let acks = |p: &&Passage| kind != Kind::Udp && p.bytes < 20 + 12 + 20;
     let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();

@@ -1,11 +1,11 @@
-//! Why a cell of ours is not the published one.
+//! Reasons why a cell of ours differs from the published one.
 
 use super::{Kind, Verdict};
 
-/// No reason is known: a defect, of ours or of the probe.
+/// No reason is known: this is a defect of the program or of the probe.
 pub(super) const UNKNOWN: &str = "No reason is known: please report it.";
 
-/// The reason, for a verdict that differs.
+/// The reason for a verdict that differs.
 pub(super) fn of(feature: &str, kind: Kind, found: Verdict) -> &'static str {
     match (feature, kind, found) {
         ("explicit congestion notification support", Kind::Sctp, Verdict::Optional) => {

@@ -1,4 +1,4 @@
-//! The forger: a third host that sends a packet as if it were A, to a B that has no key to tell the two apart by.
+//! The forger: a third host that sends a packet as if it were A. B has no key to distinguish the two.
 
 use super::harness::{Harness, How};
 use super::published_rows::{numbered, numbers};
@@ -14,11 +14,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes of a message, and the number of the forged one.
+/// Bytes per message, and the number of the forged message.
 const SIZE: usize = 50;
 const FORGED: u32 = 666;
 
-/// Whether B takes a packet for A's that is not.
+/// Whether B accepts a forged packet as A's.
 pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     let (testbed, forger) = testbed()?;
     let came = testbed.run(async {
@@ -39,12 +39,12 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
 }
 
-/// A and B with a router between, and beside A a host that claims A's address, too.
+/// A and B with a router between them, and a third host that also claims A's address.
 fn testbed() -> Result<(Testbed, NodeId), String> {
     let network = Network::new(1);
     let addresses: [Vec<IpAddr>; 2] =
         [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
-    // Made first: what is sent to the address goes to the host that has it last.
+    // Created first, because packets to a shared address go to the host that was created last.
     let forger = network.host("C", &addresses[A]);
     let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
     let router = network.router("router");
@@ -58,7 +58,7 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     Ok((Testbed { network, nodes, addresses, links, router: Some(router) }, forger))
 }
 
-/// Sends what A might send next.
+/// Sends the packet that A would send next.
 async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()> {
     let [source, target] = [testbed.addresses[A][0], testbed.addresses[B][0]];
     let message = numbered(FORGED, SIZE);
@@ -78,7 +78,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()>
     }
 }
 
-/// The last segment with data that A sent, as whoever saw it pass could go on from it.
+/// Builds the segment that follows the last one with data from A, as an eavesdropper could.
 fn next_segment(testbed: &Testbed, source: IpAddr, target: IpAddr, message: &[u8]) -> io::Result<Vec<u8>> {
     let seen = testbed.network.finish_capture(testbed.nodes[A])?;
     let mut reader = pcap::Reader::new(&seen).map_err(io::Error::other)?;

@@ -8,7 +8,7 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The side that opens, and the side that is called.
+/// The side that opens the connection, and the side that accepts it (B).
 pub const A: usize = 0;
 /// See [`A`].
 pub const B: usize = 1;
@@ -22,9 +22,9 @@ pub struct Testbed {
     pub network: Network,
     /// A and B.
     pub nodes: [NodeId; 2],
-    /// Their addresses, one a path.
+    /// Their addresses, one per path.
     pub addresses: [Vec<IpAddr>; 2],
-    /// The paths; up leads from A to B.
+    /// The paths; the up direction is from A to B.
     pub links: Vec<LinkId>,
     /// The router between them, if there is one.
     pub router: Option<NodeId>,
@@ -34,7 +34,7 @@ impl Testbed {
     /// Two hosts with a path for each of `links`; all packets are recorded.
     ///
     /// # Errors
-    /// The line of a link that cannot be built.
+    /// The error message of a link that cannot be built.
     pub fn new(seed: u64, links: &[&str]) -> Result<Self, String> {
         let network = Network::new(seed);
         let address = |host: u8| -> Vec<IpAddr> {
@@ -53,10 +53,10 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// Two hosts with a router between, and perhaps a third host C of so many addresses beside A.
+    /// Two hosts with a router between them, and a third host C with `third` addresses (at least one) on the same router.
     ///
     /// # Errors
-    /// As [`Testbed::new`].
+    /// The same as [`Testbed::new`].
     pub fn routed(seed: u64, near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
         let network = Network::new(seed);
         let addresses: [Vec<IpAddr>; 2] =
@@ -80,25 +80,25 @@ impl Testbed {
         Ok((Self { network, nodes, addresses, links, router: Some(router) }, c))
     }
 
-    /// Runs `probe` to its end, an hour of virtual time at most.
+    /// Runs `probe` to its end, for at most an hour of virtual time.
     ///
     /// # Errors
-    /// One line: the probe stalled, or the world refused.
+    /// One line: the probe stalled, or the world returned an error.
     pub fn run<T>(&self, probe: impl Future<Output = io::Result<T>>) -> Result<T, String> {
         let ended = self.network.run(probe, Instant::ZERO + Duration::from_secs(3600));
         let done = ended.done().ok_or("the probe came to no end")?;
         done.map_err(|error| error.to_string())
     }
 
-    /// The packets that passed links since the last call.
+    /// The records of packets that crossed links since the last call.
     pub fn passages(&self) -> Vec<Passage> {
         self.network.take_passages()
     }
 
-    /// The packets that A's interfaces saw, as a ladder.
+    /// The packets seen by A's interfaces, as a ladder.
     ///
     /// # Errors
-    /// The capture cannot be read.
+    /// If the capture cannot be read.
     pub fn ladder(&self, transport: Transport) -> Result<String, String> {
         let bytes = self.network.finish_capture(self.nodes[A]).map_err(|error| error.to_string())?;
         let mut ladder = Ladder::new(transport, "A", "B");
@@ -121,7 +121,7 @@ impl Testbed {
     }
 }
 
-/// Source, target and what an IPv4 packet carries.
+/// Returns source, target and payload of an IPv4 packet.
 pub fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let length = usize::from(packet.first()? & 15) * 4;
     let address =

@@ -1,4 +1,4 @@
-//! The tables as they stand, and that nothing in them is unexplained.
+//! Pins the tables, and checks that no difference is unexplained.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! The times of all contestants: a bar each, with every run as a dot on it, and
-//! the limit that none can beat.
+//! The times of all contestants: a bar for each, with every run as a dot on it, and the limit that none can beat.
 
 use super::chart::backend::{CONTESTANTS, Ink};
 use super::chart::figure::{Data, Figure, Width};
@@ -9,7 +8,7 @@ use super::svg::span;
 use super::words::{self, capital, short_time, term};
 use crate::results::Point;
 
-/// More dots than that are drawn without words behind each.
+/// With more dots than this, no dot has a tooltip.
 const SPOKEN: usize = 600;
 
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide: Width) {
@@ -62,16 +61,16 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
             left,
             below: 22,
         };
-        // Room for the time behind the longest bar, and above all bars for the limit's name.
+        // Leaves room for the time behind the longest bar, and above all bars for the limit's name.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
-        // A line for the limit's name, and one for the first time.
+        // Space above the first bar, for the limit's name and the first time.
         let above = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, above);
         chart::draw(svg, frame, [&x, &y], |plot| {
             for (i, place) in standing.places.iter().enumerate() {
                 let contestant = &point.contestants[place.index];
                 let ink = Ink::contestant(place.index);
-                // On a telephone the name stands above the bar.
+                // On a narrow screen the name is above the bar.
                 let middle = i as f64 + if narrow { 0.18 } else { 0.0 };
                 let tall = if narrow { 24.0 } else { 28.0 };
                 let time = standing::shown(place);
@@ -99,7 +98,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
                 let radius = if values.len() > 200 { 1.6 } else { 2.6 };
                 let step = f64::from(row) * 1.1;
                 let dots = values.iter().enumerate().map(|(k, (seed, ms))| {
-                    // Spread over the bar's height, the same way each time.
+                    // Dots are spread over the bar's height, the same way each time.
                     let off = ((k * 7) % 11) as f64 / 11.0 - 0.45;
                     let title = if values.len() <= SPOKEN {
                         format!("seed {seed}: {}", span(*ms))
@@ -110,7 +109,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
                 });
                 chart::marks(plot, dots.collect::<Vec<_>>());
                 if !narrow && let Some(ms) = place.ms {
-                    // Above the bar, where no dot covers it.
+                    // The time is above the bar, where no dot covers it.
                     chart::line(plot, [(ms, middle - 0.36), (ms, middle + 0.36)], Ink::named("ink"), 1.2);
                     chart::text(plot, (ms, middle - 0.36), Beside::Above, Ink::named("ink"), &time);
                 }
@@ -132,7 +131,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
     });
 }
 
-/// The mean limit of a point, milliseconds; messages have none that matters.
+/// The mean limit of a point in milliseconds; `None` for messages, where it has no meaning.
 pub(super) fn limit(point: &Point) -> Option<f64> {
     if point.workload.messages {
         return None;
@@ -142,12 +141,12 @@ pub(super) fn limit(point: &Point) -> Option<f64> {
     (!limits.is_empty()).then(|| limits.iter().sum::<f64>() / limits.len() as f64)
 }
 
-/// A name that fits the margin.
+/// Shortens a name to fit the margin.
 fn short(name: &str, width: usize) -> String {
     super::svg::shortened(name, width)
 }
 
-/// Keys of contestants' colours, as HTML.
+/// The legend of the contestants' colours, as HTML.
 pub(super) fn legend(names: &[String]) -> String {
     let key = |(i, name): (usize, &String)| {
         format!(

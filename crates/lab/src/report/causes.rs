@@ -1,8 +1,8 @@
-//! Why the winner wins, as experiments found it: the setting that was changed in
-//! the loser, what that did to its time, and what did not matter.
+//! Why the winner wins, as found by experiments: the setting that was changed in the loser, its effect on the loser's time,
+//! and what did not matter.
 //!
-//! Owns the words and the small picture of it. Without experiments it says that
-//! none were made; where time went (`parts`) describes, and names no cause.
+//! Owns the text and the small figure. If there were no experiments, the text says so. The parts of the response time
+//! (`parts`) describe where time went, but name no cause.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -13,19 +13,19 @@ use super::words::{explained, is_plural};
 use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
-/// The comparison whose causes were looked for: of several, that of the best ranks.
+/// The comparison for which causes were searched; if there are several, the one with the best ranks.
 pub(super) fn of(point: &Point) -> Option<&Comparison> {
     let tried = |comparison: &&Comparison| comparison.experiment.is_some();
     let ranks = |comparison: &&Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     point.comparisons.iter().filter(tried).min_by_key(ranks)
 }
 
-/// `×1.6`.
+/// Formats a ratio: `×1.6`.
 fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// What was changed, in words and as it is typed.
+/// The change, in words and as typed.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -39,7 +39,7 @@ fn subject(cause: &Cause) -> String {
     }
 }
 
-/// A change of one setting, for who does not know its key.
+/// Describes a change of one setting for readers who do not know its key.
 fn plainly(change: &str, was: &str) -> Option<String> {
     let (key, value) = change.split_once('=').filter(|(_, value)| !value.contains(','))?;
     let what = match (key, value) {
@@ -71,7 +71,7 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// What is left of the gap with this change alone: a ratio and its interval.
+/// The gap that remains with this change alone: a ratio and its interval.
 fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     let Effect { ratio, ci } = tried.alone;
@@ -79,7 +79,7 @@ fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     Some((of(ratio), [of(ci[1]), of(ci[0])]))
 }
 
-/// How the two stand after the change, where that is another order.
+/// The order of the two after the change, if it differs from the order before.
 fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String> {
     let (ratio, [_, high]) = left(experiment, cause)?;
     if high < 1.0 && ratio <= 1.0 / 1.03 {
@@ -116,7 +116,7 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     text + "."
 }
 
-/// The changes of the loser's settings that end its being later, in words.
+/// The changes of settings, in words, that would put the loser level or ahead.
 pub(super) fn remedies(point: &Point) -> Vec<String> {
     let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
     else {
@@ -131,13 +131,13 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
     found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(said).collect()
 }
 
-/// A contestant in words.
+/// The name of a contestant in words.
 fn name(point: &Point, typed: &str) -> String {
     let place = point.contestants.iter().position(|contestant| contestant.name == typed);
     place.map_or_else(|| typed.to_owned(), |place| super::words::names(point).swap_remove(place))
 }
 
-/// What a group of settings is about.
+/// Describes a group of settings.
 fn about(factor: &str) -> &'static str {
     match factor {
         "windows" => "How much a sender may have under way: at the start, and at most.",
@@ -159,7 +159,7 @@ fn about(factor: &str) -> &'static str {
     }
 }
 
-/// The name of a condition in words, where it is what matters.
+/// Describes the circumstance that a condition removes.
 fn place(without: &str) -> &str {
     match without {
         "loss" => "packets are lost",
@@ -174,7 +174,7 @@ fn place(without: &str) -> &str {
     }
 }
 
-/// What takes the gap away, in words; empty where nothing was tried, or nothing does.
+/// The gap under changed conditions, in words, for at most three conditions; empty if none was tested.
 pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     let said = |condition: &Condition| {
         let gap = times(condition.gap);
@@ -200,7 +200,7 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     needed.chain(others).take(3).map(said).collect()
 }
 
-/// The box on the first screen: at most three lines, and the picture of the control experiment.
+/// The box on the first screen: at most three lines, and the figure of the experiment.
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
     let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
     else {
@@ -255,7 +255,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
     out.push_str("</section>\n");
 }
 
-/// The control experiment: how many times as long the loser takes, as it is, and after each change alone.
+/// The experiment: the loser's time divided by the winner's, before any change and after each change alone.
 fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
     let mut rows: Vec<(String, f64, [f64; 2], bool)> =
         vec![("as it is".to_owned(), experiment.gap, experiment.ci95, true)];
@@ -301,7 +301,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 let ink = Ink::named(if *whole { "ink" } else { "accent" });
                 chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
-                // Left of the axis, where it crosses nothing.
+                // The label is left of the axis, where it crosses nothing.
                 let label = super::svg::shortened(what, 20) + "\u{a0}";
                 chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
             }
@@ -358,7 +358,7 @@ mod tests {
             conditions,
             ["The gap is there only where packets are lost: without that it is ×1.01 in place of ×2.00."]
         );
-        // What is needed comes first, and once.
+        // The necessary condition comes first, and only once.
         let mut several = experiment();
         let mut other = several.conditions[0].clone();
         (other.without, other.gap, other.needed) = ("queue".to_owned(), 1.9, false);
@@ -372,7 +372,7 @@ mod tests {
         );
         let mut out = String::new();
         picture(&mut out, &experiment(), "SCTP");
-        // What is left of the gap after the change: 2 / 1.6.
+        // The remaining gap after the change: 2 / 1.6.
         assert!(out.contains("iw=10,1.2500,1.1111,1.4286"), "{out}");
     }
 }

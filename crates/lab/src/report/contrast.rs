@@ -1,7 +1,7 @@
-//! One change, drawn: runs without and with it beside what is printed, place by place.
+//! The effect of one change: runs without and with it beside the published values, row by row.
 //!
-//! Owns the figure of a finding. A row is a place; in it each contestant has a disc (without the change), a ring (with
-//! it) and an upright stroke (printed).
+//! Owns the figure of a finding. In each row, every contestant has a disc (without the change), a ring (with the change) and
+//! an upright stroke (the published value).
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -13,43 +13,43 @@ use std::fmt::Write;
 /// A finding with its runs.
 #[derive(Clone, Debug)]
 pub struct Contrast {
-    /// The finding's own name.
+    /// The identifier of the finding.
     pub id: String,
-    /// What it is about, in a few words.
+    /// The subject, in a few words.
     pub heading: String,
-    /// The finding, with its effect.
+    /// The finding in a sentence, with its effect.
     pub sentence: String,
-    /// What was changed.
+    /// The change.
     pub change: String,
-    /// The table of which it is, and what else is held there.
+    /// The table of the finding, and the levels that are fixed.
     pub place: String,
-    /// What is measured.
+    /// The unit of the values.
     pub unit: String,
-    /// What varies from row to row.
+    /// The factor that varies from row to row.
     pub along: String,
-    /// The rows, first on top.
+    /// The rows, from top to bottom.
     pub rows: Vec<Row>,
 }
 
-/// A place.
+/// One row: a level of the varying factor.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// What it is called.
+    /// The label of the row.
     pub place: String,
-    /// The contestants there.
+    /// The contestants in this row.
     pub marks: Vec<Marks>,
 }
 
-/// One contestant's numbers at a place.
+/// One contestant's values in a row.
 #[derive(Clone, Debug)]
 pub struct Marks {
     /// The contestant.
     pub contestant: String,
-    /// As printed.
+    /// The published value.
     pub printed: Option<f64>,
-    /// Ours without the change: the mean and the ends of its 95 % interval.
+    /// Our value without the change: the mean and the ends of its 95 % interval.
     pub without: Option<[f64; 3]>,
-    /// Ours with the change.
+    /// Our value with the change.
     pub with: Option<[f64; 3]>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         data: data(contrast),
     };
     figure.render(out, Width::Half, |svg, width| {
-        // Contestants of a row lie below each other.
+        // The contestants of a row are drawn below each other.
         let (between, many) = (15, names.len().max(1));
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;
@@ -171,7 +171,7 @@ fn data(contrast: &Contrast) -> Data {
     data
 }
 
-/// Writes all of them.
+/// Writes the figures of all findings.
 pub(super) fn draw_all(out: &mut String, contrasts: &[Contrast]) {
     if contrasts.is_empty() {
         return;

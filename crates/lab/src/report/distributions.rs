@@ -1,6 +1,5 @@
-//! How times are distributed: the share that is there within a time, boxes of
-//! quartiles, and on logarithmic scales the share that takes longer, where tails
-//! show.
+//! Distributions of times. They are drawn as cumulative shares, as box plots, and as the share of longer times on
+//! logarithmic scales, which shows the tails.
 
 use super::bars::legend;
 use super::chart::backend::Ink;
@@ -10,20 +9,20 @@ use super::svg::{escape, span};
 use super::words::{and, capital, short_time};
 use crate::stats::summary::quantile;
 
-/// What is distributed: of each contestant all its values in milliseconds, sorted.
+/// The data of a distribution: for each contestant all values in milliseconds, sorted.
 pub(super) struct Samples<'a> {
-    /// Name of the figures' files.
+    /// Base name of the figures' files.
     pub file: &'a str,
-    /// What a value is: `page times`, `delays of messages`.
+    /// The kind of value: `page times`, `delays of messages`.
     pub what: &'a str,
-    /// Contestants in words, in the order of the plan.
+    /// Names of the contestants in words, in the order of the plan.
     pub names: &'a [String],
     pub values: Vec<Vec<f64>>,
 }
 
-/// Points of a curve at most; a curve of more is drawn by quantiles.
+/// The maximum number of points of a curve; longer curves are thinned out.
 const MOST: usize = 400;
-/// What a box is made of.
+/// The quantiles of a box plot.
 const BOX: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.9];
 
 impl Samples<'_> {
@@ -48,7 +47,7 @@ impl Samples<'_> {
         and(&self.known().filter_map(said).collect::<Vec<_>>())
     }
 
-    /// All three, or as many as the values are worth.
+    /// Draws the figures for which there are enough values.
     pub fn render(&self, out: &mut String) {
         if self.most() < 2 {
             return;
@@ -62,7 +61,7 @@ impl Samples<'_> {
         }
     }
 
-    /// Value and share of those up to it, as steps.
+    /// The cumulative distribution: values, each with the share of values up to it.
     fn curve(values: &[f64]) -> Vec<At> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);
@@ -205,7 +204,7 @@ impl Samples<'_> {
                 for (i, values) in self.known() {
                     let n = values.len();
                     let mut line: Vec<At> = vec![(low * 0.9, 1.0), (values[0], 1.0)];
-                    // The tail is what is looked at: no value of it is left out.
+                    // The tail is what matters here, so none of its values is left out.
                     let step = n.div_ceil(MOST).max(1);
                     for (rank, ms) in
                         values.iter().enumerate().filter(|(rank, _)| rank % step == 0 || rank + MOST > n)
@@ -222,7 +221,7 @@ impl Samples<'_> {
     }
 }
 
-/// `0.1`, `30`.
+/// Formats a number without trailing zeros: `0.1`, `30`.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

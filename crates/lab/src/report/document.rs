@@ -1,24 +1,25 @@
-//! The frame of every page: its head with styles and policy, and its script at the end.
+//! The frame of every page: its head with style sheets and security policy, and its script at the end.
 //!
-//! A page quotes names and texts of captures, HAR files and plans, which strangers may have written. They are escaped where
-//! they are quoted; should one ever not be, the Content Security Policy (CSP Level 3) keeps a browser from running it.
+//! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. They are escaped
+//! where they are quoted. If escaping is ever missed, the Content Security Policy (CSP Level 3) keeps a browser from running
+//! the text.
 
 use super::svg::escape;
 use super::{SCRIPT, STYLE, SVG_STYLE};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The head of a page with figures, to the beginning of its body.
+/// The head of a page with figures, up to the start of its body.
 pub fn begin(title: &str) -> String {
     head(title, &[("", STYLE), (" id=\"svg-style\"", SVG_STYLE)], Some(SCRIPT))
 }
 
-/// The script and the end of a page that [`begin`] began.
+/// The script and the end of a page that was started with [`begin`].
 pub fn end(out: &mut String) {
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
 }
 
-/// The head of a page with these style sheets, each with the attributes of its element, and at most this script.
+/// The head of a page with these style sheets, each with the attributes of its element, and with at most this script.
 pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -35,8 +36,8 @@ pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> Strin
     out
 }
 
-/// Nothing is loaded, and no script or style sheet is used but these. Elements have `style` attributes, for colours and
-/// lengths of data: they can do no more than look wrong.
+/// The policy allows no loading, and only these scripts and style sheets. Elements have `style` attributes, for colours and
+/// lengths of data: the worst that they can do is look wrong.
 fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
     let script = script.map_or("'none'".to_owned(), source);
@@ -46,13 +47,13 @@ fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     )
 }
 
-/// The hash of an element's text, as a policy names it. The text begins with a line break.
+/// The hash of an element's text in the form that a policy uses. The text starts with a line break.
 fn source(text: &str) -> String {
     let hash = Sha256::new().chain_update(b"\n").chain_update(text).finalize();
     format!("'sha256-{}'", base64(&hash))
 }
 
-/// RFC 4648 §4.
+/// RFC 4648 §4: encodes as base64.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
@@ -80,7 +81,7 @@ mod tests {
         }
     }
 
-    /// The texts of a page's elements of this name.
+    /// The texts of all elements of this name in a page.
     fn texts<'a>(page: &'a str, element: &str) -> Vec<&'a str> {
         let (opens, closes) = (format!("<{element}"), format!("</{element}>"));
         let rest = page.split(&opens).skip(1);

@@ -1,5 +1,5 @@
-//! How contestants that raced together shared the network: what each had of it
-//! until the first was done, and how equal that is.
+//! How contestants that raced together shared the network: the share of each until the first one finished, and how equal the
+//! shares are.
 
 use super::bars::legend;
 use super::chart::backend::Ink;

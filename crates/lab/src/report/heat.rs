@@ -1,16 +1,16 @@
-//! A map of a table of a study: a row a level, a column a contestant, and how many times as long each takes as the soonest of
-//! its row. Where there are several combinations of all else, each has a map.
+//! A map of a study's table: one row per level, one column per contestant. Each cell shows the contestant's time divided by
+//! the smallest time of its row. Each combination of the other factors has its own map.
 //!
-//! It is a table of HTML: it is read aloud, copied and printed as one, and needs neither script nor drawing.
+//! The map is an HTML table. It can be read aloud, copied and printed, and needs neither script nor drawing.
 
 use super::paper::{Panel, Sheet, plain, short_unit};
 use super::svg::escape;
 use super::words::capital;
 use std::fmt::Write;
 
-/// Level with the soonest: 3 %, as in all that is said of races.
+/// Largest ratio that counts as level with the fastest: 3 %, as in all other statements about races.
 const LEVEL: f64 = 1.03;
-/// From here on a cell has the darkest colour.
+/// The ratio from which a cell has the darkest colour.
 const DARKEST: f64 = 2.0;
 
 /// Draws the maps of a table.

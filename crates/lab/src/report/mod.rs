@@ -1,12 +1,10 @@
-//! A race as one self-contained HTML page: figures drawn from the results
-//! alone, nothing fetched from anywhere, fit for a screen (light or dark, of a
-//! desk or a telephone) and for paper. A small script says what is pointed at,
-//! steps through runs and saves figures; without it all is there to be read.
+//! A race as one self-contained HTML page. The figures are drawn from the results alone, and nothing is fetched. The page
+//! fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through runs and saves
+//! figures; without it everything can still be read.
 //!
-//! Owns the page's order; the sections belong to the modules. It knows
-//! [`results`](crate::results), [`stats`](crate::stats) and what a capture says
-//! ([`capture::results`](crate::capture::results)), and nothing else of the laboratory, so that any figure can be drawn again from `results.json` without
-//! another run. Equal results are equal bytes.
+//! Owns the page's order; the sections belong to the modules. It depends only on [`results`](crate::results),
+//! [`stats`](crate::stats) and the contents of captures ([`capture::results`](crate::capture::results)). So any figure can
+//! be drawn again from `results.json` without another run. Equal results give equal bytes.
 
 mod bars;
 mod causes;
@@ -42,16 +40,16 @@ use standing::Standing;
 use std::fmt::Write;
 use svg::escape;
 
-/// What the results do not hold themselves.
+/// Information for the page that the results do not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Framing<'a> {
-    /// The command that gives these results again.
+    /// The command that reproduces these results.
     pub command: &'a str,
-    /// The files that it read.
+    /// The files that the command read.
     pub inputs: &'a [Input],
-    /// On what terms the contestants raced, a line each, point by point.
+    /// The terms on which the contestants raced: a list of lines for each point.
     pub terms: &'a [Vec<String>],
-    /// Captures of the median runs, with views.
+    /// Decoded captures of the median runs.
     pub captures: &'a [Captured],
 }
 
@@ -61,7 +59,7 @@ impl Framing<'_> {
         self.terms.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// The terms of all points, where they are the same.
+    /// The terms of all points, if they are the same.
     fn common_terms(&self) -> Option<&[String]> {
         let first = self.terms.first()?;
         self.terms.iter().all(|other| other == first).then_some(first)
@@ -71,30 +69,30 @@ impl Framing<'_> {
 /// A capture of a run, decoded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Captured {
-    /// Which point.
+    /// Index of the point.
     pub point: usize,
-    /// Which contestant of it.
+    /// Index of the contestant.
     pub contestant: usize,
-    /// At which host, of which seed.
+    /// The host of the capture, and the seed of the run.
     pub about: String,
-    /// What is in it.
+    /// The contents of the capture.
     pub decoded: Decoded,
-    /// What is not.
+    /// Details of the run that packets do not show.
     pub course: Course,
 }
 
 /// A file that a race read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Input {
-    /// As typed.
+    /// The name as typed.
     pub name: String,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: u64,
-    /// Its digest, in hexadecimal.
+    /// Its SHA-256, in hexadecimal.
     pub sha256: String,
 }
 
-/// What a report calls the contestants of a point, in order.
+/// The report's names for the contestants of a point, in order.
 #[must_use]
 pub fn names(point: &Point) -> Vec<String> {
     words::names(point)
@@ -155,7 +153,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
                     escape(&subject(point)),
                     escape(&circumstances(race, point))
                 );
-                // Of many points only the first few are drawn open; paper shows those.
+                // If there are several points, only the first few are open; only open ones are printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {
@@ -189,7 +187,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         }
         World::Emulated => "Run on live packets: another run will differ.",
     };
-    // Of the machine only what may have decided the result: a race in virtual time gives the same page everywhere.
+    // Only machine facts that may have affected the result: a race in virtual time gives the same page everywhere.
     let kernel =
         race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
     let _ = writeln!(
@@ -242,7 +240,7 @@ fn warnings(out: &mut String, race: &Race) {
     out.push_str("</ul>\n");
 }
 
-/// What all points have in common.
+/// What all points have in common, in a sentence.
 fn what(race: &Race, points: &[Point]) -> String {
     let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
     names.dedup();
@@ -253,7 +251,7 @@ fn what(race: &Race, points: &[Point]) -> String {
     }
 }
 
-/// `news over 10mbit, 80ms round trip, 1% loss`.
+/// Workload and network: `news over 10mbit, 80ms round trip, 1% loss`.
 fn subject(point: &Point) -> String {
     format!("{} over {}", point.workload.name, point.network)
 }
@@ -279,34 +277,34 @@ fn circumstances(race: &Race, point: &Point) -> String {
         World::Virtual => "virtual network",
         World::Emulated => "emulated network, live packets",
     };
-    // A workload whose name says how much it is need not say so twice.
+    // A workload named after its number of objects does not need their count and size again.
     if point.workload.name.contains(" object") {
         return format!("{seeds}; {world}");
     }
     format!("{objects}, {} in all; {seeds}; {world}", svg::bytes(point.workload.bytes as f64))
 }
 
-/// The run that stands for the contestant.
+/// The run that represents the contestant.
 fn median_run(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed).or_else(|| contestant.runs.first())
 }
 
-/// How many times as long as the quickest the slowest may be to share its time scale.
+/// Runs share a time scale only if the longest takes at most this many times as long as the shortest.
 const MAX_STRETCH: u64 = 4;
 
-/// The end of the time scale that runs of these lengths share, unless it would press the quickest into a corner.
+/// The end of the time scale that runs of these lengths share; `None` if the shortest would become too small to read.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
 }
 
-/// When the run was over: its page time, else the last thing known of it.
+/// The end of the run: its page time, or else the last recorded instant.
 fn end_ns(run: &Run) -> u64 {
     let of_object = |object: &crate::results::Object| object.delivered_ns.or(object.issued_ns);
     run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))
 }
 
-/// ` (failed)` and the like, empty for a run that finished.
+/// A note on how the run ended, such as `, with failed objects`; empty for a run that finished.
 fn outcome(run: &Run) -> &'static str {
     match run.outcome {
         Outcome::Done => "",
@@ -315,17 +313,17 @@ fn outcome(run: &Run) -> &'static str {
     }
 }
 
-/// Points that have figures of their own; what a browser opens stays bounded.
+/// The maximum number of points with figures of their own, which bounds the size of the page.
 const DRAWN_POINTS: usize = 48;
 
-/// Up to so many points share the first screen.
+/// Up to this many points share the first screen.
 const FEW_POINTS: usize = 4;
 
-/// How many points are drawn open when there are several.
+/// The number of points that are open when there are several.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");
-/// What figures need when they are saved, too.
+/// Styles that a figure also needs when it is saved.
 const SVG_STYLE: &str = include_str!("svg-style.css");
 const SCRIPT: &str = include_str!("script.js");
 

@@ -1,7 +1,7 @@
-//! Several points at a glance: who wins where, in words, as a grid of all points,
-//! as curves over each factor, and where the lead changes hands.
+//! Several points at a glance: who wins where, in words, as a grid of all points, as curves over each factor, and where the
+//! lead changes.
 //!
-//! Crossings are for factors whose levels are quantities, the rest is for all.
+//! Crossings need factors whose levels are quantities; the rest works for all factors.
 
 use super::bars::legend;
 use super::causes;
@@ -15,13 +15,13 @@ use crate::results::{Contestant, Point};
 use crate::stats::crossing::Scale;
 use std::fmt::Write;
 
-/// Which contestants of a point nobody is clearly ahead of, by name as typed.
+/// The contestants of a point that nobody is clearly ahead of, by name as typed.
 fn leaders(point: &Point) -> Vec<&str> {
     let standing = Standing::of(point);
     standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
 }
 
-/// Contestants in order of appearance: they may differ from point to point.
+/// All contestants in order of appearance; they may differ from point to point.
 fn contestants(points: &[Point]) -> Vec<(&str, String)> {
     let mut all: Vec<(&str, String)> = Vec::new();
     for point in points {
@@ -34,17 +34,17 @@ fn contestants(points: &[Point]) -> Vec<(&str, String)> {
     all
 }
 
-/// `loss 1%, rate 2mbit`.
+/// The levels of a point: `loss 1%, rate 2mbit`.
 pub(super) fn place(point: &Point) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     levels.join(", ")
 }
 
-/// The whole in one line: `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
+/// The headline for all points: `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
 pub(super) fn headline(points: &[Point]) -> String {
     let few = points.len() <= 4;
-    // Of many points only who wins is told apart.
+    // If there are many points, only clear winners are distinguished.
     let outcome = |point: &Point| {
         let standing = Standing::of(point);
         if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
@@ -57,7 +57,7 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((said, vec![point])),
         }
     }
-    // Who wins comes first, and who wins most before others.
+    // Outcomes with a winner come first, those at most points before others.
     let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
     outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
     let said = |(said, at): &(String, Vec<&Point>)| {
@@ -71,11 +71,11 @@ pub(super) fn headline(points: &[Point]) -> String {
     capital(&outcomes.iter().map(said).collect::<Vec<_>>().join("; "))
 }
 
-/// A factor's levels in order of appearance.
+/// A factor with its levels in order of appearance.
 struct Factor<'a> {
     name: &'a str,
     levels: Vec<&'a str>,
-    /// The levels as quantities, where they are that.
+    /// The levels as quantities, if they are quantities.
     scale: Option<Scale>,
 }
 
@@ -95,7 +95,8 @@ fn factors(points: &[Point]) -> Vec<Factor<'_>> {
     found
 }
 
-/// The points where all other factors are alike, as (label of these, points in order of this factor's levels).
+/// Groups the points in which all other factors are equal. Each group has a label with these factors and its points in order
+/// of this factor's levels.
 fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
     let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
@@ -118,17 +119,17 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
     point.contestants.iter().find(|contestant| contestant.name == name)
 }
 
-/// Where one contestant's lead over another changes hands along a factor of quantities: between the last level at which the
-/// one is clearly ahead and the first at which the other is.
+/// A change of the lead between two contestants along a factor whose levels are quantities. It lies between the last level
+/// at which one is clearly ahead and the first at which the other is.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// Ahead above, and ahead below.
+    /// The contestant ahead above the crossing, and the one ahead below.
     above: usize,
     below: usize,
     at: String,
     between: [&'a str; 2],
     slice: String,
-    /// Levels that were measured.
+    /// Number of measured levels.
     levels: usize,
 }
 
@@ -142,7 +143,7 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Along rising levels: logarithm of a over b, and whether that is sure.
+                // Along rising levels: logarithm of a over b, and whether the comparison is decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -153,7 +154,7 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                 let sure: Vec<usize> = (0..curve.len()).filter(|&place| curve[place].2).collect();
                 for pair in sure.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
-                    // As whoever is behind at first sees it.
+                    // The sign is chosen so that the contestant behind at first has a positive logarithm.
                     let sign = from.1.signum();
                     let step: Vec<(usize, f64)> =
                         curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
@@ -177,18 +178,18 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
     found
 }
 
-/// Where the lead changes hands along a factor, in words: `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
+/// Where the lead changes along a factor, in words: `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
 fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
     let place = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // Between two points a line would be a guess.
+        // Interpolating between only two levels would be a guess.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Where it changes, who is ahead above it, and of whom.
+    // Where the lead changes, who is ahead above it, and of whom.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);
@@ -214,7 +215,7 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
     merged.iter().take(MOST_CROSSINGS).map(said).collect()
 }
 
-/// What of network and workload would change who wins.
+/// Lists the changes of network and workload that would change the winner.
 pub(super) fn change(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let crossings = factors.iter().flat_map(|factor| changes(points, factor, &names));
@@ -232,10 +233,10 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// Points whose changes of settings are told.
+/// The maximum number of points whose remedies are listed.
 const MOST_REMEDIES: usize = 4;
 
-/// Where who wins: the map over two factors, the times over each, and all points in figures.
+/// Who wins where: the map over two factors, the times over each factor, and all points in figures.
 pub(super) fn render(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
@@ -248,12 +249,12 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
     table(out, points, &names);
 }
 
-/// Crossings named of a factor.
+/// The maximum number of crossings listed per factor.
 const MOST_CROSSINGS: usize = 6;
-/// Panels of a factor.
+/// The maximum number of panels per factor.
 const MOST_PANELS: usize = 24;
 
-/// Small multiples: the times over a factor, a panel for each combination of the others.
+/// Small multiples: the times over a factor, with one panel for each combination of the other factors.
 fn curves(
     out: &mut String,
     points: &[Point],
@@ -338,7 +339,7 @@ fn curves(
     );
 }
 
-/// Who wins over two factors.
+/// The winner over two factors, as a map.
 fn map(
     out: &mut String,
     points: &[Point],
@@ -353,7 +354,7 @@ fn map(
         })
     };
     let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
-    // Who is ahead, whether alone, and by how much.
+    // The fastest contestant, whether it is clearly ahead, and by how much.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
         let standing = Standing::of(point);
         let first = standing.places.first().filter(|place| place.ms.is_some())?;
@@ -417,7 +418,7 @@ fn map(
     });
 }
 
-/// All points in figures.
+/// The table of all points.
 fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
     let mut factors: Vec<&str> = Vec::new();
     for factor in points.iter().flat_map(|point| point.factors.keys()) {

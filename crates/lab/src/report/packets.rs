@@ -1,7 +1,7 @@
-//! Packets as a capture shows them: which numbers were sent when, acknowledged
-//! when and sent again why; how much was under way, and how long round trips took.
+//! Packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they were
+//! retransmitted. Also how much data was in flight, and how long round trips took.
 //!
-//! Also the page that `decode --html` writes, of any capture.
+//! This module also renders the page that `decode --html` writes for any capture.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -13,14 +13,14 @@ use crate::capture::results::{Conversation, Decoded};
 use crate::capture::views::{View, Why};
 use std::fmt::Write;
 
-/// Conversations drawn of a capture, those with most data.
+/// Maximum number of conversations drawn per capture, those with most data.
 const CONVERSATIONS: usize = 8;
-/// The same where a report has captures of several contestants.
+/// The same for a report with captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
-/// Pieces of data kept of each direction: the start of a long transfer says what there is to say.
+/// Maximum number of data records kept per direction: the start of a long transfer shows the essentials.
 pub const KEPT: usize = 6_000;
 
-/// Why data was sent: a colour, the words, the size of its mark.
+/// The presentation of a reason for sending: colour, words, size of its mark.
 fn look(why: Why) -> (&'static str, &'static str, f64) {
     match why {
         Why::New => ("soft", "sent for the first time", 1.0),
@@ -55,7 +55,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// The conversations with most data, in their order.
+/// The conversations with most data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     let mut all: Vec<(usize, &Conversation)> =
@@ -66,7 +66,7 @@ fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     all.into_iter().map(|(_, talk)| talk).collect()
 }
 
-/// The drawings of a capture, of so many conversations; `whose` says of whom it is.
+/// Draws at most `most` conversations of a capture; `whose` names its owner.
 pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usize) {
     let shown = largest(decoded, most);
     if shown.is_empty() {
@@ -75,7 +75,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
     legend(out, &shown);
     let more = decoded.conversations.len() - shown.len();
     for (i, talk) in shown.iter().enumerate() {
-        // The side that sent more is what is of interest.
+        // Draws the direction in which more data was sent.
         let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
         let which = if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
         one(out, talk, side, &format!("{whose}{which}"));
@@ -91,7 +91,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
 
 fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
-    // Data that belongs to streams is numbered piece by piece, else byte by byte.
+    // Data of streams is numbered by chunk, other data by byte.
     let pieces = !direction.streams.is_empty();
     let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
     let again = &direction.retransmitted;
@@ -156,7 +156,7 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
                 steps.extend([(ms(*at), before), (ms(*at), *unit as f64)]);
             }
             chart::line(plot, steps, Ink::named("ahead"), 1.0);
-            // First transmissions are many: all of them are one path. Repairs say what they are.
+            // First transmissions are many, so all of them are one path. Each retransmission has a tooltip.
             let new: Vec<At> = view
                 .data
                 .iter()
@@ -181,10 +181,10 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     over_time(out, view, whose, pieces, (start, end));
 }
 
-/// Repairs that say what they are, of a drawing.
+/// Maximum number of retransmissions with tooltips per drawing.
 const MOST_SPOKEN: usize = 1_500;
 
-/// What is under way, and round trips.
+/// Draws the data in flight and the round trips over time.
 fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, end): (f64, f64)) {
     let ms = |ns: u64| ns as f64 / 1e6;
     out.push_str("<div class=\"two\">");
@@ -261,7 +261,7 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
     out.push_str("</div>\n");
 }
 
-/// A capture as a page of its own: `text` is what `decode` says of it in words.
+/// A capture as a page of its own; `text` is the output of `decode`.
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
     let file = decoded.file.rsplit('/').next().unwrap_or_default();

@@ -1,7 +1,6 @@
-//! A study as a page: what a paper printed on our curves, each finding with its effect, each claim with what came of it.
+//! A study as a page: published values on our curves, each finding with its effect, each claim with its result.
 //!
-//! Owns the page's order and its figures. What is in it comes as plain data ([`Paper`]), so that the report knows nothing of
-//! studies.
+//! Owns the page's order and its figures. Its content is plain data ([`Paper`]), so the report does not depend on studies.
 
 use super::bars::legend;
 use super::chart::backend::Ink;
@@ -12,47 +11,47 @@ use super::svg::{escape, shortened};
 use super::{document, heat};
 use std::fmt::Write;
 
-/// All that the page says.
+/// The content of the page.
 #[derive(Clone, Debug, Default)]
 pub struct Paper {
-    /// What the published work is called.
+    /// The title of the published work.
     pub title: String,
-    /// Who printed it, when and where.
+    /// Its authors, year and venue.
     pub source: String,
-    /// What it asks.
+    /// The question that it asks.
     pub question: String,
-    /// What is not as the study is shipped.
+    /// Differences from the study as shipped.
     pub changed: Vec<String>,
-    /// A line a table, and one for the claims.
+    /// One line per table, and one for the claims.
     pub summary: Vec<String>,
-    /// Findings as charts.
+    /// Findings, as charts.
     pub charts: Vec<Contrast>,
-    /// The page of prose, HTML.
+    /// The prose, as HTML.
     pub prose: String,
     /// The tables.
     pub tables: Vec<Sheet>,
-    /// What every cell is, a table with heads.
+    /// The result of every published cell.
     pub cells: Grid,
     /// The findings.
     pub causes: Grid,
     /// The claims.
     pub claims: Grid,
-    /// What else there is, each with its title.
+    /// Further tables, each with its title.
     pub more: Vec<(String, Grid)>,
-    /// The parameters with where they come from.
+    /// The parameters and their origins.
     pub parameters: Grid,
-    /// How to get the same again, and what made it.
+    /// The command that reproduces the results.
     pub command: String,
-    /// How to cite it.
+    /// How to cite the published work.
     pub cite: String,
     /// The version, seeds and changed assumptions.
     pub made: String,
 }
 
-/// A table of words.
+/// A table of text.
 #[derive(Clone, Debug, Default)]
 pub struct Grid {
-    /// The columns.
+    /// The column headings.
     pub heads: Vec<String>,
     /// The rows.
     pub rows: Vec<Vec<String>>,
@@ -61,22 +60,22 @@ pub struct Grid {
 /// One table of a paper, as curves.
 #[derive(Clone, Debug)]
 pub struct Sheet {
-    /// Its name.
+    /// The name of the table.
     pub name: String,
-    /// Its name and what it shows.
+    /// The name of the table and what it shows.
     pub title: String,
-    /// What is measured.
+    /// The unit of the values.
     pub unit: String,
-    /// What varies along a curve.
+    /// The factor that varies along a curve.
     pub along: String,
-    /// Combinations of all else that varies.
+    /// One panel for each combination of the other factors.
     pub panels: Vec<Panel>,
-    /// It is a map, too: who is soonest where.
+    /// The table is also drawn as a map of the fastest contestants.
     pub map: bool,
 }
 
 impl Sheet {
-    /// Something is printed to compare with.
+    /// Whether there are published values to compare with.
     fn is_printed(&self) -> bool {
         let curves = self.panels.iter().flat_map(|panel| &panel.curves);
         curves.flat_map(|curve| &curve.printed).any(Option::is_some)
@@ -86,26 +85,26 @@ impl Sheet {
 /// Curves that share axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// Where else.
+    /// The levels of the other factors.
     pub title: String,
-    /// What stands along the curves.
+    /// The levels along the curves.
     pub levels: Vec<String>,
-    /// A curve a contestant.
+    /// One curve per contestant.
     pub curves: Vec<Curve>,
 }
 
-/// One contestant's numbers, level by level.
+/// One contestant's values, level by level.
 #[derive(Clone, Debug)]
 pub struct Curve {
     /// The contestant.
     pub name: String,
-    /// Ours: what a run gives, from the 2.5th to the 97.5th percentile, and the mean between.
+    /// Our values: the 2.5th percentile of a run, the mean, and the 97.5th percentile.
     pub ours: Vec<Option<[f64; 3]>>,
-    /// As printed.
+    /// The published values.
     pub printed: Vec<Option<f64>>,
 }
 
-/// The page.
+/// Renders the page.
 #[must_use]
 pub fn html(paper: &Paper) -> String {
     let mut out = document::begin(&paper.title);
@@ -172,7 +171,7 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     grid_of(out, grid, class, None);
 }
 
-/// The same; what its rows are, each with the name in its first cell, so that a link can lead to it.
+/// The same; `rows_are` names the kind of row and gives each row an anchor with the name in its first cell, for links.
 fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");
@@ -299,12 +298,12 @@ fn draw_panel(
     });
 }
 
-/// A unit without what is said of it in brackets, for an axis; the note beside it has all.
+/// A unit for an axis, without the part in brackets; the note beside the figure has the full text.
 pub(super) fn short_unit(unit: &str) -> &str {
     unit.split(" (").next().unwrap_or(unit)
 }
 
-/// A number of an axis, without an exponent.
+/// Formats a number for an axis, without an exponent.
 pub(super) fn plain(value: f64) -> String {
     match value {
         v if v >= 1e6 => format!("{:.0}M", v / 1e6),

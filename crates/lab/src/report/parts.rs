@@ -1,5 +1,5 @@
-//! The parts of a response time: their colours, their legend, what they mean,
-//! and how much of each a contestant's objects had.
+//! The parts of a response time: their colours, their legend, their meanings, and the mean of each for a contestant's
+//! objects.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -10,11 +10,11 @@ use crate::results::label::labels;
 use crate::results::{Contestant, Point, SendDetail, Why};
 use std::fmt::Write;
 
-/// A part as it is drawn: name of its colour in the style sheet, label, meaning.
+/// A part as drawn: name of its colour in the style sheet, label, meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
-/// All parts in the order in which they occur; `send` as its three details,
-/// since a full window and other objects' turn are different news.
+/// All parts in the order in which they occur. `send` is split into its three details, because a full window and other
+/// objects' data are different causes.
 pub(super) const PARTS: [Part; 13] = [
     ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
     ("secure", "secure", "waiting for the handshake of TLS, after that of the transport"),
@@ -51,13 +51,13 @@ pub(super) const PARTS: [Part; 13] = [
     ),
 ];
 
-/// Where a part stands in [`PARTS`].
+/// The index of a part in [`PARTS`].
 pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// An object's parts in nanoseconds, in the order of [`PARTS`]; unknown ones
-/// as 0. `send` without details counts as `turn`.
+/// An object's parts in nanoseconds, in the order of [`PARTS`]; unknown parts are 0. `send` without details counts as
+/// `turn`.
 pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -81,7 +81,7 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Mean milliseconds of each part over the objects of all runs of which every part is known; `None` if that is none.
+/// Mean milliseconds of each part over the objects of all runs for which every part is known; `None` if there are none.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
@@ -183,7 +183,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(out, "<th>{name}</th>");
     }
-    // What is too small for a colour has one column together, so that a row adds up.
+    // Parts too small to have a colour share one column, so that a row adds up.
     let rest = |parts: &[f64; 13]| -> f64 {
         parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
     };

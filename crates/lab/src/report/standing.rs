@@ -1,7 +1,7 @@
-//! Who is ahead at a point, by how much, and how sure that is, as the results say it, in the words of the headline.
+//! Who is ahead at a point, by how much and with what certainty, in the words of the headline.
 //!
-//! Times are the geometric means of the results, so that the quotient of two printed times is the ratio printed beside
-//! them; what that ratio says is the comparison's verdict.
+//! Times are geometric means, so that the quotient of two shown times is the ratio shown beside them. The conclusion from
+//! that ratio is the verdict of the comparison.
 
 use super::svg::count;
 use super::words::{self, and, capital, is_plural, short_time};
@@ -10,30 +10,30 @@ use crate::stats::decision::{Usual, rounded_up, usual};
 use crate::stats::interval::ci95;
 use crate::stats::metrics;
 
-/// One contestant's place.
+/// One contestant in the ranking.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Its place in the plan.
+    /// Its index in the plan.
     pub index: usize,
-    /// In words.
+    /// Its name in words.
     pub name: String,
-    /// Its time, milliseconds; `None` when no run finished.
+    /// Its time in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
-    /// Runs that did not finish, of how many; where a whole is timed, they count with their deadline.
+    /// Unfinished runs, and all runs. If the workload's total time is measured, unfinished runs count with their deadline.
     pub unfinished: (usize, usize),
     /// The time is a lower bound.
     pub at_least: bool,
 }
 
-/// All contestants of a point, the soonest first; who never finished comes last.
+/// All contestants of a point, fastest first; those that never finished come last.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub places: Vec<Place>,
-    /// Each place's contestant over the first.
+    /// For each place, the comparison of its contestant with the first.
     behind: Vec<Option<Comparison>>,
 }
 
-/// A run's time, milliseconds.
+/// The time of a run in milliseconds.
 pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
     metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
 }
@@ -46,7 +46,7 @@ pub(super) fn values<'a>(
     contestant.runs.iter().filter_map(|run| Some((run.seed, value(point, run)?)))
 }
 
-/// What a contestant's times come to.
+/// The statistics of a contestant's times.
 pub(super) fn stat<'a>(point: &Point, contestant: &'a Contestant) -> Option<&'a Stat> {
     let finished = contestant.runs.iter().any(|run| value(point, run).is_some());
     contestant.summary.metric(point.decisive()).filter(|_| finished)
@@ -57,7 +57,7 @@ pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
     stat(point, contestant)?.geometric_mean
 }
 
-/// The 95 % interval of that mean, from the logarithms of the times that it is the mean of; none where all are alike.
+/// The 95 % interval of that mean, computed on the logarithms of the times; `None` if all times are equal.
 pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
     let terms = point.terms();
     if metrics::is_one_case(&contestant.runs, terms) {
@@ -68,12 +68,12 @@ pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2
     ci95(&logs).map(|ends| ends.map(f64::exp))
 }
 
-/// `a` over `b`.
+/// Compares `a` with `b`.
 pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
     point.compared(&a.name, &b.name, point.decisive())
 }
 
-/// Nobody is left in doubt which of the two is sooner.
+/// Whether it is certain which of the two is faster.
 pub(super) fn is_decided(found: &Comparison) -> bool {
     matches!(found.verdict, Verdict::Less | Verdict::More)
 }
@@ -99,12 +99,12 @@ impl Standing {
         Self { places, behind }
     }
 
-    /// The second over the first.
+    /// The second contestant compared with the first.
     pub fn lead(&self) -> Option<&Comparison> {
         self.behind.get(1)?.as_ref()
     }
 
-    /// The places that nobody is clearly ahead of: one, where there is a winner.
+    /// The contestants that nobody is clearly ahead of; exactly one if there is a winner.
     pub fn leaders(&self) -> Vec<&Place> {
         let Some(first) = self.places.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let level = |place: &Place, behind: &Option<Comparison>| {
@@ -135,7 +135,7 @@ impl Standing {
                 let is_leader = |place: &Place| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // Of two it is clear which time is whose.
+                // With two contestants it is clear which time belongs to which.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),
@@ -145,7 +145,7 @@ impl Standing {
         }
     }
 
-    /// Who wins, without figures: `six TCP connections win`, `SCTP and one TCP connection are level`.
+    /// The outcome without figures: `six TCP connections win`, `SCTP and one TCP connection are level`.
     pub fn outcome(&self) -> String {
         let leaders = self.leaders();
         let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
@@ -164,8 +164,8 @@ impl Standing {
         }
     }
 
-    /// By how much the first is ahead of the second, how sure that is, and how often: in words; empty where there is
-    /// nobody to compare with.
+    /// The lead of the first over the second, its certainty, and how often the first wins, in words. Empty if there is only
+    /// one contestant.
     pub fn margin(&self) -> String {
         let [first, second, ..] = &self.places[..] else { return String::new() };
         let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
@@ -227,7 +227,7 @@ impl Standing {
         format!("{by}.{more}")
     }
 
-    /// Who did not finish, and what that means for the times: a sentence, or nothing.
+    /// Says which contestants did not finish, and the consequence for the times; may be empty.
     pub fn unfinished(&self, point: &Point) -> String {
         let some = self.places.iter().filter(|place| place.unfinished.0 > 0);
         let said: Vec<String> = some
@@ -241,7 +241,7 @@ impl Standing {
     }
 }
 
-/// A place's time, as it is said.
+/// The time of a contestant, as text.
 pub(super) fn shown(place: &Place) -> String {
     match place.ms {
         Some(ms) if place.at_least => format!("at least {}", short_time(ms)),

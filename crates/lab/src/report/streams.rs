@@ -1,6 +1,5 @@
-//! What had arrived against what the application was given, in the median run:
-//! the gap between the two curves is data that lay complete at the receiver and
-//! was withheld, because something sent before it was missing.
+//! Data received against data delivered to the application, in the median run. The gap between the two curves is data that
+//! was complete at the receiver but withheld, because something sent before it was missing.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -12,10 +11,10 @@ use crate::results::{Object, Point, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A connection, and a stream of it.
+/// A connection and one of its streams.
 type Stream = (u64, u64);
 
-/// Streams shown of a run, those withheld longest.
+/// Maximum number of streams shown per run, those withheld longest.
 const STREAMS: usize = 16;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -43,7 +42,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     out.push_str("</div>\n");
 }
 
-/// How long an object lay complete at the receiver, nanoseconds.
+/// How long an object was complete at the receiver but withheld, in nanoseconds.
 fn withheld(object: &Object) -> u64 {
     object.why.as_ref().and_then(|why| why.blocked_ns).unwrap_or(0)
 }
@@ -52,7 +51,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     let ms = |ns: u64| ns as f64 / 1e6;
     let mut complete: Vec<f64> = Vec::new();
     let mut delivered: Vec<f64> = Vec::new();
-    // By connection and stream: from complete to delivered.
+    // By connection and stream: from completion to delivery.
     let mut streams: BTreeMap<Stream, Vec<(f64, f64)>> = BTreeMap::new();
     let mut data =
         Data::new(&["object", "connection", "stream", "complete (ms)", "delivered (ms)", "withheld (ms)"]);
@@ -122,7 +121,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     });
 }
 
-/// How many there are by each instant, as steps.
+/// The number of events by each instant, as steps.
 fn stairs(instants: &[f64], end: f64) -> Vec<At> {
     let mut sorted = instants.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-//! What every figure needs: escaping, numbers for people, scales and ticks.
+//! Helpers for all figures: escaping, readable numbers, scales and ticks.
 
 use std::fmt::Write;
 
-/// `text` fit for element content and quoted attributes.
+/// Escapes `text` for element content and quoted attributes.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -12,7 +12,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // No control character may stand in XML; they would only come from a file's names.
+            // XML does not allow control characters; they could only come from names in files.
             c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -20,13 +20,13 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// A contestant's name as code that may break behind its punctuation.
+/// A contestant's name as HTML that may break after punctuation.
 pub(super) fn name(text: &str) -> String {
     let broken = escape(text).replace(':', ":<wbr>").replace(',', ",<wbr>");
     format!("<span class=\"name\">{broken}</span>")
 }
 
-/// The text, or its two ends around an ellipsis.
+/// The text if it fits, otherwise its two ends around an ellipsis.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width || width < 3 {
@@ -37,13 +37,13 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(head).chain(['…']).chain(text.chars().skip(count - tail)).collect()
 }
 
-/// A coordinate, to a twentieth of a pixel.
+/// A coordinate, to a hundredth of a pixel.
 pub(super) fn px(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// About three figures: `1,234`, `123`, `12.3`, `1.23`, `0.12`.
+/// Formats a value with about three digits: `1 234`, `123`, `12.3`, `1.23`, `0.12`.
 pub(super) fn figure(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {
@@ -55,7 +55,7 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// A whole number with its thousands set apart.
+/// A whole number with a narrow space between groups of three digits.
 pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
@@ -73,7 +73,7 @@ pub(super) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
 }
 
-/// Milliseconds for people: `940 ms`, `3.21 s`, `12.3 s`.
+/// Formats milliseconds for people: `940 ms`, `3.21 s`, `12.3 s`.
 pub(super) fn span(ms: f64) -> String {
     if ms >= 10_000.0 {
         format!("{:.1}\u{a0}s", ms / 1e3)
@@ -84,7 +84,7 @@ pub(super) fn span(ms: f64) -> String {
     }
 }
 
-/// Two times in one unit: `1.55 – 1.80 s`.
+/// Formats two times in one unit: `1.55 – 1.80 s`.
 pub(super) fn interval(low: f64, high: f64) -> String {
     if high >= 1_000.0 {
         let decimals = if high >= 10_000.0 { 1 } else { 2 };
@@ -94,7 +94,7 @@ pub(super) fn interval(low: f64, high: f64) -> String {
     }
 }
 
-/// Bytes for people, decimal units.
+/// Formats bytes in decimal units.
 pub(super) fn bytes(count: f64) -> String {
     match count {
         c if c >= 1e9 => format!("{}\u{a0}GB", figure(c / 1e9)),
@@ -114,17 +114,17 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// `from` to `to` over `width` pixels from `left`.
+    /// A scale that maps `from` to `to` onto `width` pixels starting at `left`.
     pub fn new(from: f64, to: f64, left: f64, width: f64) -> Self {
         Self { from, to: if to > from { to } else { from + 1.0 }, left, width }
     }
 
-    /// Where `value` lies, never outside.
+    /// The pixel position of `value`, clamped to the scale.
     pub fn at(&self, value: f64) -> f64 {
         self.left + self.width * ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// Round values over the whole, about `count` of them.
+    /// About `count` round values over the scale.
     pub fn ticks(&self, count: usize) -> Vec<f64> {
         let rough = (self.to - self.from) / count.max(1) as f64;
         let power = 10_f64.powf(rough.log10().floor());
@@ -136,7 +136,7 @@ impl Scale {
     }
 }
 
-/// Labels for ticks in milliseconds; all in one unit.
+/// Labels for ticks in milliseconds, all in one unit.
 pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     let seconds = ticks.iter().any(|tick| *tick >= 2000.0);
     let (scale, unit) = if seconds { (1e-3, "s") } else { (1.0, "ms") };
@@ -144,18 +144,18 @@ pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     let decimals = (-(step.log10() + 1e-9).floor()).clamp(0.0, 3.0) as usize;
     let label = |(i, tick): (usize, &f64)| {
         let value = format!("{:.decimals$}", tick * scale);
-        // The unit once, at the last.
+        // Only the last label has the unit.
         if i + 1 == ticks.len() { format!("{value}\u{a0}{unit}") } else { value }
     };
     ticks.iter().enumerate().map(label).collect()
 }
 
-/// A line of class `class`.
+/// Draws a line with CSS class `class`.
 pub(super) fn line(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
     let _ = write!(out, r#"<path class="{class}" d="M{} {}L{} {}"/>"#, px(x1), px(y1), px(x2), px(y2));
 }
 
-/// A text of class `class` (whose anchor the style sheet sets).
+/// Draws a text with CSS class `class`, which also sets its anchor.
 pub(super) fn text(out: &mut String, class: &str, (x, y): (f64, f64), content: &str) {
     let _ = write!(out, r#"<text class="{class}" x="{}" y="{}">{}</text>"#, px(x), px(y), escape(content));
 }

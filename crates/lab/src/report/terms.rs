@@ -1,6 +1,5 @@
-//! The terms of the comparison and everything in figures: what each contestant
-//! was set to, what its network and transport had to do, what the plan
-//! expected, and how to get the same again.
+//! The terms of the comparison, and tables of figures: the settings of each contestant, the work of network and transport,
+//! the expectations of the plan, and how to reproduce the race.
 
 use super::Framing;
 use super::svg::{bytes, escape, figure};
@@ -9,7 +8,7 @@ use crate::results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What every comparison must show, in this order; the other settings follow on demand.
+/// Settings that every comparison must show, in this order; the others are collapsed.
 const HONEST: [&str; 13] = [
     "transport",
     "http",
@@ -71,10 +70,10 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Label, value of a run, and whether it counts bytes.
+/// A label, the value of a run, and whether that value is in bytes.
 type Row = (&'static str, fn(&Run) -> Option<f64>, bool);
 
-/// What the network and the transports had to do, means over the runs.
+/// The work of the network and the transports, as means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
         "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",
@@ -93,7 +92,7 @@ pub(super) fn work(out: &mut String, point: &Point) {
         ("retransmitted, up", |run| Some(run.packets.up.retransmitted as f64), false),
         ("retransmitted, fast", |run| Some(run.events.fast as f64), false),
         ("timeouts", |run| Some(run.events.timeouts as f64), false),
-        // A stack that cannot know has no number.
+        // `None` if the stack cannot know whether a retransmission was spurious.
         ("retransmitted, spurious", |run| run.events.spurious.map(|count| count as f64), false),
         ("on the wire, down", |run| Some(run.wire_bytes.down as f64), true),
         ("on the wire, up", |run| Some(run.wire_bytes.up as f64), true),

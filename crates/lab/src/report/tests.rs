@@ -1,6 +1,5 @@
-//! Pages from made-up results: well-formed, self-contained, and complete even
-//! where the results have holes. With `REPORTS=DIR` in the environment the
-//! pages are also written there, to be looked at.
+//! Tests with made-up results: pages must be well-formed, self-contained, and complete even if the results have gaps. With
+//! `REPORTS=DIR` in the environment the pages are also written there for inspection.
 
 use super::*;
 use crate::results::{
@@ -215,7 +214,7 @@ fn race(points: Vec<Point>) -> Race {
     }
 }
 
-/// The page, checked and perhaps kept.
+/// Renders the page, checks it, and writes it if `REPORTS` is set.
 fn page(name: &str, race: &Race) -> String {
     let inputs = [Input { name: "site.har".to_owned(), bytes: 4_711, sha256: "ab".repeat(32) }];
     let html = html(
@@ -238,7 +237,7 @@ fn page(name: &str, race: &Race) -> String {
     html
 }
 
-/// Every element that is opened is closed, in order; nothing is fetched; no number is a NaN.
+/// Checks that every opened element is closed in order, that nothing is fetched, and that no number is a NaN.
 fn check(html: &str) {
     let mut open: Vec<&str> = Vec::new();
     let body = &html[html.rfind("</style>").expect("a style") + 8..];
@@ -259,7 +258,7 @@ fn check(html: &str) {
     }
     assert!(open.iter().all(|element| *element == "body"), "{open:?}");
     for foreign in ["http:", "https:", "src=", "@import", "url(", "<script", "<link"] {
-        // The name of SVG is the one address, and nothing is fetched from it.
+        // The SVG namespace is the only address, and nothing is fetched from it.
         assert!(!body.contains(foreign) && !STYLE.contains(foreign), "{foreign}");
     }
     assert_eq!(html.matches("<script").count(), 1);
@@ -301,7 +300,7 @@ fn a_plain_race_has_every_section() {
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
-/// What a browser has to make of a page grows with what is shown, not with all that was measured.
+/// The page's element count grows with what is shown, not with everything that was measured.
 #[test]
 fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
     let mut one = point(1, 1, 1);
@@ -382,7 +381,7 @@ fn several_points_have_an_overview() {
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
 }
 
-/// Six connections win at two points and SCTP at two others, one of which is not sure.
+/// Six connections win at two levels of loss, SCTP at two others; a fifth level is undecided.
 #[test]
 fn where_the_lead_changes_hands_is_said() {
     let found =
@@ -403,12 +402,12 @@ fn where_the_lead_changes_hands_is_said() {
         point
     });
     let html = page("crossing", &race(points.to_vec()));
-    // Between 1 and 2 %, at which the logarithms are alike but for their sign.
+    // Between 1 and 2 %, where the logarithms have nearly equal size and opposite signs.
     let said = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
     assert!(html.contains(said), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// Of several comparisons with experiments, the first place's is told.
+/// If several comparisons have experiments, the one with the best ranks is shown.
 #[test]
 fn the_experiment_between_the_first_two_is_told() {
     let mut point = point(12, 3, 1);
@@ -444,7 +443,7 @@ fn shares_are_means_over_runs_and_bounds_are_said_to_be() {
     let html = page("shares", &race(vec![point]));
     let shares = "Shares: one TCP connection 40 %, six TCP connections 30 %, one SCTP connection 30 %.";
     assert!(html.contains(shares), "{}", &html[html.find("Shares: ").expect("shares")..][..120]);
-    // The other way round: at most so much of the time is at least so many times as long.
+    // Inverted: a ratio of at most x becomes a ratio of at least 1/x.
     assert!(html.contains("at least 1.27 times as long"));
 }
 
@@ -456,7 +455,7 @@ fn means_over_some_of_the_objects_say_so() {
     let contestant = &mut race.points[0].contestants[0];
     let before = crate::verdict::mean_parts(contestant).expect("known");
     let (run, name) = (&mut contestant.runs[0], contestant.name.clone());
-    // Counted as nothing they would pull every mean down.
+    // If it counted as zero it would lower every mean.
     run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
     let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
@@ -473,7 +472,7 @@ fn means_over_some_of_the_objects_say_so() {
 fn holes_in_the_results_are_survived() {
     let mut race = race(vec![point(12, 3, 1)]);
     let contestants = &mut race.points[0].contestants;
-    // Nothing finished; why unknown; an object never issued, one failed.
+    // Nothing finished, causes are unknown, one object was never issued, one failed.
     contestants[0].summary = Summary::default();
     contestants[0].summary.page_ms.failed = 3;
     for run in &mut contestants[0].runs {

@@ -1,5 +1,4 @@
-//! The times of pages, or of transfers, in figures: a table, which a narrow
-//! screen shows as cards.
+//! Page or transfer times in figures: a table, which narrow screens show as cards.
 
 use super::delays::{delays, sorted};
 use super::distributions::Samples;
@@ -85,7 +84,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
 }
 
-/// The other times of a contestant, in a small table.
+/// A small table of a contestant's other times.
 fn others(out: &mut String, point: &Point) {
     let failover = point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some());
     out.push_str(
@@ -130,7 +129,7 @@ fn others(out: &mut String, point: &Point) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// How a contestant compares with the first.
+/// The comparison of a contestant with the first.
 pub(super) fn versus_first<'a>(
     point: &'a Point,
     contestant: &Contestant,
@@ -140,7 +139,7 @@ pub(super) fn versus_first<'a>(
     point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
 }
 
-/// `0.62` and its interval, marked when the comparison is decided.
+/// A ratio such as `0.62` with its interval, highlighted if the comparison is decided.
 pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some(value) = ratio.ratio else { return "–".to_owned() };
     let sign = match ratio.bound {

@@ -1,10 +1,8 @@
-//! Runs object by object: each bar runs from the moment the client wanted the
-//! object to its delivery, cut into the parts of that time, with the wire
-//! beneath on the same axis. The best, the median and the worst run of every
-//! contestant, to be stepped through.
+//! Runs object by object. Each bar runs from the moment the client wanted the object to its delivery, divided into the parts
+//! of that time. Network traffic is drawn below on the same axis. The reader can step through the best, median and worst run
+//! of every contestant.
 //!
-//! A long page is drawn in thinner rows; names give way when rows become too
-//! thin to read.
+//! A long page is drawn in thinner rows; names are left out when rows become too thin to read.
 
 use super::chart::figure::{Data, Figure, Width};
 use super::parts::{self, PARTS};
@@ -16,12 +14,12 @@ use super::{median_run, outcome, shared_end};
 use crate::results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
-/// Which run of each contestant is shown.
+/// The runs that are shown of each contestant.
 const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
-/// The step that is shown first, and on paper.
+/// The step that is shown first and printed on paper.
 const MEDIAN: usize = 1;
 
-/// A contestant's runs to be shown, in the order of [`STEPS`].
+/// Indices of a contestant's runs to show, in the order of [`STEPS`].
 fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
     let mut order: Vec<(f64, usize)> = contestant
         .runs
@@ -35,7 +33,7 @@ fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
     Some([order.first()?.1, median, order.last()?.1])
 }
 
-/// `all`: also the best and the worst run.
+/// Draws the waterfalls; with `all` also those of the best and the worst run.
 pub(super) fn render(out: &mut String, point: &Point, all: bool) {
     let names = words::names(point);
     let chosen: Vec<(usize, [usize; 3])> = point
@@ -117,14 +115,14 @@ fn one(
     }
 }
 
-/// Up to so many rows every row has its name.
+/// Up to this many rows, every row has its name.
 const NAMED_ROWS: usize = 160;
-/// Room above the first row.
+/// Space above the first row, in pixels.
 const TOP: f64 = 20.0;
-/// Height of the strip with the wire.
+/// Height of the traffic strip, in pixels.
 const WIRE: f64 = 44.0;
 
-/// Height of a row and style of its name by the number of rows.
+/// Height of a row and style of its name, by number of rows.
 fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
     match (count, width.is_narrow()) {
         (0..=60, true) => (26.0, Some("obj")),
@@ -137,7 +135,7 @@ fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
     }
 }
 
-/// What the page's script needs to tell a row from the place that is pointed at.
+/// Attributes with which the page's script finds the row under the pointer.
 fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
     move |width| {
         let (row, _) = rows(run.objects.len(), width);
@@ -148,7 +146,7 @@ fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
     }
 }
 
-/// All about each object.
+/// Data of every object, for the figure's table.
 fn data(run: &Run) -> Data {
     let mut columns =
         vec!["object", "bytes", "connection", "stream", "wanted (ms)", "delivered (ms)", "response (ms)"];
@@ -193,7 +191,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
         svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
     }
     let top = bottom + 4.0;
-    // Before the labels, which would be struck through.
+    // These lines are drawn first, so that they do not strike through the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
             let x = scale.at(ns as f64 / 1e6);
@@ -212,7 +210,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
     (top + WIRE + 4.0).ceil() as u32
 }
 
-/// All segments of the rows: one path for each part keeps the file small.
+/// Draws all segments of the rows. One path per part keeps the file small.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
     let mut paths: [String; 13] = Default::default();
     let mut unknown = String::new();
@@ -245,7 +243,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
         }
         for (part, from, until) in segments {
             let (x1, x2) = (at(from), at(until));
-            // What is thinner than a hair would only be noise.
+            // Thinner segments would only be noise.
             if x2 - x1 >= 0.05 {
                 let _ = write!(paths[part], "M{} {y}H{}", px(x1), px(x2));
             }
@@ -263,15 +261,14 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
     }
 }
 
-/// The parts of an object, all zero when they are not known.
+/// The parts of an object; all zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
 }
 
-/// The parts of one object where they lie in time: (part, from, until), nanoseconds.
+/// The parts of one object in time: (part, from, until), nanoseconds.
 ///
-/// Only the instants and the sums are known, so within an interval that
-/// several parts share they are drawn in a fixed order.
+/// Only the instants and the sums are known, so parts that share an interval are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);
@@ -304,7 +301,7 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     found
 }
 
-/// What an interval in the sender may be made of.
+/// The parts that may share an interval in the sender.
 const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(
@@ -326,7 +323,7 @@ fn label(
         return;
     };
     if narrow {
-        // Name and time in one line above the bar.
+        // Name and time are on one line above the bar.
         let time = response.map_or("not delivered".to_owned(), |(_, ms)| span(ms));
         let text = format!("{}  {time}", svg::shortened(&object.name, if class == "obj" { 38 } else { 44 }));
         let class = if response.is_some() { "small obj" } else { "small marked" };
@@ -334,7 +331,7 @@ fn label(
         return;
     }
     let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
-    // As many letters as fit the margin at the size of the row's text.
+    // Number of letters that fit the margin at the size of the row's text.
     let width = match class {
         "obj" => 30,
         "obj small" => 34,
@@ -350,7 +347,7 @@ fn label(
     }
 }
 
-/// Objects by the time they took, longest first.
+/// Objects by response time, longest first.
 fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     let mut objects: Vec<(usize, &Object, u64)> = run
         .objects
@@ -362,7 +359,7 @@ fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     objects
 }
 
-/// The text alternative: how many objects, and which took longest.
+/// The text alternative: the number of objects, and the slowest.
 fn slowest_in_words(run: &Run) -> String {
     let longest: Vec<String> = by_time(run)
         .into_iter()
@@ -372,7 +369,7 @@ fn slowest_in_words(run: &Run) -> String {
     format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
 }
 
-/// Where rows have no names: the objects that took longest, by name.
+/// The slowest objects by name, for drawings whose rows have no names.
 fn slowest(out: &mut String, run: &Run) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
     for (i, object, ns) in by_time(run).into_iter().take(8) {

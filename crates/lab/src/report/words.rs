@@ -1,15 +1,14 @@
-//! What things are called where people read who do not know SCTP.
+//! The words of the report, for readers who do not know SCTP.
 //!
-//! Owns the names of contestants in words, numbers in words, and the meaning of
-//! each term, which the page shows where the term is pointed at and lists at its
-//! end.
+//! Owns the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning as a
+//! tooltip and lists all used terms at its end.
 
 use super::svg::{self, escape};
 use crate::results::{Contestant, Point, label};
 use std::fmt::Write;
 
-/// The contestants of a point in words, in order, no two alike: `six TCP connections`, `one SCTP connection`. Those that words do not
-/// tell apart have their nickname or their settings behind.
+/// The unique names of a point's contestants in words, in order: `six TCP connections`, `one SCTP connection`. If words do
+/// not distinguish them, their nicknames or settings are appended.
 pub(super) fn names(point: &Point) -> Vec<String> {
     let requests = !point.workload.messages && !point.workload.is_bulk();
     let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, requests)).collect();
@@ -34,7 +33,7 @@ pub(super) fn names(point: &Point) -> Vec<String> {
     names
 }
 
-/// `requests`: what is carried is HTTP, whose version says more than what is beneath it.
+/// `requests`: the workload is HTTP, whose version says more than the transport below it.
 fn in_words(contestant: &Contestant, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
     let (_, name) = label::split(&contestant.name);
@@ -55,20 +54,20 @@ fn in_words(contestant: &Contestant, requests: bool) -> String {
     }
 }
 
-/// The head of a contestant's row or column: its name in words, and as it was typed, as HTML.
+/// The heading of a contestant's row or column, as HTML: its name in words, and as typed.
 pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
     let place = point.contestants.iter().position(|other| other.name == contestant.name);
     let name = place.map_or_else(String::new, |place| names(point).swap_remove(place));
     format!("{}<br><span class=\"typed\">{}</span>", escape(&capital(&name)), svg::name(contestant.label()))
 }
 
-/// Whether a contestant in words is several.
+/// Whether a contestant's name in words is plural.
 pub(super) fn is_plural(name: &str) -> bool {
     let head = name.split(" (").next().unwrap_or(name);
     head.ends_with("connections")
 }
 
-/// `six` up to twelve, then digits.
+/// A number in words up to twelve, then in digits.
 pub(super) fn number(n: u64) -> String {
     const WORDS: [&str; 13] = [
         "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
@@ -80,7 +79,7 @@ pub(super) fn number(n: u64) -> String {
         .map_or_else(|| n.to_string(), |word| (*word).to_owned())
 }
 
-/// The first letter in upper case.
+/// Capitalizes the first letter.
 pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
@@ -98,7 +97,7 @@ pub(super) fn and<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// Milliseconds as short as a headline wants them: `2.3 s`, `340 ms`, `41 ms`, `8.2 ms`.
+/// Formats milliseconds briefly, as in a headline: `2.3 s`, `340 ms`, `41 ms`, `8.2 ms`.
 pub(super) fn short_time(ms: f64) -> String {
     match ms {
         ms if ms >= 99_500.0 => format!("{:.0}\u{a0}s", ms / 1e3),
@@ -108,7 +107,7 @@ pub(super) fn short_time(ms: f64) -> String {
     }
 }
 
-/// A term and what it means.
+/// A term and its meaning.
 type Term = (&'static str, &'static str);
 
 /// All terms of the page, in alphabetical order.
@@ -170,13 +169,13 @@ pub(super) const TERMS: [Term; 22] = [
     ("TSN", "Transmission sequence number: SCTP's number of each piece of data, in the order of sending."),
 ];
 
-/// A term, with its meaning where it is pointed at: HTML.
+/// A term with its meaning as a tooltip, as HTML.
 pub(super) fn term(key: &str, shown: &str) -> String {
     let meaning = TERMS.iter().find(|(term, _)| term.eq_ignore_ascii_case(key)).map(|(_, meaning)| *meaning);
     explained(shown, meaning.unwrap_or_default())
 }
 
-/// A word with its meaning: HTML.
+/// A word with its meaning as a tooltip, as HTML.
 pub(super) fn explained(shown: &str, meaning: &str) -> String {
     if meaning.is_empty() {
         return escape(shown);
@@ -184,7 +183,7 @@ pub(super) fn explained(shown: &str, meaning: &str) -> String {
     format!("<dfn tabindex=\"0\" data-tip=\"{}\">{}</dfn>", escape(meaning), escape(shown))
 }
 
-/// Those that the page so far uses, as a list.
+/// Lists the terms that the page uses so far.
 pub(super) fn glossary(out: &mut String) {
     let body = out.find("<body>").map_or("", |start| &out[start..]).to_lowercase();
     let used: Vec<&Term> = TERMS.iter().filter(|(term, _)| body.contains(&term.to_lowercase())).collect();

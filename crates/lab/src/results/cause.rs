@@ -1,60 +1,60 @@
-//! Why one contestant is sooner than another, as experiments found it.
+//! Why one contestant is faster than another, as found by experiments.
 //!
-//! All figures are ratios of times: an effect of 1.6 is what the loser gains by one change. What the table says of them in
-//! words is here, too.
+//! All figures are ratios of times: an effect of 1.6 means that one change makes the loser 1.6 times faster. This module
+//! also writes the lines about causes for the table.
 
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A setting, or several, in which the winner differs and that makes it sooner (or, among those that hold it back, later).
+/// A setting (or several) in which the winner differs and that makes it faster. Among the adverse causes it makes it slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
-    /// What was changed in the loser, as it is typed: `iw=10`, `recovery=sack,sack=yes`.
+    /// The change to the loser, as typed: `iw=10`, `recovery=sack,sack=yes`.
     pub change: String,
-    /// What it took the place of.
+    /// The previous value.
     pub was: String,
-    /// What the settings are about: `windows`, `congestion control and recovery`, `timers and ACKs`, `connections and
+    /// The group of the settings: `windows`, `congestion control and recovery`, `timers and ACKs`, `connections and
     /// streams`, `security`, `request order`.
     pub factor: String,
-    /// How much sooner the change makes the loser.
+    /// How many times faster the change makes the loser.
     pub effect: f64,
-    /// The interval of that, wide enough for all factors together to be wrong in one of twenty cases.
+    /// The effect's interval, wide enough that all factors' intervals hold at once with 95 %.
     pub ci: [f64; 2],
-    /// With this change alone the two are level, within 3 %.
+    /// With this change alone the two contestants are within 3 %.
     pub enough: bool,
-    /// Changes without which it does nothing.
+    /// Changes that must accompany this one; without them it has no effect.
     pub with: Vec<String>,
-    /// Changes each of which would do in its place.
+    /// Alternatives: each of these changes has the same effect on its own.
     pub either: Vec<String>,
 }
 
-/// What was done to find the causes, and what came of it.
+/// The experiments that searched for causes, and their results.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Experiment {
-    /// Who is sooner, as typed.
+    /// The faster contestant, as typed.
     pub winner: String,
-    /// Who is later, as typed.
+    /// The slower contestant, as typed.
     pub loser: String,
-    /// The places of winner and loser among all contestants, from 1.
+    /// The ranks of winner and loser among all contestants, from 1.
     pub ranks: [u64; 2],
-    /// How many times the winner's time the loser takes: page time, transfer time, or the 95th percentile of messages'
-    /// delays; a run that did not finish took until its deadline.
+    /// The loser's time divided by the winner's: page time, transfer time, or the 95th percentile of message delays. A run
+    /// that did not finish counts with its deadline.
     pub gap: f64,
-    /// 95 % interval of it, from resamples of the seeds.
+    /// 95 % interval of the gap, from resamples of the seeds.
     pub ci95: [f64; 2],
-    /// Runs that were made for this.
+    /// Number of runs made for the experiments.
     pub runs: u64,
-    /// Every factor that was tried.
+    /// Every factor that was tested.
     pub factors: Vec<Tried>,
-    /// Those that make the loser later still when it has them as the winner does; effects below 1. That the winner would be
-    /// sooner without one is not shown: beside its other settings it may count for less.
+    /// Winner's settings that make the loser even slower; their effects are below 1. This does not show that the winner
+    /// would be faster without them: a setting may matter less beside the winner's other settings.
     pub held_back_by: Vec<Cause>,
-    /// What is left of the gap when the loser has all of the winner's settings that it can have; null where nothing was
-    /// tried.
+    /// The part of the gap that remains when the loser has every setting of the winner that it can have; null if nothing was
+    /// tested.
     pub unexplained: Option<Effect>,
-    /// What becomes of the gap where something of network or workload is taken away for both.
+    /// The gap under changed conditions, with something of network or workload removed for both contestants.
     pub conditions: Vec<Condition>,
-    /// What was not tried, and why.
+    /// What was not tested, and why.
     pub notes: Vec<String>,
 }
 
@@ -67,43 +67,44 @@ pub struct Effect {
     pub ci: [f64; 2],
 }
 
-/// A factor that was tried.
+/// A factor that was tested.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tried {
-    /// What the settings are about.
+    /// The group of the settings.
     pub factor: String,
-    /// What was changed in the loser, as it is typed.
+    /// The change to the loser, as typed.
     pub change: String,
-    /// What it took the place of.
+    /// The previous value.
     pub was: String,
-    /// The loser with this change alone: a contestant that anyone can race.
+    /// The loser with this change alone, as a contestant that anyone can race.
     pub contestant: String,
-    /// How much sooner it makes the loser.
+    /// How many times faster the change alone makes the loser.
     pub alone: Effect,
-    /// How much sooner it makes the loser that has all other changes; null where that was not tried.
+    /// How many times faster it makes a loser that already has all other changes; null if that was not tested.
     pub last: Option<Effect>,
-    /// The mean of its effects over all orders in which the changes can be made; null where not all were tried.
+    /// The mean of its effects over all orders in which the changes can be made (Shapley value); null if not all were
+    /// tested.
     pub shapley: Option<Effect>,
-    /// The mean over all orders of what the opposite change makes the winner later; null where that was not tried.
+    /// The mean over all orders of how many times slower the opposite change makes the winner; null if that was not tested.
     pub reverse: Option<Effect>,
 }
 
-/// What becomes of a gap under another condition, the same for both.
+/// The gap under another condition, which is the same for both contestants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// What was taken away: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`; `security`, TLS and DTLS where they
-    /// are layers of their own; or `order`, the wait for earlier messages.
+    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`; `security`, TLS and DTLS if
+    /// they are layers of their own; or `order`, the wait for earlier messages.
     pub without: String,
     /// The gap without it.
     pub gap: f64,
     /// 95 % interval of it.
     pub ci95: [f64; 2],
-    /// Nothing to speak of is left of the gap: where this is not, there is none.
+    /// Without the condition almost no gap is left, so the condition is necessary for the gap.
     pub needed: bool,
 }
 
 impl Condition {
-    /// Where the gap is, if it is nowhere else.
+    /// The only circumstance in which the gap exists.
     fn place(&self) -> &str {
         match self.without.as_str() {
             "loss" => "where packets are lost",
@@ -120,8 +121,8 @@ impl Condition {
 }
 
 impl Comparison {
-    /// Why the winner is sooner: a heading, and a line for each thing that is to be said; `None` where there was nothing to
-    /// explain. At most so many causes are named.
+    /// Explains why the winner is faster: a heading and one line per finding; `None` if there was nothing to explain. Names
+    /// at most `most` causes.
     #[must_use]
     pub fn why(&self, most: usize) -> Option<Vec<String>> {
         let experiment = self.experiment.as_ref()?;
@@ -142,7 +143,7 @@ impl Comparison {
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
         }
-        // How much of a gap is a matter of layers of security is what many want to know who would not do without.
+        // Many readers who would never disable security still want to know how much of a gap is due to its layers.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
         lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
@@ -159,7 +160,7 @@ impl Comparison {
         Some(lines)
     }
 
-    /// The causes without those that an earlier one brings with it.
+    /// The causes, without those that an earlier cause already names as companion or alternative.
     fn told(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)
@@ -170,14 +171,14 @@ impl Comparison {
 }
 
 impl Effect {
-    /// More than 3 % either way, and its interval excludes that it is nothing.
+    /// Whether the effect is at least 3 % either way and its interval excludes 1.
     fn is_there(&self) -> bool {
         let [low, high] = self.ci;
         (self.ratio >= 1.03 && low > 1.0) || (self.ratio <= 1.0 / 1.03 && high < 1.0)
     }
 }
 
-/// A change of a gap that is worth a line: 3 %.
+/// Logarithm of the smallest change of a gap that gets a line: 3 %.
 const SPEAKS: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {
@@ -198,7 +199,7 @@ fn because(cause: &Cause, gap: &str) -> String {
     text
 }
 
-/// What the change is about, and the change: of several the first.
+/// The group of the settings, and the change; if there are several changes, only the first.
 fn subject(cause: &Cause) -> String {
     match cause.change.split_once(',') {
         None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),
@@ -206,7 +207,7 @@ fn subject(cause: &Cause) -> String {
     }
 }
 
-/// `x1.64`, `x11.7`.
+/// Formats a ratio: `x1.64`, `x11.7`.
 fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("x{ratio:.1}") } else { format!("x{ratio:.2}") }
 }
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// The lines of a comparison of which two ways to be six are told.
+    /// Renders a comparison with these causes; at most three are named.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
         let run = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
         let mut comparison =

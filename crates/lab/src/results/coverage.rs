@@ -1,9 +1,9 @@
-//! Of how many objects it is known where their time went.
+//! How many objects have a response time of which every part is known.
 
 use super::{Contestant, Why};
 
 impl Contestant {
-    /// Of how many of the delivered objects of all runs every part is known, and how many there are.
+    /// The number of delivered objects, over all runs, of which every part is known; and the number of delivered objects.
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {
         let objects = self.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background);
@@ -12,8 +12,8 @@ impl Contestant {
         })
     }
 
-    /// What is to be said beside means over a part of the delivered objects: `sctp: where time went is known for 194 of
-    /// 329 delivered objects`. `None` where it is known for all, or none.
+    /// The note for means that cover only part of the delivered objects: `sctp: where time went is known for 194 of 329
+    /// delivered objects`. `None` if the parts are known for all objects or for none.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
         let (known, all) = self.coverage();

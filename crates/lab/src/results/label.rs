@@ -1,7 +1,7 @@
-//! Names of contestants, for tables, figures and files, that stay distinct.
+//! Unique names of contestants for tables, figures and files.
 
-/// A contestant as typed: its nickname, if it has one, and what it is. `six=tcp:connections=6` has one: the first `=` comes
-/// before any `:`.
+/// Splits a contestant as typed into its nickname, if any, and its specification. `six=tcp:connections=6` has a nickname:
+/// the first `=` comes before any `:`.
 #[must_use]
 pub fn split(typed: &str) -> (Option<&str>, &str) {
     match typed.split_once('=') {
@@ -10,20 +10,21 @@ pub fn split(typed: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// What a contestant is called where people read: its nickname, or as it was typed.
+/// The display name of a contestant: its nickname, or else the text as typed.
 #[must_use]
 pub fn shown(typed: &str) -> &str {
     split(typed).0.unwrap_or(typed)
 }
 
-/// Parts of file names, one a contestant, in order: letters, digits, dots and hyphens, no two alike on any system.
+/// File name parts, one per contestant, in order. They consist of letters, digits, dots, underscores and hyphens, and are
+/// unique on every system.
 #[must_use]
 pub fn file_names(typed: &[&str]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
     let mut names: Vec<String> = Vec::new();
     for one in typed {
         let bare: String = shown(one).chars().take(100).map(plain).collect();
-        // Where case does not tell files apart, neither may it here.
+        // Names must stay distinct on file systems that ignore case.
         let taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let numbered = (2..).map(|number| format!("{bare}-{number}"));
         let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !taken(name));
@@ -32,8 +33,8 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
     names
 }
 
-/// `names` cut to `width` characters each: two ends around an ellipsis, and where that would make several alike only what
-/// tells them apart, else a number.
+/// `names`, cut to `width` characters each: both ends around an ellipsis. If that makes several equal, only the settings
+/// that distinguish them are kept; if that fails, a number is added.
 #[must_use]
 pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     let mut labels: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();
@@ -49,12 +50,12 @@ pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     labels
 }
 
-/// Which labels others have, too.
+/// Indices of labels that occur more than once.
 fn alike(labels: &[String]) -> Vec<usize> {
     (0..labels.len()).filter(|&i| labels.iter().filter(|other| **other == labels[i]).count() > 1).collect()
 }
 
-/// A contestant without the settings that all of its `group` have.
+/// A contestant without the settings that everyone in its `group` has.
 fn own(name: &str, group: &[&str]) -> String {
     let settings = |name: &str| -> Vec<String> {
         let rest = name.split_once(':').map_or("", |(_, rest)| rest);
@@ -70,7 +71,7 @@ fn own(name: &str, group: &[&str]) -> String {
     format!("{transport}:{}", own.join(","))
 }
 
-/// The text, or its two ends around an ellipsis.
+/// The text if it fits, otherwise its two ends around an ellipsis.
 #[must_use]
 pub fn shortened(text: &str, width: usize) -> String {
     let chars: Vec<char> = text.chars().collect();

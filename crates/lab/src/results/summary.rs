@@ -1,29 +1,29 @@
-//! What runs come to: a contestant's figures over its seeds, and two contestants on the same seeds.
+//! Statistics over runs: one contestant over its seeds, and two contestants on the same seeds.
 
 use super::{Cause, Contestant, Experiment, Point, label};
 use crate::stats::metrics;
 use serde::{Deserialize, Serialize};
 
-/// Over the runs of one contestant, metric by metric.
+/// Statistics of one contestant over its runs, by metric.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Summary {
     /// Page time, milliseconds.
     pub page_ms: Stat,
     /// Mean response time of a run's objects, milliseconds.
     pub object_ms: Stat,
-    /// Median response time (of a message: its delay) of a run's delivered objects, milliseconds.
+    /// Median response time of a run's delivered objects (for messages: median delay), milliseconds.
     #[serde(default)]
     pub object_p50_ms: Stat,
-    /// The metric's 95th percentile.
+    /// 95th percentile of these times, milliseconds.
     #[serde(default)]
     pub object_p95_ms: Stat,
-    /// The metric's 99th percentile.
+    /// 99th percentile of these times, milliseconds.
     #[serde(default)]
     pub object_p99_ms: Stat,
-    /// The longest of a run.
+    /// Maximum of these times, milliseconds.
     #[serde(default)]
     pub object_max_ms: Stat,
-    /// Objects of a run that were not delivered.
+    /// Number of objects of a run that were not delivered.
     #[serde(default)]
     pub undelivered: Stat,
     /// Connection set-up, milliseconds.
@@ -40,12 +40,12 @@ pub struct Summary {
     pub retransmitted: Stat,
     /// IP bytes the hosts handed to the paths, both directions.
     pub wire_bytes: Stat,
-    /// Path failure to its being declared failed by the sender of the data, milliseconds.
+    /// From the path failure until the data's sender declared the path failed, milliseconds.
     #[serde(default)]
     pub declared_failed_ms: Stat,
-    /// Path failure to next delivery, milliseconds.
+    /// From the path failure until the next delivery, milliseconds.
     pub failover_ms: Stat,
-    /// Path failure to service restored, milliseconds.
+    /// From the path failure until the service was restored, milliseconds.
     #[serde(default)]
     pub restored_ms: Stat,
 }
@@ -72,7 +72,7 @@ impl Summary {
         "restored_ms",
     ];
 
-    /// The metric of this name.
+    /// Returns the metric of this name.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Stat> {
         Some(match name {
@@ -98,73 +98,73 @@ impl Summary {
     }
 }
 
-/// One metric over the runs. In `page_ms` a run that did not finish counts with its deadline, and in the percentiles of
-/// objects its missing ones do, so that with any of them the figures are lower bounds.
+/// One metric over the runs. A run that did not finish counts in `page_ms` with its deadline. Its missing objects count in
+/// the percentiles as if they were delivered at the deadline. Figures that include such runs are lower bounds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stat {
-    /// Runs that have a value; 1 where nothing is left to chance and all are alike.
+    /// Number of runs that have a value; 1 if nothing is random and all runs are identical.
     pub n: u64,
-    /// Runs that did not finish.
+    /// Number of runs that did not finish.
     pub failed: u64,
-    /// Mean of the values; null without one.
+    /// Mean of the values; null if there is none.
     pub mean: Option<f64>,
-    /// Geometric mean of the values: what ratios of contestants are quotients of; null without one, or where a value is
-    /// not above 0.
+    /// Geometric mean of the values; null if there is none, or if a value is not above 0. Ratios of contestants are
+    /// quotients of these means.
     pub geometric_mean: Option<f64>,
-    /// Median; null without a value.
+    /// Median; null if there is no value.
     pub median: Option<f64>,
     /// 95 % interval of the median, by ranks; null when n < 6 or all values are equal.
     pub ci95: Option<[f64; 2]>,
-    /// A quarter of the values are below the first, a quarter above the second; null without a value.
+    /// First and third quartile; null if there is no value.
     pub quartiles: Option<[f64; 2]>,
-    /// 10th percentile; null without a value.
+    /// 10th percentile; null if there is no value.
     pub p10: Option<f64>,
-    /// 90th percentile; null without a value.
+    /// 90th percentile; null if there is no value.
     pub p90: Option<f64>,
-    /// 95th percentile; null without a value.
+    /// 95th percentile; null if there is no value.
     pub p95: Option<f64>,
 }
 
-/// Two contestants on the same seeds: `a` over `b`.
+/// Compares two contestants on the same seeds: the ratio `a` over `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The contestant above the line, as typed.
+    /// The numerator contestant, as typed.
     pub a: String,
-    /// The contestant below the line, as typed: one before `a` in the plan.
+    /// The denominator contestant, as typed; it comes before `a` in the plan.
     pub b: String,
     /// Name of the metric ([`Summary::METRICS`]).
     pub metric: String,
-    /// Geometric mean of a/b over the seeds in which both have a value; null without one.
+    /// Geometric mean of a/b over the seeds in which both have a value; null if there is none.
     pub ratio: Option<f64>,
     /// 95 % t-interval on the logarithms; null when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Pairs; 1 where it is `exact`.
+    /// Number of pairs; 1 if `exact`.
     pub n: u64,
-    /// What the ratio is where runs did not finish; left out where all did.
+    /// Whether the ratio is a bound because runs did not finish; left out if all finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// Nothing was left to chance, and all runs are alike: one case, and no estimate.
+    /// Nothing is random and all runs are identical: the ratio is exact, not an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
     /// Pairs in which a's value is less than b's.
     pub less: u64,
     /// Pairs in which a's value is more than b's.
     pub more: u64,
-    /// What that says.
+    /// The conclusion from these figures.
     pub verdict: Verdict,
-    /// How many more seeds would decide, if they spread as these do; null where it is decided, or where no number would.
+    /// How many more seeds would decide, if they spread like the present ones; null if decided, or if no number of seeds
+    /// would.
     pub more_seeds: Option<u64>,
-    /// What makes the one sooner than the other, as experiments found it, those of most effect first; empty where none is
-    /// named.
+    /// The causes that experiments found for the difference, largest effect first; empty if none is named.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// The experiments; left out where none were made.
+    /// The experiments; left out if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Experiment>,
 }
 
 impl Comparison {
-    /// The same with the contestants changed about: `b` over `a`.
+    /// The same comparison with the contestants swapped: `b` over `a`.
     #[must_use]
     pub fn inverse(&self) -> Self {
         Self {
@@ -188,21 +188,21 @@ impl Comparison {
     }
 }
 
-/// What contestants that raced together had of the network in one run, in the order of the contestants.
+/// How contestants that raced together shared the network in one run, in the order of the contestants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sharing {
     /// The seed.
     pub seed: u64,
-    /// When the last of them began, on the network's clock; left out where it is 0, as in the virtual world.
+    /// When the last contestant started, on the clock of the network; left out if 0, as in the virtual world.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
-    /// When the first of them was done, on that clock: until then all were loading.
+    /// When the first contestant finished, on that clock. Until then all were loading.
     pub until_ns: u64,
-    /// Body bytes that each received between the two.
+    /// Body bytes that each contestant received in between.
     pub bytes: Vec<u64>,
-    /// Each one's share of them.
+    /// Each contestant's share of these bytes.
     pub shares: Vec<f64>,
-    /// Jain's index of the shares: 1 where all are the same, 1/n where one has all.
+    /// Jain's index of the shares: 1 if all are equal, 1/n if one contestant has everything.
     pub jain: f64,
 }
 
@@ -210,22 +210,22 @@ fn is_zero(value: &u64) -> bool {
     *value == 0
 }
 
-/// What a comparison says, by [`decide`](crate::stats::decision::decide).
+/// The conclusion of a comparison, as decided by [`decide`](crate::stats::decision::decide).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// a's value is less: of times, a is sooner.
+    /// a's value is less. For times, a is faster.
     Less,
     /// a's value is more.
     More,
-    /// No gap that matters.
+    /// Any gap is too small to matter.
     Level,
-    /// The seeds are too few to tell.
+    /// There are too few seeds to tell.
     Undecided,
 }
 
 impl Verdict {
-    /// As results name it.
+    /// The name used in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -236,7 +236,7 @@ impl Verdict {
         }
     }
 
-    /// With the contestants changed about.
+    /// The verdict with the contestants swapped.
     #[must_use]
     pub const fn inverse(self) -> Self {
         match self {
@@ -247,22 +247,22 @@ impl Verdict {
     }
 }
 
-/// What a ratio is where runs that did not finish count with their deadline.
+/// The kind of bound that a ratio is when runs that did not finish count with their deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
-    /// Runs of `a` did not finish: the ratio is this or more.
+    /// Runs of `a` did not finish: the true ratio is this or more.
     #[serde(rename = "at least")]
     AtLeast,
-    /// Runs of `b` did not finish: the ratio is this or less.
+    /// Runs of `b` did not finish: the true ratio is this or less.
     #[serde(rename = "at most")]
     AtMost,
-    /// Runs of both did not finish, each in other seeds: no bound.
+    /// Runs of both did not finish, with different seeds: there is no bound.
     #[serde(rename = "unknown")]
     Unknown,
 }
 
 impl Contestant {
-    /// What it is called where people read: its nickname, or as it was typed.
+    /// The display name: the nickname, or else the name as typed.
     #[must_use]
     pub fn label(&self) -> &str {
         label::shown(&self.name)
@@ -270,13 +270,13 @@ impl Contestant {
 }
 
 impl Point {
-    /// What must be known to say what its runs mean.
+    /// The properties of the point that are needed to interpret its runs.
     #[must_use]
     pub fn terms(&self) -> metrics::Terms {
         metrics::Terms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
     }
 
-    /// `a` over `b` in this metric, whichever of the two comes first in the plan.
+    /// Compares `a` with `b` in this metric, in whichever order the plan lists them.
     #[must_use]
     pub fn compared(&self, a: &str, b: &str, metric: &str) -> Option<Comparison> {
         let stored = |a: &str, b: &str| {
@@ -285,7 +285,7 @@ impl Point {
         stored(a, b).cloned().or_else(|| stored(b, a).map(Comparison::inverse))
     }
 
-    /// The metric that the verdict is about.
+    /// The metric on which the verdict is based.
     #[must_use]
     pub fn decisive(&self) -> &'static str {
         if self.workload.messages { "object_p95_ms" } else { "page_ms" }

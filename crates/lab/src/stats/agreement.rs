@@ -1,22 +1,21 @@
-//! Whether two worlds agree: cell by cell, and in enough cells.
+//! Decides whether two worlds agree: cell by cell, and over all cells.
 //!
-//! A cell agrees when a rank test does not part its two sets of runs at 1 %, or
-//! when their medians are within 10 % of one another.
+//! A cell agrees if a rank test at 1 % does not separate its two sets of runs, or if their medians are within 10 %.
 
 use super::rank::mann_whitney;
 
-/// One cell: what was seen beside what a model says.
+/// Comparison of one cell: observed runs and the runs of a model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
-    /// Median of what was seen over the median of what the model says; NaN where either is empty.
+    /// Observed median divided by the model's median; NaN if either set is empty.
     pub ratio: f64,
-    /// Of the rank test, two-sided.
+    /// Two-sided p-value of the rank test.
     pub p: f64,
     /// Whether the two agree.
     pub holds: bool,
 }
 
-/// Compares the runs of a cell. Where either side has none there is nothing that agrees.
+/// Compares the runs of a cell. If either side is empty, they do not agree.
 #[must_use]
 pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
     let (ratio, p) = (median(seen) / median(said), mann_whitney(seen, said));
@@ -24,22 +23,22 @@ pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
     Agreement { ratio, p, holds }
 }
 
-/// Whether enough of the cells agree: nine of ten. None of none is not enough.
+/// Whether at least nine of ten cells agree. Returns false if there are no cells.
 #[must_use]
 pub fn is_enough(agreed: usize, cells: usize) -> bool {
     cells > 0 && 10 * agreed >= 9 * cells
 }
 
-/// The lower of the two middle ones; NaN of nothing.
+/// The lower median; NaN of an empty slice.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The rank test parts two sets whose p-value is below this.
+/// Below this p-value the rank test separates two sets.
 const MIN_P: f64 = 0.01;
-/// How far medians may be apart, as a share of the model's.
+/// Maximum distance of the medians, as a share of the model's.
 const MAX_APART: f64 = 0.1;
 
 #[cfg(test)]
@@ -49,15 +48,15 @@ mod tests {
     #[test]
     fn a_cell_agrees_by_its_ranks_or_by_its_medians() {
         let model: Vec<f64> = (0..200).map(|n| 100.0 + f64::from(n) / 100.0).collect();
-        // Within the model's runs: neither test parts them.
+        // Within the model's runs: neither criterion separates them.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
-        // All above the model's, which the ranks tell, and by less than a tenth.
+        // All above the model's, which the rank test detects, but by less than a tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
         assert!(near.holds && near.p < MIN_P, "{near:?}");
-        // All above, and by more.
+        // All above, and by more than a tenth.
         let far = agreement(&[115.0, 116.0, 117.0, 118.0, 119.0], &model);
         assert!(!far.holds && far.p < MIN_P && far.ratio > 1.1, "{far:?}");
-        // Far apart in the median, but so few and so spread that the ranks part nothing.
+        // The medians are far apart, but the sets are so small and wide that the rank test cannot separate them.
         assert!(agreement(&[90.0, 140.0], &[80.0, 100.0, 150.0]).holds);
     }
 

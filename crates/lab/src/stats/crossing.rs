@@ -1,20 +1,20 @@
-//! At which quantity the lead changes hands: levels as quantities, and the place between two of them.
+//! Finds the quantity at which the lead changes: levels as quantities, and the crossing between two of them.
 //!
-//! Between two levels that are neighbours the logarithm of two contestants' ratio is taken for a straight line; where it is
-//! 0, they cross. Tables and reports ask here, so that both name the same place.
+//! Between two neighbouring levels the logarithm of the ratio of two contestants is interpolated linearly. They cross where
+//! it is 0. Tables and reports both use this module, so that they name the same quantity.
 
-/// Levels that are quantities of one kind.
+/// Factor levels that are quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
-    /// Each level in the unit of the kind.
+    /// The value of each level in the base unit of the kind.
     values: Vec<f64>,
-    /// Each level's own unit, and what it is in that of the kind.
+    /// The unit of each level, and its size in the base unit.
     units: Vec<(&'static str, f64)>,
-    /// The levels in rising order.
+    /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,
 }
 
-/// Units by kind, each in that of the first.
+/// Units grouped by kind, each with its size in the kind's base unit.
 const KINDS: [&[(&str, f64)]; 6] = [
     &[("%", 1.0)],
     &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],
@@ -33,12 +33,12 @@ const KINDS: [&[(&str, f64)]; 6] = [
 ];
 
 impl Scale {
-    /// Of these levels; `None` where one of them is no quantity, or of another kind than the others.
+    /// Parses these levels; `None` if one is not a quantity, or if they are of different kinds.
     #[must_use]
     pub fn of<T: AsRef<str>>(levels: &[T]) -> Option<Self> {
         let numbers: Vec<(f64, &str)> =
             levels.iter().map(|level| number(level.as_ref())).collect::<Option<_>>()?;
-        // A bare 0 is one of any kind.
+        // A bare 0 fits any kind.
         let unit_of = |kind: &[(&'static str, f64)], (value, unit): (f64, &str)| {
             let known = kind.iter().find(|(name, _)| *name == unit).copied();
             known.or_else(|| (value == 0.0 && unit.is_empty()).then(|| kind.first().copied()).flatten())
@@ -54,14 +54,14 @@ impl Scale {
         Some(Self { values, units, rising })
     }
 
-    /// The levels, as places in their list, in rising order.
+    /// Indices of the levels in ascending order.
     #[must_use]
     pub fn rising(&self) -> &[usize] {
         &self.rising
     }
 
-    /// The quantity at which a curve over levels (each with the logarithm of a ratio), above 0 at first, gets to 0; `None`
-    /// where it does not.
+    /// The quantity at which a curve over levels falls to 0 from above; `None` if it does not. Each entry of the curve is a
+    /// level and the logarithm of a ratio.
     #[must_use]
     pub fn crossing(&self, curve: &[(usize, f64)]) -> Option<String> {
         curve.windows(2).find_map(|step| {
@@ -70,8 +70,8 @@ impl Scale {
         })
     }
 
-    /// The quantity at this share of the way from one level to another, in the unit of the higher, with two digits, or as
-    /// many as tell it from both.
+    /// The quantity at this share of the distance between two levels, in the unit of the higher one. It has two digits, or
+    /// as many as distinguish it from both levels.
     fn between(&self, low: usize, high: usize, share: f64) -> String {
         let (name, scale) = self.units[high];
         let (low, high) = (self.values[low] / scale, self.values[high] / scale);
@@ -88,7 +88,7 @@ impl Scale {
     }
 }
 
-/// `1.5%` as 1.5 and `%`.
+/// Splits `1.5%` into 1.5 and `%`.
 fn number(level: &str) -> Option<(f64, &str)> {
     let end = level.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(level.len());
     let (digits, unit) = level.split_at(end);

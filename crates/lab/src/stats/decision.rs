@@ -1,34 +1,34 @@
-//! What a ratio and its interval decide, and how many seeds would decide it where they do not.
+//! Decides a comparison from its ratio and interval, and estimates how many more seeds would decide it.
 //!
-//! Two contestants differ when the 95 % interval excludes 1 and the gap is at least 3 %; they are level when the interval
-//! lies within 3 % either way; else it is undecided. Ratios that are all alike have no spread, and so no t-interval; of
-//! [`FEWEST_ALIKE`] or more the interval of their median by ranks is that one value, which decides.
+//! Two contestants differ if the 95 % interval excludes 1 and the gap is at least 3 %. They are level if the interval lies
+//! within 3 % either way. Otherwise the comparison is undecided. Identical ratios have no spread, and so no t-interval. If
+//! there are [`FEWEST_ALIKE`] of them or more, the rank interval of their median is that one value, which decides.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::results::{Bound, Comparison, Verdict};
 
-/// A gap that matters: a factor of 1.03.
+/// The smallest gap that matters: a factor of 1.03.
 pub const GAP: f64 = 1.03;
 
-/// So many ratios that are all alike decide by their value: more than half of all seeds have it, with 95 %
+/// The smallest number of identical ratios that decides: with 95 % confidence, more than half of all seeds have this value
 /// ([`median_ci95`](super::interval::median_ci95); 2 x 2^-6 is 3 %).
 pub const FEWEST_ALIKE: u64 = 6;
 
-/// How the first of several contestants stands to the others.
+/// How the first of several contestants compares with the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Standing {
-    /// It is sooner than every other.
+    /// It is faster than every other.
     Wins,
-    /// It is level with one or more, and sooner than the others.
+    /// It is level with at least one, and faster than the others.
     Level,
-    /// Of one or more it is not decided.
+    /// The comparison with at least one is undecided.
     Undecided,
     /// No run of any contestant finished.
     Nobody,
 }
 
 impl Standing {
-    /// Of the first, by what was decided of each other over it.
+    /// The standing of the first contestant, given the verdict of each other one over it.
     pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
         let one = |verdict| match verdict {
             Some(Verdict::More) => Self::Wins,
@@ -39,26 +39,26 @@ impl Standing {
     }
 }
 
-/// What was found of two contestants.
+/// The figures of a comparison of two contestants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Found {
     /// Geometric mean of a/b.
     pub ratio: f64,
-    /// The ratio's 95 % interval; `None` of one pair, or where all ratios are alike.
+    /// The ratio's 95 % interval; `None` if there is one pair, or if all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Pairs.
+    /// Number of pairs.
     pub n: u64,
-    /// Nothing was left to chance: the ratio is no estimate.
+    /// Nothing is random: the ratio is exact, not an estimate.
     pub exact: bool,
-    /// What the ratio is where runs did not finish.
+    /// Whether the ratio is a bound because runs did not finish.
     pub bound: Option<Bound>,
 }
 
-/// The verdict, and where it is undecided, how many more seeds would decide, if their spread is that of those there are;
-/// `None` where no number up to [`MAX_SEEDS`] would.
+/// Returns the verdict. If it is undecided, also returns how many more seeds would decide, assuming the present spread;
+/// `None` if no number up to [`MAX_SEEDS`] would.
 #[must_use]
 pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
-    // Rounding must not turn exactly 3 % into less.
+    // Rounding must not make exactly 3 % count as less.
     let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
     let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
     let possible = match (found.bound, towards) {
@@ -87,11 +87,11 @@ pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
     (Verdict::Undecided, more_seeds(found, interval))
 }
 
-/// Seeds beyond those there are that would make the interval decide, with the ratio and the spread as they are.
+/// The additional seeds that would make the interval decide, assuming the present ratio and spread.
 fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // From a half width that excludes 1, or one that stays within the gap.
+    // The target is a half width that excludes 1, or one that stays within the gap.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -102,23 +102,23 @@ fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether the winner, `b` of a comparison, wins most seeds, and the share of them in percent that it wins.
+/// Whether the winner, `b` of a comparison, wins most seeds, and the percentage of seeds that it wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usual {
-    /// There is one case.
+    /// There is only one case.
     NotAsked,
-    /// More than one half: its 95 % interval lies above that.
+    /// More than half: the share's 95 % interval lies above one half.
     Yes(u64),
-    /// Its 95 % interval holds one half.
+    /// The share's 95 % interval contains one half.
     Open(u64),
-    /// Less than one half.
+    /// Less than half: the share's 95 % interval lies below one half.
     No(u64),
 }
 
 /// Whether `b` wins most seeds.
 #[must_use]
 pub fn usual(found: &Comparison) -> Usual {
-    // Where both took as long, nobody won.
+    // A seed with equal times has no winner.
     let (wins, of) = (found.more, found.less + found.more);
     let Some([low, high]) = share_ci95(wins, of).filter(|_| !found.exact && found.n > 1) else {
         return Usual::NotAsked;
@@ -131,7 +131,7 @@ pub fn usual(found: &Comparison) -> Usual {
     }
 }
 
-/// Two figures, upwards: a number of seeds is an estimate.
+/// Rounds up to two digits, because a number of seeds is an estimate.
 #[must_use]
 pub fn rounded_up(seeds: u64) -> u64 {
     let mut unit = 1;
@@ -141,7 +141,7 @@ pub fn rounded_up(seeds: u64) -> u64 {
     seeds.div_ceil(unit) * unit
 }
 
-/// As many as a plan may have.
+/// The largest number of seeds that a plan accepts.
 pub const MAX_SEEDS: f64 = 1e6;
 
 #[cfg(test)]
@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(decided(1.10, 1.05, 1.15), (Verdict::More, None));
         assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
         assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
-        // No doubt that there is a difference, and none that it does not matter.
+        // The contestants differ for certain, but for certain not by enough to matter.
         assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
         for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
             let (verdict, more) = decided(ratio, low, high);
@@ -166,7 +166,7 @@ mod tests {
         }
     }
 
-    /// With so many more the interval, as wide as their number makes it, decides, and with one fewer it does not.
+    /// With the suggested number of additional seeds the interval decides; with fewer it does not.
     #[test]
     fn so_many_more_seeds_decide() {
         for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(one(2.0, false), Verdict::Undecided);
     }
 
-    /// Where packets can be lost and none was, in any run, all ratios are alike: six of them decide, five do not.
+    /// If packets can be lost but no run lost any, all ratios are equal: six of them decide, five do not.
     #[test]
     fn runs_that_are_all_alike_decide_where_they_are_six() {
         let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(alike(1.0, 6, Some(Bound::AtLeast)), (Verdict::Undecided, None));
     }
 
-    /// It is the least number of values of which the median has an interval by ranks.
+    /// The constant is the smallest number of values whose median has a rank interval.
     #[test]
     fn so_many_alike_are_those_that_ranks_need() {
         let values = |n: u64| (1..=n).map(|value| value as f64).collect::<Vec<_>>();
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);
     }
 
-    /// As many seeds in which `b` was sooner, and later.
+    /// The result if `b` was faster in `more` seeds and slower in `less`.
     fn won(more: u64, less: u64) -> Usual {
         let terms = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
         let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);

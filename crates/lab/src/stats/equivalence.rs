@@ -1,23 +1,23 @@
-//! Whether a model does as what it models: not "no difference was found", but "a difference worth a name is ruled out".
+//! Decides whether a model behaves like the system that it models. The question is not whether no difference was found, but
+//! whether a relevant difference is ruled out.
 //!
-//! Times are equivalent when the 90 % interval of their ratio, taken seed by seed, lies within 5 % of one (two
-//! one-sided tests at 5 %, D. J. Schuirmann 1987). Counts of packets are near when their means are within 15 % or 5
-//! packets of one another.
+//! Times are equivalent if the 90 % interval of their ratio, paired by seed, lies within 5 % of one (two one-sided tests at
+//! 5 %, D. J. Schuirmann 1987). Counts of packets are near if their means are within 15 % or 5 packets of one another.
 
 use super::interval::{mean, t_quantile_90};
 
-/// The ratio of times, what was seen over what the model says.
+/// The ratio of observed times to the times of the model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Equivalence {
-    /// Geometric mean over the seeds; NaN without one.
+    /// Geometric mean over the seeds; NaN if there are none.
     pub ratio: f64,
-    /// The ratio's 90 % t-interval; NaN of fewer than two seeds.
+    /// The ratio's 90 % t-interval; NaN if there are fewer than two seeds.
     pub ci90: [f64; 2],
-    /// The interval lies within the margin.
+    /// Whether the interval lies within the margin.
     pub holds: bool,
 }
 
-/// Compares times of the same seeds: what was seen, and what the model says.
+/// Compares (observed, model) times of the same seeds.
 #[must_use]
 pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
     let logs: Vec<f64> = pairs.iter().map(|(seen, said)| (seen / said).ln()).collect();
@@ -32,15 +32,15 @@ pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
     Equivalence { ratio: middle.exp(), ci90, holds: ci90[0] > 1.0 - MARGIN && ci90[1] < 1.0 + MARGIN }
 }
 
-/// Two mean numbers of packets are near one another.
+/// Whether two mean numbers of packets are near one another.
 #[must_use]
 pub fn near(seen: f64, said: f64) -> bool {
     (seen - said).abs() <= (SHARE * seen).max(PACKETS)
 }
 
-/// How far apart times may be.
+/// Maximum relative difference of times.
 const MARGIN: f64 = 0.05;
-/// How far apart numbers of packets may be, whichever is more.
+/// Maximum difference of packet counts: this share or this many packets, whichever is more.
 const SHARE: f64 = 0.15;
 const PACKETS: f64 = 5.0;
 

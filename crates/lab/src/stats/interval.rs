@@ -58,7 +58,7 @@ pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
     (degrees as f64).sqrt() * low.tan()
 }
 
-/// What Student's t leaves above sqrt(degrees) * tan(angle).
+/// The probability that Student's t exceeds sqrt(degrees) * tan(angle).
 fn t_tail(degrees: usize, angle: f64) -> f64 {
     let (sin, cos) = angle.sin_cos();
     let is_odd = degrees % 2 == 1;
@@ -77,8 +77,8 @@ fn t_tail(degrees: usize, angle: f64) -> f64 {
     (1.0 - within) / 2.0
 }
 
-/// By how much an interval of 95 % of so many values has to be wider so that as many as `comparisons` of them hold at once
-/// with 95 % (Bonferroni).
+/// The factor by which 95 % intervals over `values` values must be widened so that `comparisons` of them hold at once with
+/// 95 % (Bonferroni).
 #[must_use]
 pub fn widened(values: usize, comparisons: usize) -> f64 {
     if values < 2 || comparisons < 2 {
@@ -87,7 +87,7 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
     t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
 }
 
-/// Upper 95 % point of Student's t, within 1 % from three degrees of freedom on, for at least one.
+/// Upper 95 % point of Student's t for at least one degree of freedom; within 1 % from three degrees on.
 #[must_use]
 pub fn t_quantile_90(degrees: usize) -> f64 {
     match degrees {
@@ -107,14 +107,14 @@ fn expansion(z: f64, degrees: usize) -> f64 {
         + odd([-945.0, -1920.0, 1482.0, 776.0, 79.0]) / (92160.0 * v * v * v * v)
 }
 
-/// The mean; `None` of nothing.
+/// The mean; `None` of an empty slice.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
-/// The geometric mean; `None` of nothing, or where a value is not above 0. Of values that are all alike it is that value,
-/// to the last bit.
+/// The geometric mean; `None` if there are no values or if one is not above 0. If all values are equal, it is exactly that
+/// value, to the last bit.
 #[must_use]
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let first = *values.first()?;
@@ -128,9 +128,9 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     mean(&logs).map(f64::exp)
 }
 
-/// The 95 % interval of the median by ranks, whatever the distribution: between the k-th value and the k-th from the end,
-/// k the largest at which the binomial distribution leaves at most 2.5 % on either side. `None` of fewer than six values,
-/// which none holds, or when all are equal.
+/// The distribution-free 95 % interval of the median by ranks, from the k-th value to the k-th from the end. k is the
+/// largest rank at which the binomial distribution leaves at most 2.5 % on either side. `None` if there are fewer than six
+/// values, for which no interval reaches 95 %, or if all are equal.
 #[must_use]
 pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     let (first, last) = (sorted.first()?, sorted.last()?);
@@ -141,10 +141,10 @@ pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     Some([sorted[below], sorted[sorted.len() - 1 - below]])
 }
 
-/// The largest number of heads, of `n` fair coins, that so many or fewer come with a probability of at most `most`;
-/// `None` where not even none is so rare.
+/// The largest number of heads k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None`
+/// if even 0 heads is more probable than that.
 fn binomial_tail(n: usize, most: f64) -> Option<usize> {
-    // In logarithms: 2^-n alone is no number for n above 1,074.
+    // Uses logarithms because 2^-n underflows for n above 1,074.
     let mut log = -(n as f64) * std::f64::consts::LN_2;
     let (mut tail, mut found) = (0.0, None);
     for heads in 0..=n / 2 {
@@ -158,7 +158,7 @@ fn binomial_tail(n: usize, most: f64) -> Option<usize> {
     found
 }
 
-/// The 95 % interval of a share, by Wilson's score; `None` of nothing.
+/// The 95 % interval of a share, by Wilson's score; `None` if `of` is 0.
 #[must_use]
 pub fn share_ci95(hits: u64, of: u64) -> Option<[f64; 2]> {
     const Z: f64 = 1.959_963_984_540_054;
@@ -172,8 +172,8 @@ pub fn share_ci95(hits: u64, of: u64) -> Option<[f64; 2]> {
     Some([middle - half, middle + half])
 }
 
-/// The 95 % t-interval of the mean; `None` of fewer than two values, or when all are equal: a deterministic
-/// outcome repeated has no sampling error to speak of.
+/// The 95 % t-interval of the mean; `None` if there are fewer than two values or all are equal. A repeated deterministic
+/// outcome has no sampling error.
 #[must_use]
 pub fn ci95(values: &[f64]) -> Option<[f64; 2]> {
     let first = values.first()?;
@@ -187,7 +187,7 @@ pub fn ci95(values: &[f64]) -> Option<[f64; 2]> {
     Some([mean - half, mean + half])
 }
 
-/// The same of values that cannot be below zero, as times, bytes and counts are: nor can their mean.
+/// The same for values that cannot be negative, such as times, bytes and counts: the interval starts at 0 or above.
 #[must_use]
 pub fn ci95_from_zero(values: &[f64]) -> Option<[f64; 2]> {
     ci95(values).map(|[low, high]| [low.max(0.0), high])
@@ -212,7 +212,7 @@ mod tests {
             let t = t_quantile(degrees);
             assert!((t - printed).abs() < 0.000_5, "t({degrees}) = {t}, tables print {printed}");
         }
-        // Table and expansion meet without a step.
+        // The table and the expansion meet without a step.
         assert!(t_quantile(30) > t_quantile(31) && t_quantile(30) - t_quantile(31) < 0.003);
         assert!((t_quantile(31) - 2.039_513_446).abs() < 1e-7);
     }
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(ranks(10), Some([2.0, 9.0]));
         assert_eq!(ranks(20), Some([6.0, 15.0]));
         assert_eq!(ranks(100), Some([40.0, 61.0]));
-        // Far beyond what 2^-n could hold: near 500 000 -+ 980.
+        // Far beyond the range of 2^-n: near 500 000 -+ 980.
         let [low, high] = ranks(1_000_000).expect("an interval");
         assert!((low - 499_020.0).abs() < 3.0 && (high - 500_981.0).abs() < 3.0, "{low} {high}");
         assert_eq!(median_ci95(&[2.0; 50]), None);

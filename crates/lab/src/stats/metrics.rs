@@ -1,20 +1,20 @@
-//! Which number of a run each metric is.
+//! Computes each metric of a run.
 
 use super::decision::{self, Found};
 use super::paired::Value;
 use super::{describe, paired};
 use crate::results::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 
-/// What must be known of a point to say what its runs mean.
+/// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// When a run that was not over would have been at the earliest, nanoseconds.
+    /// The earliest time at which an unfinished run could have ended, nanoseconds.
     pub deadline_ns: Option<u64>,
     /// Something is drawn from the seed.
     pub chance: bool,
 }
 
-/// The metrics in which contestants are compared, and the table shows.
+/// The metrics in which contestants are compared and that the table shows.
 pub const COMPARED: [&str; 10] = [
     "page_ms",
     "object_ms",
@@ -28,13 +28,14 @@ pub const COMPARED: [&str; 10] = [
     "wire_bytes",
 ];
 
-/// The value of a metric in one run; `None` when the run has none (it did not finish, nothing failed over, …).
+/// The value of a metric in one run; `None` if the run has none, for example because it did not finish or nothing failed
+/// over.
 #[must_use]
 pub fn value(run: &Run, metric: &str) -> Option<f64> {
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     match metric {
         "page_ms" => run.page_ns.map(milliseconds),
-        // Of a run in which every object was delivered: a mean over survivors would flatter.
+        // Only for runs in which every object was delivered: a mean over the delivered objects would be too optimistic.
         "object_ms" => {
             mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
         }
@@ -66,8 +67,8 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     }
 }
 
-/// As [`value`]; but a run that did not finish has a page time, too: the deadline or more. And its objects that were not
-/// delivered count as having waited until the deadline or longer: percentiles that this touches are bounds.
+/// Like [`value`], but includes runs that did not finish: their page time is the deadline or more. Their undelivered objects
+/// count as having waited until the deadline or longer, so percentiles that include them are bounds.
 #[must_use]
 pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
     if run.outcome == Outcome::Done {
@@ -84,8 +85,8 @@ pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
     }
 }
 
-/// Milliseconds within which so many percent of an unfinished run's objects came (nearest rank), or had not come by the
-/// deadline. What was delivered came before all that was not, however long that had waited.
+/// The delay percentile of an unfinished run in milliseconds (nearest rank); a lower bound if its rank falls on an
+/// undelivered object. Delivered objects rank before all undelivered ones, however long those had waited.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     let (mut came, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {
@@ -105,14 +106,14 @@ fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
 }
 
-/// How many runs differ by more than their seed: by an outcome, or by when an object was wanted and when it came.
+/// The number of runs that differ in more than their seed: in the outcome, or in when an object was issued or delivered.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {
         let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
         (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
     };
-    // Of runs that end alike, which nearly all that differ do not, the whole stories are compared.
+    // Only runs with equal page times are compared in full; most different runs already differ in that time.
     let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
     ends.sort_unstable();
     let alike = ends.chunk_by(|a, b| a.0 == b.0);
@@ -128,24 +129,24 @@ pub fn distinct(runs: &[Run]) -> u64 {
     alike.map(of_group).sum()
 }
 
-/// The runs that count: one, where nothing was left to chance and all are alike.
+/// The runs that count: only one if nothing is random and all are identical.
 #[must_use]
 pub fn counted(runs: &[Run], terms: Terms) -> &[Run] {
     if is_one_case(runs, terms) { &runs[..1] } else { runs }
 }
 
-/// Whether there is one run in all of them, and another would be the same.
+/// Whether all runs are identical and any further run would be, too.
 #[must_use]
 pub fn is_one_case(runs: &[Run], terms: Terms) -> bool {
     !terms.chance && distinct(runs) == 1
 }
 
-/// The objects that are measured.
+/// The objects that are measured, without background traffic.
 fn measured(run: &Run) -> impl Iterator<Item = &crate::results::Object> {
     run.objects.iter().filter(|object| !object.background)
 }
 
-/// Milliseconds within which so many percent of a finished run's delivered objects came (nearest rank).
+/// The delay percentile of a finished run's delivered objects in milliseconds (nearest rank).
 fn percentile(run: &Run, percent: usize) -> Option<f64> {
     if run.outcome != Outcome::Done {
         return None;
@@ -200,7 +201,7 @@ pub fn summarise(runs: &[Run], terms: Terms) -> Summary {
     }
 }
 
-/// Compares contestant `a` with `b` in one metric, over their runs in the same order of seeds.
+/// Compares contestant `a` with `b` in one metric; both lists of runs are in the same order of seeds.
 #[must_use]
 pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms) -> Comparison {
     let exact = is_one_case(a.1, terms) && is_one_case(b.1, terms);
@@ -229,7 +230,7 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms)
     }
 }
 
-/// The seed whose value of `metric` is the median (the lower of the two middle ones); the first seed when no run has one.
+/// The seed whose value of `metric` is the lower median; the first seed if no run has a value.
 #[must_use]
 pub fn median_seed(runs: &[Run], metric: &str) -> u64 {
     let mut finished: Vec<(f64, u64)> =

@@ -1,12 +1,12 @@
-//! From runs to numbers with their uncertainty.
+//! Statistics: from runs to numbers with their uncertainty.
 //!
-//! Owns the arithmetic alone: [`summary`] describes one contestant's values,
-//! [`interval`] means and medians with their intervals, [`paired`] compares two contestants
-//! seed by seed, [`decision`] what that decides, [`crossing`] where it changes, [`rank`] two sets of runs, [`sharing`] says how
-//! contestants share a network, [`agreement`] compares two worlds, [`equivalence`] two worlds seed by
-//! seed. [`metrics`] says which number of a
-//! run each metric is. A value is a run's (a seed's), never an object's: objects of one run share
-//! their luck and are not independent.
+//! Owns the arithmetic alone. [`summary`] describes one contestant's values, [`interval`] computes means and medians with
+//! their intervals. [`paired`] compares two contestants seed by seed, [`decision`] derives the verdict, and [`crossing`]
+//! finds where the verdict changes. [`rank`] compares two sets of runs. [`sharing`] measures how contestants share a
+//! network. [`agreement`] compares two worlds, [`equivalence`] two worlds seed by seed. [`metrics`] computes each metric of
+//! a run.
+//!
+//! A value always belongs to a run (a seed), never to an object: the objects of one run are not independent of one another.
 
 pub mod agreement;
 pub mod crossing;

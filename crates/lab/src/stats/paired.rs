@@ -1,18 +1,17 @@
-//! Two contestants on the same seeds.
+//! Compares two contestants on the same seeds.
 //!
-//! Seeds are common random numbers, not "the same luck": after the first
-//! difference, packet k is another packet. Pairing still removes what the
-//! seeds share, and the ratio is taken seed by seed.
+//! Seeds are common random numbers, but not identical conditions: after the first difference, packet k is another packet.
+//! Pairing still removes what the seeds share, and the ratio is taken seed by seed.
 
 use super::interval::{ci95, geometric_mean};
 use crate::results::Bound;
 
-/// A run's value of a metric.
+/// The value of a metric in one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Value {
     /// The value.
     pub value: f64,
-    /// The run was not over: its value would have been this or more.
+    /// The run did not finish: its true value is this or more.
     pub at_least: bool,
 }
 
@@ -25,20 +24,20 @@ impl From<f64> for Value {
 /// A geometric mean ratio with its interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ratio {
-    /// Geometric mean of a/b; `None` without a pair.
+    /// Geometric mean of a/b; `None` if there is no pair.
     pub ratio: Option<f64>,
     /// 95 % t-interval on the logarithms; `None` when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Pairs in which both have a value above 0.
+    /// Number of pairs in which both have a value above 0.
     pub n: u64,
-    /// What the ratio is where runs were not over.
+    /// Whether the ratio is a bound because runs did not finish.
     pub bound: Option<Bound>,
-    /// Pairs in which a's value is less than b's, and in which it is more.
+    /// Number of pairs in which a's value is less than b's, and in which it is more.
     pub wins: [u64; 2],
 }
 
-/// Geometric mean of a/b over the pairs in which both have a value. Two runs neither of which was over say nothing of
-/// each other.
+/// Geometric mean of a/b over the pairs in which both have a value. A pair is skipped if neither run finished, since it says
+/// nothing about the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
     let above = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
@@ -101,7 +100,7 @@ mod tests {
         );
         assert_eq!(ratio(&[(over(6.0), cut)]).bound, Some(Bound::AtMost));
         assert_eq!(ratio(&[(over(6.0), cut), (cut, over(6.0))]).bound, Some(Bound::Unknown));
-        // Neither was over: nothing is known of the two.
+        // Neither run finished: the pair says nothing.
         let found = ratio(&[(cut, cut), (over(2.0), over(1.0))]);
         assert_eq!((found.ratio, found.bound, found.n), (Some(2.0), None, 1));
     }

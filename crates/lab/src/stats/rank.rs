@@ -1,8 +1,7 @@
-//! Whether two sets of values may come from one distribution: the rank test of Mann and Whitney.
+//! The rank test of Mann and Whitney: whether two sets of values may come from one distribution.
 //!
-//! Exact where no two values are equal and one set is small, by counting the
-//! arrangements; else by the normal distribution, corrected for ties and for
-//! continuity.
+//! The test is exact, by counting arrangements, if no two values are equal and one set is small. Otherwise it uses the
+//! normal distribution, corrected for ties and for continuity.
 
 /// The two-sided p-value; 1 when either set is empty or all values are equal.
 #[must_use]
@@ -15,7 +14,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // Twice the sum of the small set's ranks, whole even where equal values share the mean of theirs.
+    // Twice the rank sum of the small set; an integer even if equal values share their mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
         let ours = group.iter().filter(|(_, ours)| *ours).count() as u64;
@@ -38,15 +37,15 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * upper_tail(away / variance.sqrt())).min(1.0)
 }
 
-/// Twice the share of arrangements in which the small set's statistic is as far out as `u`, or farther.
+/// Twice the share of arrangements in which the small set's statistic is at least as extreme as `u`.
 fn exact(n: usize, m: usize, u: usize) -> f64 {
-    // `ways[k][s]`: choices of k numbers from those looked at so far that lie s above the least they could be.
+    // `ways[k][s]`: the number of ways to choose k of the numbers seen so far whose sum lies s above the smallest possible.
     let most = n * m;
     let mut ways = vec![vec![0.0_f64; most + 1]; n + 1];
     ways[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // The k-th chosen number has `number - (k - 1)` of the other set below it.
+            // The k-th chosen number has `number - (k - 1)` numbers of the other set below it.
             let above = number + 1 - k;
             if above > m {
                 continue;
@@ -62,7 +61,7 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     (2.0 * tail / all).min(1.0)
 }
 
-/// The share of the standard normal distribution above `z`, for z from 0 (Abramowitz and Stegun 26.2.17: to 7.5e-8).
+/// The share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error below 7.5e-8).
 fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let polynomial = t
@@ -71,7 +70,7 @@ fn upper_tail(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
 
-/// The largest small set for which arrangements are counted.
+/// The largest size of the small set for which arrangements are counted.
 const EXACT: usize = 20;
 
 #[cfg(test)]
@@ -84,7 +83,7 @@ mod tests {
 
     #[test]
     fn arrangements_are_counted() {
-        // Of 20 arrangements of 3 and 3 one is as far out on either side: 2/20.
+        // Of 20 arrangements of 3 and 3, one is as extreme on either side: 2/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
         // U = 1: two arrangements on either side.
         assert!(near(mann_whitney(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 0.2));
@@ -104,7 +103,7 @@ mod tests {
     fn ties_are_no_evidence() {
         assert!(near(mann_whitney(&[1.0; 5], &[1.0; 200]), 1.0));
         assert!(near(mann_whitney(&[], &[1.0]), 1.0));
-        // Five values above two hundred equal ones are.
+        // Five values above two hundred equal ones are evidence.
         assert!(mann_whitney(&[2.0; 5], &[1.0; 200]) < 0.01);
     }
 

@@ -1,16 +1,18 @@
-//! How contestants that race together share the network.
+//! Measures how contestants that race together share the network.
 //!
-//! A share is of the body bytes that arrived while all of them were loading: from when the last of them began, which in the
-//! virtual world is the start, until the first of them was done. Jain's index (Jain, Chiu and Hawe 1984) of these is 1 where all have the same, and 1/n where one has all.
+//! A share is of the body bytes that arrived while all contestants were loading. That is from the start of the last one (in
+//! the virtual world, the start) until the first one finished. Jain's index of the shares (Jain, Chiu and Hawe 1984) is 1 if
+//! all are equal, and 1/n if one contestant has everything.
 
 use crate::results::{Run, Sharing};
 
-/// One seed: the runs of all contestants that shared its network, in their order. `None` where nothing arrived.
+/// Computes the shares in one seed from the runs of all contestants that shared its network, in their order. `None` if
+/// nothing arrived.
 #[must_use]
 pub fn of(runs: &[&Run]) -> Option<Sharing> {
     let first = runs.first()?;
     let began = |run: &Run| run.started_ns.unwrap_or(0);
-    // Who was not done went on to the end of what is known of it.
+    // A run that did not finish counts up to the end of its recorded series.
     let span = |run: &Run| run.page_ns.unwrap_or(run.series.application.len() as u64 * run.series.bucket_ns);
     let from_ns = runs.iter().map(|run| began(run)).max()?;
     let until_ns = runs.iter().map(|run| began(run).saturating_add(span(run))).min()?;
@@ -32,7 +34,8 @@ pub fn of(runs: &[&Run]) -> Option<Sharing> {
     })
 }
 
-/// Body bytes that the application had read so long after its start; of the bucket in which that falls, the same share as of its time.
+/// Body bytes that the application had read this long after its start. The bucket that contains this instant counts in
+/// proportion to its elapsed time.
 fn read_until(run: &Run, until_ns: u64) -> u64 {
     let width = run.series.bucket_ns.max(1);
     let of = |(index, &bytes): (usize, &u64)| {
@@ -73,7 +76,7 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Until 250 ms: 1000 + 1000 + 500 beside 3000 + 3000 + 1500.
+        // Until 250 ms: 1000 + 1000 + 500 bytes against 3000 + 3000 + 1500.
         let (slow, fast) = (run(Some(900), &[1000; 9]), run(Some(250), &[3000; 3]));
         let found = of(&[&slow, &fast]).expect("bytes");
         assert_eq!((found.seed, found.until_ns, found.bytes), (7, 250_000_000, vec![2500, 7500]));
@@ -84,13 +87,14 @@ mod tests {
 
     #[test]
     fn who_began_later_is_compared_from_there() {
-        // From 150 to 300 ms: 3000 of the first, whose clock runs from 0, beside 1500 of the second in its first 150 ms.
+        // From 150 to 300 ms: 3000 bytes of the first, whose clock starts at 0, against 1500 of the second in its first 150
+        // ms.
         let first = run(Some(300), &[2000; 3]);
         let second = Run { started_ns: Some(150_000_000), ..run(Some(900), &[1000; 9]) };
         let found = of(&[&first, &second]).expect("bytes");
         assert_eq!((found.from_ns, found.until_ns), (150_000_000, 300_000_000));
         assert_eq!(found.bytes, [3000, 1500]);
-        // Who began when another was done shared nothing with it.
+        // A contestant that starts after another has finished shares nothing with it.
         let late = Run { started_ns: Some(400_000_000), ..second };
         assert_eq!(of(&[&first, &late]), None);
     }

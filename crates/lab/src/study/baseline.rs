@@ -1,14 +1,14 @@
-//! What simple arithmetic says of a table, from its plan alone: a study that is no nearer to print than this explains
-//! nothing.
+//! Simple models of a table, computed from its plan alone. A study whose results are no nearer to the published values than
+//! these models explains nothing.
 //!
-//! *Arithmetic only*: an object's request leaves when its connection is open (a round trip) and free for it, takes half a
-//! round trip, waits for the server's time and for what was asked for before it, and comes at the rate of the link, or of
-//! the processor where the plan has a cost a byte. A packet is as large as the MTU, 40 bytes of it headers, and each
-//! second one is acknowledged. Nothing is lost, no window limits, and a transport has no properties but the connections,
-//! streams and requests outstanding that the plan gives it.
+//! *Arithmetic only*: a request leaves when its connection is open (one round trip) and free for it. It takes half a round
+//! trip, then waits for the server's time and for the requests before it. The response arrives at the rate of the link, or
+//! of the processor if the plan has a cost per byte. A packet is as large as the MTU, 40 bytes of it headers, and every
+//! second one is acknowledged. Nothing is lost and no window limits. A transport has no properties except the connections,
+//! streams and outstanding requests of the plan.
 //!
-//! *PFTK* ([`pftk`]) is that with a connection no faster than the formula of Padhye, Firoiu, Towsley and Kurose (1998)
-//! allows, which has loss, timeouts and the receiver's window.
+//! *PFTK* ([`pftk`]) is the same, but a connection is no faster than the formula of Padhye, Firoiu, Towsley and Kurose
+//! (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
 
 use super::bench::StudyError;
 use super::cause::Seeds;
@@ -28,34 +28,34 @@ use anabranch_link::spec::LossSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Bytes of headers in a packet: those of IP and as many of the transport.
+/// Bytes of headers in a packet: 20 of IP and 20 of the transport.
 const HEADERS: f64 = 40.0;
 
-/// Which one.
+/// The kind of model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// Bytes over rate, and round trips.
+    /// Bytes divided by rate, and round trips.
     Arithmetic,
-    /// The same with the rate of the formula.
+    /// The same, limited by the rate of the formula.
     Pftk,
 }
 
-/// Both, in the order in which they are printed.
+/// Both models, in the order in which they are printed.
 pub const MODELS: [Model; 2] = [Model::Arithmetic, Model::Pftk];
 
-/// What a model says of a table.
+/// The results of a model for a table.
 #[derive(Clone, Debug)]
 pub struct Baseline {
-    /// Which.
+    /// The model.
     pub model: Model,
-    /// The printed cells beside the model's.
+    /// The published cells beside the values of the model.
     pub cells: Vec<Cell>,
-    /// Who is ahead by it.
+    /// The orders of contestants according to the model.
     pub orders: Orders,
 }
 
 impl Model {
-    /// What it is called.
+    /// The name in tables and text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,10 +66,10 @@ impl Model {
 }
 
 impl Baseline {
-    /// What the models say of a table.
+    /// The results of both models for a table.
     ///
     /// # Errors
-    /// [`StudyError::Change`]: a change does not fit.
+    /// [`StudyError::Change`] if a change does not fit.
     pub fn all(table: &Table, seeds: &Seeds<'_>) -> Result<Vec<Self>, StudyError> {
         let rows = table.printed.iter().flat_map(|printed| &printed.rows);
         if rows.clone().next().is_none() {
@@ -87,8 +87,9 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// 1 less our error over its own, each the root of the mean square of ln(ours/print), of the cells for which both have
-    /// a number, calibrated ones left out: 1 is print itself, 0 no better than the model, and below it is worse.
+    /// The skill of our runs over the model: 1 minus our error divided by the model's. Each error is the root of the mean
+    /// square of ln(ours/published). Only cells for which both have a value count, without calibrated ones. 1 means equal to
+    /// the published values, 0 no better than the model, and below 0 worse.
     #[must_use]
     pub fn skill(&self, ours: &[Cell]) -> Option<f64> {
         let off = |cell: &Cell| cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.printed).ln());
@@ -102,7 +103,7 @@ impl Baseline {
     }
 }
 
-/// What a model says of every contestant at a place; `heads` as in [`Metric::of`].
+/// The values that a model predicts for every contestant at a place; `heads` is as in [`Metric::of`].
 fn predicted(model: Model, place: &Place, heads: u64) -> Point {
     let plan = &place.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
@@ -116,20 +117,20 @@ fn predicted(model: Model, place: &Place, heads: u64) -> Point {
     Point { factors: place.factors.clone(), contestants: contestants.collect() }
 }
 
-/// The network as a model sees it. Times are seconds, sizes bytes.
+/// The network as a model sees it. Times are in seconds, sizes in bytes.
 struct Link {
     rtt: f64,
-    /// For each body byte, on the medium.
+    /// Seconds on the medium per body byte.
     byte: f64,
-    /// For each body byte, over one connection.
+    /// Seconds over one connection per body byte.
     own_byte: f64,
-    /// For each request, at the server.
+    /// Seconds at the server per request.
     request: f64,
-    /// User bytes in a packet.
+    /// User bytes per packet.
     payload: f64,
-    /// Packets to an acknowledgement.
+    /// Packets per acknowledgement.
     ack_every: f64,
-    /// Shares of the packets that are lost, up and down.
+    /// Shares of lost packets, up and down.
     loss: [f64; 2],
 }
 
@@ -147,7 +148,7 @@ impl Link {
             let rate = side.rate.first().map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
             bits / rate + seconds(nanos(side.packet_time))
         };
-        // On a shared medium what acknowledges takes its time, too.
+        // On a shared medium, acknowledgements take time, too.
         let ack = if path.half_duplex != HalfDuplex::No { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
         let packet = on_medium(&path.down, payload + HEADERS) + ack;
         let cost = seconds(nanos(contestant.cost.per_byte)) * (payload + HEADERS)
@@ -175,7 +176,7 @@ impl Link {
     }
 }
 
-/// The share of packets that is lost in the long run. A list of packets is no share.
+/// The long-run share of lost packets; 0 for a list of packets, which has no such share.
 fn loss(spec: &LossSpec) -> f64 {
     match spec {
         LossSpec::None | LossSpec::List(_) => 0.0,
@@ -189,19 +190,20 @@ fn loss(spec: &LossSpec) -> f64 {
     }
 }
 
-/// Packets a second by J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a simple model and its
-/// empirical validation" (1998), the full model: share of loss `p`, round trip and first timeout in seconds, the most
-/// that the receiver lets be in flight, and packets to an acknowledgement. Without loss it is the window a round trip.
+/// Packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a simple model
+/// and its empirical validation" (1998), the full model. `p` is the share of loss. `rtt` and the first `timeout` are in
+/// seconds. `window` is the maximum number of packets in flight that the receiver allows, and `ack_every` the packets per
+/// acknowledgement. Without loss the result is one window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
         return window / rtt;
     }
     let (b, q) = (ack_every, 1.0 - p);
-    // The window that losses leave when nothing else limits it.
+    // The window at which losses balance growth if nothing else limits it.
     let c = (2.0 + b) / (3.0 * b);
     let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
-    // How likely a loss in a window of w is one that only the timer sees.
+    // The probability that a loss in a window of w packets is detected only by the timer.
     let late = |w: f64| {
         let q3 = q.powi(3);
         ((1.0 - q3) * (1.0 + q3 * (1.0 - q.powf(w - 3.0))) / (1.0 - q.powf(w))).min(1.0)
@@ -215,7 +217,7 @@ pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 
     packets / (rtt * rounds + late * timeout * waits / q)
 }
 
-/// When each object is asked for and delivered, and on how many connections.
+/// When each object is requested and delivered, and the number of connections used.
 struct Course {
     objects: Vec<[f64; 2]>,
     connections: usize,
@@ -223,16 +225,16 @@ struct Course {
 
 /// A connection of a [`Course`].
 struct Connection {
-    /// From when on it is open.
+    /// When it is open.
     open: f64,
     /// When its last byte has left the server.
     sent: f64,
-    /// When its objects ended.
+    /// When each of its objects ended.
     ends: Vec<f64>,
 }
 
 impl Connection {
-    /// When it takes a request, with so many at once.
+    /// When it can take a request, with at most `at_once` outstanding.
     fn free(&self, at_once: usize) -> f64 {
         let before = self.ends.len().checked_sub(at_once).map(|before| self.ends[before]);
         before.map_or(self.open, |end| end.max(self.open))
@@ -253,7 +255,7 @@ impl Course {
         for item in bound::items(workload, streams, None) {
             let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
-            // The connection that is free first, or a new one where there may be one more and none is free at once.
+            // Uses the connection that is free first. Opens a new one if none is free at once and the limit allows it.
             let usable = connections.iter().enumerate().filter(|(_, own)| own.ends.len() < most);
             let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
             let first = first.map(|(at, _)| at);
@@ -263,7 +265,7 @@ impl Course {
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
-                    // The oldest one is done before a new one takes its place.
+                    // A new connection may only replace the oldest one when that one is done.
                     let mut ends: Vec<f64> =
                         connections.iter().filter_map(|own| own.ends.last().copied()).collect();
                     ends.sort_by(|a, b| b.total_cmp(a));
@@ -340,17 +342,17 @@ mod tests {
 
     #[test]
     fn the_formula_is_that_of_the_paper() {
-        // By hand, p = 2 %, b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770; Q = (1 - 0.941192)
-        // (1 + 0.941192 (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465.
-        // (49 + 8.7770 + 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
+        // By hand, p = 2 %, b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770; Q = (1 - 0.941192) (1 + 0.941192 (1 -
+        // 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. (49 + 8.7770 + 0.407617) / (0.1 *
+        // 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
         let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
         assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
-        // Where the window is the limit: (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98), with
-        // Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
+        // If the window is the limit: (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98), with Q = min(1, 0.058808
+        // (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // A small loss alone, a large timer: the square root of the same authors, 1/(RTT sqrt(2bp/3)).
+        // For a small loss without timeouts: the square root formula of the same authors, 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
         assert!((pftk(p, 0.1, 0.2, 1e9, b) / root - 1.0).abs() < 0.01);
@@ -363,15 +365,15 @@ mod tests {
                     transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
-        // Set-up, request and answer are two round trips, and 200 packets of 1040 bytes 208 ms. One at a time: a round trip
-        // more. A connection each: no more than at once.
+        // Set-up, request and response take two round trips, and 200 packets of 1040 bytes take 208 ms. One request at a
+        // time adds a round trip. One connection per object takes no longer than all at once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
         }
         let orders = &found[0].orders;
         assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
-        // With loss no faster than the formula, and the same where nothing is lost and the window is large.
+        // With loss, no faster than the formula; without loss and with a large window, the same as arithmetic.
         let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
     }
@@ -387,7 +389,7 @@ mod tests {
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
-        // The model has half of print.
+        // The model's value is half the published one.
         assert!((ours(0.816) - 1.0).abs() < 1e-9 && ours(0.408).abs() < 1e-9 && ours(1.632).abs() < 1e-9);
         assert!((ours(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
         assert!((ours(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);

@@ -1,11 +1,11 @@
-//! Where the plans of studies are run, each once: what was run before is taken from where it was kept.
+//! Runs the plans of studies, each once; results of earlier runs are loaded from a store.
 //!
-//! A plan's figures are kept under a digest of the plan and of this version, so that a run that was ended goes on where
-//! it was, and nothing of another plan is taken for it. Where they are kept is the caller's to say. A bench that counts
-//! runs nothing: asked for the same figures as another, it says how many runs the other has to make.
+//! A plan's figures are stored under a digest of the plan and of this version. So an interrupted run can continue, and
+//! figures of another plan are never mistaken for these. The caller decides where they are stored. A counting bench runs
+//! nothing: asked for the same figures as another, it returns the number of runs that the other has to make.
 //!
-//! Where contestants race one by one, each is run once as long as what it meets stays the same, whoever else is in the
-//! plan: a change of one of them runs that one alone.
+//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the plan. A
+//! change of one of them therefore runs only that one again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::Place;
@@ -15,22 +15,22 @@ use crate::run::batch::{self, Options, RaceError};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Where figures are kept.
+/// Storage for figures.
 pub trait Store {
-    /// The file of this name, if there is one.
+    /// Loads the file of this name, if there is one.
     ///
     /// # Errors
-    /// One line: it is there and cannot be read.
+    /// One line, if the file exists and cannot be read.
     fn load(&self, name: &str) -> Result<Option<String>, String>;
 
-    /// Keeps a file.
+    /// Stores a file.
     ///
     /// # Errors
-    /// One line: why it cannot.
+    /// One line, if it cannot be stored.
     fn save(&self, name: &str, text: &str) -> Result<(), String>;
 }
 
-/// Keeps nothing.
+/// A store that keeps nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Forgetful;
 
@@ -47,10 +47,10 @@ impl Store for Forgetful {
 /// Why a study gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// A plan of it could not be run.
+    /// One of its plans could not be run.
     #[error("{0}")]
     Race(#[from] RaceError),
-    /// What was kept cannot be used, or nothing can be kept.
+    /// Stored figures cannot be used, or figures cannot be stored.
     #[error("{0}")]
     Store(String),
     /// A change does not fit its plan.
@@ -58,24 +58,25 @@ pub enum StudyError {
     Change(String),
 }
 
-/// Runs plans, each once; or counts the runs.
+/// Runs plans, each once, or counts the runs.
 pub struct Bench<'a> {
-    /// How plans are run; `None` where they are counted.
+    /// How plans are run; `None` if runs are only counted.
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     known: HashMap<String, Rc<Point>>,
-    /// What contestants did that raced one by one, by a digest of all that they met; nothing where runs are counted.
+    /// Results of contestants that raced separately, by a digest of all their conditions; empty lists if runs are only
+    /// counted.
     alone: HashMap<String, Vec<Numbers>>,
-    /// Runs made, or counted.
+    /// Number of runs made or counted.
     done: usize,
 }
 
-/// A place whose figures are not kept.
+/// A place whose figures are not stored.
 struct Missing<'a> {
-    /// What they are to be kept under.
+    /// The name under which they will be stored.
     name: &'a String,
     place: &'a Place,
-    /// The plan of the contestants that are to be run for it.
+    /// The plan with only the contestants that must be run.
     rest: Plan,
 }
 
@@ -92,20 +93,20 @@ impl<'a> Bench<'a> {
         Self { options: None, store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
     }
 
-    /// Runs made, or counted.
+    /// The number of runs made or counted.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.done
     }
 
-    /// What the runs of these plans give; `heads` as in [`Metric::of`](super::Metric::of).
+    /// The figures of these plans; `heads` is as in [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
-    /// [`StudyError`]: interrupted, a broken invariant of ours, or the store's.
+    /// [`StudyError`]: interrupted, a broken invariant of this program, or an error of the store.
     pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // Whom of those that are missing another place has run before.
+        // Contestants of missing places that an earlier missing place already runs.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, place) in names.iter().zip(places) {
             if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -159,7 +160,7 @@ impl<'a> Bench<'a> {
         for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
             let mut point = Point::of(place.factors.clone(), race, heads);
             if !place.plan.together {
-                // Whoever was not run now was run before, for this place or for an earlier one.
+                // Contestants that did not run now ran earlier, for this place or another.
                 for one in &place.plan.contestants {
                     if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
                         point
@@ -177,7 +178,7 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    /// Each contestant of a place that is known is known alone.
+    /// Stores the results of each contestant of a known place under that contestant's own conditions.
     fn remember(&mut self, name: &str, place: &Place, heads: u64) {
         if place.plan.together {
             return;
@@ -192,7 +193,7 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// A run that was just made is read again, too, so that one that was ended and goes on gives the same.
+    /// Reads even a new result back from its text, so that an interrupted run that continues gives the same result.
     fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.known.insert(name.to_owned(), Rc::new(point));
@@ -200,7 +201,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// How many cases there are at each of these places at which anything is drawn from the seed.
+/// The number of possible cases, if it is the same at all of these places at which anything is drawn from the seed.
 pub(super) fn cases(places: &[Place]) -> Option<u64> {
     let has_chance =
         |place: &&Place| place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance);
@@ -212,20 +213,20 @@ pub(super) fn cases(places: &[Place]) -> Option<u64> {
     all.all(|other| other == Some(first)).then_some(first)
 }
 
-/// What a place's figures are kept under.
+/// The name under which a place's figures are stored.
 fn name(Place { factors, plan }: &Place, heads: u64) -> String {
     let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
     format!("{}.figures", &hex(text.as_bytes())[..24])
 }
 
-/// All that a contestant meets which races alone: what it does hangs on nothing else.
+/// A digest of all conditions of a contestant that races separately; its results depend on nothing else.
 fn alone(Place { factors, plan }: &Place, one: &Contestant, heads: u64) -> String {
     let Plan { points, cross, seeds, .. } = plan;
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Places that are run together, so that no thread waits where each place has few runs; not so many that much is lost when
-/// they are ended.
+/// Groups places that run together, so that no thread idles if each place has few runs. Groups are small enough that an
+/// interruption loses little.
 fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
@@ -272,7 +273,7 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The first and the third are of the same runs; what any is held against are runs of the table.
+        // The first and the third have the same runs; the runs that they are compared with are runs of the table.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -296,8 +297,8 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Without loss nothing is drawn: 2 runs, 6 with loss, 1 of the other table; 3 of a changed round trip; 4 of a
-        // changed window, which the other contestant has not.
+        // Without loss nothing is random: 2 runs. Then 6 with loss, 1 of the other table, and 3 for a changed round trip.
+        // The changed window takes 4; the other contestant does not have it.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
@@ -307,15 +308,16 @@ mod tests {
         let mut bench = Bench::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
         assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (16, 16));
-        // What is kept is not run again; of what is lost, that alone.
+        // Stored figures are not run again; if some are lost, only those are run.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");
         store.0.borrow_mut().remove(&lost);
         assert!(count() > 0);
     }
 
-    /// Whoever raced alone at the same place, on the same network, has the numbers of a bench that knows nothing; what
-    /// changes one contestant runs that one, what changes the network runs all, and where they share it nobody is known.
+    /// A contestant that raced separately under the same conditions has the numbers that a fresh bench would give. A change
+    /// of one contestant runs only that one; a change of the network runs all. If contestants share the network, no earlier
+    /// result is reused.
     #[test]
     fn a_contestant_that_was_run_before_is_what_it_would_be_again() {
         let table = |plan: &str| {

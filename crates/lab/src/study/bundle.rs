@@ -1,6 +1,6 @@
-//! A study as an artifact that others review: its files, plans, the script that runs it again and compares, the map from each
-//! claim to its command, and the page that says what must be seen. Owns their texts; who calls puts them into a directory
-//! beside the program and what its runs gave.
+//! A study as an artifact for reviewers: its files, plans, a script that runs it again and compares, the map from each claim
+//! to its command, and a page that describes the expected output. Owns the texts. The caller writes them to a directory,
+//! together with the program and the output of its runs.
 
 use super::check::Check;
 use super::shipped::SHIPPED;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// What goes into every bundle as it is: name and text.
+/// Files that every bundle contains unchanged: name and text.
 pub const PAPERS: [(&str, &str); 4] = [
     ("CITATION.cff", include_str!("../../../../CITATION.cff")),
     ("LICENSE-APACHE", include_str!("../../../../LICENSE-APACHE")),
@@ -19,38 +19,38 @@ pub const PAPERS: [(&str, &str); 4] = [
     ("data.md", include_str!("../../../../docs/data.md")),
 ];
 
-/// What the script needs beside a shell.
+/// The tools that the script needs in addition to a shell.
 const TOOLS: &str = "`cmp`, `dirname`, `grep`, `mkdir`, `mktemp`, `rm` and `sha256sum`";
 
 /// The script that runs the study again.
 const CHECK: &str = include_str!("check.sh");
 
-/// What shows claims about what the transports can do.
+/// The command that shows claims about features of the transports.
 const FEATURES: &str = "./anabranch features";
 
-/// Files of a folder taken at most.
+/// Maximum number of files taken from a folder.
 const MOST_FILES: usize = 1_000;
 
-/// What the program was built by and for.
+/// How and for which platform the program was built.
 #[derive(Clone, Debug)]
 pub struct Built<'a> {
-    /// The compiler, as it calls itself.
+    /// The compiler's version string.
     pub rustc: &'a str,
-    /// The system, as the compiler calls it.
+    /// The target, as the compiler names it.
     pub target: &'a str,
-    /// Its version, and the revision of its source.
+    /// The program's version, and the revision of its source.
     pub source: &'a str,
     /// SHA-256 of the program, in hexadecimal.
     pub sha256: &'a str,
 }
 
-/// The files that one run of the study has written, by the name they have below its directory.
+/// The files written by one run of the study, by their name below its directory.
 pub type Outputs = BTreeMap<String, String>;
 
-/// The files of a study: of a folder all that are not hidden.
+/// The files of a study; of a folder, all that are not hidden.
 ///
 /// # Errors
-/// One line: which cannot be read, or that there is no such study.
+/// One line: which file cannot be read, or that there is no such study.
 pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     if !Path::new(name).join(MAIN).is_file() {
         let (_, files) =
@@ -79,7 +79,7 @@ pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     Ok(found)
 }
 
-/// Which name of the study cannot stand in a script and be a file's.
+/// An error message for the first name in the study that is unsafe in a script or as a file name.
 #[must_use]
 pub fn unfit(study: &Study) -> Option<String> {
     let fits = |name: &&String| {
@@ -95,7 +95,7 @@ pub fn unfit(study: &Study) -> Option<String> {
 /// The plans of all tables, as `study plan` prints them: file and text.
 ///
 /// # Errors
-/// One line: a plan is wrong, which is an error of ours.
+/// One line: a plan is wrong, which is a defect of this program.
 pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for (folder, size) in [("plans", Size::Full), ("plans/quick", Size::Quick)] {
@@ -109,7 +109,7 @@ pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// `check.sh`: `full` where the bundle holds what a full run gave.
+/// The content of `check.sh`; `full` if the bundle holds the output of a full run.
 #[must_use]
 pub fn check(study: &Study, full: bool) -> String {
     let tables: Vec<&str> = study.tables.iter().map(|table| table.name.as_str()).collect();
@@ -119,14 +119,15 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// `map.csv`: each table, figure, claim and cause with the command that prints the numbers that are compared, what comes of it, and where that stands.
+/// The content of `map.csv`: each table, figure, claim and cause, with the command that prints the compared numbers, the
+/// outcome, and the file that contains it.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
     let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let file = |file: &str| format!("expected/quick/{name}/{file}");
-    // What prints the numbers that are compared: cells, effects, and what decides claims.
+    // The command that prints the compared numbers: cells, effects, and the values that decide claims.
     let show = |tables: &[&str]| {
         let tables: String = tables.iter().map(|table| format!(" --table {table}")).collect();
         format!("./anabranch study run studies/{name} --quick{tables}")
@@ -211,7 +212,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     written(&rows)
 }
 
-/// A column of a file of ours, by its column `id`.
+/// One column of a CSV file, keyed by the column `id`.
 fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let at = |name: &str, header: &csv::StringRecord| header.iter().position(|other| other == name);
@@ -224,7 +225,7 @@ fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     records.filter_map(|row| Some((row.get(id)?.to_owned(), row.get(value)?.to_owned()))).collect()
 }
 
-/// `README.md`: what the bundle is, the first check, and what must be seen.
+/// The content of `README.md`: what the bundle is, the first check, and the expected output.
 #[must_use]
 pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> String {
     let definition = &study.definition;

@@ -1,10 +1,10 @@
-//! Inputs that a paper does not print, set so that some of its cells are met: again for every reading, by one rule, and
-//! without a draw.
+//! Sets inputs that a paper does not give, so that some of its cells are met. Every reading is calibrated anew, by one rule,
+//! and without randomness.
 //!
-//! A number (or several together) is found by Newton's method on logarithms, so that the mean of ln(ours/print) of its
-//! cells is nothing; sizes of files by bisection, each so that its own cell is met. Steps are bounded, and the best values
-//! that were met are taken. A reading in which some cells cannot be met sets the numbers of the others by theirs; what is
-//! left shows in nothing that is scored.
+//! A number (or several together) is found by Newton's method on logarithms, so that the mean of ln(ours/published) of its
+//! cells is 0. Sizes of files are found by bisection, so that each meets its own cell. Steps are bounded, and the best
+//! values that were tried are taken. In a reading in which some cells cannot be met, the others still determine their own
+//! numbers. The remaining error appears in no score.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -20,69 +20,69 @@ use anabranch_base::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Steps of Newton's method, each with one trial for every number.
+/// Maximum number of Newton steps; each step makes one trial per number.
 const STEPS: usize = 4;
-/// Trials of a bisection.
+/// Maximum number of bisection trials.
 const TRIALS: usize = 24;
-/// Near enough, as a logarithm.
+/// Tolerance, as a logarithm.
 const NEAR: f64 = 0.0005;
-/// How far a number may move in one step.
+/// Maximum change of a number in one step, as a logarithm.
 const FAR: f64 = std::f64::consts::LN_2 * 2.0;
-/// An effect on its own cell that is none: a number that doubles moves it by less than a thousandth.
+/// Below this effect on its own cell a number has no effect: doubling it moves the cell by less than a thousandth.
 const FLAT: f64 = 0.001;
-/// How far a trial goes to see what a number does.
+/// Size of the trial step that measures the effect of a number, as a logarithm.
 const ASIDE: f64 = 0.2;
 
 /// One `[[calibrate]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
-    /// What is set, as `--set` has it, without the value.
+    /// The key that is set, as in `--set`, without the value.
     pub key: String,
-    /// The value to begin with: a number and its unit, or sizes divided by commas.
+    /// The start value: a number with its unit, or sizes separated by commas.
     pub start: String,
-    /// The table whose cells set it.
+    /// The table whose cells determine the value.
     pub table: String,
-    /// These cells: labels that all must match.
+    /// The labels of these cells; all must match.
     pub cells: BTreeMap<String, String>,
-    /// What it is.
+    /// The kind of value.
     #[serde(default)]
     pub rule: Rule,
-    /// The tables in which it is set; all that have a place for it unless given.
+    /// The tables in which the value is set; if absent, all to which it applies.
     pub tables: Option<Vec<String>>,
-    /// Only in readings that have this part.
+    /// Only calibrate in readings that have this part.
     pub when: Option<String>,
 }
 
-/// How it is set.
+/// How the value is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// One number, by the mean of ln(ours/print).
+    /// One number, by the mean of ln(ours/published).
     #[default]
     Number,
-    /// Sizes of files that follow each other, each by its own cell.
+    /// Sizes of consecutive files, each by its own cell.
     Sizes,
 }
 
-/// What was set.
+/// A calibrated value.
 #[derive(Clone, Debug)]
 pub(super) struct Calibrated {
-    /// As a change.
+    /// The value, as a change.
     pub change: Change,
-    /// Where.
+    /// The tables to which it applies.
     pub tables: Option<Vec<String>>,
 }
 
 impl Calibrated {
-    /// It is set in this table.
+    /// Whether the value is set in this table.
     pub(super) fn is_of(&self, table: &Table) -> bool {
         self.tables.as_ref().is_none_or(|names| names.contains(&table.name))
     }
 }
 
 impl Calibration {
-    /// What is wrong with it, if anything is.
+    /// The first error in the definition, if any.
     pub(super) fn wrong(&self) -> Option<String> {
         let start = match self.rule {
             Rule::Number => number(&self.start).is_some_and(|(value, _)| value > 0.0),
@@ -92,7 +92,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// The printed cells that set it.
+    /// The published cells that determine the value.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -107,13 +107,13 @@ impl Calibration {
         Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
     }
 
-    /// The number as text, and what that text says.
+    /// The number as text, and the logarithm of the rounded value in that text.
     fn text(&self, log: f64) -> (String, f64) {
         let unit = number(&self.start).map_or("", |(_, unit)| unit);
         let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
         let text = format!("{:.places$}{unit}", log.exp());
         let value = number(&text).map_or(0.0, |(value, _)| value);
-        // Rounded to nothing, it is no number any more.
+        // A number that rounds to zero is invalid, so the start value is used.
         if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
     }
 
@@ -122,12 +122,12 @@ impl Calibration {
     }
 }
 
-/// Sizes in bytes.
+/// Parses sizes in bytes.
 fn sizes(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
 }
 
-/// ln(ours/print) of every cell that has a number.
+/// ln(ours/published) of each cell; `None` if it has no value.
 fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
     let log = |row: &&Row| {
         let point = figures.at(&row.labels)?;
@@ -138,7 +138,7 @@ fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
 }
 
 impl Study {
-    /// What the calibrated cells set in a reading, and the root of the mean square of ln(ours/print) that is left in them.
+    /// The values set in a reading, and the remaining root of the mean square of ln(ours/published) of the calibrated cells.
     pub(super) fn calibrated(
         &self,
         readings: &Readings,
@@ -198,15 +198,15 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// Numbers as logarithms, as they were rounded, and how far off their cells are then; `None` where a cell has no number.
+/// The logarithms of the numbers as rounded, and the errors of their cells; `None` if a cell has no value.
 type Tried = (Vec<f64>, Option<Vec<f64>>);
 
-/// Newton's method: where `off` is nothing, or nearest to it.
+/// Newton's method: finds where `off` is zero, or the nearest trial.
 fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The sum, so that a cell that nothing meets does not hide what becomes of the others.
+    // The sum, so that a cell that cannot be met does not hide the improvement of the others.
     let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());
@@ -214,7 +214,7 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
         if here.iter().all(|one| one.abs() < NEAR) {
             break;
         }
-        // What each number does to each cell, by a step aside.
+        // Measures the effect of each number on each cell by a trial step.
         let mut rows: Vec<Vec<f64>> = vec![Vec::new(); at.len()];
         for which in 0..at.len() {
             let mut aside = at.clone();
@@ -239,8 +239,8 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
     Ok(best.1)
 }
 
-/// How far each number moves, given what each does to each cell. One without effect on its own cell stays; one that would
-/// go too far goes as far as it may, and the others are found for that.
+/// The step of each number, given the effect of each number on each cell. A number without effect on its own cell stays. A
+/// step that is too large is limited, and the other steps are computed again for that.
 fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
@@ -261,7 +261,7 @@ fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
     }
 }
 
-/// Solves linear equations, the right side in the last column; `None` where they have no one solution.
+/// Solves linear equations, with the right side in the last column; `None` if there is no unique solution.
 fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let n = rows.len();
     for column in 0..n {
@@ -280,8 +280,8 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Sizes of files that follow each other, so that each ends at its target: what is found is the sum of a file and those
-/// before it, since its end hangs on that. `off`: ln(ours/target) of each with these sizes.
+/// Finds sizes of consecutive files such that each ends at its target. The unknowns are cumulative sizes, because the end of
+/// a file depends on the files before it. `off` returns ln(ours/target) of each file with these sizes.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],
@@ -294,7 +294,7 @@ fn fit<E>(
             Some(*sum)
         })
         .collect();
-    // Bytes a second: between the first end and the last.
+    // Bytes per second between the first end and the last.
     let rate = match (ends.as_slice(), targets) {
         ([first, .., last], [begin, .., end]) if end > begin && ends.len() == targets.len() => {
             (last - first) / (end - begin)
@@ -302,7 +302,7 @@ fn fit<E>(
         _ => return Ok(start),
     };
     let mut between = vec![(0.0, f64::INFINITY); ends.len()];
-    // What was tried before: the end, and when it was reached.
+    // The previous trial: cumulative size, and the time at which it was reached.
     let mut before: Vec<Option<(f64, f64)>> = vec![None; ends.len()];
     let mut best = (f64::INFINITY, start);
     for _ in 0..TRIALS {
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn numbers_are_found_where_their_cells_are_met() {
-        // Two rates: a/x + b/y is 10 and 20 for two kinds of packets, met by x = 0.5, y = 0.25.
+        // Two rates: a/x + b/y is 10 and 20 for two kinds of packets, which x = 0.5 and y = 0.25 satisfy.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];
@@ -360,7 +360,7 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
-        // A cell that no value meets does not keep the other number from its own.
+        // A cell that no value meets does not prevent the other number from meeting its own.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))
@@ -368,14 +368,14 @@ mod tests {
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         let (x, y) = (found[0].exp(), found[1].exp());
         assert!(((x / 0.5).ln() + 0.01 * y).abs() < 0.01, "{found:?}");
-        // What has no effect on its cell stays; so does what gives no number.
+        // A number without effect on its cell stays at its start, and so does one whose cell has no value.
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));
     }
 
     #[test]
     fn sizes_are_found_by_the_ends_of_their_files() {
-        // A link of 1000 B/s after a wait of one second, and one more that only more than 5000 B in all need.
+        // A link of 1000 B/s after a wait of one second; totals above 5000 B wait one second more.
         let targets = [2.0, 4.0, 9.0];
         let ends = |sizes: &[f64]| {
             let mut sum = 0.0;

@@ -1,8 +1,8 @@
-//! Findings: one assumption changed, what that does, and whether it still does what the study says.
+//! Findings: the effect of one changed assumption, and whether it still has the effect that the study states.
 //!
-//! `causes.toml` holds them. A cause that explains cells is run over the whole table: it explains those that differ from
-//! print without the change and do not with it. What a cause may say hangs on its [`Kind`]: a change of what is known of the
-//! rig shows what that does, and explains nothing.
+//! `causes.toml` holds them. A cause that explains cells is run over the whole table. It explains those that differ from the
+//! published values without the change and not with it. The [`Kind`] of a cause limits what it may claim: a change of known
+//! properties of the rig shows an effect, but explains nothing.
 
 use super::bench::{Bench, StudyError};
 use super::change::Change;
@@ -18,54 +18,55 @@ use std::rc::Rc;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
-    /// A name of its own.
+    /// The identifier.
     pub id: String,
     /// The table whose plan is changed.
     pub table: String,
-    /// What is changed.
+    /// The changes.
     pub change: Vec<String>,
-    /// Whose number is looked at: a contestant, or one over another.
+    /// The contestant whose number is compared, or the ratio of two contestants.
     pub of: String,
-    /// Which of its numbers; that of the table unless given.
+    /// The metric; that of the table if absent.
     pub metric: Option<Metric>,
-    /// Factor, or `object`, to level: where.
+    /// The place: factor, or `object`, to level.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
-    /// Bounds of the number with the change over that without.
+    /// Bounds of the effect: the number with the change divided by the number without.
     pub effect: [f64; 2],
-    /// The finding, in a sentence; `{}` is the effect, `{was}` and `{is}` the number without and with the change.
+    /// The finding, in a sentence. `{}` is replaced by the effect, `{was}` and `{is}` by the number without and with the
+    /// change.
     pub says: String,
-    /// It is run over the whole table, and what it brings near print is explained by it.
+    /// The cause is run over the whole table, and explains the cells that it brings near the published values.
     #[serde(default)]
     pub explains: bool,
-    /// It is false, and put there so that the check is seen to find that.
+    /// The cause is known to be false: a negative control that the check must refute.
     #[serde(default)]
     pub planted: bool,
-    /// It was found by looking at many variants, and proves nothing by itself.
+    /// The cause was found by trying many variants, so it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// What it changes is known of the rig, and was not so there: it shows what the setting does.
+    /// The change contradicts what is known of the rig: the cause only shows the effect of the setting.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of its chart, where it has one: it is run along a whole curve of its table then.
+    /// The heading of its chart, if it has one. The cause is then run along a whole curve of its table.
     pub chart: Option<String>,
 }
 
-/// What a cause is evidence of.
+/// The kind of evidence that a cause provides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// It changes what the paper leaves open: it may explain cells.
+    /// It changes what the paper leaves open, so it may explain cells.
     Finding,
-    /// It changes what is known of the rig: it shows what that does, and explains no cell.
+    /// It changes what is known of the rig: it shows the effect, and explains no cell.
     Counterfactual,
-    /// It was found by looking at many variants: it explains no cell.
+    /// It was found by trying many variants: it explains no cell.
     Exploratory,
-    /// It is false, and must be refuted.
+    /// It is known to be false, and must be refuted.
     Planted,
 }
 
 impl Kind {
-    /// All of them, as they are counted.
+    /// All kinds, in the order in which they are counted.
     pub const ALL: [Self; 4] = [Self::Finding, Self::Counterfactual, Self::Exploratory, Self::Planted];
 
     /// One word, for tables and files.
@@ -79,7 +80,7 @@ impl Kind {
         }
     }
 
-    /// The words behind a number of them that are as they are to be.
+    /// The words after a count of causes with the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -91,20 +92,20 @@ impl Kind {
     }
 }
 
-/// A cause that was run.
+/// A cause with its result.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What it says.
+    /// The definition of the cause.
     pub cause: Cause,
-    /// The number with the change over that without; `None` where it has none.
+    /// The number with the change divided by the number without; `None` if there is no value.
     pub effect: Option<Estimate>,
     /// The number without the change, and with it.
     pub numbers: [Option<f64>; 2],
-    /// The effect is as the study says: within its bounds, and on the side of 1 on which they are.
+    /// The effect is as stated: within its bounds, and on the same side of 1 as they are.
     pub holds: bool,
-    /// It was run with other assumptions than the study's, of which its sentence does not speak.
+    /// The study ran with changed assumptions, to which the sentence of the cause does not apply.
     pub elsewhere: bool,
-    /// The runs without the change, and with it, where they are drawn.
+    /// The figures without and with the change, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
 }
 
@@ -118,7 +119,7 @@ struct File {
 /// Reads `causes.toml`.
 ///
 /// # Errors
-/// One line: what is wrong.
+/// One line that describes the error.
 pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
     let file: File =
         toml::from_str(text).map_err(|e| format!("causes.toml: {}", e.to_string().replace('\n', " ")))?;
@@ -135,19 +136,19 @@ pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
 }
 
 impl Cause {
-    /// The changes, understood.
+    /// The parsed changes.
     ///
     /// # Errors
-    /// One line: which is none.
+    /// One line: the first entry that does not parse as a change.
     pub fn changes(&self) -> Result<Vec<Change>, String> {
         self.change.iter().map(|text| Change::parse(text)).collect()
     }
 
-    /// Where the changed plan is looked at. What is changed may be what tells the place: where the changed plan has it
-    /// no longer, it is everywhere.
+    /// The place in the changed plan. Factors that the change fixes are dropped, because the changed plan no longer has
+    /// them.
     ///
     /// # Errors
-    /// As [`changes`](Self::changes).
+    /// The same as [`changes`](Self::changes).
     pub fn place_when_changed(&self) -> Result<BTreeMap<String, String>, String> {
         let changed: Vec<String> = self.changes()?.iter().filter_map(Change::factor).collect();
         let mut at = self.at.clone();
@@ -155,8 +156,8 @@ impl Cause {
         Ok(at)
     }
 
-    /// What it is evidence of. One that is two of these counts as the one that may say less: what was found by looking at
-    /// many variants and was not so on the rig is a counterfactual.
+    /// The kind of evidence. A cause of several kinds counts as the one that may claim least: an exploratory cause that
+    /// contradicts the rig is a counterfactual.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match () {
@@ -167,25 +168,25 @@ impl Cause {
         }
     }
 
-    /// It was found by looking at many variants, whatever else it is.
+    /// Whether it was found by trying many variants, whatever its kind.
     #[must_use]
     pub fn is_exploratory(&self) -> bool {
         self.exploratory
     }
 
-    /// It is false, and must be refuted.
+    /// Whether it is known to be false, and must be refuted.
     #[must_use]
     pub fn is_planted(&self) -> bool {
         self.planted
     }
 
-    /// As it is to be, given what was found: a planted one is to be refuted.
+    /// Whether the result is the expected one: a planted cause must be refuted.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
         holds != self.planted
     }
 
-    /// Runs it.
+    /// Runs the cause.
     ///
     /// # Errors
     /// [`StudyError`].
@@ -193,7 +194,7 @@ impl Cause {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
-        // A chart has the whole curve.
+        // A chart shows the whole curve.
         let along = table.along().filter(|_| self.chart.is_some());
         let (mut logs, mut both) = (Vec::new(), Vec::new());
         for changes in [&[][..], &self.changes().map_err(StudyError::Change)?] {
@@ -206,7 +207,7 @@ impl Cause {
             };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // Without the change these are runs of the table, as they are where all of it is run with the change.
+            // Runs without the change are runs of the table, and so are all runs with the change if the whole table is run.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let places = table.places(&draft, &wide, names.as_deref()).map_err(StudyError::Change)?;
             let figures = bench.figures(&places, table.definition.heads)?;
@@ -219,14 +220,14 @@ impl Cause {
         }
         let numbers = [0, 1].map(|which| Estimate::of(&logs[which]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // Where both plans choose among the same cases, and all of them were run.
+        // Used only if both plans have the same possible cases, and all of them were run.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = Estimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // An effect that is said to be one must be told from none.
+            // A stated effect must be distinguishable from no effect.
             let told = (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && told
         });
@@ -237,8 +238,8 @@ impl Cause {
 }
 
 impl Found {
-    /// The finding in a sentence, with the effect that was measured. Where other assumptions were in force than those of
-    /// which the finding speaks, what was changed and what that did.
+    /// The finding in a sentence with the measured effect. If the study ran with changed assumptions, a neutral sentence
+    /// with the change and its effect.
     #[must_use]
     pub fn sentence(&self) -> String {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
@@ -250,7 +251,7 @@ impl Found {
         self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
     }
 
-    /// What came of it, in a word or two.
+    /// The result in a word or two.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match (self.is_met(), self.cause.kind()) {
@@ -261,26 +262,26 @@ impl Found {
         }
     }
 
-    /// It is as it is to be.
+    /// Whether the result is the expected one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.cause.is_met(self.holds)
     }
 }
 
-/// With which seeds a study is run, and what is changed in all of it.
+/// The seeds of a study, and the changes that apply to all of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
-    /// How many.
+    /// The number of seeds.
     pub runs: u64,
-    /// The first.
+    /// The first seed.
     pub first: u64,
-    /// What `--set` says.
+    /// The changes given with `--set`.
     pub changes: &'a [Change],
 }
 
 impl Seeds<'_> {
-    /// What is changed in a table: what has a place there of what is changed everywhere, then what is changed there.
+    /// The changes of a table: those of the study that apply to it, then its own.
     #[must_use]
     pub fn changes_of(&self, table: &Table, changes: &[Change]) -> Vec<Change> {
         let names = table.names();

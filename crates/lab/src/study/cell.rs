@@ -1,4 +1,4 @@
-//! One printed cell beside the measured one, and the verdict, whose bounds were set before any run.
+//! A published cell, its measured counterpart, and a verdict whose bounds were fixed before any run.
 
 use super::figures::{Figures, Numbers};
 use super::metric::Metric;
@@ -8,67 +8,67 @@ use crate::stats::interval;
 use anabranch_base::Rng;
 use std::collections::BTreeMap;
 
-/// Ratio up to which a cell agrees.
+/// Largest ratio at which a cell agrees.
 pub const AGREES: f64 = 1.1;
-/// Ratio up to which a cell is near.
+/// Largest ratio at which a cell is near.
 pub const NEAR: f64 = 1.5;
-/// Draws of the mean of as many runs as the paper averaged.
+/// Number of resampled means, each of as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
-/// A range of ours that is wider than this could hold nearly anything.
+/// Ratio of its ends above which our range is too wide to be informative.
 const INFORMATIVE: f64 = 2.0;
 
-/// A printed number and what the runs give in its place.
+/// A published number and our runs' value for it.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Column to label, as printed.
+    /// Column to label, as published.
     pub labels: BTreeMap<String, String>,
-    /// The number as printed.
+    /// The published number.
     pub printed: f64,
-    /// Mean over the runs that have the number; `None` without one.
+    /// Mean over the runs that have a value; `None` if there is none.
     pub ours: Option<f64>,
-    /// The 95 % interval of ours over print; the two ends are alike where nothing is drawn from the seed.
+    /// The 95 % interval of ours over published; the two ends are equal if nothing is drawn from the seed.
     pub ratio: Option<[f64; 2]>,
-    /// What as many runs as the paper averaged would give, from the 2.5th to the 97.5th percentile.
+    /// The range of means of as many runs as the paper averaged, from the 2.5th to the 97.5th percentile.
     pub range: Option<[f64; 2]>,
-    /// The same where the counter of every n-th packet goes on from one of these runs to the next: least and most.
+    /// The same if the drop-every-n-th counter continues from one run to the next: smallest and largest mean.
     pub running: Option<[f64; 2]>,
-    /// Runs, and how many of them did not finish.
+    /// Number of runs, and how many of them did not finish.
     pub runs: (usize, usize),
-    /// What the two say together.
+    /// The conclusion from the comparison.
     pub verdict: Verdict,
-    /// What the cell is evidence of.
+    /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// Causes whose change brings it near print.
+    /// Causes whose change brings the cell near the published value.
     pub explained: Vec<String>,
-    /// The same of exploratory causes, which explain nothing.
+    /// Exploratory causes that do so; these explain nothing.
     pub perhaps: Vec<String>,
-    /// The same of counterfactuals, which are against what is known of the rig and explain nothing.
+    /// Counterfactuals that do so; they contradict what is known of the rig and explain nothing.
     pub against: Vec<String>,
 }
 
-/// How far a measured cell lies from the printed one.
+/// The distance of a measured cell from the published one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The whole interval of ours over print is within a factor of 1.1.
+    /// The whole interval of ours over published is within a factor of 1.1.
     Agrees,
-    /// It is within a factor of 1.5.
+    /// The whole interval is within a factor of 1.5.
     Near,
-    /// It is wholly outside that.
+    /// The whole interval is outside a factor of 1.5.
     Differs,
-    /// It is partly within.
+    /// The interval is partly within a factor of 1.5.
     Undetermined,
-    /// No run has the number.
+    /// No run has a value.
     Missing,
 }
 
-/// What a cell is evidence of.
+/// The kind of evidence that a cell provides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
-    /// The transports.
+    /// It is evidence about the transports.
     Transport,
-    /// The arrivals, or arithmetic alone.
+    /// It only shows the arrivals, or arithmetic.
     Arithmetic,
-    /// Nothing: it set an input of ours.
+    /// It is no evidence: it set an input of ours.
     Calibrated,
 }
 
@@ -85,7 +85,7 @@ impl Verdict {
         }
     }
 
-    /// The word behind a number of cells.
+    /// Plural form, as in "3 cells agree".
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -120,31 +120,32 @@ impl Evidence {
 }
 
 impl Cell {
-    /// The printed number is one that as many runs as the paper averaged give, 19 times of 20.
+    /// Whether the published number is within the 95 % range of means of as many runs as the paper averaged.
     #[must_use]
     pub fn is_inside(&self) -> Option<bool> {
         self.range.map(|[low, high]| (low..=high).contains(&self.printed))
     }
 
-    /// The range excludes something.
+    /// Whether the range is narrow enough to be informative.
     #[must_use]
     pub fn is_informative(&self) -> bool {
         self.range.is_some_and(|[low, high]| high <= low * INFORMATIVE)
     }
 
-    /// It differs from print, or nothing is there to compare.
+    /// Whether the cell differs from the published value, or has no value to compare.
     #[must_use]
     pub fn is_off(&self) -> bool {
         matches!(self.verdict, Verdict::Differs | Verdict::Missing)
     }
 
-    /// It is near print, as a whole.
+    /// Whether the whole interval is near the published value.
     #[must_use]
     pub fn is_near(&self) -> bool {
         matches!(self.verdict, Verdict::Agrees | Verdict::Near)
     }
 
-    /// It is near print, as a whole, by an interval that holds for so many cells at once (Bonferroni).
+    /// Whether the whole interval is near the published value, with an interval that holds for `cells` cells at once
+    /// (Bonferroni).
     #[must_use]
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
@@ -155,10 +156,10 @@ impl Cell {
         matches!(Verdict::of(ratio), Verdict::Agrees | Verdict::Near)
     }
 
-    /// What the figures give in the place of a printed row.
+    /// The measured counterpart of a published row.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
-        // Several where a label stands for every level of a factor.
+        // There are several points if a label stands for every level of a factor.
         let points = figures.all_at(&row.labels);
         let runs: Vec<&Vec<Numbers>> =
             points.iter().filter_map(|point| point.contestants.get(row.contestant())).collect();
@@ -167,7 +168,7 @@ impl Cell {
         let unfinished = runs.iter().copied().flatten().filter(|run| !run.is_done()).count();
         let ours = interval::mean(&values);
         let ratio = ours.map(|mean| {
-            // Of all the cases there are the mean is known.
+            // If all possible cases were run, the mean is exact.
             let known = table.cases(figures).is_some_and(|cases| cases == values.len() as u64);
             let [low, high] = interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
             [low / row.value, high / row.value]
@@ -202,7 +203,7 @@ impl Cell {
     }
 }
 
-/// Seed by seed the mean over the points; a seed that has no number at one of them is left out.
+/// For each seed the mean over the points; a seed without a value at one of them is left out.
 pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
     let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
     let mean = |seed: usize| {
@@ -212,12 +213,12 @@ pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usi
     (0..seeds).filter_map(mean).collect()
 }
 
-/// The 2.5th and 97.5th percentile of means of `averaged` values, drawn anew from these.
+/// The 2.5th and 97.5th percentile of means of `averaged` values, resampled from `values`.
 pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;
     }
-    // The same draws for every cell of as many runs.
+    // Every cell with the same number of runs uses the same draws.
     let mut rng = Rng::new(1).fork("means of runs");
     let mut means: Vec<f64> = (0..DRAWS)
         .map(|_| {
@@ -229,10 +230,10 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// Least and most of means of `averaged` runs in a row, whose counter goes on. Of the runs, each with its value and its
-/// packets, the one of seed s (from 1) loses packet 1 + s mod `cases` first.
+/// The smallest and largest mean of `averaged` consecutive runs whose drop counter continues. Each run has its value and its
+/// number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
-    // By how many packets are still passed before one is lost.
+    // Selects the run by the number of packets that pass before one is dropped.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
     let means = (0..cases).map(|start| {
         let (mut passed, mut sum) = (start, 0.0);
@@ -292,10 +293,10 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Of every second packet: seed 1 passes one and loses the next, seed 2 loses the first.
+        // Every second packet is dropped: seed 1 passes one and drops the next, seed 2 drops the first.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // An odd number of packets: the two alternate. An even one: what was, stays.
+        // With an odd number of packets the two runs alternate; with an even number the same run repeats.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

@@ -1,16 +1,16 @@
-//! One assumption, changed: a key of the plan, or a setting of contestants.
+//! A change of one assumption: a key of the plan, or a setting of contestants.
 //!
-//! `mtu=1500` is a key of the plan; `tcp:iw=10` a setting of the contestant `tcp`, `*:iw=10` of every one, and
-//! `sctp-*:nagle=no` of those whose names begin so.
+//! `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, `*:iw=10` of every contestant, and
+//! `sctp-*:nagle=no` of those whose names start with `sctp-`.
 
 use crate::plan::{Draft, PlanError};
 use crate::results::label;
 use std::fmt;
 
-/// A change, as it is written.
+/// A parsed change.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Change {
-    /// Whose setting it is; `None` of a key of the plan.
+    /// The pattern of contestants to change; `None` for a key of the plan.
     of: Option<String>,
     key: String,
     value: String,
@@ -20,7 +20,7 @@ impl Change {
     /// Reads a change.
     ///
     /// # Errors
-    /// One line: what is wrong with it.
+    /// One line that describes the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!("'{text}' where KEY=VALUE or CONTESTANT:KEY=VALUE was expected, as rtt=80ms or tcp:iw=10")
@@ -36,20 +36,20 @@ impl Change {
         Ok(Self { of, key: key.to_owned(), value: value.to_owned() })
     }
 
-    /// The key of the plan that it gives a value.
+    /// The plan key that it sets; `None` for a setting of contestants.
     #[must_use]
     pub fn factor(&self) -> Option<String> {
         self.of.is_none().then(|| self.key.clone())
     }
 
-    /// Whether it has a place in a plan with these contestants.
+    /// Whether it applies to a plan with these contestants.
     #[must_use]
     pub fn is_of(&self, contestants: &[String]) -> bool {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// It gives another value to what this fixes in a plan with these contestants: a key as it has it, and behind a `=` the
-    /// values that are as fixed (`nth:10*`: all that begin so).
+    /// Whether it overrides what `fixed` fixes in a plan with these contestants. `fixed` is a key, optionally followed by
+    /// `=` and the pattern of values that do not override it (`nth:10*`: all that start with `nth:10`).
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));
@@ -62,7 +62,7 @@ impl Change {
         same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
     }
 
-    /// It gives a key of the plan a value that the plan has among its own.
+    /// Whether it sets a key of the plan to one of the plan's own values.
     #[must_use]
     pub fn is_level_of(&self, plan: &toml::Table) -> bool {
         let is = |value: &toml::Value| {
@@ -74,7 +74,7 @@ impl Change {
                 .is_some_and(|value| value.as_array().map_or_else(|| is(value), |all| all.iter().any(is)))
     }
 
-    /// The plan with this change.
+    /// Applies the change to a plan.
     ///
     /// # Errors
     /// One line: the plan has no such key, or no such contestant.
@@ -105,7 +105,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Whether a contestant is meant: by its name, or by how that begins.
+/// Whether a pattern selects a contestant, by name or by prefix.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),
@@ -113,7 +113,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A contestant's text with one setting given, or given anew.
+/// A contestant's text with one setting added or replaced.
 fn with_setting(text: &str, key: &str, value: &str) -> String {
     let (nick, spec) = label::split(text);
     let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));

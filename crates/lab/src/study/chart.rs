@@ -1,4 +1,4 @@
-//! A finding's chart: the runs without and with its change, place by place, beside the printed numbers.
+//! The chart of a finding: the runs without and with its change, place by place, beside the published values.
 
 use super::cause::Found;
 use super::figures::Figures;
@@ -50,7 +50,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
             .filter(|marks| marks.printed.is_some() || own.cells.is_empty() || !is_own);
         match labels.get(&along) {
             Some(level) => rows.push(Row { place: level.clone(), marks: marks.collect() }),
-            // A table of one place: a row a contestant.
+            // A table with a single place: one row per contestant.
             None => rows.extend(marks.map(|one| Row { place: one.contestant.clone(), marks: vec![one] })),
         }
     }
@@ -69,7 +69,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
     })
 }
 
-/// Changes, a long list of sizes cut short: the table of findings has it whole.
+/// The changes, with long values cut short; the table of findings has them in full.
 fn shown(changes: &[String]) -> String {
     let one = |change: &String| match change.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &change[..end]),
@@ -78,7 +78,7 @@ fn shown(changes: &[String]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The places along a curve of the table, all else as the cause has it.
+/// The places along a curve of the table; other factors are at the levels of the cause.
 fn places(
     at: &BTreeMap<String, String>,
     along: &str,

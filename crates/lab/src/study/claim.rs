@@ -1,6 +1,6 @@
-//! What a paper says in words, and the run that decides each.
+//! The claims of a paper, and the checks that decide them.
 //!
-//! `claims.csv` holds them: `id,place,kind,claim,check`; [`check`] is the language of the last column.
+//! `claims.csv` holds them: `id,place,kind,claim,check`. [`check`] defines the language of the last column.
 
 use super::check::{self, Check};
 use serde::Deserialize;
@@ -8,31 +8,31 @@ use serde::Deserialize;
 /// One claim.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// What the list calls it: a letter for the paper and a number.
+    /// The identifier in the list: a letter for the paper and a number.
     pub id: String,
-    /// Where in the paper it stands.
+    /// Location in the paper.
     pub place: String,
-    /// What kind of statement it is: measurement, explanation, mechanism, expectation, conclusion or citation.
+    /// The kind of statement: measurement, explanation, mechanism, expectation, conclusion or citation.
     pub kind: String,
-    /// The claim, in short words of ours.
+    /// The claim, briefly in our own words.
     pub claim: String,
-    /// What decides it, as written.
+    /// The check, as written.
     pub check: String,
-    /// What decides it: one way to read the claim, or several.
+    /// The check, parsed: one reading of the claim, or several.
     pub readings: Vec<Reading>,
 }
 
-/// A way to read a claim.
+/// One way to read a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
-    /// What it is called where there are several.
+    /// The name, if there are several readings.
     pub name: String,
-    /// What decides it, read so: all must hold.
+    /// The checks for this reading; all must hold.
     pub checks: Vec<Check>,
 }
 
 impl Claim {
-    /// What decides it, whatever the reading.
+    /// All checks of all readings.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.readings.iter().flat_map(|reading| &reading.checks)
     }
@@ -50,7 +50,7 @@ struct Row {
 /// Reads `claims.csv`.
 ///
 /// # Errors
-/// One line: which claim, and what is wrong.
+/// One line: which claim is wrong, and how.
 pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     let claims = reader.deserialize::<Row>().map(|row| {

@@ -1,4 +1,4 @@
-//! What a study is: its source, its question, its tables, and each parameter with where it comes from.
+//! The definition of a study: its source, its question, its tables, and each parameter with its origin.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -7,29 +7,29 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// The folder's name.
+    /// The name of the folder.
     pub name: String,
-    /// What the published work is called.
+    /// The title of the published work.
     pub title: String,
-    /// Who printed the numbers, when and where.
+    /// Authors, year and venue of the published work.
     pub source: String,
-    /// What the published work asks.
+    /// The question of the published work.
     pub question: String,
     /// Names of the tables, in order; the first is the main one.
     pub tables: Vec<String>,
-    /// Every table and figure of the published work, with what redoes it.
+    /// Every table and figure of the published work, with the tables and claims that reproduce it.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
-    /// Assumptions, and between what they may lie.
+    /// Assumptions, with the ranges in which they are varied.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
-    /// The tables that are looked at while they are varied; the first unless given.
+    /// The tables that are evaluated while assumptions vary; the first if absent.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
-    /// Places that are not looked at while they are varied: labels that all must match.
+    /// Places that are not evaluated while assumptions vary: labels that all must match.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
-    /// What every number of the plans is, and where it comes from.
+    /// The parameters of the plans, with their values and origins.
     #[serde(default, rename = "parameter")]
     pub parameters: Vec<Parameter>,
 }
@@ -38,14 +38,14 @@ pub struct Definition {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redone {
-    /// What the work calls it.
+    /// Its name in the work.
     pub name: String,
-    /// What it shows; where its values are lost, that.
+    /// What it shows, or that its values are lost.
     pub shows: String,
-    /// The tables that redo it.
+    /// The tables that reproduce it.
     #[serde(default)]
     pub tables: Vec<String>,
-    /// The claims that say what it shows.
+    /// The claims about its content.
     #[serde(default)]
     pub claims: Vec<String>,
 }
@@ -54,24 +54,24 @@ pub struct Redone {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// What it is of.
+    /// What it describes.
     pub name: String,
     /// Its value.
     pub value: String,
-    /// Where it comes from.
+    /// Its origin.
     pub is: Origin,
-    /// The place in the paper, the arithmetic, or the reason.
+    /// The location in the paper, the derivation, or the reason.
     pub why: String,
-    /// What it fixes in plans, as `--set` has it without a value; behind a `=`, the values that are as fixed. Where it is
-    /// stated or derived, a cause that changes this is a counterfactual.
+    /// The plan keys that it fixes, as in `--set` without a value. An optional `=` is followed by a pattern of equivalent
+    /// values. If the parameter is stated or derived, a cause that changes such a key is a counterfactual.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// The tables that it is of; all unless given.
+    /// The tables to which it applies; all if absent.
     pub tables: Option<Vec<String>>,
 }
 
 impl Parameter {
-    /// What the paper says of this table, or what follows from that: none where it is open.
+    /// The keys that the parameter fixes in this table; empty if the paper leaves them open.
     pub(super) fn fixed(&self, table: &str) -> &[String] {
         let is_of = self.tables.as_ref().is_none_or(|tables| tables.iter().any(|name| name == table));
         match self.is {
@@ -81,17 +81,17 @@ impl Parameter {
     }
 }
 
-/// Where a parameter comes from.
+/// The origin of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The paper says it.
+    /// The paper states it.
     Stated,
-    /// It follows from what the paper says.
+    /// It follows from what the paper states.
     Derived,
-    /// The paper leaves it open, and we chose.
+    /// The paper leaves it open, and we chose a value.
     Assumed,
-    /// Printed cells set it, which are no evidence then.
+    /// Published cells determine it; these cells are then no evidence.
     Calibrated,
 }
 
@@ -109,7 +109,7 @@ impl Origin {
 }
 
 impl Definition {
-    /// The tables that are looked at while assumptions are varied.
+    /// The tables that are evaluated while assumptions vary.
     #[must_use]
     pub fn varied(&self) -> Vec<&str> {
         match self.vary_tables.as_slice() {
@@ -121,7 +121,7 @@ impl Definition {
     /// Reads a `study.toml`.
     ///
     /// # Errors
-    /// One line: what is wrong and where.
+    /// One line: the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|e| format!("study.toml: {}", e.to_string().replace('\n', " ")))
     }

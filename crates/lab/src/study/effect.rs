@@ -1,20 +1,20 @@
-//! A number of a point's runs with its 95 % interval: the value of one contestant, or the ratio of two, over the same seeds.
+//! A number of a point's runs with its 95 % interval: the value of one contestant, or the ratio of two on the same seeds.
 
 use super::figures::Point;
 use super::metric::Metric;
 use crate::stats::interval;
 
-/// Whose number it is: one contestant's, or that of the first over that of the second.
+/// A contestant, or the ratio of two contestants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
     /// The contestant.
     pub of: String,
-    /// The one it is divided by.
+    /// The contestant in the denominator, for a ratio.
     pub over: Option<String>,
 }
 
 impl Subject {
-    /// Reads `tcp`, or `tcp/sctp`.
+    /// Parses `tcp` or `tcp/sctp`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.split_once('/') {
@@ -23,13 +23,13 @@ impl Subject {
         }
     }
 
-    /// The contestants in it.
+    /// The contestants that it names.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         std::iter::once(&self.of).chain(&self.over).cloned().collect()
     }
 
-    /// Its logarithm, run by run; a run without the number is `None`.
+    /// The logarithm of the number, run by run; `None` for a run without a value.
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {
@@ -45,13 +45,13 @@ impl Subject {
     }
 }
 
-/// One less the other, seed by seed. Where nothing was drawn from the seeds of one side, its one run stands for all.
+/// The difference, seed by seed. If one side is not random, its single run is paired with every run of the other.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
 }
 
-/// Both, seed by seed.
+/// Pairs the values of the same seeds.
 fn paired<'a>(
     one: &'a [Option<f64>],
     other: &'a [Option<f64>],
@@ -63,17 +63,17 @@ fn paired<'a>(
     (0..count).map(move |i| Some((at(one, i)?, at(other, i)?)))
 }
 
-/// A geometric mean with its 95 % interval; without spread the three are alike.
+/// A geometric or arithmetic mean with its 95 % interval; without spread the ends equal the mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// The geometric mean.
+    /// The mean.
     pub mean: f64,
-    /// Its interval.
+    /// Its 95 % interval.
     pub interval: [f64; 2],
 }
 
 impl Estimate {
-    /// Of logarithms; `None` where none is known.
+    /// The geometric mean, from logarithms; `None` if no value is known.
     #[must_use]
     pub fn of(logs: &[Option<f64>]) -> Option<Self> {
         let known: Vec<f64> = logs.iter().copied().flatten().collect();
@@ -82,14 +82,14 @@ impl Estimate {
         Some(Self { mean: mean.exp(), interval: [low.exp(), high.exp()] })
     }
 
-    /// The mean of values as they are, with its interval; `None` of none.
+    /// The arithmetic mean of the values with its interval; `None` if there are none.
     #[must_use]
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mean = interval::mean(values)?;
         Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
     }
 
-    /// The ratio of the means of two numbers, seed by seed; `None` where no run has both, or a mean is not above 0.
+    /// The ratio of the means of two numbers, paired by seed; `None` if no run has both, or if a mean is not above 0.
     #[must_use]
     pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
         let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
@@ -98,22 +98,22 @@ impl Estimate {
         if first <= 0.0 || second <= 0.0 {
             return None;
         }
-        // What each run does to the logarithm of the ratio, to first order.
+        // The contribution of each run to the logarithm of the ratio, to first order.
         let parts: Vec<f64> = pairs.iter().map(|(one, other)| one / first - other / second).collect();
         let [low, high] = interval::ci95(&parts).unwrap_or([0.0, 0.0]);
         let mean = first / second;
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
-    /// The same of `runs` runs where so many are all the cases there are: it is known, and has no interval.
+    /// The same estimate, but without an interval if its `runs` runs are all possible cases.
     #[must_use]
     pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
         let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };
         Self { interval, ..self }
     }
 
-    /// The same with an interval that holds for so many comparisons at once (Bonferroni); `logs` where it is one of
-    /// logarithms.
+    /// The same estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` if the
+    /// interval was computed on logarithms.
     #[must_use]
     pub fn among(self, runs: usize, comparisons: usize, logs: bool) -> Self {
         let wider = interval::widened(runs, comparisons);
@@ -124,13 +124,13 @@ impl Estimate {
         Self { interval: self.interval.map(end), ..self }
     }
 
-    /// The whole interval is within these bounds.
+    /// Whether the whole interval is within these bounds.
     #[must_use]
     pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
         self.interval[0] >= low && self.interval[1] <= high
     }
 
-    /// The whole interval is on one side of these bounds.
+    /// Whether the whole interval is on one side of these bounds.
     #[must_use]
     pub fn is_outside(&self, [low, high]: [f64; 2]) -> bool {
         self.interval[1] < low || self.interval[0] > high
@@ -145,7 +145,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Three to four significant figures, without an exponent.
+/// Formats a value with three to four significant digits and no exponent.
 #[must_use]
 pub fn figure(value: f64) -> String {
     match value.abs() {
@@ -163,18 +163,18 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One slow run of two: by runs the rate falls to a tenth (the root of 0.01), by means to 0.505.
+        // One run of two is slow: the rate falls to a tenth by geometric means (the root of 0.01), to 0.505 by means.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = Estimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);
         let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
         let by_runs = Estimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
         assert!((by_runs.mean - 0.1).abs() < 1e-12);
-        // Without spread it is one number; a run without a number counts for neither.
+        // Without spread the interval is one number; a run without a value counts for neither side.
         let same = Estimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
         assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
         assert_eq!(Estimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
-        // Where both move together their ratio has no spread.
+        // If both vary together, their ratio has no spread.
         let alike = Estimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
         assert_eq!((alike.mean, alike.interval), (0.5, [0.5, 0.5]));
     }
@@ -194,7 +194,7 @@ mod tests {
         let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
-        // Of 20 comparisons each has a twentieth of 5 %: t(1) is 254.6 then, and not 12.7.
+        // With 20 comparisons each has a twentieth of 5 %: t(1) is then 254.6 instead of 12.7.
         let [low, high] = two.interval;
         let wider = two.among(2, 20, false).interval;
         assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");

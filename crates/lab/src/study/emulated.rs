@@ -1,8 +1,9 @@
-//! What the host's own protocols do on the rig of a study, in the emulated world: beside print and ours, not judged.
+//! Results of the host's own protocols on the rig of a study, in the emulated world. They are shown beside the published
+//! values and ours, but not judged.
 //!
-//! `emulated.toml` of a study's folder says which tables have such a side, and which keys of the plan take the place of
-//! the table's there. Here are its reading, its plans, and the columns; who runs them is the caller's to say, because
-//! real time is the host's.
+//! `emulated.toml` in a study's folder lists the tables with such results, and the plan keys that replace those of the
+//! table. This module reads it, builds its plans, and renders the columns. The caller runs the plans, because they take real
+//! time on the host.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -15,35 +16,35 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::rc::Rc;
 
-/// A table's side in the emulated world.
+/// The emulated counterpart of a table.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Emulated {
-    /// The table beside which it stands.
+    /// The name of the table.
     pub of: String,
-    /// The contestant of the table whose print, and whose numbers of ours, stand beside it.
+    /// The contestant of the table whose published and simulated values are shown for comparison.
     pub beside: String,
-    /// Runs of each cell.
+    /// Number of runs per cell.
     pub runs: u64,
-    /// What is in force there and is not in the plan, and what is unequal: one sentence.
+    /// Conditions that are in force but not in the plan, and what is unequal: one sentence.
     pub says: String,
-    /// What is changed in our numbers beside it, so that they are of the same settings.
+    /// Changes of our simulated runs, so that they use the same settings.
     #[serde(default)]
     pub change: Vec<String>,
-    /// Keys that take the place of the table's plan's.
+    /// Keys that replace those of the table's plan.
     pub plan: toml::Table,
 }
 
-/// A cell in the emulated world.
+/// One cell in the emulated world.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     /// Column to label.
     pub labels: BTreeMap<String, String>,
-    /// As printed, if it is.
+    /// The published value, if any.
     pub printed: Option<f64>,
     /// Our mean in virtual time.
     pub ours: Option<f64>,
-    /// Each contestant there, in the order of the plan: its number run by run.
+    /// Each contestant's values run by run, in the order of the plan.
     pub there: Vec<Vec<f64>>,
 }
 
@@ -52,13 +53,13 @@ pub struct Row {
 pub struct Side {
     /// The table's name.
     pub table: String,
-    /// What the numbers are.
+    /// The unit of the values.
     pub unit: String,
-    /// Whose print and numbers of ours stand there.
+    /// The contestant whose published and simulated values are shown for comparison.
     pub beside: String,
-    /// The contestants there, as typed.
+    /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
-    /// What was in force: kernel, settings, what is unequal.
+    /// The conditions: kernel, settings, what is unequal.
     pub says: String,
     /// The cells, in the order of the plan.
     pub rows: Vec<Row>,
@@ -75,23 +76,23 @@ struct File {
 /// Reads an `emulated.toml`.
 ///
 /// # Errors
-/// One line: what is wrong and where.
+/// One line: the error and its location.
 pub fn parse(text: &str) -> Result<Vec<Emulated>, String> {
     let file: Result<File, _> = toml::from_str(text);
     Ok(file.map_err(|e| format!("emulated.toml: {}", e.to_string().replace('\n', " ")))?.tables)
 }
 
-/// What is said of a study that has no such side.
+/// The message for a study without an emulated side.
 #[must_use]
 pub fn none(study: &Study) -> String {
     format!("study {}: it has no emulated side; it runs in the virtual world", study.definition.name)
 }
 
 impl Emulated {
-    /// The plan, whole; `runs` in the place of its own number.
+    /// The complete plan; `runs` replaces its own number of runs.
     ///
     /// # Errors
-    /// One line: the table is not there, or the plan is wrong.
+    /// One line: the table does not exist, or the plan is wrong.
     pub fn plan(&self, study: &Study, runs: Option<u64>, seed: u64) -> Result<Plan, String> {
         let mut table = self.table(study)?.clone();
         table.definition.plan.extend(self.plan.clone());
@@ -100,7 +101,7 @@ impl Emulated {
         Plan::interpret(draft).map_err(|error| format!("emulated.toml: {}: {error}", self.of))
     }
 
-    /// What it names is there.
+    /// Checks that the table and the contestant exist.
     pub(super) fn check(&self, study: &Study) -> Result<(), String> {
         self.table(study).map(drop)
     }
@@ -113,7 +114,7 @@ impl Emulated {
         }
     }
 
-    /// Sets what was run there beside print and beside our numbers, which are run for it.
+    /// Combines emulated results with the published values and with our simulated values, which are run for this.
     ///
     /// # Errors
     /// [`StudyError`].
@@ -129,7 +130,7 @@ impl Emulated {
         Ok(self.columns(table, race, &ours))
     }
 
-    /// Our numbers of the table, all contestants': a plan may have keys that only the others have a use for.
+    /// Our simulated values of the table for all contestants: some keys of the plan only apply to the others.
     fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
         let changes =
@@ -144,7 +145,7 @@ impl Emulated {
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // A row a place, or of a metric of objects each object there.
+        // One row per place; for a metric of objects, one row per object at each place.
         let places = race.points.iter().flat_map(|point| {
             let there = Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
             let there = Rc::new(there);
@@ -203,7 +204,7 @@ impl Emulated {
     }
 }
 
-/// The sides of a study as text: print, ours and what came there, mean with the least and the most.
+/// The sides of a study as text: published values, ours, and the emulated mean with minimum and maximum.
 #[must_use]
 pub fn text(study: &Study, sides: &[Side]) -> String {
     let mut out = String::new();
@@ -212,7 +213,7 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
         out += &super::text::wrapped(&side.says, 98);
         let place = |row: &Row| {
-            // In the order of the keys, the object last.
+            // In the order of the keys, with the object last.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
@@ -233,7 +234,7 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
     out
 }
 
-/// A mean with the least and the most.
+/// Formats a mean with minimum and maximum.
 fn spread(values: &[f64]) -> String {
     let Some(mean) = mean(values) else { return "-".to_owned() };
     let (low, high) = ends(values);
@@ -249,7 +250,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The sides of a study as CSV: a row a cell and contestant there.
+/// The sides of a study as CSV: one row per cell and contestant.
 #[must_use]
 pub fn csv(sides: &[Side]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
@@ -279,7 +280,7 @@ pub fn csv(sides: &[Side]) -> String {
     super::text::written(&rows)
 }
 
-/// Columns of the CSV.
+/// The columns of the CSV.
 pub const HEAD: [&str; 12] = [
     "table",
     "unit",
@@ -300,7 +301,7 @@ mod tests {
     use super::super::bench::Forgetful;
     use super::*;
 
-    /// A plan that the emulated world refuses would be found out on the day of the run only.
+    /// Without this test, a plan that the emulated world refuses would be found only at the time of the run.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_shipped_sides_are_plans_that_the_emulated_world_takes() {
@@ -311,7 +312,7 @@ mod tests {
                 let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (crate::results::World::Emulated, 5), "{name}");
                 crate::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // What stands beside it runs after the real time: that has to fit, too.
+                // The simulated runs come after the emulated ones, so they must be valid, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
                 let ours = side.ours(table, &seeds, &mut Bench::counting(&Forgetful));

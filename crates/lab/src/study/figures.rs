@@ -1,6 +1,6 @@
-//! The numbers of one plan's runs: what is kept of a race so that every cell, claim and cause can be told from it.
+//! The numbers of one plan's runs: the part of a race that is stored, from which every cell, claim and cause follows.
 //!
-//! A file of figures ends with a digest of itself, so that a damaged one is told and never believed.
+//! A file of figures ends with a digest of itself, so that damage is detected.
 
 use super::metric::{Metric, OF_RUNS, seconds};
 use crate::results::{self, Outcome, Race, Run};
@@ -9,13 +9,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Objects whose own times are kept: pages of more are judged as a whole.
+/// Maximum number of objects whose own times are stored; larger pages are only measured as a whole.
 const MOST_OBJECTS: usize = 64;
 
-/// A label that stands for every level of a factor: the number is a mean over them.
+/// A label that stands for every level of a factor: the number is a mean over all levels.
 pub const MEAN: &str = "mean";
 
-/// Before the digest, which is that of all before this.
+/// Text before the digest, which covers everything before this text.
 const DIGEST: &str = "\ndigest ";
 
 /// One combination of the factors.
@@ -23,27 +23,28 @@ const DIGEST: &str = "\ndigest ";
 pub struct Point {
     /// Factor to level.
     pub factors: BTreeMap<String, String>,
-    /// By the contestants' names.
+    /// The runs, by name of the contestant.
     pub contestants: BTreeMap<String, Vec<Numbers>>,
 }
 
-/// One run.
+/// The numbers of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Numbers {
-    /// Every object was delivered.
+    /// Whether every object was delivered.
     done: bool,
-    /// In the order of [`OF_RUNS`].
+    /// The values of the run's metrics, in the order of [`OF_RUNS`].
     of_run: Vec<Option<f64>>,
-    /// Of each object: from the start to its request, and to its delivery, seconds.
+    /// For each object the times from the start to its request and to its delivery, in seconds.
     objects: Vec<[Option<f64>; 2]>,
 }
 
-/// All that a plan's runs gave.
+/// All figures of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
     /// The combinations of the factors, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// Where chance is the first packet that every n-th loses alone: n. See [`PointPlan::cases`](crate::plan::PointPlan).
+    /// The number of possible cases n, if the only random choice is which packet a drop-every-n-th rule drops first. See
+    /// [`PointPlan::cases`](crate::plan::PointPlan).
     pub cases: Option<u64>,
 }
 
@@ -57,7 +58,7 @@ impl Numbers {
         }
     }
 
-    /// What a model says of a run: its numbers, and when each object is asked for and delivered, seconds.
+    /// The numbers that a model predicts for a run, and when each object is requested and delivered, in seconds.
     pub(super) fn told(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {
@@ -67,20 +68,20 @@ impl Numbers {
         }
     }
 
-    /// A run of which the page time alone is known.
+    /// A run with only a page time.
     #[cfg(test)]
     pub fn of_page(page: f64) -> Self {
         let of_run = OF_RUNS.iter().map(|metric| (*metric == Metric::Page).then_some(page)).collect();
         Self { done: true, of_run, objects: Vec::new() }
     }
 
-    /// Every object was delivered.
+    /// Whether every object was delivered.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The number of the run, or of its object (from 1).
+    /// The value of the run, or of one of its objects (from 1).
     #[must_use]
     pub fn value(&self, metric: Metric, object: Option<usize>) -> Option<f64> {
         if metric.is_of_objects() {
@@ -94,7 +95,7 @@ impl Numbers {
         self.of_run.get(at).copied().flatten()
     }
 
-    /// How many objects have times of their own.
+    /// The number of objects whose own times are stored.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -102,7 +103,7 @@ impl Numbers {
 }
 
 impl Point {
-    /// What a race of one point found.
+    /// The figures of a race with one point.
     #[must_use]
     pub fn of(factors: BTreeMap<String, String>, race: &Race, heads: u64) -> Self {
         let contestants = race.points.iter().flat_map(|point| {
@@ -118,7 +119,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// What these contestants of a point did, each alone.
+    /// The figures of these contestants of a point, each racing separately.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a results::Contestant>,
@@ -131,7 +132,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// As a file.
+    /// The content of the file.
     #[must_use]
     pub fn to_text(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -142,7 +143,7 @@ impl Point {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a line that names the file.
+    /// The defect, as the end of a line that names the file.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
         if end.trim_end() != hex(content.as_bytes()) {
@@ -151,7 +152,7 @@ impl Point {
         serde_json::from_str(content).map_err(|error| format!("is damaged: {error}"))
     }
 
-    /// The values of a contestant, run by run; a run that has none is left out.
+    /// The values of a contestant, run by run; runs without a value are left out.
     #[must_use]
     pub fn values(&self, contestant: &str, metric: Metric, object: Option<usize>) -> Vec<f64> {
         let runs = self.contestants.get(contestant).map_or(&[][..], Vec::as_slice);
@@ -160,7 +161,7 @@ impl Point {
 }
 
 impl Figures {
-    /// The point of these labels: those that are factors.
+    /// The point with these labels; labels that are not factors are ignored.
     #[must_use]
     pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
         let is_there =
@@ -168,7 +169,7 @@ impl Figures {
         self.points.iter().find(is_there).map(Rc::as_ref)
     }
 
-    /// The points of these labels, of which [`MEAN`] stands for every level.
+    /// The points with these labels, where [`MEAN`] stands for every level.
     #[must_use]
     pub fn all_at(&self, labels: &BTreeMap<String, String>) -> Vec<&Point> {
         let is_level = |(key, level): (&String, &String)| {
@@ -179,7 +180,7 @@ impl Figures {
     }
 }
 
-/// SHA-256 in hexadecimal.
+/// The SHA-256 in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()

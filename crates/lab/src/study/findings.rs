@@ -1,4 +1,4 @@
-//! A study that was run: its cells, orders, causes and claims, and what of the cells no cause explains.
+//! The results of a study: its cells, orders, causes and claims, and the cells that no cause explains.
 
 use super::baseline::Baseline;
 use super::bench::{Bench, StudyError};
@@ -16,53 +16,54 @@ use crate::features;
 use crate::stats::interval;
 use std::collections::BTreeMap;
 
-/// What a study's runs say.
+/// The results of a study.
 #[derive(Debug)]
 pub struct Findings {
-    /// The tables, in their order.
+    /// The tables, in the order of the study.
     pub tables: Vec<TableFound>,
-    /// The causes, in their order.
+    /// The causes, in the order of the study.
     pub causes: Vec<CauseFound>,
-    /// The claims with what came of each, in their order.
+    /// The claims with their outcomes, in the order of the study.
     pub claims: Vec<(Claim, Found)>,
-    /// What came of the readings, where they were scored.
+    /// The scores of the readings, if they were scored.
     pub scores: Option<Scores>,
-    /// What hangs on assumptions, where that was looked at.
+    /// The sensitivity to assumptions, if it was analysed.
     pub sensitivity: Option<Sensitivity>,
-    /// Assumptions were others than the study's.
+    /// Whether the study ran with changed assumptions.
     pub changed: bool,
 }
 
-/// What the runs of one table say.
+/// The results of one table.
 #[derive(Debug)]
 pub struct TableFound {
     /// The table's name.
     pub name: String,
-    /// The printed cells beside ours; none where nothing is printed.
+    /// The published cells beside ours; empty if nothing is published.
     pub cells: Vec<Cell>,
-    /// Who is ahead.
+    /// The orders of contestants.
     pub orders: Orders,
-    /// What arithmetic alone says of these cells; none where nothing is printed.
+    /// The results of the simple models for these cells; empty if nothing is published.
     pub baselines: Vec<Baseline>,
-    /// Causes that were run over all of it, with what each does to its cells.
+    /// Causes that were run over the whole table, each with its effect on the cells.
     pub over: Vec<(String, Over)>,
-    /// All numbers of its runs.
+    /// All numbers of the runs.
     pub figures: Figures,
 }
 
-/// What a cause does to the cells of a table: those that it brings near print are one side of it alone.
+/// The effect of a cause on all cells of a table, including those that it takes away from the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Over {
-    /// Cells that differ without it and are near print with it.
+    /// Number of cells that differ without the change and are near the published value with it.
     pub brings: usize,
-    /// Cells that are near print without it and differ with it, by their labels; calibrated ones left out.
+    /// Labels of cells that are near the published value without the change and differ with it, without calibrated ones.
     pub takes: Vec<String>,
-    /// The root of the mean square of ln(ours/print) of the cells that the transports decide, without it and with it.
+    /// The root of the mean square of ln(ours/published) of the cells that the transports decide, without and with the
+    /// change.
     pub errors: [f64; 2],
 }
 
 impl Over {
-    /// What it does elsewhere, in a few words.
+    /// The effect on the other cells, in a few words.
     #[must_use]
     pub fn elsewhere(&self) -> String {
         let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
@@ -77,19 +78,19 @@ impl Over {
 }
 
 impl TableFound {
-    /// Cells that are evidence of the transports and differ from print.
+    /// Cells that are evidence about the transports and differ from the published value.
     #[must_use]
     pub fn off(&self) -> Vec<&Cell> {
         self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
     }
 
-    /// Of these, those that no cause explains.
+    /// The number of these cells that no cause explains.
     #[must_use]
     pub fn unexplained(&self) -> usize {
         self.off().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// Of those that are explained, those that every cause which does so takes another cell away from print for.
+    /// The number of explained cells for which every explaining cause takes another cell away from its published value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price =
@@ -101,26 +102,26 @@ impl TableFound {
 }
 
 impl Findings {
-    /// Every cause is as it is to be.
+    /// Whether every cause has the expected result.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.causes.iter().all(CauseFound::is_met)
     }
 }
 
-/// How many seeds are run.
+/// The number of seeds to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
-    /// As many as each table says.
+    /// The full number of each table.
     Full,
-    /// As few as each table says for a first look.
+    /// The smaller number of each table, for a first look.
     Quick,
-    /// So many.
+    /// This number.
     Runs(u64),
 }
 
 impl Size {
-    /// Of one table.
+    /// The number of seeds for one table.
     #[must_use]
     pub fn of(self, table: &Table) -> u64 {
         match self {
@@ -132,7 +133,7 @@ impl Size {
 }
 
 impl Study {
-    /// Runs the study: its tables, then its causes; then decides its claims.
+    /// Runs the study: its tables, then its causes. Then decides its claims.
     ///
     /// # Errors
     /// [`StudyError`].
@@ -171,7 +172,7 @@ impl Study {
         Ok(Findings { tables, causes, claims, scores: None, sensitivity: None, changed })
     }
 
-    /// What came of a claim; `set` are keys of the plan that were given another value for all tables.
+    /// The outcome of a claim; `set` names the plan keys that were overridden for all tables.
     fn decide(
         &self,
         claim: &Claim,
@@ -188,7 +189,7 @@ impl Study {
         check::of_readings(each).ok_or_else(|| wrong("nothing decides it".to_owned()))
     }
 
-    /// What checks say of which all must hold.
+    /// The result of several checks, all of which must hold.
     fn decide_all(
         &self,
         checks: &[Check],
@@ -206,7 +207,7 @@ impl Study {
             cases: table.cases(&own.figures),
             comparisons,
         };
-        // It fails where one of many places says so: each of them has its share of the error.
+        // A claim fails if one of many places fails, so each place gets its share of the error.
         let mut comparisons = 0;
         for check in checks {
             let Check::Table { table, relation, at } = check else { continue };
@@ -216,7 +217,7 @@ impl Study {
         let mut all: Option<Found> = None;
         for check in checks {
             let one = match check {
-                // Its place is not there any more, and what is there in its place is not what it speaks of.
+                // The place no longer exists, and the one in its stead is not the subject of the claim.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }
@@ -252,7 +253,7 @@ impl Study {
     }
 }
 
-/// Runs a table and sets its cells beside print.
+/// Runs a table and compares its cells with the published values.
 fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<TableFound, StudyError> {
     let draft =
         table.draft(seeds.runs, seeds.first, &seeds.changes_of(table, &[])).map_err(StudyError::Change)?;
@@ -265,8 +266,8 @@ fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Tabl
     Ok(TableFound { name, cells, orders, baselines, over, figures })
 }
 
-/// Runs the whole table with a cause's change, and notes which cells that are off are near print then, and which that were
-/// near are off. Each of the `tried` causes tries every cell that is off: an interval is as wide as that many need.
+/// Runs the whole table with a cause's change. Records which cells move near the published values, and which move away. Each
+/// of the `tried` causes tries every cell that is off, so intervals are widened for that many comparisons.
 fn explain(
     cause: &super::Cause,
     table: &Table,
@@ -303,7 +304,7 @@ fn explain(
     Ok(over)
 }
 
-/// What the table of features says of a row.
+/// Compares a row of the feature table with the expected words.
 fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
     let line = features::line(row)?;
     let mut wrong = Vec::new();

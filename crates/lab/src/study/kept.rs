@@ -1,8 +1,9 @@
-//! What was scored before: `readings.csv` and `sensitivity.csv` of a study's folder, as `study run --readings
-//! --sensitivity --out DIR` writes them.
+//! Stored scores: `readings.csv` and `sensitivity.csv` of a study's folder, as written by `study run --readings
+//! --sensitivity --out DIR`.
 //!
-//! Both take minutes, so a study has them at hand, and every page shows them. Each names by a digest what it follows from:
-//! plans, printed cells, readings, and what is varied. Where these are others now it is *stale*, and shown no more.
+//! Computing them takes minutes, so they are stored with the study, and every page shows them. Each contains a digest of
+//! everything that determines it: plans, published cells, readings, and the varied assumptions. If the current digest
+//! differs, the file is *stale* and no longer shown.
 
 use super::figures::hex;
 use super::readings::{OrderRow, Scored, Scores};
@@ -11,36 +12,36 @@ use super::text::written;
 use super::{Cause, Definition, Readings};
 use std::fmt::Write;
 
-/// The files of a study that hold what was scored before.
+/// The files of a study that hold stored scores.
 pub const FILES: [&str; 2] = ["readings.csv", "sensitivity.csv"];
 
-/// What a study has of it.
+/// The stored scores of a study.
 #[derive(Clone, Debug, Default)]
 pub struct Kept {
-    /// What came of the readings.
+    /// The scores of the readings.
     pub scores: Option<Scores>,
-    /// What hangs on the assumptions.
+    /// The sensitivity to assumptions.
     pub sensitivity: Option<Sensitivity>,
-    /// The files that are of another state of the study.
+    /// The files that belong to another state of the study.
     pub stale: Vec<&'static str>,
-    /// What scores follow from now.
+    /// The current digest of everything that determines the scores.
     pub(super) of_scores: String,
-    /// What a sensitivity follows from now.
+    /// The current digest of everything that determines the sensitivity.
     pub(super) of_sensitivity: String,
 }
 
 impl Kept {
-    /// Reads what there is of it, given the texts of the study's files.
+    /// Reads the stored scores, given the texts of the study's files.
     ///
     /// # Errors
-    /// One line: which file, and what is wrong.
+    /// One line: the file, and the error.
     pub(super) fn read(
         find: impl Fn(&str) -> Result<Option<String>, String>,
         definition: &Definition,
         readings: Option<&Readings>,
         causes: &[Cause],
     ) -> Result<Self, String> {
-        // What is a comment in a plan or a table changes no number.
+        // Comments in a plan or a table change no number, so they are left out of the digest.
         let table = |name: &str| -> Result<String, String> {
             let mut out = String::new();
             for file in [format!("{name}.toml"), format!("{name}.csv")] {
@@ -89,10 +90,10 @@ impl Kept {
 /// The columns of `readings.csv` before those of rows.
 const READING: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// What stands before the name of a row of orders, as a column.
+/// Prefix of the name of a row of orders, as a column name.
 const ORDERS: &str = "orders ";
 
-/// A row for each reading, and one for each thing that is said of them.
+/// One row per reading, and one per summary figure.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
@@ -145,7 +146,7 @@ pub fn readings_csv(scores: &Scores) -> String {
     written(&rows)
 }
 
-/// A CSV's rows, each as long as the header; at most so many.
+/// The header and the rows of a CSV text; every row must be as long as the header.
 fn rows(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let line = |error: csv::Error| error.to_string().replace('\n', " ");
@@ -161,10 +162,10 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("'{text}' where a number was expected"))
 }
 
-/// Reads a `readings.csv`; what is selected and held out follows from the readings again.
+/// Reads a `readings.csv`. The selected and held-out readings are computed again from the readings.
 ///
 /// # Errors
-/// What is wrong, in a line.
+/// One line that describes the error.
 pub fn scores(text: &str) -> Result<Scores, String> {
     let (header, all) = rows(text)?;
     if header.len() < READING.len() || header[..READING.len()] != READING {
@@ -211,7 +212,7 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 /// The columns of `sensitivity.csv`.
 const HELD: [&str; 7] = ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// A row for each order and finding, then one for each change alone and for the errors.
+/// One row per order and finding, then one per single change and one per error.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![HELD.map(str::to_owned).to_vec()];
@@ -240,7 +241,7 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
 /// Reads a `sensitivity.csv`.
 ///
 /// # Errors
-/// What is wrong, in a line.
+/// One line that describes the error.
 pub fn sensitivity(text: &str) -> Result<Sensitivity, String> {
     let (header, all) = rows(text)?;
     if header != HELD {

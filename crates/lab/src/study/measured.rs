@@ -1,4 +1,4 @@
-//! The numbers of a table as they were measured, printed or not: as text, and as CSV in long form.
+//! The measured numbers of a table, published or not: as text, and as CSV in long form.
 
 use super::effect::figure;
 use super::figures::{MEAN, Numbers};
@@ -10,22 +10,22 @@ use crate::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// One contestant's number at one place.
+/// One contestant's measured number at one place.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured<'a> {
-    /// Factor to level, or [`MEAN`] of every level.
+    /// Factor to level, or to [`MEAN`] for a mean over all levels.
     pub factors: BTreeMap<String, String>,
-    /// Whose it is.
+    /// The contestant.
     pub contestant: &'a str,
-    /// Which object's, from 1, where it is of one.
+    /// The number of the object, from 1, if the metric is of objects.
     pub object: Option<usize>,
-    /// Runs that have the number.
+    /// Number of runs that have a value.
     pub runs: usize,
     /// Runs in which an object failed or was not done at the deadline.
     pub unfinished: usize,
-    /// Their mean, and its 95 % interval, whose ends are alike where nothing is drawn from the seed; `None` without a run.
+    /// The mean and its 95 % interval, whose ends are equal if nothing is drawn from the seed; `None` if no run has a value.
     pub mean: Option<(f64, [f64; 2])>,
-    /// What is printed in its place.
+    /// The published value, if any.
     pub printed: Option<f64>,
 }
 
@@ -34,7 +34,7 @@ pub struct Measured<'a> {
 pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Measured<'a>> {
     let mut numbers = Vec::new();
     for point in &found.figures.points {
-        // In the order of the plan, not of the alphabet.
+        // In the order of the plan, not alphabetically.
         let of = |name: &String| point.contestants.get_key_value(name);
         for (contestant, runs) in table.names().iter().filter_map(of) {
             let objects: Vec<Option<usize>> = match metric.is_of_objects() {
@@ -43,7 +43,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
             };
             for object in objects {
                 let values = point.values(contestant, metric, object);
-                // Of all the cases there are the mean is known.
+                // If all possible cases were run, the mean is exact.
                 let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
@@ -73,7 +73,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
     numbers
 }
 
-/// Where print has the mean over a factor: that of every contestant.
+/// If published cells are means over a factor: these means for every contestant.
 fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
     let mut places: Vec<BTreeMap<String, String>> = Vec::new();
@@ -118,7 +118,7 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
     numbers
 }
 
-/// `tables/TABLE.csv`: first the table's own metric, then all others that a run has.
+/// The content of `tables/TABLE.csv`: first the table's own metric, then all others for which runs have values.
 #[must_use]
 pub fn csv(table: &Table, found: &TableFound) -> String {
     let own = table.definition.metric;
@@ -168,7 +168,7 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
     written(&rows)
 }
 
-/// A line for each number of the table's own metric; with `added`, of contestants that were added alone.
+/// One line for each number of the table's own metric; with `added`, only for contestants that were added.
 #[must_use]
 pub fn text(table: &Table, found: &TableFound, added: bool) -> String {
     let definition = &table.definition;

@@ -1,12 +1,12 @@
-//! How one run becomes the number that a paper prints.
+//! The metrics: how one run becomes a number that a paper publishes.
 //!
-//! A metric is of a whole run, or of one object of it. Times are seconds, rates are bytes a second except where a paper's
-//! tool counts otherwise.
+//! A metric describes a whole run, or one of its objects. Times are in seconds. Rates are in bytes per second, unless a
+//! paper's tool uses another unit.
 
 use crate::results::{Object, Run};
 use serde::{Deserialize, Serialize};
 
-/// What is measured.
+/// A metric of a run or of an object.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -18,56 +18,57 @@ pub enum Metric {
     ObjectMean,
     /// Seconds until every object is delivered.
     Page,
-    /// What httperf prints as Net I/O: KiB a second of HTTP bytes in both directions, heads included, of the requests that
-    /// were answered, over the time until the last one ended; 0 where none was.
+    /// httperf's Net I/O: KiB per second of HTTP bytes in both directions, including heads. It counts the answered requests
+    /// over the time until the last one ended; 0 if none was answered.
     NetIo,
     /// Seconds until the last answered request ended.
     LastAnswer,
     /// Requests without an answer.
     Failed,
-    /// Body bytes a second until every object is delivered.
+    /// Body bytes per second until every object is delivered.
     Goodput,
-    /// IP bytes of both directions a second, until every object is delivered.
+    /// IP bytes of both directions per second, until every object is delivered.
     WireRate,
     /// IP bytes of both directions.
     WireBytes,
     /// Packets of both directions.
     Packets,
-    /// Packets of the client.
+    /// Packets sent by the client.
     PacketsUp,
-    /// Packets of the server.
+    /// Packets sent by the server.
     PacketsDown,
     /// Packets that the network lost.
     Lost,
-    /// The same for each object.
+    /// Packets that the network lost, per object.
     LostPerObject,
     /// The share of the packets of both directions that the network lost.
     LossShare,
     /// Packets that carried a retransmission.
     Retransmissions,
-    /// Retransmissions known to have been needless.
+    /// Retransmissions known to have been unnecessary.
     Spurious,
-    /// Retransmission timers that ran out.
+    /// Retransmission timers that expired.
     Timeouts,
     /// Fast retransmissions.
     Fast,
-    /// Connections or associations.
+    /// Connections or associations opened.
     Connections,
     /// Mean seconds until user data may flow on a connection.
     Connect,
-    /// Seconds until every object is delivered, less those until user data may flow.
+    /// Seconds until every object is delivered, minus those until user data may flow.
     Transfer,
-    /// Seconds from a path's failure to the first data sent after it that arrived.
+    /// Seconds from a path failure to the first arrival of data that was sent after it.
     Failover,
-    /// Mean over the objects of the seconds that they lay complete at the receiver behind another object's hole.
+    /// Mean over the objects of the seconds for which they were complete at the receiver, but blocked by another object's
+    /// missing bytes.
     Blocked,
-    /// Of contestants that share the network: this one's part of the bytes delivered while all were at work.
+    /// This contestant's share of the bytes delivered while all contestants that share the network were active.
     Share,
-    /// Jain's index of these parts, of all contestants together: 1 where they are equal.
+    /// Jain's index of the shares of all contestants: 1 if they are equal.
     Jain,
 }
 
-/// All of them, but those of one object, in the order in which files hold them.
+/// All metrics of runs, without those of objects, in the order in which files hold them.
 pub const OF_RUNS: [Metric; 25] = [
     Metric::ObjectMean,
     Metric::Page,
@@ -97,23 +98,23 @@ pub const OF_RUNS: [Metric; 25] = [
 ];
 
 impl Metric {
-    /// The metric of this name.
+    /// Returns the metric of this name.
     ///
     /// # Errors
-    /// One line: there is none.
+    /// One line, if there is none.
     pub fn parse(name: &str) -> Result<Self, String> {
         let text = toml::Value::String(name.to_owned());
         text.try_into().map_err(|_| format!("no metric '{name}'"))
     }
 
-    /// It is of one object, not of the run.
+    /// Whether the metric describes one object instead of the run.
     #[must_use]
     pub const fn is_of_objects(self) -> bool {
         matches!(self, Self::ObjectEnd | Self::ObjectTime)
     }
 
-    /// The run's number; `heads` are the bytes of a request and its response's head together, `shared` its part and Jain's
-    /// index where contestants share the network. `None` where the run has none.
+    /// The value of the run; `None` if it has none. `heads` are the bytes of a request's and a response's head together.
+    /// `shared` is the contestant's share and Jain's index, if contestants share the network.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);
@@ -127,7 +128,7 @@ impl Metric {
             }
             Self::Page => run.page_ns.map(seconds),
             Self::NetIo => {
-                // Nothing that was answered is no throughput, whatever the time.
+                // Without an answered request the throughput is 0, whatever the time.
                 let Some(last) = last_answer(run).filter(|last| *last > 0.0) else { return Some(0.0) };
                 let answered = run.objects.iter().filter(|object| object.delivered_ns.is_some());
                 let bytes: u64 = answered.map(|object| object.bytes + heads).sum();
@@ -158,7 +159,7 @@ impl Metric {
         }
     }
 
-    /// What it is counted in; `1` where it is a number alone.
+    /// The unit; `1` for a plain number.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -191,7 +192,7 @@ impl Metric {
         }
     }
 
-    /// What files and tables call it.
+    /// The name in files and tables.
     #[must_use]
     pub fn name(self) -> String {
         match toml::Value::try_from(self) {
@@ -205,13 +206,14 @@ fn last_answer(run: &Run) -> Option<f64> {
     run.objects.iter().filter_map(|object| object.delivered_ns).max().map(seconds)
 }
 
-/// Of a run in which every object has it: a mean over survivors would flatter.
+/// The mean over the objects of a run; `None` if an object has no value, because a mean over the others would be too
+/// optimistic.
 fn mean(run: &Run, of: impl Fn(&Object) -> Option<u64>) -> Option<f64> {
     let values = run.objects.iter().map(of).collect::<Option<Vec<u64>>>()?;
     (!values.is_empty()).then(|| seconds(values.iter().sum()) / values.len() as f64)
 }
 
-/// Nanoseconds as seconds.
+/// Converts nanoseconds to seconds.
 #[must_use]
 pub fn seconds(nanos: u64) -> f64 {
     nanos as f64 / 1e9

@@ -1,10 +1,10 @@
-//! The papers: published numbers and claims beside ours.
+//! Studies of papers: published numbers and claims beside our results.
 //!
-//! A study is a folder of `studies/`: `study.toml` (source, question, parameters with their origin), for each table its plan
-//! (`TABLE.toml`) and printed cells (`TABLE.csv`), what the paper says in words (`claims.csv`), findings, each a change and
-//! its effect (`causes.toml`), and a page of prose (`page.md`). [`mod@bench`] runs plans, [`figures`] is what is kept of them;
-//! [`cell`], [`order`], [`cause`] and [`check`] say what the figures mean. No number of ours is ever fitted to a printed one
-//! but where `study.toml` says `calibrated`.
+//! A study is a folder of `studies/`. `study.toml` has source, question, and parameters with their origin. Each table has
+//! its plan (`TABLE.toml`) and published cells (`TABLE.csv`). `claims.csv` holds the paper's claims, `causes.toml` the
+//! findings, each a change and its effect, and `page.md` the prose. [`mod@bench`] runs plans, and [`figures`] is the stored
+//! part of the results. [`cell`], [`order`], [`cause`] and [`check`] interpret the figures. No number of ours is fitted to a
+//! published one, except where `study.toml` says `calibrated`.
 
 pub mod baseline;
 pub mod bench;
@@ -55,43 +55,43 @@ use std::path::Path;
 /// A study, ready to run.
 #[derive(Debug)]
 pub struct Study {
-    /// What it is.
+    /// Its definition.
     pub definition: Definition,
     /// Its tables; the first is the main one.
     pub tables: Vec<Table>,
     /// Its findings.
     pub causes: Vec<Cause>,
-    /// What the paper says in words.
+    /// The paper's claims.
     pub claims: Vec<Claim>,
-    /// What it leaves open; `None` where the study has no file of it.
+    /// The readings of what the paper leaves open; `None` if the study has no file of them.
     pub readings: Option<Readings>,
-    /// What was scored before.
+    /// Stored scores.
     pub kept: Kept,
-    /// The page of prose, Markdown.
+    /// The page of prose, as Markdown.
     pub page: String,
-    /// What of it runs on the host's own protocols, too.
+    /// The tables that also run on the host's own protocols.
     pub emulated: Vec<Emulated>,
-    /// The tables that are left of it, where others were left out.
+    /// The remaining tables, if others were left out.
     pub part: Option<String>,
-    /// Whether it is what it is called.
+    /// Whether the files equal those that the program contains.
     pub copy: Copied,
-    /// How a command names it: its name where it is as shipped, else the folder as it was typed.
+    /// The name in commands: the study's name if it is unchanged, otherwise the folder as typed.
     pub opened: String,
 }
 
-/// What the files of a study are to those that the program contains.
+/// Relation of a study's files to those that the program contains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Copied {
-    /// They are the same.
+    /// They are identical.
     Same,
-    /// It has the name of one that the program contains.
+    /// The study has the name of one in the program, but different files.
     Changed {
-        /// The files that are others, or are not there.
+        /// The files that differ or are missing.
         files: Vec<String>,
-        /// SHA-256 of its files, as the names of the shipped ones have them, in hexadecimal.
+        /// SHA-256, in hexadecimal, of the study's files that have the names of shipped ones.
         digest: String,
     },
-    /// The program has none of that name.
+    /// The program contains no study of that name.
     Own,
 }
 
@@ -100,10 +100,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// The study of this name, or that of a folder with a `study.toml`.
+/// Opens the study of this name, or that of a folder with a `study.toml`.
 ///
 /// # Errors
-/// One line that names the studies there are; or which file of the folder is wrong, and how.
+/// One line that lists the known studies, or names the faulty file of the folder and the error.
 pub fn open(name: &str) -> Result<Study, String> {
     if Path::new(name).join(MAIN).is_file() {
         let file = |file: &str| {
@@ -132,7 +132,7 @@ pub fn open(name: &str) -> Result<Study, String> {
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
 }
 
-/// What the files of a folder are to those of the study of this name that the program contains.
+/// Compares the files of a folder with those of the study of this name that the program contains.
 fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
     let (mut others, mut all) = (Vec::new(), String::new());
@@ -150,7 +150,7 @@ fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> 
     })
 }
 
-/// The file of a folder that makes it a study.
+/// The file that makes a folder a study.
 const MAIN: &str = "study.toml";
 
 impl Study {
@@ -184,8 +184,8 @@ impl Study {
         Ok(study)
     }
 
-    /// What of these changes printed cells are labelled with: with that fixed, rows that stand for other levels would all be
-    /// the same run.
+    /// An error message for the first change that fixes a key by which published cells are labelled. Rows for other levels
+    /// would then all come from the same run.
     #[must_use]
     pub fn fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
@@ -200,7 +200,7 @@ impl Study {
         })
     }
 
-    /// What the paper states, or what follows from that, where a change gives it another value.
+    /// The parameter, stated in the paper or derived from it, that a change overrides.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {
@@ -212,7 +212,7 @@ impl Study {
         })
     }
 
-    /// What of these changes no table has a place for.
+    /// An error message for the first change that applies to no table.
     #[must_use]
     pub fn misfit(&self, changes: &[Change]) -> Option<String> {
         let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));
@@ -227,13 +227,13 @@ impl Study {
         ))
     }
 
-    /// The table of this name.
+    /// Returns the table of this name.
     #[must_use]
     pub fn table(&self, name: &str) -> Option<&Table> {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Everything that is named is there.
+    /// Checks that everything that is named exists.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)
@@ -277,8 +277,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// No finding changes what the paper states, nor what follows from that: such a change shows what a setting does, and not
-    /// why the printed numbers are as they are.
+    /// Checks that no finding changes what the paper states or what follows from it. Such a change shows the effect of a
+    /// setting, but not why the published numbers are as they are.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
@@ -350,7 +350,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// What the five papers claim, and what we expected, counted: a claim without a check is a hole.
+    /// Counts the claims of the five papers and our own expectations. A claim without a check would be a gap.
     #[test]
     fn every_claim_and_every_figure_of_the_papers_has_its_run() {
         for (name, letter, claims, figures) in [
@@ -366,7 +366,7 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // No run decides what somebody else has written.
+            // No run can decide claims about what other authors have written.
             let undecidable = study
                 .claims
                 .iter()
@@ -386,12 +386,12 @@ mod tests {
         }
     }
 
-    /// What would be told only when `--readings` is given.
+    /// Otherwise such an error would only be found when `--readings` is given.
     #[test]
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
             let study = open(name).unwrap_or_else(|e| panic!("{e}"));
-            // Where nothing is printed there is nothing to read in several ways.
+            // Without published values there is nothing to read in several ways.
             if study.tables.iter().all(|table| table.printed.is_none()) {
                 continue;
             }
@@ -403,7 +403,7 @@ mod tests {
         }
     }
 
-    /// A study that cannot be opened is listed with what is wrong, and the list says that not all is well.
+    /// A study that cannot be opened is listed with its error, and the list reports that not all could be opened.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());
@@ -416,7 +416,7 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Whatever looks like a number of ours in prose is a link: what is left without one is of the paper, of the plan, or words.
+    /// Everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the plan.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {
@@ -455,7 +455,7 @@ mod tests {
         }
     }
 
-    /// Ten seeds are all the cases of every tenth packet, and of nothing else.
+    /// Ten seeds are all cases of a rule that drops every tenth packet, and of nothing else.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));

@@ -1,38 +1,38 @@
-//! Who is ahead: every pair of contestants at the same place of a table, in print and here.
+//! Orders of contestants: every pair at the same place of a table, in the published values and in ours.
 //!
-//! Orders share their causes within a row of the table, so the rows that agree wholly are counted, too; a coin would get
-//! half of the orders right.
+//! Orders within a row of the table share their causes, so rows in which all orders agree are counted as well. By chance
+//! half of the orders would agree.
 
 use super::cell::{Cell, Evidence};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// A printed gap below this is a tie, and no order.
+/// A published gap below this ratio is a tie, not an order.
 pub const TIE: f64 = 1.02;
 
 /// The orders of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
-    /// Orders in print that runs of ours decide.
+    /// Number of published orders for which we have values.
     pub all: usize,
-    /// Of these, the same here.
+    /// Number of these that are the same in our values.
     pub same: usize,
-    /// Independent rows of the table that have orders.
+    /// Number of independent rows of the table that have orders.
     pub rows: usize,
-    /// Of these, the same in every order.
+    /// Number of these rows in which all orders are the same.
     pub same_rows: usize,
-    /// Of these, two that are alike here: no order, and so not the same.
+    /// Number of orders for which our two values are equal; they do not count as the same.
     pub alike: usize,
-    /// Printed gaps that are ties.
+    /// Number of published gaps that are ties.
     pub ties: usize,
-    /// What is as in print: two contestants, and where.
+    /// Orders that are the same in our values: two contestants, and the place.
     pub kept: Vec<(String, BTreeMap<String, String>)>,
-    /// What is the other way round here: two contestants, and where.
+    /// Orders that are reversed or equal in our values: two contestants, and the place.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl Orders {
-    /// Counts the orders among cells that set no input.
+    /// Counts the orders; pairs in which both cells are calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[Cell]) -> Self {
         let mut orders = Self::default();
@@ -75,7 +75,7 @@ impl Orders {
 }
 
 impl Orders {
-    /// What is the other way round here, objects and levels of a pair together.
+    /// The orders that are not the same in our values, grouped by pair of contestants.
     #[must_use]
     pub fn missed_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();

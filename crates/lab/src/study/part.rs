@@ -1,5 +1,5 @@
-//! A study with tables left out, or with contestants of one's own. What is left runs with the same seeds to the same
-//! numbers: places of a plan, and contestants at a place, know nothing of each other, but where they race together.
+//! Studies with some tables left out, or with added contestants. The rest runs with the same seeds to the same numbers:
+//! places of a plan, and contestants at a place, do not affect each other unless they race together.
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
@@ -7,10 +7,10 @@ use crate::plan::Plan;
 use crate::results::label;
 
 impl Study {
-    /// These tables alone, with the causes about them and the claims that need nothing else.
+    /// Keeps only these tables, with the causes about them and the claims that need nothing else.
     ///
     /// # Errors
-    /// One line: it has no such table; or its readings need others.
+    /// One line: there is no such table.
     pub fn only(mut self, names: &[&str]) -> Result<Self, String> {
         let own: Vec<String> = self.tables.iter().map(|table| table.name.clone()).collect();
         if let Some(unknown) = names.iter().find(|name| own.iter().all(|own| own != **name)) {
@@ -63,11 +63,11 @@ impl Study {
         self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
     }
 
-    /// Races these contestants in every table, too; those whose contestants race together, where one more would change all,
-    /// are left as they are, and their names given back.
+    /// Adds these contestants to every table. Tables whose contestants race together stay unchanged, because another
+    /// contestant would change all results; their names are returned.
     ///
     /// # Errors
-    /// One line: a contestant of that name is there already.
+    /// One line: a contestant of that name already exists.
     pub fn also(&mut self, contestants: &[String]) -> Result<Vec<String>, String> {
         let mut left = Vec::new();
         for table in &mut self.tables {
@@ -93,7 +93,7 @@ impl Study {
         Ok(left)
     }
 
-    /// What `race` warns of in the plans of the tables, each with the table's name before it.
+    /// The warnings that `race` gives for the plans of the tables, each after the table's name.
     ///
     /// # Errors
     /// One line: a plan is wrong, or a change does not fit.

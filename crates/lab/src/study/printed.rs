@@ -1,36 +1,36 @@
-//! The printed cells of a table, one a row.
+//! The published cells of a table, one per row.
 //!
-//! `TABLE.csv`: comment lines begin with `#`, then a header, then rows. The last column is the number; the others label it
-//! (`contestant`, the factors, `object`).
+//! `TABLE.csv`: comment lines start with `#`, then comes a header, then the rows. The last column is the number; the others
+//! are labels (`contestant`, the factors, `object`).
 
 use std::collections::BTreeMap;
 
-/// A printed table in long form.
+/// A published table in long form.
 #[derive(Clone, Debug)]
 pub struct Printed {
     /// The label columns, in order.
     pub columns: Vec<String>,
-    /// The cells, in printed order.
+    /// The cells, in published order.
     pub rows: Vec<Row>,
 }
 
-/// One printed cell.
+/// One published cell.
 #[derive(Clone, Debug)]
 pub struct Row {
     /// Column to label.
     pub labels: BTreeMap<String, String>,
-    /// The number as printed.
+    /// The published number.
     pub value: f64,
 }
 
 impl Row {
-    /// Whose number it is.
+    /// The contestant of the cell.
     #[must_use]
     pub fn contestant(&self) -> &str {
         self.labels.get("contestant").map_or("", String::as_str)
     }
 
-    /// Which object's, from 1, where it is of one.
+    /// The number of the object, from 1, if the cell is of one.
     #[must_use]
     pub fn object(&self) -> Option<usize> {
         self.labels.get("object")?.parse().ok()
@@ -41,7 +41,7 @@ impl Printed {
     /// Reads a table.
     ///
     /// # Errors
-    /// One line with the number of the line that is wrong.
+    /// One line with the number of the faulty line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines =
             text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());

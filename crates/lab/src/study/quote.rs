@@ -1,21 +1,21 @@
-//! What the page of prose quotes of the runs.
+//! Quotations of results in the page of prose.
 //!
-//! A quotation is a link of `page.md` whose text is what the runs say: `[x0.65](causes.toml#byte-counting)`. Whoever
-//! writes the page writes the link; [`filled`] writes its text, so that no number of ours stands in prose that a run does
-//! not say. A link leads to the file that holds what is quoted, and behind the `#` says which part of it:
+//! A quotation is a link of `page.md` whose text comes from the runs: `[x0.65](causes.toml#byte-counting)`. The author of
+//! the page writes the link, and [`filled`] writes its text. So no number of ours appears in prose without a run. A link
+//! points to the file that holds the quoted value. The part after the `#` selects the value:
 //!
 //! | link | text |
 //! |---|---|
 //! | `causes.toml#ID` | the effect of a cause |
-//! | `claims.csv#ID,ID` | what came of claims, where it is the same of all |
-//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | how many cells of a table |
-//! | `TABLE.toml#differ[loss=2%]` | how many there |
-//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | how many of its orders are as in print, or those of a model |
-//! | `TABLE.toml#takes[ID]` | how many cells of it a cause takes away from print |
+//! | `claims.csv#ID,ID` | the outcome of claims, one word if all have the same |
+//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of such cells of a table |
+//! | `TABLE.toml#differ[loss=2%]` | the number of such cells with this label |
+//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of its orders that are as published, for our runs or for a model |
+//! | `TABLE.toml#takes[ID]` | the number of its cells that a cause takes away from the published values |
 //! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error, as a factor |
-//! | `readings.csv#selected.reading` (`.orders`) | which reading it is of, and its orders |
-//! | `readings.csv#count` (`seeds`) | how many readings, and runs of each |
-//! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, which are fragile, the error of all points |
+//! | `readings.csv#selected.reading` (`.orders`) | the name of that reading, and its orders |
+//! | `readings.csv#count` (`seeds`) | the number of readings, and of runs of each |
+//! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, the fragile ones, and the range of errors |
 //! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's number, or a ratio; terms are those of `claims.csv` |
 
 use super::baseline::Model;
@@ -30,24 +30,24 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// What a link quotes.
+/// The target of a quotation.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// A table, what of it, and where.
+    /// Table, kind of count, and place.
     Count(String, Count, BTreeMap<String, String>),
-    /// A table, and whose number.
+    /// Table, contestant's number, and optional denominator.
     Number(String, Box<Term>, Option<Box<Term>>),
-    /// What came of the readings.
+    /// A figure of the readings.
     Readings(Scored),
-    /// What hangs on the assumptions.
+    /// A figure of the sensitivity.
     Sensitivity(Hangs),
-    /// A table, and the cause that takes cells of it away from print.
+    /// A table, and a cause that takes cells of it away from the published values.
     Takes(String, String),
 }
 
-/// What is said of readings.
+/// The quoted figure of the readings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Scored {
     Count,
@@ -57,7 +57,7 @@ pub(super) enum Scored {
     Orders(Which),
 }
 
-/// Of which reading.
+/// The reading to which the figure belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Which {
     Selected,
@@ -66,7 +66,7 @@ pub(super) enum Which {
     Median,
 }
 
-/// What is said of a sensitivity.
+/// The quoted figure of the sensitivity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hangs {
     Held,
@@ -74,7 +74,7 @@ pub(super) enum Hangs {
     Error,
 }
 
-/// What is counted.
+/// The kind of cells or orders that are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Count {
     Cells,
@@ -86,7 +86,7 @@ pub(super) enum Count {
 }
 
 impl Quote {
-    /// What a link's target quotes; `None` where it is a link like any other.
+    /// Parses the target of a link; `None` if the link is not a quotation.
     fn parse(target: &str) -> Result<Option<Self>, String> {
         let Some((file, part)) = target.split_once('#') else { return Ok(None) };
         Ok(match (file, file.strip_suffix(".toml")) {
@@ -131,7 +131,7 @@ impl Quote {
         Ok(Self::Count(table.to_owned(), count, first.place().clone()))
     }
 
-    /// What it quotes is there.
+    /// Checks that the quoted item exists.
     fn check(&self, study: &Study) -> Result<(), String> {
         let table = |name: &str| study.table(name).ok_or_else(|| format!("no table '{name}'"));
         match self {
@@ -168,7 +168,7 @@ impl Quote {
         }
     }
 
-    /// What the runs say.
+    /// The text of the quotation, from the results.
     fn text(&self, study: &Study, findings: &Findings) -> String {
         let table = |name: &str| findings.tables.iter().find(|found| found.name == name);
         let said = match self {
@@ -303,7 +303,7 @@ impl Hangs {
     }
 }
 
-/// One word where it is the same of all, as it is to be in a sentence about several; else each.
+/// One word if all claims have the same outcome, as a sentence about several claims needs; otherwise each outcome.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);
@@ -319,7 +319,7 @@ fn outcomes(ids: &[String], findings: &Findings) -> String {
     }
 }
 
-/// A factor, two or three figures; one near 1 has enough of them to be told from it.
+/// Formats a factor with two or three digits; near 1 with enough digits to distinguish it from 1.
 fn times(value: f64) -> String {
     match value {
         v if (v - 1.0).abs() < 0.05 => format!("x{v:.3}"),
@@ -329,7 +329,7 @@ fn times(value: f64) -> String {
     }
 }
 
-/// A number without more figures than a reader takes in.
+/// Formats a number with few digits, for prose.
 fn short(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
@@ -339,14 +339,14 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The page's links that quote, each with the place of its text.
+/// The quotations of a page, each with the position of its text.
 fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
     let mut found = Vec::new();
     for (event, range) in Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter() {
         let Event::Start(Tag::Link { dest_url, .. }) = event else { continue };
         let wrong = |what| format!("page.md: '{dest_url}': {what}");
         let Some(quote) = Quote::parse(&dest_url).map_err(wrong)? else { continue };
-        // The text lies between the first bracket and the one before the target.
+        // The text is between the first bracket and the one before the target.
         let end =
             page[range.clone()].rfind("](").ok_or_else(|| wrong("[text](target) was expected".to_owned()))?;
         found.push((range.start + 1..range.start + end, quote));
@@ -354,10 +354,10 @@ fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
     Ok(found)
 }
 
-/// Everything that the page quotes is there.
+/// Checks that everything quoted by the page exists.
 ///
 /// # Errors
-/// One line: which link, and what is wrong.
+/// One line: the link, and the error.
 pub fn check(study: &Study) -> Result<(), String> {
     for (place, quote) in quotes(&study.page)? {
         let text = &study.page[place];
@@ -366,12 +366,12 @@ pub fn check(study: &Study) -> Result<(), String> {
     Ok(())
 }
 
-/// The page of prose, every quotation as these runs have it.
+/// The page of prose, with the text of every quotation from these results.
 #[must_use]
 pub fn filled(study: &Study, findings: &Findings) -> String {
     let mut out = String::with_capacity(study.page.len());
     let mut end = 0;
-    // What is wrong with a page is told when the study is opened.
+    // Errors in the page are reported when the study is opened.
     for (place, quote) in quotes(&study.page).unwrap_or_default() {
         out.push_str(&study.page[end..place.start]);
         out.push_str(&quote.text(study, findings));
@@ -381,13 +381,14 @@ pub fn filled(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Markdown as HTML, without its title: what is quoted leads to where it stands on the same page, and links to other files are text alone.
+/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page, and links to other
+/// files become plain text.
 #[must_use]
 pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
     let (mut is_text, mut is_title) = (false, false);
     let events = Parser::new_ext(page, Options::ENABLE_TABLES).filter_map(|event| match event {
-        // The page that it becomes a part of has a title.
+        // The enclosing page already has a title.
         Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => {
             is_title = true;
             None
@@ -414,7 +415,7 @@ pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
 }
 
 impl Quote {
-    /// Where it stands on the page of the study.
+    /// The anchor of the quoted item on the page of the study.
     fn place(&self, is_drawn: &impl Fn(&str) -> bool) -> String {
         let mut place = String::from("#");
         let _ = match self {

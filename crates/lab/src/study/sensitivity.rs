@@ -1,9 +1,9 @@
-//! How much of a study hangs on its assumptions: each changed alone, and all of them at once.
+//! Sensitivity analysis of a study: each assumption changed alone, and all of them at once.
 //!
-//! `[[vary]]` of `study.toml` names an assumption and between what it may lie, or its alternatives. One at a time takes its
-//! two ends (or each alternative); all at once is a Latin hypercube of [`POINTS`] points, log-uniform between the ends. What
-//! is looked at are the orders of the first table, or of those that the study names (`vary-tables`), and the findings about
-//! them; what holds in fewer than [`FRAGILE`] of the points hangs on the assumptions.
+//! `[[vary]]` of `study.toml` names an assumption and its range, or its alternatives. One at a time uses the two ends (or
+//! each alternative). All at once uses a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis
+//! covers the orders and findings of the first table, or of the tables that the study names (`vary-tables`). An order or
+//! finding is fragile if it holds in fewer than [`FRAGILE`] of the points.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -18,62 +18,62 @@ use anabranch_base::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Points of the hypercube.
+/// Number of points of the hypercube.
 pub const POINTS: usize = 64;
-/// Seeds at each of them.
+/// Number of seeds at each point.
 pub const SEEDS: u64 = 10;
-/// Share of the points below which an order or a finding hangs on the assumptions.
+/// Share of the points below which an order or a finding is fragile.
 pub const FRAGILE: f64 = 0.8;
 
 /// One `[[vary]]`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// What is changed, as `--set` has it, without the value: `rtt`, or `tcp-reno:iw`.
+    /// The key that is changed, as in `--set`, without the value: `rtt`, or `tcp-reno:iw`.
     pub key: String,
-    /// The least and the most of a number.
+    /// The lower and upper end of a number.
     pub between: Option<[String; 2]>,
-    /// The alternatives of a choice, besides what the plan says.
+    /// The alternatives of a choice, in addition to the plan's own value.
     #[serde(default)]
     pub or: Vec<String>,
-    /// The tables in which it is; all unless given.
+    /// The tables in which it is changed; all if absent.
     pub tables: Option<Vec<String>>,
 }
 
 /// How often an order or a finding holds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Held {
-    /// Which.
+    /// The order or finding.
     pub name: String,
-    /// One change at a time: where it does not hold.
+    /// The single changes under which it does not hold.
     pub broken_by: Vec<String>,
-    /// Points of the hypercube in which it holds, of those that tell.
+    /// The number of hypercube points in which it holds, and of those that decide it.
     pub joint: (usize, usize),
 }
 
 impl Held {
-    /// It hangs on the assumptions.
+    /// Whether it depends on the assumptions: it holds in too few points.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
     }
 }
 
-/// What came of it.
+/// Result of a sensitivity analysis.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sensitivity {
-    /// Digest of all that it follows from.
+    /// Digest of everything that determines it.
     pub of: String,
-    /// Every change made alone, with the error of the cells then: the root of the mean square of ln(ours/print).
+    /// Each single change, with the resulting error of the cells: the root of the mean square of ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The same of every point of the hypercube, least, median and most.
+    /// The same error over the points of the hypercube: minimum, median and maximum.
     pub joint_error: Option<[f64; 3]>,
-    /// Orders of the tables, and findings about them.
+    /// The orders of the tables, and the findings about them.
     pub held: Vec<Held>,
 }
 
 impl Vary {
-    /// What is wrong with it, if anything is.
+    /// The first error in the definition, if any.
     #[must_use]
     pub fn wrong(&self) -> Option<String> {
         match (&self.between, self.or.as_slice()) {
@@ -87,22 +87,22 @@ impl Vary {
         .or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// The values to be tried alone.
+    /// The values that are tried alone.
     fn ends(&self) -> Vec<String> {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// The value at this share of the way; `None` where the plan's own is meant.
+    /// The value at this share of the range; `None` if it is the plan's own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
                 let ((low, unit), (high, _)) = (number(low)?, number(high)?);
                 let value = low * (high / low).powf(share);
-                // Whole bytes, packets, counts and nanoseconds; other numbers to three places.
+                // Bytes, packets, counts and nanoseconds are rounded to whole numbers, other values to three decimals.
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value is one of the alternatives.
+            // The plan's own value counts as one of the alternatives.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }
@@ -112,14 +112,15 @@ impl Vary {
     }
 }
 
-/// A number and its unit.
+/// Splits a text into a number and its unit.
 pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     Some((number.parse().ok()?, unit))
 }
 
-/// The points of a Latin hypercube: for each of `dimensions` a share of the way, each 64th of the way taken once.
+/// The points of a Latin hypercube. Each point has a share for each of `dimensions`; in each dimension, every one of
+/// `points` equal intervals is used once.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -136,7 +137,7 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs tables and the findings about them with each assumption changed, alone and with all others.
+    /// Runs the tables and the findings about them with each assumption changed, alone and together with all others.
     ///
     /// # Errors
     /// [`StudyError`].
@@ -223,10 +224,10 @@ fn entry(held: &mut BTreeMap<String, Held>, name: String) -> &mut Held {
     held.entry(name.clone()).or_insert_with(new)
 }
 
-/// Whether an order or a finding holds; `None` where the runs do not tell.
+/// Whether each order or finding holds; `None` if the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// What is looked at.
+/// A table with the rows and causes that are analysed.
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,
@@ -234,7 +235,7 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// The squares of the cells' errors, and what holds, with these changes; with `named`, of which table.
+    /// The squared errors of the cells and the outcomes with these changes; with `named`, outcomes include the table's name.
     fn outcomes(
         &self,
         changes: &[Change],
@@ -250,7 +251,7 @@ impl Varied<'_> {
         let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // The place alone: what it explains elsewhere is not looked at.
+            // Runs the cause only at its own place; its effect on other cells is not analysed.
             let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
@@ -260,7 +261,7 @@ impl Varied<'_> {
     }
 }
 
-/// The orders of a table that are as in print.
+/// The orders of a table, and whether each is as published.
 fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, place): &(String, BTreeMap<String, String>)| {
         let place: Vec<&str> = place.values().map(String::as_str).collect();

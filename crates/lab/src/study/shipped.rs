@@ -9,7 +9,7 @@ macro_rules! folder {
     };
 }
 
-/// Folder to its files.
+/// The folders with their files.
 pub const SHIPPED: &[(&str, &[File])] = &[
     folder!("osterdahl-2005":
         "arrivals.toml",

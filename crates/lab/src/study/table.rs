@@ -1,7 +1,7 @@
-//! One table of a study: its plan, the number that a run becomes, and what of the printed cells it is held to.
+//! A table of a study: its plan, the metric of its cells, and how its published cells are used.
 //!
-//! `TABLE.toml` holds it, `TABLE.csv` the printed cells; a table without one (a curve that is lost, an experiment of ours)
-//! is a prediction.
+//! `TABLE.toml` holds the table, `TABLE.csv` the published cells. A table without published cells (lost values, or an
+//! experiment of ours) is a prediction.
 
 use super::change::Change;
 use super::figures::{Figures, MEAN};
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 /// A table, ready to run.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// Its file's name, without the ending.
+    /// The name of its file, without the extension.
     pub name: String,
     /// The content of its file.
     pub definition: Definition,
-    /// The printed cells.
+    /// The published cells.
     pub printed: Option<Printed>,
-    /// The contestants that the study has not, and that race, too.
+    /// Contestants that were added to those of the study.
     pub added: Vec<String>,
 }
 
@@ -31,45 +31,46 @@ pub struct Table {
 pub struct Definition {
     /// What the table shows, in a few words.
     pub title: String,
-    /// Where in the paper it stands; for an experiment of ours, what it is for.
+    /// Location in the paper; for an experiment of ours, its purpose.
     pub source: String,
-    /// Title of the printed unit.
+    /// The published unit.
     pub unit: String,
-    /// How a run becomes a cell.
+    /// The metric: how a run becomes a cell.
     pub metric: Metric,
-    /// Whose numbers its cells are, where they are not printed: those of another instrument.
+    /// The source of the cells if they are not published: another instrument.
     pub beside: Option<String>,
-    /// Runs whose mean a printed cell is: as the paper says, else 1.
+    /// Number of runs averaged by a published cell, if the paper states it; otherwise 1.
     #[serde(default = "one")]
     pub averaged: usize,
-    /// Bytes of a request and its response's head together, for metrics that count them.
+    /// Bytes of a request's and a response's head together, for metrics that count them.
     #[serde(default)]
     pub heads: u64,
-    /// Columns whose combinations are independent of each other: cells within a row share their causes.
+    /// Columns whose combinations are independent of each other; cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// What of the plan was chosen with these rows in view: no order of theirs is held out then, but by readings.
+    /// The part of the plan that was chosen with these rows in view. Their orders are then not held out, except by readings.
     pub seen: Option<String>,
-    /// Cells that set an input of ours and so prove nothing: labels that all must match.
+    /// Cells that set an input of ours and therefore prove nothing: labels that all must match.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// Cells that show arrivals or arithmetic and nothing of the transport: labels that all must match.
+    /// Cells that show arrivals or arithmetic but nothing about the transport: labels that all must match.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
-    /// Where chance is the first packet that every n-th loses alone, its seeds are all the cases there are: n of them.
+    /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds
+    /// then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
-    /// It was found by looking at many variants, and proves nothing by itself: no claim may rest on it.
+    /// The table was found by trying many variants, so it proves nothing by itself: no claim may rest on it.
     #[serde(default)]
     pub exploratory: bool,
-    /// Its page begins with a map of it: how many times as long each contestant takes as the soonest, row by row.
+    /// The page starts with a map of the table: each contestant's time relative to the fastest, row by row.
     #[serde(default)]
     pub map: bool,
-    /// The column along which its curves are drawn; the last unless given.
+    /// The column along which its curves are drawn; the last if absent.
     pub along: Option<String>,
-    /// Seeds.
+    /// Number of seeds.
     pub runs: u64,
-    /// Seeds of a quick run.
+    /// Number of seeds of a quick run.
     pub quick_runs: u64,
     /// The plan, without `runs` and `seed`.
     pub plan: toml::Table,
@@ -92,7 +93,7 @@ impl Table {
     /// Reads a table from the texts of its files.
     ///
     /// # Errors
-    /// One line: the file, and what is wrong.
+    /// One line: the file, and the error.
     pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
         let definition: Definition = toml::from_str(definition)
             .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
@@ -110,7 +111,7 @@ impl Table {
         Ok(table)
     }
 
-    /// What is printed is of a contestant and of levels that the plan has: a cell of another would never be met.
+    /// Checks that published cells only use contestants and levels of the plan; others would never be measured.
     fn check_labels(&self) -> Result<(), String> {
         let Some(printed) = &self.printed else { return Ok(()) };
         let names = self.names();
@@ -142,7 +143,7 @@ impl Table {
         Ok(())
     }
 
-    /// The column along which curves are drawn: of a table of which nothing is printed, its first factor.
+    /// The column along which curves are drawn; if nothing is published, the first factor.
     #[must_use]
     pub fn along(&self) -> Option<String> {
         let column =
@@ -165,26 +166,26 @@ impl Table {
         texts.map(|text| crate::results::label::shown(text).to_owned()).collect()
     }
 
-    /// The plan as a file: what `race` runs to the same numbers.
+    /// The plan as a file, which `race` runs to the same numbers.
     ///
     /// # Errors
-    /// One line: the changes do not fit, or the plan is wrong, which is an error of ours.
+    /// One line: the changes do not fit, or the plan is wrong, which is a defect of this program.
     pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
         let mut plan = self.definition.plan.clone();
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // Cells are times, whatever their causes; those that a study names are experiments of their own.
+        // Cells are times, whatever the causes. The causes in a study are experiments of their own.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
     }
 
-    /// Every combination of the plan's factors as a plan of its own; `only` these levels, and these contestants. Where
-    /// nothing is drawn from the seed, one seed is all.
+    /// Every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to these
+    /// contestants. If nothing is drawn from the seed, one seed suffices.
     ///
     /// # Errors
-    /// As [`draft`](Self::draft); and where `only` names what is not there.
+    /// The errors of [`draft`](Self::draft); also if no point has the levels in `only`.
     pub fn places(
         &self,
         draft: &Draft,
@@ -195,7 +196,7 @@ impl Table {
         let whole = Plan::interpret(draft.clone()).map_err(text)?;
         let mut places = Vec::new();
         for point in points(&whole) {
-            // An `object` or another column that is no factor chooses among the numbers of a run.
+            // `object` and other columns that are not factors select among the numbers of a run.
             let other =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
             if other {
@@ -220,20 +221,20 @@ impl Table {
         Ok(places)
     }
 
-    /// How many runs are all the cases there are; `None` where its seeds, or those of the changed plan that gave these
-    /// figures, are draws.
+    /// The number of possible cases if these figures cover all of them. `None` if the seeds are random draws, perhaps
+    /// because a change of the plan made them so.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
     }
 
-    /// The cell of these labels was used to set an input.
+    /// Whether the cell with these labels was used to set an input.
     #[must_use]
     pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.calibrated, labels)
     }
 
-    /// The cell of these labels shows nothing of the transport.
+    /// Whether the cell with these labels shows nothing about the transport.
     #[must_use]
     pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.arithmetic, labels)
@@ -244,7 +245,7 @@ fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
 }
 
-/// A level of a factor as cells are labelled with it.
+/// The text of a factor's level in the labels of cells.
 fn level(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -253,12 +254,12 @@ fn level(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// One of these cells has these labels.
+/// Whether one of these cells matches the labels.
 pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<String, String>) -> bool {
     cells.iter().any(|cell| cell.iter().all(|(column, value)| labels.get(column) == Some(value)))
 }
 
-/// The draft with each factor at one level.
+/// The draft with each factor fixed to one level.
 fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
     let mut draft = draft.clone();
     for given in &mut draft.given {

@@ -1,4 +1,4 @@
-//! Studies as text and as CSV: the list, the description, the comparison, the files of `--out`.
+//! Studies as text and as CSV: the list, the description, the comparison, and the files of `--out`.
 
 use super::baseline::Model;
 use super::cell::{Cell, Evidence, Verdict};
@@ -10,7 +10,7 @@ use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
 use super::{Change, Copied, Kind, Study, Table, kept, measured};
 use std::fmt::Write;
 
-/// One line a study, with its question, or what is wrong with it; and whether all can be opened.
+/// One line per study with its question, or with the error; and whether all can be opened.
 #[must_use]
 pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, String>)>) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
@@ -24,7 +24,7 @@ pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, Str
     (out, all)
 }
 
-/// What a study is: question, tables, parameters with their origin, causes, claims.
+/// The description of a study: question, tables, parameters with their origin, causes, claims.
 #[must_use]
 pub fn description(study: &Study) -> String {
     let d = &study.definition;
@@ -54,7 +54,7 @@ pub fn description(study: &Study) -> String {
     out
 }
 
-/// What a study is called where it is quoted: its name, and whether it is a part, or not what it is called.
+/// The name of a study for citation, with a note if it is a part or a changed copy.
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();
@@ -67,7 +67,7 @@ pub fn called(study: &Study) -> String {
     out
 }
 
-/// What a study's runs say, whole.
+/// The complete results of a study.
 #[must_use]
 pub fn comparison(study: &Study, findings: &Findings) -> String {
     let mut out = format!("{}: {}\n{}\n", called(study), study.definition.title, study.definition.source);
@@ -91,7 +91,7 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
             98,
         ));
     }
-    // Of a part all claims are told that it decides.
+    // For a part of a study, all claims that it decides are listed.
     out.push_str(match study.part {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
@@ -108,7 +108,7 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// What a cause that is run over its whole table does there, as the end of its sentence; nothing of another.
+/// The effect of a cause on the whole table, as the end of its sentence; empty if it was not run over the whole table.
 pub(super) fn over(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.over);
     let over = all.find(|(known, _)| known == id);
@@ -125,8 +125,8 @@ fn cells_in_words(count: usize) -> String {
     if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
 }
 
-/// The lines that say that this is not the study as it is shipped, and stand above all that is printed and written; `also`
-/// are contestants that race, too. Empty where it is.
+/// The lines that say how this differs from the study as shipped; they precede all output. `also` are added contestants.
+/// Empty if there is no difference.
 #[must_use]
 pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u64) -> String {
     let mut out = String::new();
@@ -155,7 +155,7 @@ pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u
     out
 }
 
-/// One line a table, and one for the claims.
+/// One line per table, and one for the claims.
 #[must_use]
 pub fn summary(study: &Study, findings: &Findings) -> String {
     let mut out = String::new();
@@ -208,17 +208,17 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// What came of the readings: now, or as the study has it from before, where its assumptions are its own.
+/// The scores of the readings: from this run, or the stored ones if assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.kept.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// What hangs on the assumptions, likewise.
+/// The sensitivity to assumptions, likewise.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings.sensitivity.as_ref().or_else(|| study.kept.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
-/// What readings and sensitivity found: a line for each thing to be said.
+/// The results of readings and sensitivity, one line each.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
@@ -256,7 +256,7 @@ pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// What came of studies as a page, Markdown: every table and figure, then every claim with what decides it.
+/// The results of studies as a Markdown page: every table and figure, then every claim with the check that decides it.
 #[must_use]
 pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) -> String {
     let mut out = String::new();
@@ -288,12 +288,12 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
     out
 }
 
-/// Text in a cell of a table.
+/// Escapes text for a cell of a table.
 fn bar(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A table's cells and orders in a line.
+/// A table's cells and orders in one line.
 fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
@@ -324,7 +324,7 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // What has the same number for both cannot be right or wrong.
+            // A model with equal numbers for both contestants has no order, so it cannot be right or wrong.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),
@@ -351,7 +351,7 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     });
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // Where nothing is drawn from the seeds our runs have no range.
+    // If nothing is drawn from the seeds, our runs have no range.
     let with_range = |cell: &&Cell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
@@ -366,7 +366,7 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
         ));
     }
     let (off, unexplained) = (found.off(), found.unexplained());
-    // One cell may be brought near print by several.
+    // Several causes may bring the same cell near its published value.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.perhaps.is_empty()).count();
     let against = left().filter(|cell| !cell.against.is_empty()).count();
@@ -392,8 +392,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     parts.join("; ")
 }
 
-/// The causes that bring a cell near print, those that explain nothing with what they are, and those that take others away
-/// from print with how many.
+/// The causes that bring a cell near its published value. Those that explain nothing are marked with their kind, and those
+/// that take other cells away with the number of these.
 pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
     let takes = |id: &String| {
         let over = found.over.iter().find(|(known, _)| known == id);
@@ -408,7 +408,7 @@ pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
     explained.chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
 }
 
-/// Every printed cell beside ours.
+/// Every published cell beside ours.
 fn cells(table: &Table, found: &TableFound) -> String {
     let columns: &[String] = table.printed.as_ref().map_or(&[], |printed| &printed.columns);
     let width = |column: &String| {
@@ -477,7 +477,7 @@ fn cells(table: &Table, found: &TableFound) -> String {
     out
 }
 
-/// A row for each printed cell.
+/// One row per published cell.
 #[must_use]
 pub fn cells_csv(findings: &Findings) -> String {
     let mut rows = vec![
@@ -541,7 +541,7 @@ pub fn cells_csv(findings: &Findings) -> String {
     written(&rows)
 }
 
-/// A row for each claim.
+/// One row per claim.
 #[must_use]
 pub fn claims_csv(findings: &Findings) -> String {
     let mut rows =
@@ -555,7 +555,7 @@ pub fn claims_csv(findings: &Findings) -> String {
     written(&rows)
 }
 
-/// A row for each cause.
+/// One row per cause.
 #[must_use]
 pub fn causes_csv(findings: &Findings) -> String {
     let header =
@@ -596,7 +596,7 @@ pub fn causes_csv(findings: &Findings) -> String {
     written(&rows)
 }
 
-/// Whether what was scored now is what the study has from before; nothing where it has nothing, or of other seeds.
+/// Whether the scores of this run equal the stored ones; empty if nothing is stored, or if the seeds differ.
 #[must_use]
 pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
@@ -618,7 +618,7 @@ pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
     (out, all)
 }
 
-/// What came of the readings, in words.
+/// The scores of the readings, in words.
 #[must_use]
 pub fn readings(study: &Study, scores: &Scores) -> String {
     let mut out = format!("\n{}: {}\n", study.definition.name, scores.heading());
@@ -629,7 +629,7 @@ pub fn readings(study: &Study, scores: &Scores) -> String {
     out
 }
 
-/// What hangs on the assumptions, in words.
+/// The sensitivity to assumptions, in words.
 #[must_use]
 pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
     let name = &study.definition.name;
@@ -670,13 +670,13 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
 pub(super) fn written(rows: &[Vec<String>]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
-        // A vector takes whatever is written.
+        // Writing to a vector cannot fail.
         let _ = writer.write_record(row);
     }
     writer.into_inner().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A bullet broken at `width` columns.
+/// A bullet item, wrapped at `width` columns.
 pub(super) fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::from("  -");
     let mut column = 3;

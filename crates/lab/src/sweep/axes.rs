@@ -1,6 +1,7 @@
-//! The factors of a sweep with their levels, and where each point lies among them.
+//! The factors of a sweep with their levels, and the position of each point among them.
 //!
-//! Points come in the order of `plan::concrete`: the first factor varies slowest. So a point's number is its place.
+//! Points are in the order of `plan::concrete`: the first factor varies slowest. So a point's number determines its
+//! position.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -8,19 +9,19 @@ use std::collections::BTreeMap;
 /// One factor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Axis {
-    /// The key that varies.
+    /// The plan key that varies.
     pub factor: String,
     /// The key's levels, in the order of the plan.
     pub levels: Vec<String>,
 }
 
-/// All factors, the slowest first.
+/// All factors, the slowest-varying first.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Axes(pub Vec<Axis>);
 
 impl Axes {
-    /// The factors of points that are all combinations, in order; `None` where they are not that.
+    /// The factors of points that are all combinations of levels, in order; `None` if they are not.
     #[must_use]
     pub fn of<'a>(
         points: impl ExactSizeIterator<Item = &'a BTreeMap<String, String>> + Clone,
@@ -41,7 +42,7 @@ impl Axes {
                 }
             }
         }
-        // Whose level changes last varies slowest.
+        // The factor whose level changes last varies slowest.
         axes.sort_by_key(|(first_change, _)| std::cmp::Reverse(*first_change));
         let axes = Self(axes.into_iter().map(|(_, axis)| axis).collect());
         let whole = axes.count() == points.len()
@@ -55,13 +56,13 @@ impl Axes {
         whole.then_some(axes)
     }
 
-    /// Points there are.
+    /// The number of points.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|axis| axis.levels.len()).product()
     }
 
-    /// The levels of point `index` (from 0), as places in the axes' lists.
+    /// The levels of point `index` (from 0), as indices into the axes' lists.
     #[must_use]
     pub fn place(&self, mut index: usize) -> Vec<usize> {
         let mut place = vec![0; self.0.len()];
@@ -72,14 +73,14 @@ impl Axes {
         place
     }
 
-    /// The point (from 0) at this place.
+    /// The point (from 0) with these levels.
     #[must_use]
     pub fn index(&self, place: &[usize]) -> usize {
         self.0.iter().zip(place).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
     }
 
-    /// Where these points are, in words, if their levels and nothing else tell them from all others: `loss is 0 and rtt is
-    /// 20ms or 80ms`.
+    /// Describes these points in words if their levels alone separate them from all others: `loss is 0 and rtt is 20ms or
+    /// 80ms`.
     #[must_use]
     pub fn box_of(&self, indices: &[usize]) -> Option<String> {
         let mut levels: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];
@@ -135,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_order_of_points_tells_the_factors() {
-        // Alphabetical order is another one.
+        // Alphabetical order would differ.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
         let axes = Axes::of(all.iter()).expect("axes");

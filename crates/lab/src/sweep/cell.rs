@@ -1,25 +1,26 @@
-//! What one point says: who wins, and by how much over the next. A few bytes, so that thousands fit where their runs do not.
+//! The result of one point: the winner, and its lead over the runner-up. It takes a few bytes, so that thousands of points
+//! fit in memory.
 
 use crate::results::Point;
 use crate::verdict;
 
 pub use crate::stats::decision::Standing;
 
-/// One point.
+/// The result of one point.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cell {
-    /// How the first stands to the others.
+    /// How the fastest contestant compares with the others.
     pub standing: Standing,
-    /// The contestant of the least time, as its place in the plan.
+    /// The contestant with the smallest time, as its index in the plan.
     pub first: Option<usize>,
-    /// The time of the next over that; `None` where no other finished.
+    /// The runner-up's time divided by the fastest; `None` if no other contestant finished.
     pub lead: Option<f64>,
-    /// The contestants' times, milliseconds, in the order of the plan; `None` of whom no run finished.
+    /// The contestants' times in milliseconds, in the order of the plan; `None` if no run of that contestant finished.
     pub times: Vec<Option<f64>>,
 }
 
 impl Cell {
-    /// What this point says.
+    /// The result of this point.
     #[must_use]
     pub fn of(point: &Point) -> Self {
         let ranked = verdict::ranked(point);
@@ -42,7 +43,7 @@ impl Cell {
         }
     }
 
-    /// Who wins, if anybody.
+    /// The winner, if there is one.
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
         self.first.filter(|_| self.standing == Standing::Wins)

@@ -1,32 +1,31 @@
-//! Where the lead changes hands along each factor whose levels are quantities ([`Scale`]).
+//! Where the lead changes along each factor whose levels are quantities ([`Scale`]).
 //!
-//! Named are crossings between points at which one contestant wins and then another does, so that a lead that is no lead
-//! crosses nothing.
+//! A crossing is reported only between points that different contestants win. Undecided leads do not count.
 
 use super::axes::Axes;
 use super::cell::Cell;
 use crate::stats::crossing::Scale;
 
-/// Who wins along one line through the points, with the places where that changes.
+/// The winner along one line through the points, and the quantities at which it changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
-    /// Which factor.
+    /// The factor that varies along the line.
     pub factor: String,
-    /// The other factors' levels: `rtt 20ms, rate 1mbit`; empty where there is one factor.
+    /// The levels of the other factors: `rtt 20ms, rate 1mbit`; empty if there is only one factor.
     pub at: String,
-    /// Who wins first, along rising levels.
+    /// The first winner, along rising levels.
     pub first: usize,
-    /// At which quantity another does, and who.
+    /// Each quantity at which the winner changes, and the next winner.
     pub changes: Vec<(String, usize)>,
 }
 
-/// Every line through the points on which the lead changes hands.
+/// Every line through the points along which the lead changes.
 #[must_use]
 pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (which, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // Each line begins at a point of the axis' first level.
+        // Each line starts at a point with the first level of the axis.
         for start in (0..axes.count()).map(|index| axes.place(index)).filter(|place| place[which] == 0) {
             let along = scale.rising().iter().filter_map(|&level| {
                 let mut place = start.clone();
@@ -43,7 +42,7 @@ pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
     found
 }
 
-/// Who wins first, and each change; `None` where nothing changes.
+/// The first winner, and each change; `None` if the winner never changes.
 fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
     let won: Vec<(usize, usize)> =
         along.iter().enumerate().filter_map(|(at, (_, cell))| Some((at, cell.winner()?))).collect();
@@ -52,7 +51,7 @@ fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(Strin
         .filter(|pair| pair[0].1 != pair[1].1)
         .filter_map(|pair| {
             let ((from, before), (to, after)) = (pair[0], pair[1]);
-            // Above 0 as long as the one that wins first is ahead.
+            // Positive as long as the earlier winner is ahead.
             let lead = |cell: &Cell| Some((cell.times[after]? / cell.times[before]?).ln());
             let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
             let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
@@ -68,7 +67,7 @@ mod tests {
     use super::super::cell::Standing;
     use super::*;
 
-    /// Two contestants at one point: their times, and whether the sooner one wins.
+    /// Two contestants at one point: their times, and whether the faster one wins.
     fn cell(times: [f64; 2], wins: bool) -> Option<Cell> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { Standing::Wins } else { Standing::Undecided };
@@ -87,7 +86,7 @@ mod tests {
     #[test]
     fn a_crossing_lies_where_the_logarithms_meet() {
         let axes = axes(&[("loss", &["0", "1%", "2%"])]);
-        // The ratio goes from 2 to 1/sqrt(2): the logarithm is 0 at two thirds of the way.
+        // The ratio goes from 2 to 1/sqrt(2): the logarithm is 0 at two thirds of the distance.
         let cells = [
             cell([100.0, 200.0], true),
             cell([100.0, 200.0], true),
@@ -111,7 +110,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // Nobody else wins anywhere.
+        // The same contestant wins everywhere that there is a winner.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

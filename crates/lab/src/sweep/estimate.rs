@@ -1,43 +1,44 @@
-//! How much a sweep will write, told before it runs.
+//! Estimates how much a sweep will write, before it runs.
 //!
-//! The figures are measured, over pages and bulk transfers, and rounded; an estimate is meant to be right within a factor of two.
+//! The constants are measured over pages and bulk transfers, and rounded. An estimate should be right within a factor of
+//! two.
 
 use super::Shard;
 use crate::plan::{Outline, PointPlan};
 use crate::run::one;
 
-/// Files and bytes.
+/// Number of files and bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Estimate {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes in all of them.
+    /// Total size of the files in bytes.
     pub bytes: u64,
-    /// Of these, in captures.
+    /// The part of these bytes that is in captures.
     pub captures: u64,
 }
 
-/// JSON of an object of a run.
+/// JSON bytes per object of a run.
 const OBJECT: u64 = 750;
-/// JSON of a run beside its objects and series.
+/// JSON bytes per run, without its objects and series.
 const RUN: u64 = 750;
-/// JSON of a contestant beside its runs: settings, figures, comparisons.
+/// JSON bytes per contestant, without its runs: settings, figures, comparisons.
 const CONTESTANT: u64 = 12_000;
-/// HAR of an object.
+/// HAR bytes per object.
 const ENTRY: u64 = 900;
 
-/// A packet in what a drawing shows beside packets.
+/// Bytes per packet in the data of a drawing, besides the capture.
 const COURSE: u64 = 35;
 
-/// Of this plan, or of this part of it, with these captures, where the report draws the first `drawn` points packet by
-/// packet.
+/// Estimates this plan (or one shard of it) with these captures. The report draws the first `drawn` points packet by packet.
 #[must_use]
 pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> Estimate {
     let plan = outline.plan();
     let mut estimate = Estimate { files: 1, ..Estimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     if outline.people().is_some() {
-        // Of each person one file, without objects, captures and archives; then results.json and the page.
+        // Each person has one file, without objects, captures and archives; the whole sweep also has results.json and the
+        // page.
         let own = |number: &usize| shard.is_none_or(|shard| shard.has(*number));
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);
@@ -73,25 +74,25 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     }
     estimate.bytes += estimate.captures;
     if shard.is_none() {
-        // All points in one file, with indents, and the report.
+        // The whole sweep also has one indented file with all points, and the report.
         estimate.files += 2;
         estimate.bytes += results + results / 8;
     }
     estimate
 }
 
-/// Bytes that one run sends beside headers.
+/// Bytes that one run sends, without transport headers.
 fn payload(point: &PointPlan) -> u64 {
     let responses: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
     responses + 100 * point.workload.page.objects.len() as u64
 }
 
-/// Packets of one run that carry data.
+/// Number of packets of one run that carry data.
 fn packets(point: &PointPlan) -> u64 {
     payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
 }
 
-/// Bytes of one run's captures: every packet at both of its ends, and every second one acknowledged.
+/// Bytes of one run's captures: every packet is recorded at both ends, and every second one is acknowledged.
 fn capture(point: &PointPlan) -> u64 {
     let (payload, packets) = (payload(point), packets(point));
     2 * (payload + packets * (60 + 36) + packets / 2 * (70 + 36))

@@ -1,4 +1,5 @@
-//! Who wins at each point, as a grid: the last factor across, the one before it down, the others in turn.
+//! The winner at each point, as a grid. The last factor runs across, the one before it down; the other factors give one grid
+//! per combination.
 
 use super::axes::Axes;
 use super::cell::{Cell, Standing};
@@ -6,10 +7,10 @@ use crate::results::label::{labels, shortened};
 use crate::table::COLUMNS;
 use std::fmt::Write;
 
-/// The most lines of cells; what is left is counted.
+/// The maximum number of lines with cells; the remaining ones are only counted.
 const MOST_LINES: usize = 48;
 
-/// The grid, with a heading for each that follows from the factors not in it.
+/// The grids, each under a heading with the levels of the factors that are not in it.
 #[must_use]
 pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
@@ -70,15 +71,15 @@ pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
     out
 }
 
-/// A contestant's part of a cell.
+/// Width of a contestant's name in a cell.
 const NAME: usize = 14;
 
-/// A factor and its level: long levels are files and pages.
+/// A factor and its level. Levels can be long names of files or pages.
 fn heading(factor: &str, level: &str) -> String {
     format!("{factor} {}", shortened(level, 20))
 }
 
-/// `six x1.21`: the winner, and what the next takes over it.
+/// `six x1.21`: the winner, and the runner-up's time divided by the winner's.
 fn said(cell: Option<&Cell>, names: &[String]) -> String {
     let Some(cell) = cell else { return ".".to_owned() };
     let first = cell.first.and_then(|first| names.get(first)).map_or("", String::as_str);

@@ -1,5 +1,5 @@
-//! What a sweep's directory says of itself: the plan, the state of the files that it reads, the program. Point by point the
-//! results mean something only as long as none of these changes.
+//! The description of a sweep's directory: the plan, a digest of the files that it reads, and the program version. Results
+//! of single points can only be combined as long as none of these changes.
 
 use super::axes::{Axes, Axis};
 use super::{Digesting, Shard};
@@ -16,35 +16,35 @@ pub const MANIFEST: &str = "anabranch.sweep/1";
 /// The file of a sweep's directory that holds its [`Manifest`].
 pub const NAME: &str = "sweep.json";
 
-/// What a sweep's directory says of itself.
+/// The description of a sweep's directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`MANIFEST`].
     pub schema: String,
-    /// The program that makes it.
+    /// The program that runs the sweep.
     pub program: Program,
     /// The plan file's keys and values.
     pub plan: Value,
-    /// The plan's file, as messages name it; null where flags say all.
+    /// The plan's file, as named in messages; null if flags define the plan.
     pub plan_file: Option<String>,
-    /// What makes the same results again.
+    /// The command that reproduces the results.
     pub command: String,
     /// Which captures are kept.
     pub pcap: String,
-    /// The factors, the slowest first.
+    /// The factors, the slowest-varying first.
     pub factors: Axes,
-    /// SHA-256 of the points as the plan and the files that it names describe them.
+    /// SHA-256 of the points, as described by the plan and the files that it names.
     pub inputs: String,
-    /// The files that it read, as the report names them.
+    /// The files that were read, as the report names them.
     pub files: Vec<Input>,
     /// What the reader must know before trusting the numbers.
     pub warnings: Vec<String>,
-    /// Which part this directory holds; absent where it is all.
+    /// The shard in this directory; absent if it holds all points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
 }
 
-/// A version of the program, and what it was built for.
+/// The program's version, and the platform for which it was built.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Program {
     /// Its version.
@@ -62,7 +62,7 @@ impl std::fmt::Display for Program {
 }
 
 impl Manifest {
-    /// Of the whole of this plan.
+    /// The description of a sweep over the whole plan.
     #[must_use]
     pub fn new(
         outline: &Outline,
@@ -98,7 +98,7 @@ impl Manifest {
     /// Reads [`NAME`].
     ///
     /// # Errors
-    /// One line: what is wrong with it.
+    /// A one-line description of the defect.
     pub fn from_json(text: &str) -> Result<Self, String> {
         let value: Value = serde_json::from_str(text).map_err(|error| format!("damaged: {error}"))?;
         match value.get("schema").and_then(Value::as_str) {
@@ -110,16 +110,16 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// As it is written.
+    /// The text of the file.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Which part this directory holds.
+    /// The shard in this directory.
     ///
     /// # Errors
-    /// One line, where that is no part.
+    /// One line, if the field is not a valid shard.
     pub fn part(&self) -> Result<Option<Shard>, String> {
         self.shard
             .as_deref()
@@ -127,14 +127,14 @@ impl Manifest {
             .transpose()
     }
 
-    /// The populations of whom its points are people; none where they are not.
+    /// The names of the populations whose people are the points; empty if the points are not people.
     pub fn populations(&self) -> impl Iterator<Item = &str> {
         let several = self.plan.get("population").and_then(Value::as_array);
         let one = self.plan.get("population").and_then(Value::as_str);
         several.into_iter().flatten().filter_map(Value::as_str).chain(one)
     }
 
-    /// What tells this sweep from others, whichever part of it this is: SHA-256 of all that its results follow from.
+    /// The SHA-256 of everything that determines the results. All shards of a sweep share it.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut identity = Digesting::default();
@@ -143,10 +143,10 @@ impl Manifest {
         identity.hex()
     }
 
-    /// The plan as a draft, which interpreted is the plan again.
+    /// The plan as a draft; interpreting it gives the plan again.
     ///
     /// # Errors
-    /// [`PlanError`], when somebody has changed it.
+    /// [`PlanError`] if the stored plan was modified and is invalid.
     pub fn draft(&self) -> Result<Draft, PlanError> {
         let file = self.plan_file.as_deref().unwrap_or(NAME);
         let table: toml::Table = serde_json::from_value(self.plan.clone())
@@ -154,7 +154,7 @@ impl Manifest {
         Draft::from_table(file, &table)
     }
 
-    /// In which way `other` is another sweep; `None` where it is none.
+    /// Describes how `other` differs from this sweep; `None` if both are parts of the same sweep.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self.program != other.program {
@@ -170,7 +170,7 @@ impl Manifest {
             .then(|| "was made with other contents of the files that the plan names".to_owned())
     }
 
-    /// The race without its points and expectations: what stands around them in a result.
+    /// The race without its points and expectations: the text around them in a result.
     #[must_use]
     pub fn frame(&self) -> Race {
         let Program { version, os, arch } = self.program.clone();
@@ -178,7 +178,7 @@ impl Manifest {
             schema: SCHEMA.to_owned(),
             plan: self.plan.clone(),
             world: World::Virtual,
-            // Which machines had a part in it, and for how long, is in no result that must be the same on all.
+            // The machines and the elapsed time are left out, because the result must be identical on all machines.
             host: Host { version, os, arch, ..Host::default() },
             warnings: self.warnings.clone(),
             points: Vec::new(),
@@ -192,7 +192,7 @@ fn written(plan: &Plan) -> Value {
     serde_json::to_value(plan.draft.to_toml()).unwrap_or_default()
 }
 
-/// The first key whose values are not the same.
+/// The first key with different values.
 fn differing(one: &Value, other: &Value) -> String {
     let keys = |value: &Value| value.as_object().map_or(Vec::new(), |map| map.keys().cloned().collect());
     let all = keys(one).into_iter().chain(keys(other));

@@ -1,9 +1,9 @@
-//! Many points: which machine runs which ([`shard`]), what is kept of each ([`manifest`], [`record`]), how much that will
-//! be ([`estimate`]), and what they say together ([`summary`]).
+//! Sweeps over many points. [`shard`] assigns points to machines. [`manifest`] and [`record`] define what is stored, and
+//! [`estimate`] predicts its size. [`summary`] summarises all points.
 //!
-//! A point is a race of its own, of the plan with that point alone. So points can be run one after the other, with the
-//! memory of one, on several machines, or today and tomorrow; put together they are the race of the whole plan.
-//! Where they are kept is the caller's to say: nothing here opens a file.
+//! A point is a race of its own: the plan with that point alone. So points can run one after the other in the memory of one,
+//! on several machines, or on different days. Combined, they are the race of the whole plan. The caller stores the files:
+//! nothing here opens one.
 
 pub mod axes;
 pub mod cell;
@@ -24,7 +24,7 @@ pub use summary::Summary;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// SHA-256 of text as it is written, in hexadecimal.
+/// The SHA-256 of text as it is written, output in hexadecimal.
 #[derive(Default)]
 struct Digesting(Sha256);
 

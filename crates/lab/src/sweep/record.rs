@@ -1,4 +1,4 @@
-//! What is kept of one point: its file, compact and with a digest of itself at its end.
+//! The stored result of one point: a compact file that ends with its own digest.
 
 use super::Digesting;
 use crate::results::{Expectation, Point};
@@ -8,28 +8,28 @@ use std::fmt::Write;
 /// The schema's name.
 pub const RECORD: &str = "anabranch.point/1";
 
-/// One point, done.
+/// The stored result of one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// [`RECORD`].
     pub schema: String,
-    /// [`Manifest::identity`](super::Manifest::identity) of the sweep that it belongs to.
+    /// The [`Manifest::identity`](super::Manifest::identity) of the point's sweep.
     pub sweep: String,
-    /// Its number, from 1.
+    /// The point's number, from 1.
     pub number: u64,
-    /// The files that were written with it, beside it.
+    /// Names of the files that were written beside this one.
     pub files: Vec<String>,
-    /// What was found.
+    /// The result.
     pub point: Point,
-    /// How the plan's expectations fared at this point, which they number from 0.
+    /// The outcome of the plan's expectations at this point; they give the point's number as 0.
     pub expectations: Vec<Expectation>,
 }
 
-/// Before the digest, which is that of all before this.
+/// Text before the digest, which covers everything before this text.
 const DIGEST: &str = ",\"digest\":\"";
 
 impl Record {
-    /// The file, one line.
+    /// The content of the file, on one line.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string(self).unwrap_or_default();
@@ -42,7 +42,7 @@ impl Record {
     /// Reads the file of point `number` of the sweep `identity`.
     ///
     /// # Errors
-    /// What is wrong with it, as the end of a line that names the file.
+    /// The defect, as the end of a line that names the file.
     pub fn from_json(text: &str, identity: &str, number: usize) -> Result<Self, String> {
         let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
         if end != format!("{}\"}}\n", digest(content)) {
@@ -72,7 +72,7 @@ fn digest(content: &str) -> String {
     digest.hex()
 }
 
-/// What the name of every file about point `number` of `count` begins with, so that they sort by number.
+/// The prefix of all file names for point `number` of `count`, padded so that they sort by number.
 #[must_use]
 pub fn stem(number: usize, count: usize) -> String {
     let width = count.to_string().len();

@@ -3,30 +3,31 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Part `index` of `of`, from 1.
+/// Shard `index` of `of`, from 1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Shard {
     index: u64,
     of: u64,
 }
 
-/// The most shards of a sweep: as many as it may have points.
+/// The maximum number of shards of a sweep: its maximum number of points.
 const MOST: u64 = crate::plan::concrete::MAX_POINTS as u64;
 
 impl Shard {
-    /// Which part, from 1.
+    /// The number of this shard, from 1.
     #[must_use]
     pub const fn index(self) -> u64 {
         self.index
     }
 
-    /// How many parts there are.
+    /// The number of shards.
     #[must_use]
     pub const fn of(self) -> u64 {
         self.of
     }
 
-    /// Whether point `number`, from 1, belongs to it. Neighbours go to different shards, since slow points are neighbours.
+    /// Whether this shard contains point `number`, from 1. Neighbours go to different shards, because slow points are
+    /// neighbours.
     #[must_use]
     pub const fn has(self, number: usize) -> bool {
         (number as u64 - 1) % self.of == self.index - 1

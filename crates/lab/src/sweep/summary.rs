@@ -1,6 +1,6 @@
-//! What all points say together: the grid, one sentence with its exceptions, and where the lead changes hands.
+//! The summary of all points: the grid, one sentence with its exceptions, and where the lead changes.
 //!
-//! Points are added one by one, in whatever order; of each only its cell is kept.
+//! Points are added one by one, in any order; only the cell of each is kept.
 
 use super::axes::Axes;
 use super::cell::{Cell, Standing};
@@ -8,7 +8,7 @@ use super::{crossing, grid};
 use crate::results::{Contestant, Point};
 use std::cmp::Reverse;
 
-/// What is known of the points so far.
+/// The points added so far.
 #[derive(Clone, Debug)]
 pub struct Summary {
     axes: Axes,
@@ -17,14 +17,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Of a sweep over these factors, nothing so far.
+    /// An empty summary for a sweep over these factors.
     #[must_use]
     pub fn new(axes: Axes) -> Self {
         let cells = vec![None; axes.count()];
         Self { axes, cells, names: Vec::new() }
     }
 
-    /// Of these points, if they are all combinations of several levels.
+    /// The summary of these points, if they are all combinations of several levels.
     #[must_use]
     pub fn of(points: &[Point]) -> Option<Self> {
         let axes = Axes::of(points.iter().map(|point| &point.factors)).filter(|axes| axes.count() > 1)?;
@@ -35,7 +35,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// What point `index`, from 0, says.
+    /// Adds point `index`, from 0.
     pub fn add(&mut self, index: usize, point: &Point) {
         if self.names.is_empty() {
             self.names =
@@ -46,26 +46,26 @@ impl Summary {
         }
     }
 
-    /// Points there are so far.
+    /// The number of points added so far.
     #[must_use]
     pub fn done(&self) -> usize {
         self.cells.iter().flatten().count()
     }
 
-    /// Points there will be.
+    /// The number of points in the sweep.
     #[must_use]
     pub fn all(&self) -> usize {
         self.cells.len()
     }
 
-    /// Who wins at each point.
+    /// The grid of winners, one cell per point.
     #[must_use]
     pub fn grid(&self) -> String {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
         grid::render(&self.axes, &self.cells, &names)
     }
 
-    /// What the grid's words mean.
+    /// Explains the grid's symbols.
     #[must_use]
     pub fn legend(&self) -> String {
         let has = |wanted: Standing| self.cells.iter().flatten().any(|cell| cell.standing == wanted);
@@ -95,7 +95,7 @@ impl Summary {
                 None => groups.push((key.0, key.1, vec![index])),
             }
         }
-        // Who wins most often comes first, and the winners before points that nobody wins.
+        // The winner of most points comes first. Points with a winner come before those without.
         groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
         let done = self.done();
         let told = groups.iter().enumerate().map(|(place, (standing, winner, own))| {
@@ -106,7 +106,7 @@ impl Summary {
                 (Standing::Undecided, _) => "it is undecided".to_owned(),
                 (Standing::Nobody, _) => "no run finished".to_owned(),
             };
-            // How often is said once; then where, if that can be said.
+            // The first clause gives the number of points; the others give their location if words can describe it.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
@@ -128,13 +128,13 @@ impl Summary {
             Some(_) if done < self.all() => {
                 format!("Of the points done so far ({done} of {}), {text}.", self.all())
             }
-            // A contestant's name stays as it was typed.
+            // A contestant's name keeps its case.
             Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == Standing::Wins) => text + ".",
             Some(first) => first.to_uppercase().collect::<String>() + &text[first.len_utf8()..] + ".",
         }
     }
 
-    /// `, by x1.10 to x2.31`, over the next.
+    /// The range of the leads over the runner-up: `, by x1.10 to x2.31`.
     fn by(&self, points: &[usize]) -> String {
         let leads = points.iter().filter_map(|&index| self.cells[index].as_ref()?.lead);
         let (low, high) =
@@ -150,7 +150,7 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// A line for each place where the lead changes hands: `sctp wins above loss 1.3%, six below`.
+    /// One line for each crossing: `sctp wins above loss 1.3%, six below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {
         let found = crossing::lines(&self.axes, &self.cells);
@@ -177,7 +177,7 @@ impl Summary {
     }
 }
 
-/// Crossings that are told one by one.
+/// The maximum number of crossings that are listed one by one.
 const MOST_CROSSINGS: usize = 8;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Small pictures for a terminal: a bar for each contestant's time with what arrived over time beside it, and the
-//! soonest contestant's median run object by object. Every picture fits in [`COLUMNS`].
+//! Small pictures for a terminal: a bar for each contestant's time, beside it the data arrivals over time, and a waterfall
+//! of the fastest contestant's median run. Every picture fits in [`COLUMNS`].
 
 use super::{COLUMNS, name_width, names};
 use crate::results::label::shortened;
@@ -11,12 +11,12 @@ const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '�
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Columns of the longest bar.
 const BAR: usize = 40;
-/// Columns of what arrived over time.
+/// Columns of the sparkline of arrivals.
 const SPARK: usize = 24;
-/// Objects of a waterfall.
+/// Maximum number of objects in a waterfall.
 const OBJECTS: usize = 10;
 
-/// A bar of so much of `width` columns, to an eighth of one; what is not nothing is seen.
+/// A bar that fills `share` of `width` columns, to an eighth of a column. A positive share is at least one eighth long.
 fn bar(share: f64, width: usize) -> String {
     let eighths =
         ((share.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize).max(usize::from(share > 0.0));
@@ -25,7 +25,8 @@ fn bar(share: f64, width: usize) -> String {
     bar
 }
 
-/// `values` in at most `width` columns, each the mean of its share of them, as high as its part of `most`.
+/// `values` in at most `width` columns. Each column is the mean of its slice of the values, scaled so that `most` is full
+/// height.
 fn sparkline(values: &[u64], width: usize, most: f64) -> String {
     let columns = width.min(values.len());
     let column = |i: usize| {
@@ -36,12 +37,12 @@ fn sparkline(values: &[u64], width: usize, most: f64) -> String {
     (0..columns).map(column).collect()
 }
 
-/// The run that stands for a contestant.
+/// The run that represents a contestant.
 fn median(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed)
 }
 
-/// Times as bars, and beside each what arrived over time; nothing where no run finished.
+/// Times as bars, and beside each the data arrivals over time; empty if no run finished.
 pub(super) fn bars(point: &Point) -> String {
     let time = |contestant: &Contestant| {
         contestant.summary.metric(point.decisive()).and_then(|stat| stat.geometric_mean)
@@ -60,7 +61,7 @@ pub(super) fn bars(point: &Point) -> String {
     for ((contestant, name), series) in point.contestants.iter().zip(names(point)).zip(series) {
         let drawn = time(contestant)
             .map_or(String::new(), |ms| format!("{} {}", bar(ms / longest, BAR), milliseconds(ms)));
-        // All on one scale of time.
+        // All sparklines share one time scale.
         let columns = (series.len() * SPARK).div_ceil(buckets.max(1));
         let spark = sparkline(&series, columns, most);
         let line = format!("{name:<width$}  {drawn:<room$}  {spark}", room = BAR + 9);
@@ -70,7 +71,7 @@ pub(super) fn bars(point: &Point) -> String {
     out
 }
 
-/// The soonest contestant's median run, object by object; nothing where there is but one object.
+/// The fastest contestant's median run, object by object; empty if there is only one object.
 pub(super) fn waterfall(point: &Point) -> String {
     if point.workload.messages {
         return String::new();
@@ -90,7 +91,7 @@ pub(super) fn waterfall(point: &Point) -> String {
     let Some(end) = shown.iter().filter_map(|object| object.delivered_ns).max().filter(|_| all > 1) else {
         return String::new();
     };
-    // The ones that the page waited for last, in its order.
+    // The objects delivered last, in the order in which they were issued.
     shown.sort_by_key(|object| std::cmp::Reverse(object.delivered_ns));
     shown.truncate(OBJECTS);
     shown.sort_by_key(|object| object.issued_ns);
@@ -133,7 +134,7 @@ mod tests {
     #[test]
     fn a_sparkline_keeps_zeros_and_peaks() {
         assert_eq!(sparkline(&[0, 1, 8, 4], 4, 8.0), " ▂█▅");
-        // Two values a column: their mean.
+        // Each column is the mean of two values.
         assert_eq!(sparkline(&[8, 0, 0, 0], 2, 8.0), "▅ ");
         assert_eq!(sparkline(&[], 4, 8.0), "");
     }

@@ -1,13 +1,13 @@
-//! The terms on which contestants raced: what each bids for the network with, what is unequal between them, in one line,
-//! and what is equal for all, once.
+//! The terms on which contestants raced: how each uses the network, which terms are unequal (in one line), and which are
+//! equal for all.
 
 use crate::results::{Contestant, Point, label};
 use crate::transports::Transports;
 use anabranch_base::Bytes;
 use anabranch_transport::Streams;
 
-/// Settings that decide a race, by the name that people read, in short and in words; each stands with the unequal or with
-/// the equal ones.
+/// Settings that decide a race: key, short name, and name in words. Each is listed with either the unequal or the equal
+/// terms.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
@@ -19,19 +19,19 @@ const DECISIVE: [(&str, &str, &str); 8] = [
     (SECURITY, "security", "security"),
 ];
 
-/// How it is said.
+/// The style in which terms are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Voice {
-    /// Below a table, short.
+    /// Short, for the lines below a table.
     Table,
-    /// For who does not know the terms.
+    /// For readers who do not know the terminology.
     Words,
 }
 
-/// Not a setting: a capability.
+/// This is a capability, not a setting.
 const SECURITY: &str = "security";
 
-/// Settings that say how a contestant uses the network, which its bid tells.
+/// Settings about how a contestant uses the network, which the first line already describes.
 const BID: [&str; 12] = [
     "connections",
     "per-object",
@@ -42,20 +42,20 @@ const BID: [&str; 12] = [
     "when-full",
     "http",
     "concurrent",
-    // `security` says it.
+    // The pseudo-setting `security` covers these.
     "tls",
     "dtls",
     "transport",
 ];
 
-/// A line each: bids, unequal, equal.
+/// One line each: how the contestants use the network, unequal terms, equal terms.
 #[must_use]
 pub fn lines(point: &Point, transports: &Transports) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
     said(point, transports, &labels, Voice::Table)
 }
 
-/// The same for a report, whose contestants have these names.
+/// The same for a report, which uses these names for its contestants.
 #[must_use]
 pub fn in_words(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
     said(point, transports, names, Voice::Words)
@@ -108,7 +108,7 @@ fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) 
     lines
 }
 
-/// What is to be said of transports beside any figures of them, with the contestants that it is said of.
+/// Caveats that must accompany any figures of a transport, each with the contestants to which it applies.
 fn caveats(contestants: &[Contestant], names: &[String], transports: &Transports) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
@@ -122,7 +122,7 @@ fn caveats(contestants: &[Contestant], names: &[String], transports: &Transports
     said.into_iter().map(|(caveat, whose)| format!("{}: {caveat}", whose.join(", "))).collect()
 }
 
-/// The settings that decide, and those that were typed for a contestant, with their names.
+/// The deciding settings and those that were typed for a contestant, with their names.
 fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
         let name = if voice == Voice::Words { words } else { short };
@@ -143,7 +143,7 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
 
 fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
     if key == SECURITY {
-        // Beneath it, over it or inside.
+        // DTLS below the transport, TLS above it, or encryption built into it.
         if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
             return Some(format!("DTLS {dtls}"));
         }
@@ -154,11 +154,11 @@ fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }
     let value = contestant.settings.get(key)?;
-    // One size has several forms.
+    // The same size can be written in several forms.
     Some(value.parse::<Bytes>().map_or_else(|_| value.clone(), |bytes| size(bytes.0)))
 }
 
-/// `6MiB`, `54KiB`, `20000B`: in whole units.
+/// Formats a size in whole units: `6MiB`, `54KiB`, `20000B`.
 fn size(bytes: u64) -> String {
     match bytes {
         0 => "0B".to_owned(),
@@ -169,11 +169,11 @@ fn size(bytes: u64) -> String {
 }
 
 fn term(name: &str, value: &str) -> String {
-    // `in the clear` says of itself what it is about.
+    // The value of `security` needs no name before it.
     if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
 }
 
-/// `RTO min 200ms (tcp), 1s (sctp)`: each value once, with those that have it.
+/// `RTO min 200ms (tcp), 1s (sctp)`: lists each value once, with the contestants that have it.
 fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> String {
     let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
     for (contestant, value) in contestants.iter().zip(values) {
@@ -188,13 +188,13 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 
-/// What a contestant uses the network with: connections, streams, and how requests go on them.
+/// How a contestant uses the network: connections, streams, and how requests are sent on them.
 fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
-    // What is not in the list has connections.
+    // A transport that is not in the list has the default words.
     let can = transports.find(setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // Fewer may have been enough.
+    // A run may have opened fewer connections than allowed.
     let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     let connections = match setting("connections") {
         n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
@@ -210,7 +210,7 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
         "1" => terms.push("a new one for each object".to_owned()),
         k => terms.push(format!("{k} objects each")),
     }
-    // Those with several streams say what they do when all are busy.
+    // Transports with several streams have a setting for what to do when all are busy.
     if contestant.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
@@ -218,7 +218,7 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
             "grow" => ", more when full",
             _ => "",
         };
-        // An exchange takes one each way.
+        // An exchange takes one stream in each direction.
         let pairs =
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());

@@ -1,10 +1,9 @@
-//! Where plotters draws: SVG whose colours are variables of the style sheet,
-//! so that one drawing serves light, dark and paper.
+//! The drawing backend of plotters: SVG whose colours are variables of the style sheet, so that one drawing serves light
+//! screens, dark screens and paper.
 //!
-//! Owns the way from plotters' whole pixels to text. Plotters knows colours as
-//! red, green and blue; here the green part is the place of an [`Ink`], and the
-//! rest is nothing. Its pixels are tenths of ours, so that a curve of a thousand
-//! points is smooth.
+//! Owns the conversion of plotters' whole pixels to text. Plotters represents colours as red, green and blue; here the green
+//! part is the index of an [`Ink`], and the others are zero. A plotters pixel is a tenth of an SVG pixel, so that a curve of
+//! a thousand points is smooth.
 
 use crate::report::svg::{escape, px};
 use plotters::style::{Color, RGBAColor, RGBColor};
@@ -16,7 +15,7 @@ use plotters_backend::{
 use std::convert::Infallible;
 use std::fmt::Write;
 
-/// Plotters' pixels in one of ours.
+/// The number of plotters pixels in an SVG pixel.
 pub(in crate::report) const FINE: i32 = 10;
 
 /// A colour by its name in the style sheet.
@@ -24,30 +23,30 @@ pub(in crate::report) const FINE: i32 = 10;
 pub(in crate::report) struct Ink(u8);
 
 impl Ink {
-    /// The colour that a variable of the style sheet has.
+    /// The colour with this variable name in the style sheet.
     pub fn named(name: &str) -> Self {
         let place = INKS.iter().position(|known| *known == name);
         assert!(place.is_some(), "{name} is no colour of the style sheet");
         Self(place.unwrap_or(0) as u8)
     }
 
-    /// The colour of a contestant, by its place in the plan.
+    /// The colour of a contestant, by its index in the plan.
     pub fn contestant(place: usize) -> Self {
         Self((place % CONTESTANTS) as u8)
     }
 
-    /// The variable's name.
+    /// The name of the variable.
     pub fn name(self) -> &'static str {
         INKS[usize::from(self.0) % INKS.len()]
     }
 
-    /// As plotters wants it.
+    /// The colour in the encoding for plotters.
     pub fn rgba(self, alpha: f64) -> RGBAColor {
         RGBColor(0, self.0, 0).mix(alpha)
     }
 }
 
-/// Colours of contestants.
+/// The number of contestant colours.
 pub(in crate::report) const CONTESTANTS: usize = 8;
 
 const INKS: [&str; 29] = [
@@ -56,19 +55,19 @@ const INKS: [&str; 29] = [
     "timeout", "wire", "blocked",
 ];
 
-/// A drawing under way.
+/// A drawing in progress.
 pub(in crate::report) struct Svg<'a> {
     out: &'a mut String,
     size: (u32, u32),
 }
 
 impl<'a> Svg<'a> {
-    /// A drawing of so many of our pixels, which goes to the end of `out`.
+    /// A drawing of this size in SVG pixels, which is appended to `out`.
     pub fn new(out: &'a mut String, (width, height): (u32, u32)) -> Self {
         Self { out, size: (width * FINE as u32, height * FINE as u32) }
     }
 
-    /// A shape with what is shown when it is pointed at.
+    /// A shape with its tooltip.
     pub fn titled(&mut self, shape: &str, title: &str) {
         let tag = shape.split(' ').next().unwrap_or_default();
         let _ = match title {
@@ -78,12 +77,12 @@ impl<'a> Svg<'a> {
     }
 }
 
-/// A coordinate of plotters' in ours.
+/// Converts a plotters coordinate to SVG pixels.
 pub(in crate::report) fn at(value: i32) -> String {
     px(f64::from(value) / f64::from(FINE))
 }
 
-/// `stroke="var(--c1)" stroke-width="1.5"`, and how much of it shows.
+/// Stroke attributes with colour, width and opacity: `stroke="var(--c1)" stroke-width="1.5"`.
 fn stroke(color: BackendColor, width: u32) -> String {
     let ink = Ink(color.rgb.1).name();
     let mut text = format!("stroke=\"var(--{ink})\"");
@@ -106,7 +105,7 @@ fn fill(color: BackendColor) -> String {
     format!("fill=\"var(--{ink})\"{opacity}")
 }
 
-/// `M1 2L3 4`, with what lies on one line left out, and points nearer than a fifth of a pixel.
+/// Path data such as `M1 2L3 4`. Drops repeated points and points inside a straight horizontal or vertical run.
 fn path_data(path: impl IntoIterator<Item = BackendCoord>) -> String {
     let mut points: Vec<BackendCoord> = Vec::new();
     for point in path {
@@ -139,7 +138,7 @@ fn path_data(path: impl IntoIterator<Item = BackendCoord>) -> String {
     text
 }
 
-/// What drawing to a string gives.
+/// The result of drawing to a string, which cannot fail.
 type Drawn = Result<(), DrawingErrorKind<Infallible>>;
 
 impl DrawingBackend for Svg<'_> {
@@ -158,7 +157,7 @@ impl DrawingBackend for Svg<'_> {
     }
 
     fn draw_pixel(&mut self, _: BackendCoord, _: BackendColor) -> Drawn {
-        // Only what is drawn as shapes comes here: see the methods below.
+        // All content is drawn as shapes, through the methods below.
         Ok(())
     }
 
@@ -246,7 +245,7 @@ impl DrawingBackend for Svg<'_> {
             HPos::Center => " class=\"mid\"",
             HPos::Right => " class=\"end\"",
         };
-        // Plotters' anchor is a corner of the text, SVG's is its baseline.
+        // Plotters anchors a text at a corner of its box, SVG at its baseline.
         let down = match style.anchor().v_pos {
             VPos::Top => size * 0.8,
             VPos::Center => size * 0.35,
@@ -276,7 +275,7 @@ impl DrawingBackend for Svg<'_> {
         text: &str,
         style: &S,
     ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
-        // Digits of the page's fonts are this wide.
+        // The width of digits in the page's fonts.
         Ok(((text.chars().count() as f64 * style.size() * 0.56) as u32, style.size() as u32))
     }
 }
@@ -289,7 +288,7 @@ mod tests {
     fn a_path_is_short_and_the_same() {
         let steps = [(0, 0), (10, 0), (20, 0), (20, 5), (20, 15), (30, 40)];
         assert_eq!(path_data(steps), "M0 0H2V1.5L3 4");
-        // There and back is not one line.
+        // A line that turns back is not merged into one.
         assert_eq!(path_data([(0, 0), (20, 0), (10, 0)]), "M0 0H2H1");
     }
 
@@ -297,7 +296,7 @@ mod tests {
     fn every_ink_is_in_the_style_sheet() {
         let sheet = crate::report::STYLE;
         for ink in INKS {
-            // Light, dark, and paper, which is light whatever the screen.
+            // The style sheet defines each colour twice, for light and dark; paper always uses the light one.
             assert_eq!(sheet.matches(&format!("--{ink}:")).count(), 2, "{ink}");
         }
     }

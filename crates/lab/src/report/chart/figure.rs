@@ -1,24 +1,21 @@
-//! A figure of the page: its drawing at two widths, what it shows in words, and
-//! its numbers.
+//! A figure of the page: its drawing at two widths, a description in words, and its numbers.
 //!
-//! Owns the frame that every figure has: heading, drawing for wide and for
-//! narrow screens, a text alternative, a note, and the data as CSV, which the
-//! page's script shows as a table and saves. Nothing of it needs the script to be
-//! read.
+//! Owns the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note, and the
+//! data as CSV. The page's script shows the data as a table and saves it. Everything can be read without the script.
 
 use crate::report::svg::{escape, px};
 use std::fmt::Write;
 
-/// How wide drawings are, our pixels.
+/// Widths of drawings, in SVG pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::report) enum Width {
-    /// On a screen of a desk, and on paper.
+    /// On a wide screen, and on paper.
     Wide,
-    /// The main thing of the first screen, with something beside it.
+    /// The main figure of the first screen, with something beside it.
     Main,
-    /// One of two beside each other.
+    /// One of two figures side by side.
     Half,
-    /// On a telephone.
+    /// On a narrow screen.
     Narrow,
 }
 
@@ -48,14 +45,14 @@ pub(in crate::report) struct Data {
 }
 
 impl Data {
-    /// Columns with these names; units belong to the names.
+    /// Data with these column names, which include units.
     pub fn new(columns: &[&str]) -> Self {
         let mut data = Self::default();
         data.row(columns);
         data
     }
 
-    /// One row more.
+    /// Adds a row.
     pub fn row<T: AsRef<str>>(&mut self, cells: &[T]) {
         for (i, cell) in cells.iter().enumerate() {
             let cell = cell.as_ref();
@@ -74,16 +71,16 @@ impl Data {
     }
 }
 
-/// What a figure is, besides its drawing.
+/// The content of a figure, besides its drawing.
 #[derive(Clone, Debug, Default)]
 pub(in crate::report) struct Figure {
-    /// Name of its files, where it is saved: letters and hyphens.
+    /// Base name of its files when it is saved: letters and hyphens.
     pub name: String,
     /// Heading, as HTML; may be empty.
     pub heading: String,
-    /// Keys, as HTML; may be empty.
+    /// Legend, as HTML; may be empty.
     pub legend: String,
-    /// What it shows, in words, for who cannot see it.
+    /// A description in words, for readers who cannot see the figure.
     pub shows: String,
     /// How to read it, as HTML; may be empty.
     pub note: String,
@@ -91,12 +88,13 @@ pub(in crate::report) struct Figure {
 }
 
 impl Figure {
-    /// Writes it. `draw` draws at a width and gives the height; its first width is that of large screens.
+    /// Writes the figure. `draw` draws at the given width and returns the height. It is called with `wide`, and also with
+    /// [`Width::Narrow`] if that differs.
     pub fn render(&self, out: &mut String, wide: Width, draw: impl Fn(&mut String, Width) -> u32) {
         self.render_with(out, wide, &|_| String::new(), draw);
     }
 
-    /// The same, with attributes of the drawing that the page's script needs.
+    /// The same, with attributes of the SVG element that the page's script needs.
     pub fn render_with(
         &self,
         out: &mut String,
@@ -142,7 +140,7 @@ impl Figure {
         );
     }
 
-    /// The data, to be opened.
+    /// The data, collapsed.
     fn numbers(&self, out: &mut String) {
         if !self.data.is_empty() {
             let _ = write!(

@@ -1,8 +1,7 @@
-//! A chart: axes with round ticks, and what is drawn between them, by plotters.
+//! A chart: axes with round ticks, and the content between them, drawn by plotters.
 //!
-//! Owns what all charts have in common: margins, grid, labels, linear and
-//! logarithmic axes, and the few elements that plotters lacks (a dot and a box
-//! that say what they are when pointed at).
+//! Owns what all charts have in common: margins, grid, labels, linear and logarithmic axes. It also adds the few elements
+//! that plotters lacks: dots and boxes with tooltips.
 
 pub(super) mod backend;
 pub(super) mod figure;
@@ -21,31 +20,31 @@ use std::convert::Infallible;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// Where things are drawn: a pair of values for each point.
+/// The drawing area, with a pair of values for each point.
 pub(super) type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<Axis, Axis>>;
 
 /// A value on each axis.
 pub(super) type At = (f64, f64);
 
-/// One axis: from where to where, and what is written where.
+/// One axis: its range, and its ticks with labels.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     from: f64,
     to: f64,
     logarithmic: bool,
     ticks: Vec<(f64, String)>,
-    /// What is measured, with its unit.
+    /// The quantity, with its unit.
     pub name: String,
 }
 
 impl Axis {
-    /// An axis without ticks; it may go down.
+    /// An axis without ticks; it may run downwards.
     pub fn bare(from: f64, to: f64) -> Self {
         let to = if to == from { from + 1.0 } else { to };
         Self { from, to, logarithmic: false, ticks: Vec::new(), name: String::new() }
     }
 
-    /// Milliseconds, with about `count` ticks.
+    /// An axis in milliseconds, with about `count` ticks.
     pub fn time(from: f64, to: f64, count: usize) -> Self {
         let axis = Self::bare(from, to);
         let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
@@ -53,15 +52,15 @@ impl Axis {
         Self { ticks: ticks.into_iter().zip(labels).collect(), ..axis }
     }
 
-    /// Any values, with about `count` ticks as `label` writes them.
+    /// A linear axis with about `count` ticks, whose labels `label` writes.
     pub fn linear(from: f64, to: f64, count: usize, label: impl Fn(f64) -> String) -> Self {
         let axis = Self::bare(from, to);
         let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
         Self { ticks: ticks.into_iter().map(|tick| (tick, label(tick))).collect(), ..axis }
     }
 
-    /// Positive values by their logarithms, with ticks at 1, 2 and 5 of every power of ten, or at the powers alone where
-    /// that would be many.
+    /// A logarithmic axis for positive values. Ticks are at 1, 2 and 5 times each power of ten. Wide ranges have them at 1
+    /// and 3 times each power, very wide ones at the powers alone.
     pub fn logarithmic(from: f64, to: f64, label: impl Fn(f64) -> String) -> Self {
         let from = from.max(1e-12);
         let to = to.max(from * 1.001);
@@ -79,31 +78,31 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks, name: String::new() }
     }
 
-    /// An axis of names, one at each whole number from 0, first on top.
+    /// An axis of names, one at each whole number from 0, the first at the top.
     pub fn names(names: &[String]) -> Self {
         let ticks = names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
         let (from, to) = (names.len() as f64 - 0.5, -0.5);
         Self { from, to, logarithmic: false, ticks, name: String::new() }
     }
 
-    /// An axis of names, one at each whole number from 0, first at the left.
+    /// An axis of names, one at each whole number from 0, the first at the left.
     pub fn levels(names: &[String]) -> Self {
         let (from, to) = (-0.5, names.len() as f64 - 0.5);
         Self { from, to, ..Self::names(names) }
     }
 
-    /// The same with what is measured.
+    /// The same axis with the name of its quantity.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// The same with its grid, and nothing written.
+    /// The same axis with its grid but without labels.
     pub fn unlabelled(mut self) -> Self {
         self.ticks.iter_mut().for_each(|(_, label)| label.clear());
         self
     }
 
-    /// Where the axis begins.
+    /// The start of the axis.
     pub fn range_start(&self) -> f64 {
         self.from
     }
@@ -150,14 +149,14 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Size and margins of a chart, in our pixels.
+/// Size and margins of a chart, in SVG pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub width: u32,
     pub height: u32,
-    /// Room for what stands left of the plot.
+    /// Space left of the plot, for labels.
     pub left: u32,
-    /// Room below it.
+    /// Space below the plot.
     pub below: u32,
 }
 
@@ -168,7 +167,7 @@ impl Frame {
     }
 }
 
-/// Size of labels, our pixels.
+/// Size of labels, in SVG pixels.
 const LABEL: f64 = 11.0;
 
 fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
@@ -176,7 +175,7 @@ fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
     TextStyle { color: ink.rgba(1.0).to_backend_color(), ..TextStyle::from(font) }
 }
 
-/// Draws a chart at the end of `out`, between `<svg>` and its end.
+/// Draws a chart at the end of `out`; the caller writes the `<svg>` element around it.
 pub(super) fn draw(
     out: &mut String,
     frame: Frame,
@@ -199,7 +198,7 @@ pub(super) fn draw(
     let (x_label, y_label) = (label(x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
-    // Plotters asks for no more labels than it is told; the axes know how many they have.
+    // Plotters draws no more labels than this count, so it must be told how many ticks there are.
     let mut mesh = plot.configure_mesh();
     mesh.x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))
@@ -233,7 +232,7 @@ pub(super) fn line(plot: &mut Plot<'_, '_>, points: impl IntoIterator<Item = At>
     faint_line(plot, points, (ink, 1.0), width);
 }
 
-/// A line of which a part of the colour shows.
+/// A line with opacity `alpha`.
 pub(super) fn faint_line(
     plot: &mut Plot<'_, '_>,
     points: impl IntoIterator<Item = At>,
@@ -248,14 +247,14 @@ pub(super) fn faint_line(
     }
 }
 
-/// Fills what lies between `points` and the line from the last to the first.
+/// Fills the polygon with these corners.
 pub(super) fn area(plot: &mut Plot<'_, '_>, points: Vec<At>, ink: Ink, alpha: f64) {
     if points.len() > 2 {
         let _ = plot.draw_series([Polygon::new(points, ink.rgba(alpha))]);
     }
 }
 
-/// How a text stands to its place.
+/// Position of a text relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Beside {
     Right,
@@ -264,7 +263,7 @@ pub(super) enum Beside {
     Over,
 }
 
-/// A text near a point.
+/// Draws a text near a point.
 pub(super) fn text(plot: &mut Plot<'_, '_>, at: At, beside: Beside, ink: Ink, content: &str) {
     let (h, v) = match beside {
         Beside::Right => (HPos::Left, VPos::Center),
@@ -276,19 +275,19 @@ pub(super) fn text(plot: &mut Plot<'_, '_>, at: At, beside: Beside, ink: Ink, co
     let _ = plot.draw_series([Text::new(content.to_owned(), at, style)]);
 }
 
-/// What a [`Mark`] looks like.
+/// The shape of a [`Mark`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Shape {
-    /// A disc of this radius, our pixels.
+    /// A disc of this radius in SVG pixels.
     Dot(f64),
-    /// A disc of this radius at every point, all of them one path.
+    /// A disc of this radius at every point, all of them in one path.
     Dots(f64),
-    /// A box from the first point to the second, as high as told, our pixels, where both lie at one height; else between
-    /// the two.
+    /// A box between two points. If both have the same vertical position, the box extends horizontally between them with
+    /// this height in SVG pixels.
     Box(f64),
 }
 
-/// A shape that says what it is when pointed at.
+/// A shape with a tooltip.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     pub points: Vec<At>,
@@ -341,7 +340,7 @@ impl Drawable<Svg<'_>> for Mark {
                 format!("circle cx=\"{}\" cy=\"{}\" r=\"{}\" {paint}", at(x), at(y), at(fine(radius)))
             }
             Shape::Dots(radius) => {
-                // A line of no length with round ends.
+                // A line of zero length with round ends.
                 let mut path = format!("M{} {}h0", at(x), at(y));
                 for (x, y) in points {
                     let _ = write!(path, "M{} {}h0", at(x), at(y));
@@ -388,7 +387,7 @@ mod tests {
         draw(&mut out, frame, [&x, &y], |plot| {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });
-        // 40 to 186 across, 10 to 79.9 down: plotters ends a pixel before the end.
+        // 40 to 186 across, 10 to 79.9 down: plotters ends one pixel early.
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
     }
 

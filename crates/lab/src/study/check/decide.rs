@@ -1,4 +1,4 @@
-//! What the figures of a table say of a check.
+//! Decides a check from the figures of a table.
 
 use super::{By, Direction, Found, LARGER, Outcome, Relation, SAME, SMALLER, Term};
 use crate::study::effect::{Estimate, difference, figure};
@@ -7,7 +7,7 @@ use crate::study::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
-    /// What the figures of a table say of it, at some of its levels.
+    /// Decides the relation from the figures of a table, at some of its levels.
     #[must_use]
     pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Found {
         let mut outcomes = self.outcomes(figures, at, By { comparisons: 1, ..by });
@@ -40,7 +40,7 @@ impl Relation {
         }
     }
 
-    /// How many comparisons decide it: places and objects, and of a trend its steps as well.
+    /// The number of comparisons that decide it: places and objects, for a trend multiplied by its levels.
     #[must_use]
     pub fn comparisons(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> usize {
         let places = self.outcomes(figures, at, By { comparisons: 1, ..by }).len();
@@ -57,7 +57,7 @@ impl Relation {
         }
     }
 
-    /// The first of these keys by a level of which it, or one of its terms, says where it is decided.
+    /// The first of `keys` that the check or one of its terms uses to select points.
     pub(in crate::study) fn names_of(
         &self,
         at: &BTreeMap<String, String>,
@@ -71,7 +71,7 @@ impl Relation {
         keys.iter().find(is_named).cloned()
     }
 
-    /// Contestants and levels that are in it.
+    /// The terms of the relation, with their contestants and levels.
     #[must_use]
     pub fn terms(&self) -> Vec<&Term> {
         match self {
@@ -88,12 +88,12 @@ impl Term {
         &self.contestant
     }
 
-    /// Levels that hold for this term alone.
+    /// The levels that apply to this term alone.
     pub(in crate::study) fn place(&self) -> &BTreeMap<String, String> {
         &self.at
     }
 
-    /// Its number, or the ratio of it and another, at the place that each says; `metric` is the table's own.
+    /// The value of the term, or its ratio to another, each at its own place; `metric` is the table's own.
     pub(in crate::study) fn estimate(
         &self,
         other: Option<&Self>,
@@ -119,7 +119,7 @@ impl Term {
         self.metric.unwrap_or(table)
     }
 
-    /// Which objects it is of, at this point: `None` where it is of whole runs.
+    /// The objects of the term at this point; a single `None` if the metric describes whole runs.
     fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
         if !self.metric(table).is_of_objects() {
             return vec![None];
@@ -132,7 +132,7 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// The values themselves.
+    /// The values, without runs that have none.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         point.values(&self.contestant, self.metric(metric), object)
@@ -146,14 +146,14 @@ impl Term {
     }
 }
 
-/// A check's place, behind what was found there: which of the factors are at which level, and which object.
+/// The place of a result, as the end of its description: the levels of the factors, and the object.
 fn told(point: &Point, object: Option<usize>) -> String {
     let mut parts: Vec<String> = point.factors.iter().map(|(key, level)| format!("{key} {level}")).collect();
     parts.extend(object.map(|number| format!("object {number}")));
     if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }
 
-/// Whether a point is at these levels, those of keys that are no factors left aside.
+/// Whether a point has these levels; keys that are not factors are ignored.
 fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }
@@ -165,8 +165,8 @@ fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) 
     figures.at(&labels)
 }
 
-/// What the ratio of two numbers, run by run, says of a relation with these bounds; where a run has 0, what their difference
-/// does. `None` where no run has both.
+/// Decides a relation with these bounds by the ratio of two numbers, run by run. If a run has the value 0, their difference
+/// decides instead. `None` if no run has both values.
 fn compared(
     one: &[Option<f64>],
     other: &[Option<f64>],
@@ -188,7 +188,7 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// What differences say of a relation whose bounds are these of a ratio.
+/// Decides by differences a relation whose bounds are given for a ratio.
 fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
     let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
@@ -206,7 +206,7 @@ fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Optio
 }
 
 impl Estimate {
-    /// What its whole interval says of these bounds.
+    /// Compares the whole interval with these bounds.
     fn outcome(&self, bounds: [f64; 2]) -> Outcome {
         match () {
             () if self.is_within(bounds) => Outcome::Holds,
@@ -227,7 +227,7 @@ fn within(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // Where both terms say their own level of a factor, the levels that stand in for it say the same.
+        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison.
         let own: Vec<&String> =
             one.at.keys().filter(|key| other.is_none_or(|other| other.at.contains_key(*key))).collect();
         let mut place = point.factors.clone();
@@ -242,7 +242,7 @@ fn within(
             continue;
         };
         for object in one.objects(first, at, by.metric) {
-            // One number may be nothing.
+            // A number that is not part of a ratio may be 0.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
                     let values =
@@ -272,7 +272,7 @@ fn trend(
     direction: Direction,
     factor: &str,
 ) -> Vec<(Outcome, String)> {
-    // Points that differ in this factor alone, in the order of the plan.
+    // Groups points that differ only in this factor, in the order of the plan.
     let mut lines: Vec<(BTreeMap<String, String>, Vec<&Point>)> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at) && is_at(point, &term.at)) {
         if !point.factors.contains_key(factor) {

@@ -1,4 +1,4 @@
-//! The language in which claims say what decides them.
+//! The language of checks, which decide claims.
 //!
 //! ```text
 //! TABLE: TERM < TERM            at every point (of each object) the first is smaller
@@ -16,14 +16,15 @@
 //! undecidable WHY               no run decides it
 //! ```
 //!
-//! Several are divided by `;`: all must hold. A sentence that can be read in several ways has all of them, divided by ` | `,
-//! each with its name before it: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
+//! Several checks are separated by `;`: all must hold. A sentence that can be read in several ways has all readings,
+//! separated by ` | `, each after its name: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
-//! That a relation holds everywhere needs every place by its own interval of 95 %. That it fails needs one place, of many: its
-//! interval is as wide as so many comparisons need (Bonferroni), those of all checks of a reading together.
+//! A relation holds if it holds at every place, each by its own interval of 95 %. It fails if it fails at one place of many.
+//! That place's interval is widened for the number of comparisons (Bonferroni), counted over all checks of a reading.
 //!
-//! Two numbers are compared by their ratio, run by run; in a table whose printed numbers are means of several runs, by that of
-//! their means, which is what the paper compares. Of a run in which one of them is 0 there is none: then orders and
+//! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs, the
+//! ratio of the means is used, because that is what the paper compares. If a value is 0, there is no ratio. Then the
+//! differences of all runs decide orders and trends, and bounds of a ratio are undetermined.
 //! trends are decided by the differences of all runs, and bounds of a ratio are undetermined.
 
 mod decide;
@@ -39,68 +40,68 @@ use std::collections::BTreeMap;
 
 /// Ratio within which two numbers are equal.
 const EQUAL: f64 = 1.1;
-/// Bounds of a ratio for `<`: what is closer is a tie here as it is in print.
+/// Bounds of a ratio for `<`: a smaller gap is a tie, as in the published values.
 const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
-/// For `>`.
+/// Bounds of a ratio for `>`.
 const LARGER: [f64; 2] = [TIE, f64::INFINITY];
-/// For `=`.
+/// Bounds of a ratio for `=`.
 const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 
-/// What decides a claim.
+/// A check that decides a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Check {
     /// Numbers of a table.
     Table {
         /// The table.
         table: String,
-        /// What of it.
+        /// The relation of its numbers.
         relation: Relation,
-        /// Only there.
+        /// The levels to which the check is limited.
         at: BTreeMap<String, String>,
     },
-    /// A row of the table of features: what its columns are to say.
+    /// A row of the feature table, with the expected words in its columns.
     Feature {
         /// The row.
         row: String,
-        /// Column to word.
+        /// Column to expected word.
         words: Vec<(String, String)>,
     },
     /// A cause of the study.
     Cause(String),
-    /// Nothing is printed; the table is ours.
+    /// Nothing is published to compare with; the table is ours.
     Prediction(String),
     /// No run decides it.
     Undecidable(String),
 }
 
-/// What a table compares by.
+/// How the numbers of a table are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct By {
-    /// The number of a run, where a term does not say another.
+    /// The metric of terms that do not name one.
     pub metric: Metric,
-    /// The paper prints means of runs: these are compared, and not the runs.
+    /// The paper publishes means of runs: means are compared, not runs.
     pub means: bool,
-    /// So many runs are all the cases there are: of these a number is known, and has no interval.
+    /// The number of runs that cover all possible cases. Numbers from all of them are exact and have no interval.
     pub cases: Option<u64>,
-    /// Comparisons of which one that fails is enough: each is held to its share of the error (Bonferroni).
+    /// The number of comparisons of which a single failure suffices: each gets its share of the error (Bonferroni).
     pub comparisons: usize,
 }
 
-/// What numbers of a table are to each other.
+/// A relation between numbers of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Relation {
-    /// The ratio of two, or the value of one, is within these bounds.
+    /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
-    /// It rises (or falls) over the levels of a factor.
+    /// The number rises (or falls) over the levels of a factor.
     Trend(Term, Direction, String),
 }
 
-/// Which way.
+/// The direction of a trend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// From the first level to the last it becomes larger.
+    /// The value increases from the first level to the last.
     Rises,
-    /// It becomes smaller.
+    /// The value decreases from the first level to the last.
     Falls,
 }
 
@@ -108,31 +109,31 @@ pub enum Direction {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
     contestant: String,
-    /// That of the table unless given.
+    /// The metric; that of the table if absent.
     metric: Option<Metric>,
-    /// Levels that hold for this term alone.
+    /// The levels that apply to this term alone.
     at: BTreeMap<String, String>,
 }
 
-/// What came of a check.
+/// The outcome of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Outcome {
-    /// It is so, everywhere.
+    /// It holds everywhere.
     Holds,
-    /// Nothing is printed to compare with.
+    /// Nothing is published to compare with.
     Prediction,
     /// No run decides it.
     Undecidable,
-    /// It hangs on how the paper is read.
+    /// It depends on how the paper is read.
     Reading,
-    /// The runs do not tell, somewhere.
+    /// The runs do not decide it at some place.
     Undetermined,
-    /// It is not so, somewhere.
+    /// It does not hold at some place.
     Fails,
 }
 
 impl Outcome {
-    /// The word behind a number of claims.
+    /// Plural form, as in "3 claims hold".
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -143,7 +144,7 @@ impl Outcome {
         }
     }
 
-    /// As tables and files have it.
+    /// The word in tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -157,17 +158,17 @@ impl Outcome {
     }
 }
 
-/// What numbers say, and in words where they say that it is not so, or nothing.
+/// The outcome of a check, with a short description of the numbers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
-    /// What was found, in a few words.
+    /// The description of the numbers, in a few words.
     pub found: String,
 }
 
-/// What the outcomes of the readings of one claim come to: what they all say, or that it hangs on the reading. What the
-/// runs do not tell in one reading is no disagreement.
+/// Combines the outcomes of the readings of a claim. If one reading holds and another fails, the outcome depends on the
+/// reading; otherwise the worst outcome counts. An undetermined reading is no disagreement.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, Found)>) -> Option<Found> {
     if found.len() < 2 {

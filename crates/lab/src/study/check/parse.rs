@@ -1,14 +1,14 @@
-//! How checks are read.
+//! The parser of checks.
 
 use super::{Check, Direction, LARGER, Relation, SAME, SMALLER, Term};
 use crate::study::claim::Reading;
 use crate::study::metric::Metric;
 use std::collections::BTreeMap;
 
-/// Reads what a claim's column says, in every way in which the claim is read.
+/// Parses a claim's column with all readings of the claim.
 ///
 /// # Errors
-/// One line: what is wrong, and where.
+/// One line: the error and its location.
 pub fn readings(text: &str) -> Result<Vec<Reading>, String> {
     let all: Vec<&str> = text.split(" | ").map(str::trim).collect();
     if let [one] = all.as_slice()
@@ -28,10 +28,10 @@ pub fn readings(text: &str) -> Result<Vec<Reading>, String> {
     each.collect()
 }
 
-/// Reads the checks of one reading.
+/// Parses the checks of one reading.
 ///
 /// # Errors
-/// One line: what is wrong, and where.
+/// One line: the error and its location.
 pub fn parse(text: &str) -> Result<Vec<Check>, String> {
     text.split(';')
         .map(|one| one_of(one.trim()).map_err(|what| format!("'{}': {what}", one.trim())))
@@ -100,7 +100,7 @@ fn levels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 impl Term {
-    /// Reads `tcp`, `tcp.packets` or `tcp[loss=1%]`.
+    /// Parses `tcp`, `tcp.packets` or `tcp[loss=1%]`.
     pub(in crate::study) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (name, at) = match text.split_once('[') {

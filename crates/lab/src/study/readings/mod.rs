@@ -1,12 +1,14 @@
-//! What a paper leaves open, read in every way it can be: which reading comes nearest to print, and how near a reading
-//! comes to rows that had no part in choosing it.
+//! Readings of a paper: all ways to read what it leaves open. The scores tell which reading is nearest to the published
+//! values, and how near it comes to rows that had no part in choosing it.
 //!
-//! `readings.toml` holds axes, each with its readings; a reading of the paper takes one of each. Its loss is the mean over
-//! rows (a contestant's cells at one loss, or as the file says) of the root of the mean square of ln(ours/print), rows
-//! equal, calibrated cells left out. What is calibrated is set anew for every reading ([`calibrate`](super::calibrate)). Of
-//! readings within one standard error of the least loss that one is chosen that departs least from what the paper states,
-//! then from the defaults of its day, then the first. The file is written before its readings are scored: its digest says
-//! which one was.
+//! `readings.toml` holds axes, each with its choices; a reading takes one choice of each axis. A row consists of a
+//! contestant's cells at one loss, or as the file says. The error of a row is the root of the mean square of
+//! ln(ours/published). The loss of a reading is the mean over rows, equally weighted, without calibrated cells. Calibrated
+//! inputs are set anew for every reading ([`calibrate`](super::calibrate)).
+//!
+//! Among readings within one standard error of the least loss, the one that departs least from the paper's statements is
+//! chosen. Ties are broken by departures from the defaults of its day, then by order. The file is written before its
+//! readings are scored, and its digest identifies the version.
 
 pub(super) mod run;
 mod scores;
@@ -25,79 +27,79 @@ use super::{Study, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Most readings of a paper.
+/// Maximum number of readings of a paper.
 const MOST: usize = 144;
 
 /// The content of a `readings.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Readings {
-    /// Digest of the file, SHA-256.
+    /// SHA-256 of the file.
     #[serde(skip)]
     pub hash: String,
     /// The tables whose cells are scored.
     pub tables: Vec<String>,
-    /// The columns that make a row of a table, beside the table itself.
+    /// The columns that make a row of a table, in addition to the table itself.
     pub rows: Vec<String>,
-    /// Seeds, and those of a quick run.
+    /// Number of seeds.
     pub runs: u64,
-    /// Seeds of a quick run.
+    /// Number of seeds of a quick run.
     pub quick_runs: u64,
-    /// Cells that are not scored: labels that all must match, `table` among them.
+    /// Cells that are not scored: labels that all must match; `table` may be one of them.
     #[serde(default)]
     pub leave_out: Vec<BTreeMap<String, String>>,
-    /// What is open.
+    /// The questions that the paper leaves open.
     #[serde(rename = "axis")]
     pub axes: Vec<Axis>,
-    /// What is set anew for each reading.
+    /// The inputs that are calibrated anew for each reading.
     #[serde(default, rename = "calibrate")]
     pub calibrations: Vec<Calibration>,
 }
 
-/// One thing that the paper leaves open.
+/// One question that the paper leaves open.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// What.
+    /// Name of the question.
     pub name: String,
     /// Where the paper leaves it open.
     pub why: String,
-    /// The tables that it is of; all unless given.
+    /// The tables to which it applies; all if absent.
     pub tables: Option<Vec<String>>,
-    /// Its readings beside the first are each tried once, with the first of every other axis: added one at a time.
+    /// Each choice except the first is tried once, together with the first choice of every other axis.
     #[serde(default)]
     pub alone: bool,
-    /// The ways to read it.
+    /// The possible answers.
     #[serde(rename = "reading")]
     pub choices: Vec<Choice>,
 }
 
-/// One way to read it.
+/// One way to answer the question.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// Its name.
+    /// The identifier.
     pub id: String,
-    /// What is changed, as `--set` has it; nothing where the plan is as it is.
+    /// The changes, as in `--set`; empty if the plan stays as it is.
     #[serde(default)]
     pub change: Vec<String>,
-    /// The number that a run becomes, where it is another than the table's.
+    /// The metric, if it differs from that of the table.
     pub metric: Option<Metric>,
-    /// How many facts that the paper states it departs from.
+    /// The number of facts stated in the paper from which it departs.
     #[serde(default)]
     pub stated: u32,
-    /// How many defaults of the paper's day it departs from.
+    /// The number of defaults of the paper's day from which it departs.
     #[serde(default)]
     pub default: u32,
-    /// It was found after results had been seen: it is scored and never chosen.
+    /// Post hoc: reported, never selected.
     #[serde(default)]
     pub exploratory: bool,
 }
 
-/// A reading of the paper: one of each axis.
+/// A reading of the paper: one choice of each axis.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
-    /// Axis and what it is read as.
+    /// The axes with their choices.
     parts: Vec<(&'a Axis, &'a Choice)>,
 }
 
@@ -105,7 +107,7 @@ impl Readings {
     /// Reads a `readings.toml`.
     ///
     /// # Errors
-    /// One line: what is wrong and where.
+    /// One line: the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: String| format!("readings.toml: {what}");
         let mut own: Self = toml::from_str(text).map_err(|e| wrong(e.to_string().replace('\n', " ")))?;
@@ -150,12 +152,12 @@ impl Readings {
         Ok(own)
     }
 
-    /// Every table that it is about.
+    /// Every table that the file uses.
     pub(super) fn table_names(&self) -> impl Iterator<Item = &str> {
         self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
     }
 
-    /// What of it the study has no place for.
+    /// An error message for the first reference to something that the study does not have.
     pub(super) fn misfit(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
         let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
@@ -183,7 +185,7 @@ impl Readings {
         })
     }
 
-    /// Every reading, the last axis turning first; then those of what is added alone.
+    /// Every combination of choices, the last axis varying fastest; then the readings of axes that vary alone.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];
@@ -226,7 +228,7 @@ impl Readings {
             };
             self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
         };
-        // What sets an input is met by setting it.
+        // A cell that sets an input is met by construction.
         let sets = |row: &Row| {
             let own = self.calibrations.iter().filter(|one| one.table == table.name);
             table.calibrates(&row.labels)
@@ -237,13 +239,13 @@ impl Readings {
 }
 
 impl Reading<'_> {
-    /// The ids of its parts.
+    /// The identifiers of its choices.
     #[must_use]
     pub fn name(&self) -> String {
         self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// It has this part.
+    /// Whether it has this choice.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
         self.parts.iter().any(|(_, choice)| choice.id == id)
@@ -258,7 +260,7 @@ impl Reading<'_> {
         (sum(|choice| choice.stated), sum(|choice| choice.default))
     }
 
-    /// The table as it is read, and what is changed in its plan.
+    /// The table with the metric of this reading, and the changes to its plan.
     pub(super) fn of(&self, table: &Table) -> Result<(Table, Vec<Change>), String> {
         let mut table = table.clone();
         let mut changes = Vec::new();

@@ -1,4 +1,4 @@
-//! Every reading is run and its cells are compared with print.
+//! Runs every reading and compares its cells with the published values.
 
 use super::{OrderRow, Readings, Scored, Scores};
 use crate::study::bench::{Bench, StudyError};
@@ -13,11 +13,11 @@ use crate::study::table::Place;
 use crate::study::{Study, Table};
 use std::collections::BTreeMap;
 
-/// What a cell counts that no run has a number for: a factor of ten.
+/// Error of a cell for which no run has a value: a factor of ten.
 const MISSING: f64 = std::f64::consts::LN_10;
 
 impl Study {
-    /// Runs of all readings, those that calibrate aside.
+    /// The number of runs of all readings, without those for calibration.
     ///
     /// # Errors
     /// One line: a change does not fit.
@@ -62,7 +62,7 @@ impl Study {
                 let figures = figures(&table, &scored, &changes, &seeds, bench)?;
                 for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // The same rows of orders whatever the reading.
+                    // Every reading has the same rows of orders.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, shares)) if shares.contains(&name) => {}
@@ -75,7 +75,7 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // What sets an input has an order, too.
+                // Cells that set an input count in the orders, too.
                 let printed = table.printed.iter().flat_map(|printed| &printed.rows);
                 let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
@@ -114,19 +114,19 @@ impl Study {
     }
 }
 
-/// ln(ours/print) of a cell; one that no run has a number for, or nothing, is off by a factor of ten.
+/// ln(ours/published) of a cell; a factor of ten if no run has a positive value.
 pub(in crate::study) fn off(cell: &Cell) -> f64 {
     cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
 }
 
-/// The table, and the labels in these columns.
+/// The name of a row: the table, and the labels in these columns.
 fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>) -> String {
     let labels = columns.iter().filter_map(|column| labels.get(column));
     let parts: Vec<&str> = std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
     parts.join("/")
 }
 
-/// The figures of the places of these rows, of the contestants that the table has.
+/// The figures of the places of these rows, for all contestants of the table.
 pub(in crate::study) fn figures(
     table: &Table,
     rows: &[&Row],
@@ -138,7 +138,7 @@ pub(in crate::study) fn figures(
     bench.figures(&places, table.definition.heads)
 }
 
-/// The same of those contestants alone whose rows these are.
+/// The same, only for the contestants of these rows.
 pub(in crate::study) fn figures_of(
     table: &Table,
     rows: &[&Row],
@@ -156,12 +156,13 @@ pub(in crate::study) fn figures_of(
     bench.figures(&places, table.definition.heads)
 }
 
-/// Their places.
+/// The places of these rows.
 fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -> Result<Vec<Place>, String> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Whoever is in the table: the plan may be wrong without one of them, and tables of one plan share their runs.
+    // Includes every contestant of the table: the plan may be invalid without one of them, and tables with the same plan
+    // share their runs.
     let printed = table.printed.iter().flat_map(|printed| &printed.rows);
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();
@@ -178,7 +179,7 @@ fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -
     Ok(places)
 }
 
-/// Those of the changes that the table has a place for.
+/// The changes that apply to the table.
 fn of_table(table: &Table, changes: &[Change]) -> Vec<Change> {
     let names = table.names();
     changes.iter().filter(|change| change.is_of(&names)).cloned().collect()

@@ -1,66 +1,67 @@
-//! What the errors of all readings say: which one is chosen, and how near it comes to rows that did not choose it.
+//! Selects a reading by the errors of all readings, and measures how near it comes to rows that did not select it.
 
 use crate::study::effect::figure;
 
-/// A reading that was run.
+/// A reading with its scores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scored {
-    /// Its name: those of its parts.
+    /// Its name: the identifiers of its choices.
     pub name: String,
-    /// Departures from what is stated, and from defaults.
+    /// The number of departures from stated facts, and from defaults.
     pub departures: (u32, u32),
-    /// It is never chosen.
+    /// The reading is never chosen.
     pub exploratory: bool,
-    /// What was set for it by calibrated cells.
+    /// The values that calibrated cells set for it.
     pub calibrated: Vec<String>,
-    /// The root of the mean square of ln(ours/print) that is left in these: a reading that cannot meet them shows it here.
+    /// The remaining root of the mean square of ln(ours/published) of the calibrated cells: it shows whether the reading can
+    /// meet them.
     pub left: Option<f64>,
-    /// Of each row the root of the mean square of ln(ours/print).
+    /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
-    /// Of each row of orders how many are as in print, and of how many.
+    /// For each row of orders, how many are as published, and how many there are.
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A row of orders, and the scored rows that have a cell in it.
+/// A row of orders, and the scored rows that share a cell with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
     /// The table and the labels of the row.
     pub name: String,
-    /// Which scored rows share a cell with it: they choose nothing where it is left out.
+    /// Indices of the scored rows that share a cell with it. They take no part in the selection when it is held out.
     pub shares: Vec<usize>,
 }
 
-/// What came of all readings.
+/// The scores of all readings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scores {
     /// Digest of the file.
     pub hash: String,
-    /// Digest of all that they follow from.
+    /// Digest of everything that determines the scores.
     pub of: String,
-    /// Seeds of each run.
+    /// Number of seeds of each run.
     pub seeds: u64,
-    /// The rows' names.
+    /// The names of the rows.
     pub rows: Vec<String>,
     /// The rows of orders.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<Scored>,
-    /// The one that is chosen by all rows.
+    /// Index of the reading that all rows select.
     pub selected: usize,
-    /// How many are within one standard error of the least loss, exploratory ones aside.
+    /// Number of readings within one standard error of the least loss, without exploratory ones.
     pub alike: usize,
-    /// Of each row the error of the reading that all other rows choose, and which that is.
+    /// For each row, the error of the reading that all other rows select, and its index.
     pub held_out: Vec<(f64, usize)>,
-    /// The one that is chosen without looking at any row.
+    /// Index of the reading that is selected without looking at any row.
     pub stated: usize,
-    /// The median of the losses, exploratory ones aside.
+    /// The median of the losses, without exploratory readings.
     pub median: f64,
-    /// The exploratory one with the least loss.
+    /// Index of the exploratory reading with the least loss.
     pub exploratory: Option<usize>,
 }
 
 impl Scores {
-    /// What readings with these errors say; `None` where no row is scored.
+    /// Scores these readings; `None` if no row is scored.
     pub(in crate::study) fn of(
         hash: String,
         rows: Vec<String>,
@@ -75,7 +76,7 @@ impl Scores {
         let (selected, alike) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // Of one row nothing is left to choose by: then nothing but departures does.
+            // If there is only one row, nothing is left to select by except departures.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -109,19 +110,19 @@ impl Scores {
         })
     }
 
-    /// Orders as in print of a reading, and of how many; rows in which all are, and of how many.
+    /// For a reading: orders as published, all orders, rows in which all orders are as published, and all rows.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// The same where each row of orders is that of the reading which the rows choose that share no cell with it.
+    /// The same, where each row of orders is held out: it uses the reading selected by the rows that share no cell with it.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// The same of each row of orders.
+    /// The held-out result of each row of orders.
     pub(in crate::study) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
@@ -131,13 +132,13 @@ impl Scores {
         each.collect()
     }
 
-    /// The mean over rows of what [`held_out`](Self::held_out) has.
+    /// The mean over rows of the errors in [`held_out`](Self::held_out).
     #[must_use]
     pub fn held_out_loss(&self) -> f64 {
         mean(self.held_out.iter().map(|(error, _)| *error))
     }
 
-    /// What they are, and the digest of the file.
+    /// A description of the readings, with the digest of the file.
     #[must_use]
     pub fn heading(&self) -> String {
         let (all, of) = (self.readings.len(), self.rows.len());
@@ -153,7 +154,7 @@ impl Scores {
         )
     }
 
-    /// A line for each of what is to be said of them: what, the reading, the loss, and its orders.
+    /// One line per result: description, reading, loss, and orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |what: &str, at: usize| {
@@ -184,26 +185,26 @@ impl Scores {
 }
 
 impl Scored {
-    /// The mean over rows.
+    /// The mean of the errors over rows.
     #[must_use]
     pub fn loss(&self) -> f64 {
         mean(self.errors.iter().copied())
     }
 }
 
-/// Orders that are as in print, all of them, rows in which all are, and rows that have any.
+/// Orders as published, all orders, rows in which all orders are as published, and rows that have orders.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (kept, of)| {
         [same + kept, all + of, whole + usize::from(kept == of), rows + 1]
     })
 }
 
-/// A loss, and the factor that it is.
+/// A loss, and the factor that it stands for.
 fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }
 
-/// Orders and rows of orders; nothing where print has none.
+/// The counts of orders and of rows of orders; empty if nothing published has an order.
 fn in_words([same, all, whole, rows]: [usize; 4]) -> String {
     if all == 0 { String::new() } else { format!("orders {same}/{all}, rows {whole}/{rows}") }
 }
@@ -213,8 +214,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// The reading that these rows choose, and how many are within one standard error of the best; `None` where every one is
-/// exploratory. Without a row all are alike.
+/// The reading that these rows select, and how many are within one standard error of the best; `None` if all are
+/// exploratory. If there are no rows, all readings are equal.
 fn choose(readings: &[Scored], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &Scored| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);
@@ -222,7 +223,7 @@ fn choose(readings: &[Scored], rows: &[usize]) -> Option<(usize, usize)> {
     let (least, n) = (loss(best), rows.len() as f64);
     let squares = rows.iter().map(|row| (best.errors[*row] - least).powi(2)).sum::<f64>();
     let error = if rows.len() > 1 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
-    // What is alike but for rounding is alike.
+    // The tolerance keeps rounding from separating equal losses.
     let alike = || open().filter(|(_, reading)| loss(reading) <= least + error + 1e-12);
     let chosen = alike().min_by_key(|(at, reading)| (reading.departures, *at))?;
     Some((chosen.0, alike().count()))

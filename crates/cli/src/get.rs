@@ -268,5 +268,5 @@ fn last_name(target: &str) -> &str {
 /// The default timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
 /// The default timeout of a response that makes no progress. After an outage of 60 s a retransmission follows within 63
-/// s of its start, because the timer doubles from 1 s on (RFC 9260 §6.3.3 E2).
+/// s of its start: the timer doubles from 1 s on (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);

@@ -1,6 +1,6 @@
-//! Addresses on which a server listens (`tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://`, `h3://` with
-//! addresses) and URLs that a client requests (`http://`, `https://`, `http+sctp://`, `http+sctp-ip://`,
-//! `https+sctp://`, `h3://` with a host).
+//! The addresses on which a server listens: `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://` and `h3://`
+//! with addresses. The URLs that a client requests: `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`,
+//! `https+sctp://` and `h3://` with a host.
 
 use anabranch_lab::transports::Transports;
 use anabranch_transport::{Scheme, Streams};

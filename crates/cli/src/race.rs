@@ -61,7 +61,7 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     Ok(Some(Planned::Race(plan)))
 }
 
-/// What is raced, and how.
+/// The points to race, and whether they form a sweep.
 pub enum Planned {
     /// All points in one race.
     Race(Plan),

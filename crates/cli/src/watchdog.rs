@@ -1,4 +1,4 @@
-//! Ends a process that was told to end and does not.
+//! Ends a process that does not end after SIGINT or SIGTERM.
 //!
 //! Tasks handle SIGINT and SIGTERM. They no longer run if one of them loops or blocks in a write. So a separate thread
 //! waits for the same signals, and ends the process when its time is over.

@@ -321,6 +321,6 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
     let (longest, asked) = (origin.longest.get(), origin.taken.borrow().len() + origin.queue.borrow().len());
     assert!(asked > 3_000, "{asked}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
-    // At most half of them belong to the greedy client: they were open when the other client arrived, which is next.
+    // At most half of the queue is the greedy client's, and only these precede the other client, which is next.
     assert!(behind.iter().all(|count| *count <= 260), "{behind:?}");
 }

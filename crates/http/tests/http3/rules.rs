@@ -1,5 +1,5 @@
-//! Each rule of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can break, with the error that it must cause. A
-//! client breaks it at our server, or a server breaks it at our client. The tables also contain what must be tolerated.
+//! The rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can break, each with its error. A client breaks it
+//! at our server, or a server breaks it at our client. The tables also contain what must be tolerated.
 //!
 //! This module has the actions of a peer, the verdicts, and the rules of request streams. `streams`: the rules of
 //! unidirectional streams. `servers`: a server that breaks rules at our client. `limits`: limits.

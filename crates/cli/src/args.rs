@@ -1,4 +1,4 @@
-//! The command line, declared from the table of plan keys.
+//! The command line. Most of the flags of `race` are declared by the table of plan keys.
 
 mod gateway;
 pub mod secure;
@@ -9,13 +9,13 @@ use anabranch_lab::sweep::Shard;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::time::Duration;
 
-/// The whole command.
+/// Returns the complete command line, with all subcommands.
 pub fn command() -> Command {
     all().mut_subcommands(|verb| verb.mut_args(hyphened))
 }
 
-/// A value may begin with a hyphen, so that a wrong one such as `-1%` is answered by the flag's own line. Not where a
-/// file is written: `--json --quiet` would be one of that name.
+/// Lets a flag's value begin with a hyphen, so that the flag's own parser reports a wrong value such as `-1%`. Flags
+/// that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
 fn hyphened(arg: Arg) -> Arg {
     let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
     let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
@@ -98,7 +98,7 @@ fn race() -> Command {
     )
 }
 
-/// The flag of a key of plans.
+/// Returns the command-line flag for a key of plans.
 pub fn plan_flag(key: &'static Key) -> Arg {
     let arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
     let arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
@@ -209,19 +209,19 @@ fn serve() -> Command {
     secure::server_flags(command.arg(secure::qlog_flag()))
 }
 
-/// A time that is more than none: what waits for so long would not wait at all.
+/// Requires a duration greater than zero: a timeout of zero would expire at once.
 fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_span(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
-            // Text that is no time is reported where it is read.
+            // Text that does not parse as a duration is reported by the code that reads the flag.
             _ => Ok(text.to_owned()),
         }
     }
     arg.value_parser(read)
 }
 
-/// `--dry-run` of what has a real network to do with.
+/// The `--dry-run` flag of the commands that use a real network.
 pub fn dry_run() -> Arg {
     Arg::new("dry-run")
         .long("dry-run")
@@ -230,7 +230,7 @@ pub fn dry_run() -> Arg {
         .help("Print what the command would do, and exit")
 }
 
-/// Threads of a server.
+/// The `--threads` flag of the servers.
 fn server_threads() -> Arg {
     Arg::new("threads")
         .long("threads")
@@ -503,7 +503,7 @@ fn bundle() -> Command {
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 
-/// The plan's flags as given: name and value, in the order of the table.
+/// Returns the plan flags that were given, as name and value, in the order of the table of keys.
 pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     let mut flags = Vec::new();
     for key in KEYS.iter() {
@@ -514,7 +514,7 @@ pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     flags
 }
 
-/// Threads asked for, or one a core.
+/// Returns the number of threads given with `--threads`; by default, one per core.
 pub fn threads(matches: &ArgMatches) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     matches.get_one::<u16>("threads").map_or_else(cores, |n| usize::from(*n))

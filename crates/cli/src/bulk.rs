@@ -1,6 +1,6 @@
-//! `anabranch bulk`: how much goes through, as client and as server.
+//! `anabranch bulk`: measures throughput, as client and as server.
 //!
-//! - `verb`: what the flags ask for; `protocol`: over what, and how it is set
+//! - `verb`: reads the flags; `protocol`: the protocol and its settings
 //! - `client`, `server`: the two ends
 
 #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 #[cfg(target_os = "linux")]
 pub use verb::run;
 
-/// The flags.
+/// The flags of the command.
 pub fn command() -> Command {
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -49,7 +49,7 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // What the client asks for, and what only the client tells.
+                // Settings that the client sends to the server, and outputs of the client.
                 .conflicts_with_all([
                     "for",
                     "size",

@@ -1,11 +1,11 @@
-//! `--busy-poll`: whether a world looks for packets once more before it sleeps.
+//! `--busy-poll`: whether a world polls for packets once more before it sleeps.
 //!
-//! On for those who ask and wait for the answer. A server shares its machine
-//! with others more often than not, and is told.
+//! On by default for clients, which wait for responses. Off by default for servers, which usually share their machine
+//! with others.
 
 use clap::{Arg, ArgMatches};
 
-/// The flag.
+/// The `--busy-poll` flag.
 pub fn flag(default: &'static str) -> Arg {
     Arg::new("busy-poll")
         .long("busy-poll")
@@ -15,7 +15,7 @@ pub fn flag(default: &'static str) -> Arg {
         .help("While small packets arrive less than 100 us apart, poll for the next one instead of sleeping")
 }
 
-/// A world by the flag.
+/// Returns the options of a world according to the flag.
 #[cfg(target_os = "linux")]
 pub fn options(matches: &ArgMatches) -> anabranch_world::os::Options {
     let on = matches.get_one::<String>("busy-poll").is_some_and(|value| value == "on");

@@ -1,4 +1,4 @@
-//! `anabranch decode`: what a capture says of the associations and connections in it.
+//! `anabranch decode`: describes the associations and connections in a capture.
 //!
 //! - `gzip`: captures that are compressed
 
@@ -15,12 +15,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// Captures of so many packets are short: their ladders are drawn unasked.
+/// Captures of up to this many packets are short: their ladder diagrams are drawn without a flag.
 const SHORT: usize = 60;
-/// Streams shown of each direction.
+/// The number of streams shown for each direction.
 const STREAMS: usize = 20;
 
-/// The flags.
+/// The flags of the command.
 pub fn command() -> Command {
     Command::new("decode")
         .about("Show associations, connections and streams of a capture, and why data was retransmitted")
@@ -95,12 +95,13 @@ pub fn command() -> Command {
         )
 }
 
-/// Does what the flags say.
+/// Runs the command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
-    // Whether a capture is short is known when it was read; a short one has no more lines than packets.
+    // Whether a capture is short is known only after it has been read; the ladder of a short one has no more lines than
+    // packets.
     let ladder_packets = if asked.is_some() { u64::MAX } else { SHORT as u64 };
     let ladder_lines = asked.unwrap_or(SHORT);
     let mut settings = Settings { ladder_lines, ladder_packets, ..Settings::default() };
@@ -117,7 +118,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded =
         capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings).map_err(|error| {
-            // The host's own word is at the bottom of it when reading failed.
+            // If reading failed, the innermost error is the operating system's.
             let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());
             let host = why.is_some_and(|why| why.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");
@@ -158,7 +159,7 @@ fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(opened))
 }
 
-/// `9899`, or `9899:5000`.
+/// Parses `9899` or `9899:5000`.
 fn udp_ports(text: &str) -> Result<(u16, Option<u16>), Failure> {
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
     let (one, other) = text.split_once(':').map_or((text, None), |(one, other)| (one, Some(other)));

@@ -1,4 +1,4 @@
-//! How a client reaches its server: SCTP made ready for it, and waits that end.
+//! How a client connects to its server: an SCTP host that suits the server's addresses, and timeouts.
 //!
 //! - `http3`: the same for QUIC
 
@@ -23,36 +23,37 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
-/// A server that is reached by SCTP.
+/// A server that is reached over SCTP.
 pub struct SctpTarget {
-    /// In UDP or on IP.
+    /// The transport beneath SCTP: UDP, IP or DTLS.
     pub carrier: Carrier,
-    /// Its addresses, with its UDP port or its SCTP port.
+    /// Its addresses, with the UDP port or, on IP, the SCTP port.
     pub addresses: Vec<SocketAddr>,
-    /// Its SCTP port behind the UDP port.
+    /// The server's SCTP port within UDP.
     pub port: u16,
-    /// What SCTP runs with here.
+    /// The SCTP configuration of this end.
     pub config: Config,
-    /// What it begins with over DTLS.
+    /// The DTLS settings, if SCTP runs over DTLS.
     pub secure: Option<SecureTarget>,
     /// Where path events are logged.
     pub paths: Option<PathLog>,
 }
 
-/// DTLS to a server.
+/// The settings of DTLS to one server.
 pub struct SecureTarget {
-    /// Who is believed.
+    /// The certificates to trust.
     pub trust: Trust,
-    /// What the server's certificate is to be for.
+    /// The name that the server's certificate must be valid for.
     pub name: String,
-    /// SCTP goes without its own checksum where the peer agrees (RFC 9653).
+    /// Whether SCTP omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
 
 impl SctpTarget {
-    /// This host's SCTP, from addresses that the server can answer to, and the routes to it.
+    /// Returns this host's SCTP, bound to addresses that the server can reply to, and the routes to the server.
     pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Routes), Failure> {
-        // Who talks to a host on the loopback interface talks from there; who does not, from everywhere else.
+        // A server on the loopback interface is reached from loopback addresses; any other from all the other
+        // addresses.
         let near = |ip: IpAddr| ip.is_loopback();
         let local: Vec<IpAddr> = match self.addresses.first() {
             Some(first) if near(first.ip()) => {
@@ -75,7 +76,7 @@ impl SctpTarget {
         };
         let failure = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, None, &why)));
         let secure = self.secure.take().filter(|_| self.carrier.is_secure());
-        // DTLS goes from one address to one, the first that there is.
+        // DTLS runs between one pair of addresses: use the server's first.
         if secure.is_some() {
             self.addresses.truncate(1);
         }
@@ -103,21 +104,21 @@ impl SctpTarget {
     }
 }
 
-/// Opens associations to one server by several routes, which differ in the address that the handshake begins at.
+/// Opens associations to one server over several routes, which differ in the address that the handshake starts with.
 pub struct Routes {
-    /// Has one server for each route.
+    /// The connector, which treats each route as a server.
     pub connector: SctpConnector<OsWorld>,
     /// The first address of each route.
     pub first: Vec<SocketAddr>,
 }
 
 impl Routes {
-    /// How many routes there are.
+    /// The number of routes.
     pub fn count(&self) -> usize {
         self.first.len()
     }
 
-    /// An established association, or why each route failed.
+    /// Returns an established association, or the reasons why all routes failed.
     pub async fn session(&self, world: &OsWorld, timeout: Duration) -> Result<SctpSession<OsWorld>, String> {
         let whys = match connect_in_turn(world, &self.connector, self.count(), timeout).await {
             Ok(session) => return Ok(session),
@@ -136,9 +137,9 @@ impl Routes {
         Err(each.collect::<Vec<_>>().join("; "))
     }
 
-    /// The first route by which the server answers; the last, if it answers by none.
+    /// Returns the first route over which the server answers; the last one if it answers over none.
     pub async fn answering(&self, world: &OsWorld, timeout: Duration) -> usize {
-        // The last needs no asking: there is no other left.
+        // The last route is used in any case, so it is not tried.
         let last = self.count().saturating_sub(1);
         for route in 0..last {
             let Ok(session) = self.connector.connect(route) else { continue };
@@ -152,8 +153,9 @@ impl Routes {
     }
 }
 
-/// The addresses in their order, and once more with another IP version's in front, where there are both: an ICMP message
-/// at one of them ends a handshake that would have reached the others (RFC 9260 §10, RFC 6951 §5.5).
+/// Returns the addresses in their order and, if there are both IP versions, a second list that begins with the other
+/// version. An ICMP message about the first address ends a handshake that could have succeeded at the others
+/// (RFC 9260 §10, RFC 6951 §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);
@@ -177,21 +179,21 @@ pub fn warn_kernel_sctp(carrier: Carrier) {
     }
 }
 
-/// This host's address on the way to `to`, as the routes are now.
+/// Returns the source address that this host's routing table currently selects for `to`.
 fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let probe = UdpSocket::bind(any)?;
-    // Nothing is sent: it is the kernel that looks up its routes.
+    // No packet is sent: connecting only makes the kernel look up the route.
     probe.connect(to)?;
     probe.local_addr().map(|address| address.ip())
 }
 
-/// The loopback address to talk to `ip` from.
+/// Returns the loopback address from which to reach `ip`.
 fn facing(ip: IpAddr, carrier: Carrier) -> IpAddr {
     match ip {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        // Every raw socket gets every packet: on one address the client would answer for the server, that nobody
-        // listens here.
+        // Every raw socket receives every packet. With one shared address the client's stack would reply to packets for
+        // the server, saying that nobody listens.
         IpAddr::V4(v4) if carrier.is_on_ip() && v4 == Ipv4Addr::LOCALHOST => IpAddr::from([127, 0, 0, 2]),
         IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
     }

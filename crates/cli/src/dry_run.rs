@@ -1,4 +1,4 @@
-//! `--dry-run` on a real network: what would be done, a line for each thing, as it was asked for or by default.
+//! `--dry-run` on a real network: prints each setting that would apply, given or default, on a line.
 
 use crate::place::Carrier;
 use anabranch_base::knobs::Table;
@@ -6,27 +6,27 @@ use anabranch_transport::sctp::Config;
 use clap::ArgMatches;
 use std::fmt::Write;
 
-/// The values of these flags, under their names; without one that has none.
+/// Returns a line for each of these flags that has a value.
 pub fn flags(matches: &ArgMatches, names: &[&str]) -> String {
     let mut out = String::new();
     for name in names {
         let values = matches.get_raw(name).into_iter().flatten();
         let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
         if !values.is_empty() {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = writeln!(out, "{name}: {}", values.join(", "));
         }
     }
     out
 }
 
-/// The knobs of SCTP as `--set` takes them.
+/// Lists the SCTP knobs in the form that `--set` accepts.
 pub fn knobs(config: &Config) -> String {
     let knobs = config.knobs().into_iter().map(|knob| format!("{}={}", knob.key, knob.value));
     format!("set: {}\n", knobs.collect::<Vec<_>>().join(","))
 }
 
-/// Those of SCTP, of QUIC, or of both, as these carriers have them.
+/// Lists the knobs of SCTP, of QUIC, or of both, depending on the carriers.
 pub fn both_knobs(
     carriers: impl IntoIterator<Item = Carrier>,
     sctp: &Config,

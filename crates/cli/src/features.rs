@@ -1,4 +1,4 @@
-//! `anabranch features`: what UDP, TCP and SCTP can do, every cell decided by a run.
+//! `anabranch features`: the features of UDP, TCP and SCTP, with each cell of the table determined by a run.
 
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use std::io::Write;
 use std::path::Path;
 
-/// Does what the flags say.
+/// Runs the command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let json = matches.get_one::<String>("json").map(String::as_str);
     if json == Some("") {

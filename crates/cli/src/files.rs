@@ -1,10 +1,10 @@
-//! Files that appear whole or not at all, and together.
+//! Output files that appear complete or not at all, and together.
 //!
-//! Content goes to a hidden file beside its final name; [`publish`] renames
-//! all that belong together when every one is complete. What is under way is
-//! known to [`clean_up`] and [`abandon`], which failures and the interrupt
-//! handler call. What is no file (a pipe, a terminal, a device) is never
-//! replaced: it is written to. Files whose names another host has given go
+//! Content is written to a hidden file next to its final name; [`publish`] renames all files of a command once every
+//! one is complete. Failures and the interrupt handler call [`clean_up`] or [`abandon`], which remove unfinished files.
+//! A target that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose
+//! names come from another host are confined to one directory ([`Reserved::below`]); symbolic links cannot lead them
+//! out of it.
 //! below one directory ([`Reserved::below`]), and links lead them nowhere else.
 
 #[cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Nothing is fetched where there is no operating system's world.
+/// Without the operating system's world nothing is fetched, so this type has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -31,29 +31,29 @@ impl Parent {
     }
 }
 
-/// What must go if we end early. Held while a file or directory is made or renamed, so that an interrupt finds it
-/// either not there or listed.
+/// Paths to remove if the process ends early. Locked while a file or directory is created or renamed, so that an
+/// interrupt finds it either absent or listed.
 static UNDER_WAY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Numbers the hidden files: final names may be too long to be part of theirs.
+/// Numbers the hidden files. Their names do not contain the final names, which may be too long for that.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that will be written: its place has been tried.
+/// A file that will be written. Its directory has been checked to be writable.
 #[derive(Debug)]
 pub struct Reserved {
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     named: PathBuf,
-    /// Where links lead.
+    /// The path with symbolic links resolved.
     target: PathBuf,
-    /// The hidden file; `None` for what is no file.
+    /// The hidden file; `None` if the target is not a regular file.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory of both, where their path may lead elsewhere by now.
+    /// The open directory of both files, used where the path to it may have been replaced in the meantime.
     parent: Option<Parent>,
 }
 
 impl Reserved {
-    /// Makes sure that `named` can be written, before hours are spent on its content.
+    /// Checks that `named` can be written, before hours are spent on its content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -69,12 +69,13 @@ impl Reserved {
         Self::hidden(named, target, &mut under_way())
     }
 
-    /// Begins the hidden file beside `target`. It is always a new one: whatever has its name, a link too, stays as it is.
+    /// Creates the hidden file next to `target`. It is always a new file: an existing file or link of that name is not
+    /// touched.
     fn hidden(named: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         Self::begin(named, target, under_way, |partial| File::create_new(partial))
     }
 
-    /// The same, where `create_new` makes the file.
+    /// Does the same, with `create_new` to make the file.
     fn begin(
         named: &Path,
         target: PathBuf,
@@ -97,17 +98,17 @@ impl Reserved {
         }
     }
 
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     pub fn named(&self) -> &Path {
         &self.named
     }
 
-    /// Both would be written to the same place.
+    /// Whether both would be written to the same file.
     pub fn same_place(&self, other: &Self) -> bool {
         self.target == other.target && self.partial.is_some()
     }
 
-    /// Takes the content; it is not under the final name before [`publish`].
+    /// Writes the whole content. The final name appears only with [`publish`].
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -123,7 +124,7 @@ impl Reserved {
         Ok(self)
     }
 
-    /// Takes the next piece of the content.
+    /// Appends a piece of the content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -139,7 +140,7 @@ impl Reserved {
         written.map_err(|error| failure(&self.named, &error))
     }
 
-    /// Takes the content of another file.
+    /// Appends the content of another file.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -155,7 +156,7 @@ impl Reserved {
         }
     }
 
-    /// No piece is missing; it is not under the final name before [`publish`].
+    /// Marks the content as complete. The final name appears only with [`publish`].
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -166,7 +167,8 @@ impl Reserved {
     }
 }
 
-/// A directory that will appear whole or not at all: until [`publish`](Self::publish) it is a hidden one beside its name.
+/// A directory that appears complete or not at all: until [`publish`](Self::publish) it is hidden, next to its final
+/// name.
 #[derive(Debug)]
 pub struct ReservedDirectory {
     named: PathBuf,
@@ -175,10 +177,10 @@ pub struct ReservedDirectory {
 }
 
 impl ReservedDirectory {
-    /// Makes sure that `named` is nothing yet, or an empty directory, and begins the hidden one beside it.
+    /// Checks that `named` does not exist or is an empty directory, and creates the hidden directory next to it.
     ///
     /// # Errors
-    /// [`Failure::Usage`] where something is there; [`Failure::Host`] with the reason.
+    /// [`Failure::Usage`] if it exists and is not empty; [`Failure::Host`] with the reason.
     pub fn new(named: &Path) -> Result<Self, Failure> {
         let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         reserve_directory(parent)?;
@@ -203,12 +205,12 @@ impl ReservedDirectory {
         Ok(Self { named: named.to_owned(), target, partial })
     }
 
-    /// Where its content goes.
+    /// The hidden directory, into which the content is written.
     pub fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Gives it its name.
+    /// Renames it to its final name.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -221,7 +223,7 @@ impl ReservedDirectory {
     }
 }
 
-/// Puts files that were filled under their final names, in this order.
+/// Renames completed files to their final names, in this order.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -239,7 +241,7 @@ pub fn publish(filled: Vec<Reserved>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Has the names in a directory outlive the machine's power.
+/// Syncs a directory, so that the names in it survive a power failure.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -251,7 +253,7 @@ pub fn settle(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a directory of ours has under a name.
+/// The expected type of an entry in one of our directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A regular file.
@@ -260,13 +262,13 @@ pub enum Kind {
     Directory,
 }
 
-/// Returns whether a directory of ours has something under the name `path`, which is then of this kind itself.
+/// Returns whether one of our directories has an entry `path`, which must be of type `kind`.
 ///
-/// Directories that a command goes on with may have been changed in between. Through a link the command would write
-/// elsewhere, and at a FIFO it would wait.
+/// A directory that a command resumes may have been changed in the meantime. Through a symbolic link the command would
+/// write elsewhere, and on a FIFO it would block.
 ///
 /// # Errors
-/// [`Failure::Usage`]: it is a link, or of another kind; [`Failure::Host`]: it cannot be looked at.
+/// [`Failure::Usage`]: it is a symbolic link or of another type; [`Failure::Host`]: its metadata cannot be read.
 pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -278,10 +280,10 @@ pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
     check_kind(path, found, kind).map(|()| true)
 }
 
-/// Refuses what is a link, or of another kind.
+/// Rejects an entry that is a symbolic link or of another type.
 ///
 /// # Errors
-/// [`Failure::Usage`]: what it is, and what to do.
+/// [`Failure::Usage`]: what the entry is, and what to do.
 pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Failure> {
     let (is_it, expected) = match kind {
         Kind::File => (found.is_file(), "regular file"),
@@ -297,7 +299,7 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Fa
     )))
 }
 
-/// Writes one file of a directory of ours, whole or not at all.
+/// Writes a file in one of our directories, completely or not at all.
 ///
 /// # Errors
 /// Those of [`has_own`] and [`write()`].
@@ -306,7 +308,7 @@ pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
     write(target, content)
 }
 
-/// Makes a directory within one of ours, and tries it.
+/// Creates a directory in one of our directories, and checks that it is writable.
 ///
 /// # Errors
 /// Those of [`has_own`] and [`reserve_directory`].
@@ -315,7 +317,7 @@ pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
     reserve_directory(directory)
 }
 
-/// Writes one file, whole or not at all.
+/// Writes one file, completely or not at all.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -323,7 +325,8 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![Reserved::new(target)?.fill(content)?])
 }
 
-/// Makes a directory and tries it; one that we made goes again if we end early without having put anything in it.
+/// Creates a directory and checks that it is writable. It is removed again if the process ends early and it is still
+/// empty.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -343,7 +346,7 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes hidden files in `directory` that a program left which was killed. Nobody else may be writing there.
+/// Removes hidden files that a killed process left in `directory`. No other process may be writing there.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -358,12 +361,13 @@ pub fn sweep_out(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes what is under way: partial files, and directories we made that are still empty.
+/// Removes unfinished output: partial files, and directories that we created and that are still empty.
 pub fn clean_up() {
     remove(&mut under_way());
 }
 
-/// Removes what is under way and ends the process, while nothing new can be made by other threads.
+/// Removes unfinished output and ends the process. It keeps the lock, so that no other thread can create files
+/// meanwhile.
 pub fn abandon(code: i32) -> ! {
     let mut under_way = under_way();
     remove(&mut under_way);
@@ -372,7 +376,7 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // A directory that is under way goes with all that is in it; one that has its name, only while it is empty.
+        // A hidden directory is removed with its content; one that has its final name, only if it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),
@@ -382,7 +386,7 @@ fn remove(under_way: &mut Vec<PathBuf>) {
     }
 }
 
-/// Where `named` leads: a link stays a link, its target is written.
+/// Resolves `named`: a symbolic link is kept, and its target is written.
 fn resolve(named: &Path) -> Result<PathBuf, Failure> {
     if fs::symlink_metadata(named).is_ok_and(|kind| kind.is_symlink()) {
         return named.canonicalize().map_err(|error| failure(named, &error));

@@ -1,4 +1,4 @@
-//! `anabranch gateway`: HTTP between TCP and SCTP.
+//! `anabranch gateway`: forwards HTTP between TCP and SCTP.
 
 use crate::dial::{SctpTarget, SecureTarget};
 use crate::key_log::key_log;
@@ -27,7 +27,7 @@ use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Carries until a signal comes.
+/// Runs the gateway until a signal ends it.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut places = Vec::new();
     for text in matches.get_many::<String>("listen").into_iter().flatten() {
@@ -48,7 +48,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, &places, &settings))?;
         return Ok(Done::Well);
     }
-    // Said once, and what is wrong of it before anybody is taken in.
+    // Read once for all threads, so that a warning appears once and an error is reported before any client is accepted.
     let trust = settings.onward.trust(matches)?;
     let tls = secure::server(matches, &places, Spoken::Http(VERSION))?;
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
@@ -75,11 +75,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let shared = tls.map(|server| server.shared());
     specs.run(announce, move |specs, worker| {
         let mut settings = Settings { exchanges: exchanges.clone(), ..Settings::read(&matches)? };
-        // One for all threads, both sides and all that lies between.
+        // One memory account for all threads, both sides and everything queued between them.
         settings.sctp.memory = Some(memory.clone());
         settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
-            // Nobody else is called so.
+            // A random name that no other gateway is likely to have.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let tls = shared.clone().map(Shared::server);
@@ -123,26 +123,26 @@ fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
     out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
 }
 
-/// Where requests go.
+/// Where requests are forwarded to.
 enum Onward {
-    /// To what is allowed.
+    /// To any server that the rules allow.
     Anywhere(Rules),
-    /// To the next gateway, with what is allowed here already.
+    /// To the next gateway, and the rules that requests must also satisfy here.
     Via(Url, Option<Rules>),
-    /// To one server.
+    /// To a single server.
     Origin(Url),
 }
 
 struct Settings {
     onward: Onward,
-    /// Whom it believes over TLS and DTLS.
+    /// The certificates that are accepted from servers over TLS and DTLS.
     trust: Trust,
-    /// SCTP goes without its own checksum over DTLS where the peer agrees.
+    /// Over DTLS, SCTP omits its own checksum if the peer agrees (RFC 9653).
     unsummed: bool,
     trusted_proxies: Vec<Network>,
     sctp: Config,
     sctp_port: u16,
-    /// What this gateway calls itself, in all of its threads.
+    /// The name by which this gateway identifies itself, the same in all of its threads.
     name: String,
     connect: Duration,
     idle: Duration,
@@ -166,8 +166,8 @@ impl Settings {
         let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
         let max_head = max_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
-        // An exchange that is given up takes its stream with it, not the association (RFC 6525); and one client's bytes
-        // do not go before another's because they came earlier (RFC 8260 §3.2).
+        // When an exchange is abandoned, its stream is reset rather than the association closed (RFC 6525). The
+        // round-robin scheduler keeps one client's early data from delaying another client's (RFC 8260 §3.2).
         let ours = [("reconfig", "yes"), ("scheduler", "rr")];
         let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let given = knobs::given(matches)?;
@@ -273,7 +273,7 @@ impl Onward {
         }
     }
 
-    /// Over what it goes on; `None`: as each target wants.
+    /// The transport over which requests are forwarded; `None` if each target determines it.
     fn carrier(&self) -> Option<Carrier> {
         match self {
             Self::Anywhere(_) => None,
@@ -281,7 +281,7 @@ impl Onward {
         }
     }
 
-    /// Refuses what nobody would heed.
+    /// Rejects flags that would have no effect.
     fn check_flags(&self, matches: &ArgMatches) -> Result<(), Failure> {
         if self.carrier().is_none_or(Carrier::is_secure) {
             return Ok(());
@@ -295,7 +295,7 @@ impl Onward {
         Err(Failure::Usage(format!("{flag}: {why}")))
     }
 
-    /// Whom it believes. Where one server is all there is, that has to be somebody.
+    /// Returns the certificates to accept. A gateway to a single server also checks here that they yield a TLS client.
     fn trust(&self, matches: &ArgMatches) -> Result<Trust, Failure> {
         let trust = match self.carrier() {
             Some(carrier) if !carrier.is_secure() => return Ok(Trust::default()),
@@ -320,7 +320,7 @@ fn origin(url: &Url) -> Origin {
     Origin::new(authority, url.carrier.is_secure())
 }
 
-/// What of the traffic anybody on the path can read; `None`: nothing.
+/// Returns a description of the traffic that anybody on the path can read; `None` if all of it is encrypted.
 fn in_the_clear(places: &[Listen], onward: &Onward) -> Option<String> {
     let on = onward.carrier();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
@@ -344,7 +344,7 @@ async fn carry(
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    // It is opened while the program may still write any file.
+    // The key log is opened while the process may still write any file.
     let _ = key_log();
     let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), Spoken::Http(VERSION)));
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
@@ -377,7 +377,7 @@ async fn listen<U: Upstream>(
     specs: Vec<ListenSpec>,
     settings: &Settings,
     upstream: Rc<U>,
-    // Told where connections of TCP are taken in.
+    // Called with the addresses on which TCP connections are accepted.
     heard: impl FnOnce(&[SocketAddr]),
     mut servers: Servers,
 ) -> Result<Done, Failure> {
@@ -400,7 +400,7 @@ async fn listen<U: Upstream>(
                         anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
                     );
                 }
-                // It listens in the clear, which was seen to before.
+                // The gateway rejects h3:// listeners when it reads the flags.
                 Opened::Http3(..) => {
                     return Err(Failure::Internal("a gateway over HTTP/3".to_owned()));
                 }
@@ -416,7 +416,8 @@ async fn listen<U: Upstream>(
     servers.until_told(world, &stop, settings.grace).await
 }
 
-/// The version of HTTP that it speaks: a body is carried on as it comes, and HTTP/2 would have it taken apart.
+/// The version of HTTP that the gateway speaks. It forwards a body as it arrives; HTTP/2 framing would have to be
+/// decoded.
 const VERSION: Option<&str> = Some("1.1");
-/// Request heads that may be asked for: less is too short for what every client sends.
+/// The accepted sizes of a request head in bytes. A smaller limit would reject requests that ordinary clients send.
 const HEADS: RangeInclusive<usize> = 1 << 10..=1 << 20;

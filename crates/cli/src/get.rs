@@ -1,12 +1,11 @@
-//! `anabranch get`: fetches objects over TCP and SCTP, into files or to standard output.
+//! `anabranch get`: fetches objects over TCP, SCTP and HTTP/3, into files or to standard output.
 //!
-//! Objects of one server share a session: over SCTP each has a stream of its
-//! own and they are fetched at once, and so it is over HTTP/2 and HTTP/3; else
-//! over TCP one after the other.
+//! Objects of one server share a session. Over SCTP each has a stream of its own, and all are fetched at once; the same
+//! holds for HTTP/2 and HTTP/3. Over HTTP/1.1 on TCP they are fetched one after the other.
 //!
 //! - `account`: the result as JSON and CSV
 //! - `exchange`: one object
-//! - `keep`: names and places of a page's files
+//! - `keep`: names and paths of a page's files
 //! - `meter`: progress on the terminal
 //! - `objects`: all objects, server by server
 //! - `page`: a document and all it embeds
@@ -73,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if page {
         return whole_page(matches, urls, &outputs, (connect, timeout), (tls, http));
     }
-    // A directory can hold any number of objects.
+    // A directory can take any number of objects.
     let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
     let directory = directory.filter(|_| outputs.len() == 1).map(|name| Path::new(name.as_str()));
     if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
@@ -176,9 +175,9 @@ fn dry_run(
     Ok(out)
 }
 
-/// What results say of the settings.
+/// The transport settings, as results list them.
 fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) -> Vec<(String, String)> {
-    // Where both are used, SCTP's: they share names.
+    // If both are used, list those of SCTP: the two share some names.
     if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
         return knobs::describe(sctp);
     }
@@ -186,14 +185,14 @@ fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) 
     quic.unwrap_or_default()
 }
 
-/// The settings of SCTP, and of QUIC.
+/// Returns the settings of SCTP and of QUIC.
 fn config(matches: &ArgMatches, carriers: &[Carrier]) -> Result<(Config, anabranch_quic::Config), Failure> {
     let set = knobs::divided(matches, carriers.iter().copied())?;
     let quic = knobs::quic(&set.quic)?;
     let set = set.sctp;
     let mut config = knobs::sctp(matches, &set)?;
     knobs::asks_after_peers(&mut config, &set);
-    // If an exchange is cancelled, its stream is reset (RFC 6525); without that the association would have to end.
+    // A cancelled exchange resets its stream (RFC 6525); without that the association would have to be closed.
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
     knobs::warn(&config);
     Ok((config, quic))
@@ -215,7 +214,7 @@ fn whole_page(
         return Err(Failure::Usage("--page writes several files: use -o DIR, not -o -".to_owned()));
     }
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
-    // The directory comes first: the other files may lie in it.
+    // The directory comes first, because the other files may be in it.
     if let Some(directory) = &directory {
         files::reserve_directory(directory)?;
     }
@@ -257,7 +256,7 @@ fn whole_page(
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
-/// The file name for a target: the last part of its path.
+/// Returns the file name for a request target: the last segment of its path.
 fn last_name(target: &str) -> &str {
     let path = target.split('?').next().unwrap_or_default();
     match path.rsplit('/').next().unwrap_or_default() {
@@ -266,8 +265,8 @@ fn last_name(target: &str) -> &str {
     }
 }
 
-/// The default timeout of a connection.
+/// The default timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The default timeout of a response without progress. A path that was cut for 60 s is tried again within 63 s of the cut:
-/// retransmission timers double from 1 s on (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response that makes no progress. After an outage of 60 s a retransmission follows within 63
+/// s of its start: the timer doubles from 1 s on (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);

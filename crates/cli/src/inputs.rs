@@ -1,4 +1,4 @@
-//! The files that a race read, with their digests: what a report says of where its numbers come from.
+//! The input files of a race with their digests, which a report lists as the sources of its numbers.
 
 use anabranch_lab::report::Input;
 use serde_json::Value;
@@ -6,10 +6,10 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Keys of a plan whose values may name files.
+/// Keys of a plan whose values may be file names.
 const KEYS: [&str; 4] = ["page", "trace", "down-trace", "up-trace"];
 
-/// The files that this plan names, and the plan itself where it is one; a file that is gone is left out.
+/// Returns the files that this plan names, and the file of the plan itself, if any. Missing files are left out.
 pub fn of(plan: &Value) -> Vec<Input> {
     let mut names: Vec<String> = crate::words().filter(|word| word.ends_with(".toml")).collect();
     named(plan, false, &mut names);
@@ -29,7 +29,7 @@ pub fn of(plan: &Value) -> Vec<Input> {
     found
 }
 
-/// Every text below a key that may name a file.
+/// Collects all strings below a key whose value may be a file name.
 fn named(value: &Value, names_files: bool, names: &mut Vec<String>) {
     match value {
         Value::String(text) if names_files => names.push(text.clone()),

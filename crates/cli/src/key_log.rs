@@ -1,6 +1,6 @@
-//! The secrets of sessions, for programs that decode captures, in the file that `SSLKEYLOGFILE` names.
+//! Logs the TLS secrets of sessions to the file that `SSLKEYLOGFILE` names, for programs that decode captures.
 //!
-//! The format is NSS's key log: label, client random and secret on a line, the last two in hexadecimal.
+//! The format is NSS's key log: each line holds a label, the client random and the secret, the last two in hexadecimal.
 
 use crate::complain;
 use anabranch_tls::KeyLog;
@@ -13,13 +13,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// Returns the key log of this process. It writes nothing where `SSLKEYLOGFILE` is not set, or its file is refused.
+/// Returns the key log of this process. It writes nothing if `SSLKEYLOGFILE` is not set or its file is refused.
 pub fn key_log() -> Arc<dyn KeyLog> {
     static LOG: LazyLock<Arc<KeyLogFile>> = LazyLock::new(|| Arc::new(KeyLogFile::from_environment()));
     LOG.clone()
 }
 
-/// A key log that is appended to a file.
+/// A key log that appends to a file.
 #[derive(Debug)]
 struct KeyLogFile(Option<File>);
 
@@ -39,11 +39,11 @@ impl KeyLogFile {
     }
 }
 
-/// Opens the file to append to it; a new one is for its owner alone.
+/// Opens the file for appending; a new file is readable only by its owner.
 ///
-/// A link is refused: somebody else may have created it, to have the secrets written to another file.
+/// A symbolic link is refused: another user may have created it to redirect the secrets to another file.
 fn open(path: &Path) -> Result<File, String> {
-    // Opening a FIFO that nobody reads would wait.
+    // Without NONBLOCK, opening a FIFO that nobody reads would block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let opened =
         OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags.bits() as i32).open(path);
@@ -68,7 +68,8 @@ impl KeyLog for KeyLogFile {
         line.push(' ');
         put(&mut line, secret);
         line.push('\n');
-        // In one call, so that lines of several threads and programs do not mix. A full disk ends no session.
+        // A single write, so that lines of several threads and programs do not mix. A full disk does not end the
+        // session.
         let _ = file.write_all(line.as_bytes());
     }
 

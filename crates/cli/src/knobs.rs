@@ -1,11 +1,11 @@
 //! `--set` and `--key-file`: the knobs and the shared keys of a transport on a real network.
 //!
-//! RFC 5061 §8: addresses change authenticated. Without keys that both ends were given, that holds against those who
-//! have not seen the handshake only.
+//! RFC 5061 §8: address changes must be authenticated. Without keys that both ends were given, this protects only
+//! against attackers who have not seen the handshake.
 
 use clap::{Arg, ArgAction};
 
-/// The flag.
+/// The `--set` flag.
 pub fn set() -> Arg {
     Arg::new("set")
         .long("set")
@@ -14,7 +14,7 @@ pub fn set() -> Arg {
         .help("SCTP knobs of this end, or QUIC's over h3://, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]")
 }
 
-/// The flag for shared keys.
+/// The `--key-file` flag.
 pub fn key_file() -> Arg {
     Arg::new("key-file").long("key-file").value_name("FILE").help(
         "Keys that both ends share (RFC 4895), for --set auth=yes: lines of ID HEX or ID base64:TEXT. All are accepted; \
@@ -58,15 +58,16 @@ mod linux {
         Ok(pairs)
     }
 
-    /// What `--set` is for: SCTP's knobs or QUIC's, by what is spoken.
+    /// The pairs of `--set`, divided by transport into SCTP's knobs and QUIC's.
     pub struct Divided {
-        /// SCTP's.
+        /// The SCTP knobs.
         pub sctp: Vec<(String, String)>,
-        /// QUIC's.
+        /// The QUIC knobs.
         pub quic: Vec<(String, String)>,
     }
 
-    /// Whose knobs were given, where these carry HTTP. Both have knobs of one name.
+    /// Assigns the knobs that were given to the transports among `carriers`. Some knobs of SCTP and QUIC have the same
+    /// name.
     pub fn divided(
         matches: &ArgMatches,
         carriers: impl IntoIterator<Item = Carrier>,
@@ -98,7 +99,7 @@ mod linux {
         })
     }
 
-    /// QUIC with these knobs; the profile comes first, wherever it stands.
+    /// Returns a QUIC configuration with these knobs. The profile is applied first, wherever it stands in the list.
     pub fn quic(set: &[(String, String)]) -> Result<anabranch_quic::Config, Failure> {
         use anabranch_quic::{Config, PROFILES};
         let mut made = Config::default();
@@ -117,12 +118,13 @@ mod linux {
         Ok(made)
     }
 
-    /// What results say of QUIC's settings.
+    /// The settings of QUIC, as results list them.
     pub fn describe_quic(config: &anabranch_quic::Config) -> Vec<(String, String)> {
         config.list().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
 
-    /// SCTP with these knobs, and with the keys of `--key-file`; the profile comes first, wherever it stands.
+    /// Returns an SCTP configuration with these knobs and the keys of `--key-file`. The profile is applied first,
+    /// wherever it stands in the list.
     pub fn sctp(matches: &ArgMatches, set: &[(String, String)]) -> Result<Config, Failure> {
         let mut made = config()?;
         for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
@@ -149,7 +151,7 @@ mod linux {
         Ok(made)
     }
 
-    /// Says once what these settings leave open to attackers; a server does when it has said where it listens.
+    /// Warns once about weaknesses of these settings. A server calls it after it has printed where it listens.
     pub fn warn(config: &Config) {
         static ONCE: Once = Once::new();
         if config.asconf && config.shared_keys.is_null() {
@@ -168,15 +170,15 @@ mod linux {
         }
     }
 
-    /// The file that `--key-file` names.
+    /// The path given with `--key-file`.
     pub fn key_file(matches: &ArgMatches) -> Option<&str> {
         matches.get_one::<String>("key-file").map(String::as_str)
     }
 
-    /// Bytes of a secret that nobody guesses.
+    /// The minimum number of bytes of a secret that cannot be guessed.
     const MIN_SECRET: usize = 16;
 
-    /// The keys of a file, which is read once: each thread asks for them, and it may be a pipe.
+    /// Returns the keys of a file. The file is read once, because each thread asks for them and it may be a pipe.
     fn keys(path: &str) -> Result<SharedKeys, Failure> {
         static KNOWN: Mutex<BTreeMap<String, SharedKeys>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +191,7 @@ mod linux {
     }
 
     fn read_keys(path: &str) -> Result<SharedKeys, String> {
-        /// 256 keys of the longest kind are less.
+        /// The maximum size of a key file. 256 keys of the longest kind fit in it.
         const MAX: u64 = 1 << 20;
         let bytes = read_secret_file(Path::new(path), MAX)?;
         let text =
@@ -197,15 +199,16 @@ mod linux {
         SharedKeys::parse(&text).map_err(|why| why.to_string())
     }
 
-    /// Who waits for answers sends nothing that would tell it that nobody is there any more, but HEARTBEATs: these go every
-    /// 5 s, where RFC 9260 §16 advises 30, unless the flag says otherwise.
+    /// Sends a heartbeat every 5 s (RFC 9260 §16 advises 30 s), unless `--set` says otherwise. An end that only waits
+    /// for data sends nothing else that would reveal a dead peer.
     pub fn asks_after_peers(sctp: &mut Config, set: &[(String, String)]) {
         if !set.iter().any(|(key, _)| key == "hb_interval" || key == "profile") {
             sctp.hb_interval = Some(Duration::from_secs(5));
         }
     }
 
-    /// So many streams an association, and no more whatever the peer asks for (RFC 6525 §5.2.5), unless the flag says so.
+    /// Limits an association to `streams` streams, even if the peer asks for more (RFC 6525 §5.2.5), unless `--set`
+    /// says otherwise.
     pub fn streams(sctp: &mut Config, set: &[(String, String)], streams: u16) {
         sctp.streams = streams;
         if !set.iter().any(|(key, _)| key == "max_streams") {
@@ -213,8 +216,8 @@ mod linux {
         }
     }
 
-    /// Whether a knob acts at the end that sends data, and only there: SCTP's, and those of the kernel's protocols. A profile
-    /// sets such ones, too.
+    /// Whether a knob acts only at the end that sends data. Covers the knobs of SCTP and of the kernel's protocols, and
+    /// `profile`, because a profile sets some of them.
     pub fn is_senders(key: &str) -> bool {
         SENDERS.contains(&key)
     }
@@ -242,7 +245,7 @@ mod linux {
         "pmtud",
     ];
 
-    /// What results say of the settings.
+    /// The settings of SCTP, as results list them.
     pub fn describe(config: &Config) -> Vec<(String, String)> {
         config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
@@ -251,7 +254,7 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// A knob that is new has to be put on one side or the other.
+        /// A new knob has to be added to one of the two lists.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let others = [

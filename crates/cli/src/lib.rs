@@ -1,10 +1,11 @@
-//! The anabranch command: parse, do, report, exit. [`run`] is all of it, for the program and for the Python package.
+//! The anabranch command: parses the command line, runs a command, reports, and exits. The program and the Python
+//! package both call [`run`].
 //!
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and Python's module calls `run_within`. What `sweep/result` writes follows from the directory alone, whatever machine
-//! ran its points.
+//! `main.rs` calls [`run`], and the Python module calls `run_within`. The output of `sweep/result` depends only on the
+//! directory, not on the machines that ran its points.
 
 mod args;
 mod bulk;
@@ -61,30 +62,30 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-/// Why a verb did not do what it was asked to.
+/// The reason why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// The request was wrong: exit 2.
+    /// The request was invalid: exit code 2.
     Usage(String),
-    /// This host does not let us: exit 3.
+    /// This host does not permit or support it: exit code 3.
     Host(String),
-    /// A bug of ours: exit 3, asking for a report.
+    /// A bug in this program: exit code 3, with a request to report it.
     Internal(String),
-    /// The user stopped it: exit 130.
+    /// The user interrupted it: exit code 130.
     Interrupted,
 }
 
-/// What a verb that was carried out has to say.
+/// The outcome of a command that was carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Done {
-    /// All is well: exit 0.
+    /// Everything succeeded: exit code 0.
     Well,
-    /// A transfer failed, or an expectation was missed: exit 1.
+    /// A transfer failed or an expectation was missed: exit code 1.
     Badly,
 }
 
 impl Failure {
-    /// What it is, for people.
+    /// The message for the user.
     pub fn line(self) -> String {
         match self {
             Self::Usage(line) | Self::Host(line) | Self::Internal(line) => line,
@@ -93,25 +94,25 @@ impl Failure {
     }
 }
 
-/// The command line; under another program its own words would not be these.
+/// The words of the command line. Within another program, the process's own arguments would be that program's.
 static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
 
-/// The words behind the program's name.
+/// Returns the words after the program's name.
 fn words() -> impl Iterator<Item = String> {
     WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
 }
 
-/// Set where another program has this command line within it.
+/// Set when another program runs this command line within its own process.
 static WITHIN: OnceLock<()> = OnceLock::new();
 
-/// Does as [`run`] does, within another program, of which there is no copy to hand on.
+/// Does the same as [`run`], within another program. Then there is no executable of anabranch to copy into a bundle.
 #[must_use]
 pub fn run_within(words: impl IntoIterator<Item = OsString>) -> u8 {
     WITHIN.get_or_init(|| ());
     run(words)
 }
 
-/// The file of this program.
+/// The path of this executable.
 fn own_program() -> Result<PathBuf, Failure> {
     if WITHIN.get().is_some() {
         let line = "a bundle has the program in it, and this is a package of Python: have the program `anabranch` do it";
@@ -121,8 +122,8 @@ fn own_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))
 }
 
-/// Does what a command line says, the program's name first, and gives the exit code. It takes the process over: it may set
-/// handlers of signals, raise limits, make namespaces, and an interrupt may end the process.
+/// Carries out a command line, which begins with the program's name, and returns the exit code. It takes over the
+/// process: it may set signal handlers, raise limits and create namespaces, and an interrupt may end the process.
 #[must_use]
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words = WORDS.get_or_init(|| words.into_iter().collect());
@@ -132,7 +133,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // Its status is its command's, and it begins with one thread.
+        // Its exit code is that of the command it runs, and it needs to start with a single thread.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
@@ -146,7 +147,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         },
         _ => None,
     };
-    // These end in their own way, and may have thousands of connections.
+    // These commands handle signals themselves, and may have thousands of open connections.
     if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
         #[cfg(target_os = "linux")]
         anabranch_world::os::raise_open_files();
@@ -178,7 +179,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         _ => Ok(Done::Well),
     };
     while race::STOP.load(Ordering::Relaxed) {
-        // Whoever set it tells what is done, and ends the process.
+        // The interrupt handler that set the flag prints what is done, and ends the process.
         std::thread::park();
     }
     match result {
@@ -191,7 +192,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Leaves nothing partial behind, says why, and gives the exit code.
+/// Removes partial output, prints the reason, and returns the exit code.
 fn fail(failure: Failure) -> u8 {
     let (code, line) = match failure {
         Failure::Usage(line) => (2, line),
@@ -204,13 +205,14 @@ fn fail(failure: Failure) -> u8 {
     code
 }
 
-/// One line on standard error.
+/// Prints one line to standard error.
 fn complain(line: &str) {
-    // All of it or nothing.
+    // A single write, so that the line is written completely or not at all.
     let _ = std::io::stderr().write_all(format!("anabranch: {}\n", plain(line)).as_bytes());
 }
 
-/// What another host has said may not command the terminal, nor be written backwards: such characters by their names.
+/// Escapes control characters and characters that change the writing direction, so that text from another host cannot
+/// control the terminal.
 fn plain(text: &str) -> String {
     let commands = |c: char| {
         c.is_control() && c != '\n'
@@ -227,7 +229,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Help and version as they are; whatever is wrong with the command line in one line.
+/// Prints help and version as they are; any error in the command line becomes a single line.
 fn misused(error: &clap::Error) -> u8 {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingSaid;
     if !error.use_stderr() || error.kind() == NothingSaid {
@@ -238,14 +240,14 @@ fn misused(error: &clap::Error) -> u8 {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    // The same in all verbs; other programs count by it.
+    // Other programs use `-n` for a count; here it has the same meaning, --dry-run, in all commands.
     let counts = words().any(|word| word.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));
     2
 }
 
-/// Text on standard output; whoever closed it early does not want the rest.
+/// Prints text to standard output. If the reader has closed the pipe, the rest is dropped without an error.
 fn say(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! `anabranch link`: any command behind an emulated link.
+//! `anabranch link`: runs any command behind an emulated link.
 //!
 //! - `account`: what the links did, as JSON
 
@@ -44,7 +44,8 @@ pub fn command() -> Command {
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {
         let several = key.several == Several::Entries;
         let flag = args::plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set });
-        // The defaults are a race's: what a link is not given it does not do.
+        // The defaults are for races. An impairment that is not given here is not emulated, so leave the default out of
+        // the help.
         let own = key.help.split(" [default").next().unwrap_or_default();
         command = command.arg(if own.is_empty() { flag } else { flag.help(own) });
     }
@@ -106,7 +107,7 @@ pub fn command() -> Command {
         )
 }
 
-/// Does what the flags say; the command's status is ours.
+/// Runs the command and returns its exit status.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(what) = matches.get_one::<String>("list") {
         say(&list::render(what))?;
@@ -171,7 +172,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(ended.status)
 }
 
-/// The network, its flags read as a race's.
+/// Returns the network that the flags describe, parsed as in `race`.
 fn network(matches: &ArgMatches) -> Result<Network, Failure> {
     let mut flags = Vec::new();
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {

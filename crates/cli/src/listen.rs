@@ -1,4 +1,4 @@
-//! Where a server listens, and how it ends.
+//! Listeners of the servers, and the servers' shutdown.
 
 use crate::dial::http3::{self, Http3Server};
 use crate::paths;
@@ -27,54 +27,54 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What a thread listens on.
+/// What one thread listens on.
 pub enum ListenSpec {
-    /// An address of this thread alone, and how many sessions each listener has at a time.
+    /// An address that only this thread uses, and the maximum number of sessions for each of its listeners.
     Place(Listen, usize),
-    /// A TCP socket that all threads accept from.
+    /// A TCP socket from which all threads accept.
     Kernel {
-        /// Where.
+        /// The address.
         place: Listen,
         /// The socket.
         listener: TcpListener,
-        /// Sessions at a time, of all threads together.
+        /// The limit on concurrent sessions, shared by all threads.
         limit: ConcurrencyLimit,
     },
-    /// An address of SCTP that threads share, with sockets of this thread.
+    /// An SCTP address that the threads share, with the sockets of this thread.
     Shared {
-        /// Where.
+        /// The address.
         place: Listen,
-        /// The sockets.
+        /// The sockets of this thread.
         seat: Seat,
-        /// Which of the threads.
+        /// This thread's number among those that share the address.
         member: Member,
-        /// Sessions at a time, of all threads together.
+        /// The limit on concurrent sessions, shared by all threads.
         limit: ConcurrencyLimit,
     },
-    /// A UDP port of HTTP/3 that threads share, with sockets of this thread.
+    /// A UDP port for HTTP/3 that the threads share, with the sockets of this thread.
     SharedHttp3 {
-        /// Where.
+        /// The address.
         place: Listen,
-        /// The sockets.
+        /// The sockets of this thread.
         seat: Seat,
-        /// Which of the threads.
+        /// This thread's number among those that share the port.
         shard: Shard,
-        /// Sessions at a time, of all threads together.
+        /// The limit on concurrent sessions, shared by all threads.
         limit: ConcurrencyLimit,
     },
-    /// An address of SCTP over DTLS that threads share, with the socket of this thread.
+    /// An address for SCTP over DTLS that the threads share, with the socket of this thread.
     SharedDtls {
-        /// Where.
+        /// The address.
         place: Listen,
-        /// The socket.
+        /// The socket of this thread.
         seat: Seat,
-        /// Sessions at a time, of all threads together.
+        /// The limit on concurrent sessions, shared by all threads.
         limit: ConcurrencyLimit,
     },
 }
 
 impl ListenSpec {
-    /// Whether clients come over TLS or DTLS.
+    /// Whether the listener uses TLS, DTLS or QUIC.
     pub fn is_secure(&self) -> bool {
         let (Self::Place(place, _)
         | Self::Kernel { place, .. }
@@ -85,45 +85,46 @@ impl ListenSpec {
     }
 }
 
-/// A listener of either kind, and its limit on sessions. The types are the transports' own, not erased: what
-/// servers do for each packet is measured.
+/// An open listener and its limit on sessions. Each variant has the concrete type of its transport rather than an
+/// erased one, because the servers' cost per packet is benchmarked.
 pub enum Opened {
-    /// Connections of the kernel.
+    /// TCP connections of the kernel.
     Kernel(KernelListener<OsWorld>, ConcurrencyLimit),
-    /// The same over TLS.
+    /// TCP connections of the kernel, with TLS.
     Secure(TlsListener<OsWorld, KernelListener<OsWorld>>, ConcurrencyLimit),
-    /// Associations, and the world with their addresses.
+    /// SCTP associations, and the world that has their addresses.
     Ours(OsWorld, SctpListener<OsWorld>, ConcurrencyLimit),
-    /// Connections of QUIC, which carry HTTP/3. Their streams cost so much by themselves that it does not matter that their
-    /// type is erased.
+    /// QUIC connections that carry HTTP/3. This type is erased: the cost of dynamic dispatch is small beside that of
+    /// QUIC streams.
     Http3(AnyListener, ConcurrencyLimit),
 }
 
-/// Everything that listens in a thread.
+/// The listeners of one thread, and the servers that run on them.
 pub struct Servers {
     worker: WorkerHandle,
     signals: Signals,
     tasks: Vec<OsTask<Result<(), CloseReason>>>,
     hosts: Vec<SctpHost<OsWorld>>,
     quic: Vec<QuicHost<OsWorld>>,
-    /// URLs under which it is reached.
+    /// The URLs of all listeners.
     pub urls: Vec<String>,
-    /// Where it takes in connections of the kernel.
+    /// The addresses on which the kernel accepts TCP connections.
     pub listening: Vec<SocketAddr>,
     https_port: Option<u16>,
     http3_port: Option<u16>,
-    /// Who it is to those who come over TLS.
+    /// The TLS server (certificate and settings), for HTTPS over TCP.
     tls: Option<Server>,
-    /// And over DTLS.
+    /// The DTLS server, for SCTP over DTLS.
     dtls: Option<DtlsServer>,
-    /// And over HTTP/3.
+    /// The TLS and QUIC server, for HTTP/3.
     http3: Option<Http3Server>,
-    /// What SIGHUP has read again.
+    /// The SIGHUP signals, and the function that each of them calls.
     reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
 
 impl Servers {
-    /// Nothing yet; signals no longer end the process from here on, but in good order, or when `grace` is over.
+    /// Starts with no listener. From here on a signal no longer kills the process: the servers shut down in order, and
+    /// the watchdog ends the process when `grace` is over.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         if worker.leads() {
@@ -146,19 +147,19 @@ impl Servers {
         })
     }
 
-    /// What it is to those who come over TLS, and over DTLS.
+    /// Sets the TLS server and the DTLS server.
     #[must_use]
     pub fn with_tls(self, tls: Option<Server>, dtls: Option<DtlsServer>) -> Self {
         Self { tls, dtls, ..self }
     }
 
-    /// What it is to those who come over HTTP/3.
+    /// Sets the HTTP/3 server.
     #[must_use]
     pub fn with_http3(self, http3: Option<Http3Server>) -> Self {
         Self { http3, ..self }
     }
 
-    /// SIGHUP calls `reload` from here on, once for all threads.
+    /// Makes SIGHUP call `reload` from here on. Only the leading thread does, once for all threads.
     pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
         if self.worker.leads() {
             let hangups = Hangups::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
@@ -167,7 +168,7 @@ impl Servers {
         Ok(self)
     }
 
-    /// A listener of the kernel's, with TLS where that is meant.
+    /// Wraps a TCP listener of the kernel in TLS if `carrier` requires that.
     fn kernel(
         &self,
         world: &OsWorld,
@@ -184,7 +185,7 @@ impl Servers {
         Ok(Opened::Secure(TlsListener::new(world.clone(), listener, tls), limit))
     }
 
-    /// Opens what is behind `spec`: SCTP with `config`, behind `sctp_port` where UDP carries it.
+    /// Opens the listeners that `spec` describes. SCTP uses `config`, and `sctp_port` when it is carried in UDP.
     pub async fn open(
         &mut self,
         world: &OsWorld,
@@ -254,7 +255,7 @@ impl Servers {
                     self.name(place.carrier, ip, listener.local().port());
                     opened.push(self.kernel(world, place.carrier, listener, ConcurrencyLimit::new(most))?);
                 }
-                // A host without IPv6.
+                // The host has no IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
@@ -288,7 +289,8 @@ impl Servers {
         self.take_in(here, host, place, port, ConcurrencyLimit::new(most))
     }
 
-    /// SCTP over DTLS: a host for each address, since an association has one at each end (RFC 8261 §6.1).
+    /// Listens for SCTP over DTLS. Each address has a host of its own, because such an association has one address at
+    /// each end (RFC 8261 §6.1).
     async fn listen_dtls(
         &mut self,
         world: &OsWorld,
@@ -309,7 +311,7 @@ impl Servers {
             let host = SctpHost::layered(here.clone(), config, carrier, layer)
                 .await
                 .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
-            // All addresses of a place have its port, also where the host chooses it.
+            // All addresses of one `--listen` share a port, even if the operating system chose it.
             place.port =
                 host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
             hosts.push((here, host));
@@ -336,7 +338,7 @@ impl Servers {
         self.http3.clone().ok_or_else(none)
     }
 
-    /// Listens on the port of a host.
+    /// Listens on the port of a QUIC host.
     fn take_in_http3(
         &mut self,
         here: &OsWorld,
@@ -354,7 +356,7 @@ impl Servers {
         Ok(Opened::Http3(listener, limit))
     }
 
-    /// SCTP as it is over DTLS, and DTLS for beneath it.
+    /// Returns the SCTP configuration for use over DTLS, and the DTLS layer beneath it.
     fn under_dtls(
         &self,
         here: &OsWorld,
@@ -372,7 +374,7 @@ impl Servers {
         Ok((config, layer))
     }
 
-    /// Listens on `port` of a host.
+    /// Listens on `port` of an SCTP host.
     fn take_in(
         &mut self,
         here: OsWorld,
@@ -432,12 +434,12 @@ impl Servers {
         self.tasks.push(world.spawn("server", server));
     }
 
-    /// Another host whose associations are to end in good order, too.
+    /// Adds another host whose associations are also closed in an orderly shutdown.
     pub fn also_close(&mut self, host: SctpHost<OsWorld>) {
         self.hosts.push(host);
     }
 
-    /// Until a signal comes; then `stop` ends the servers, which have `grace` for what is in flight.
+    /// Waits for a signal. Then `stop` ends the servers, and exchanges in flight have `grace` to complete.
     pub async fn until_told(
         mut self,
         world: &OsWorld,
@@ -501,12 +503,12 @@ impl Servers {
     }
 }
 
-/// Where that is, for people.
+/// Describes a listening address for messages.
 pub fn shown(place: &Listen) -> String {
     let hosts: Vec<_> = place.addresses.iter().map(IpAddr::to_string).collect();
     let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
     format!("{} (port {}) for {}", hosts, place.port, place.carrier.scheme())
 }
 
-/// Connections that may wait for the kernel.
+/// The maximum number of connections that wait to be accepted (the backlog of `listen`).
 pub const BACKLOG: u32 = 1024;

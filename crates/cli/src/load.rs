@@ -1,11 +1,12 @@
-//! `anabranch load`: many objects at a rate, or as fast as they are answered, over TCP or SCTP.
+//! `anabranch load`: requests many objects over TCP, SCTP or HTTP/3, either at a fixed rate or as fast as they are
+//! answered.
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 #[cfg(target_os = "linux")]
 pub use verb::run;
 
-/// The flags.
+/// The flags of the command.
 pub fn command() -> Command {
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -124,7 +125,7 @@ mod verb {
     use std::task::Poll;
     use std::time::Duration;
 
-    /// Loads what the flags name.
+    /// Runs the load that the flags describe.
     pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
         let url = Url::parse(text("url").unwrap_or_default()).map_err(Failure::Usage)?;
@@ -168,7 +169,7 @@ mod verb {
 
     struct Settings {
         url: Url,
-        /// Whom it believes, over TLS.
+        /// The client's TLS settings, including the certificates it trusts.
         tls: Option<Believing>,
         plan: Plan,
         config: Config,
@@ -238,7 +239,7 @@ mod verb {
         })
     }
 
-    /// Which HTTP is spoken: what was said, else what the server chooses over TLS.
+    /// Returns the versions of HTTP to use: what `--http` says; otherwise, over TLS, the server chooses.
     fn versions(matches: &ArgMatches, url: &Url) -> Versions {
         let said = matches.get_one::<String>("http").map(String::as_str);
         match (said, url.carrier.is_kernels()) {
@@ -276,7 +277,7 @@ mod verb {
             let due: Vec<String> = due.into_iter().map(format_span).collect();
             out += &format!("first due at: {}\n", due.join(" "));
         }
-        // Where sessions are planned, one object rides on each, unless more are asked for.
+        // With a planned session rate, each session requests one object unless the flags ask for more.
         let objects = plan.objects.or(matches!(plan.pace, Pace::Open { .. }).then_some(1));
         out += &format!("objects-per-session: {}\nstreams: {}\n", number(objects), plan.streams);
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
@@ -295,7 +296,7 @@ mod verb {
         out + &dry_run::both_knobs([url.carrier], config, quic)
     }
 
-    /// The settings of SCTP, and of QUIC.
+    /// Returns the settings of SCTP and of QUIC.
     fn config(
         matches: &ArgMatches,
         url: &Url,
@@ -361,7 +362,7 @@ mod verb {
         done
     }
 
-    /// Loads the first of so many addresses that answers.
+    /// Loads the first of `count` addresses that answers.
     async fn to_first<C: Connector>(
         world: OsWorld,
         connector: C,
@@ -408,8 +409,8 @@ mod verb {
                 if signals.poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
-                // What many sessions at a time have left behind. The more memory there is the longer it takes, and while
-                // many are measured it would show.
+                // Trim the memory that many concurrent sessions have left behind. Trimming takes longer the more memory
+                // there is, and would distort the measurement while many sessions are open.
                 if load.open_sessions() <= FEW {
                     trimmer.poll(cx, &world);
                 }
@@ -438,10 +439,10 @@ mod verb {
         Ok(if well { Done::Well } else { Done::Badly })
     }
 
-    /// Of what is planned, so much is told beforehand.
+    /// The number of due times that `--dry-run` lists.
     const FIRST: usize = 5;
-    /// Sessions whose memory is looked through in no time.
+    /// At most this many open sessions: trimming their memory takes a negligible time.
     const FEW: u64 = 4;
-    /// How long the last associations have to end.
+    /// How long the last associations may take to close.
     const CLOSING: Duration = Duration::from_secs(2);
 }

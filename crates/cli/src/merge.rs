@@ -1,4 +1,4 @@
-//! `anabranch merge`: the shards of a sweep, put together.
+//! `anabranch merge`: merges the shards of a sweep.
 
 use crate::race::Outputs;
 use crate::sweep::directory::{Directory, manifest};
@@ -36,7 +36,7 @@ pub fn command() -> Command {
         )
 }
 
-/// Does what the flags say.
+/// Runs the command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let paths: Vec<&Path> = matches
         .get_many::<String>("shard")
@@ -50,7 +50,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let shards = shards(&paths)?;
     let Some(first) = shards.values().next() else { return Ok(Done::Well) };
-    // Every point is read before anything is written.
+    // All points are read and checked before anything is written.
     for shard in shards.values() {
         shard.check_strays()?;
         let missing = shard.numbers().filter(|number| shard.size(*number) == 0).count();
@@ -75,7 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     result::write(&whole, Outputs::none())
 }
 
-/// The directories by their parts, which are all the parts of one sweep.
+/// Opens the directories and returns them by shard. Fails unless they are all the shards of one sweep.
 fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
     let mut shards: BTreeMap<Shard, Directory> = BTreeMap::new();
     for path in paths {

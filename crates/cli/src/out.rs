@@ -1,4 +1,5 @@
-//! What `--out DIR` holds: the result, the report, page loads as HAR, packets as pcapng, and logs of QUIC's connections.
+//! The contents of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlogs of QUIC
+//! connections.
 
 use crate::Failure;
 use crate::files::Reserved;
@@ -19,10 +20,11 @@ use anabranch_lab::transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Makes it all, to be published together; results.json comes last, so that where it is, everything is.
+/// Creates all files, which are then published together. `results.json` is the last, so that all others exist if it
+/// does.
 ///
 /// # Errors
-/// [`Failure`] when a file cannot be written, or a run is not repeated exactly.
+/// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.
 pub fn fill(
     directory: &Path,
     plan: &Plan,
@@ -33,7 +35,7 @@ pub fn fill(
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        // Of many points none is drawn packet by packet.
+        // With many points, the later ones are not drawn packet by packet.
         let of = OfPoint { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
         let (new, captured) = of_point(directory, &of, (pcap, kept))?;
         files.extend(new);
@@ -54,21 +56,21 @@ pub fn fill(
     Ok(files)
 }
 
-/// Whose files are made, and how they are named.
+/// The point whose files are written, and how the files are named.
 pub struct OfPoint<'a> {
-    /// What was raced.
+    /// The plan that was raced.
     pub plan: &'a Plan,
-    /// What was found.
+    /// The result of the race.
     pub race: &'a Race,
-    /// Which point of both, from 0.
+    /// The index of the point in both, from 0.
     pub point: usize,
-    /// What the names of its files begin with.
+    /// The prefix of the names of its files.
     pub prefix: &'a str,
-    /// The report draws its median runs packet by packet.
+    /// Whether the report draws its median runs packet by packet.
     pub draw: bool,
 }
 
-/// Page loads and captures of a point; and what the report draws of them.
+/// Writes the page loads and captures of a point, and returns what the report draws of them.
 ///
 /// # Errors
 /// As [`fill`].
@@ -127,14 +129,14 @@ pub fn of_point(
     Ok((files, drawn))
 }
 
-/// What the names of each contestant's files begin with.
+/// The prefixes of the names of each contestant's files.
 pub fn names(point: &Point, prefix: &str) -> Vec<String> {
     let typed: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
     label::file_names(&typed).into_iter().map(|name| format!("{prefix}{name}")).collect()
 }
 
-/// Captures and page loads in `directory` that an earlier race left: none of `files`. They stay, since nobody asked for
-/// their end.
+/// Lists captures and page loads in `directory` that an earlier race left, excluding `files`. They are not deleted,
+/// since nobody asked for that.
 pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &String| {
@@ -148,10 +150,10 @@ pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     old
 }
 
-/// Points whose median runs are drawn packet by packet.
+/// The number of points whose median runs are drawn packet by packet.
 pub const DRAWN_POINTS: usize = 4;
 
-/// What the server's capture of a run holds, for the report. A report without it is whole, too.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure; the report is complete without it.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,
@@ -163,7 +165,8 @@ pub fn decoded(
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 
-/// Runs a seed again, this time with its packets; gives those of the first server, too, and what they do not show.
+/// Repeats a run with the same seed, this time capturing packets. Returns the capture of the first server and the
+/// course of the run, which packets do not show.
 fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),
@@ -193,12 +196,12 @@ fn recapture(
     Ok(server)
 }
 
-/// A run as HAR.
+/// Formats a run as HAR.
 fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, comment: &str) -> String {
     let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
     let version = [("2", "HTTP/2"), ("3", "HTTP/3")].into_iter().find(|(value, _)| is("http", value));
     let version = version.map_or("HTTP/1.1", |(_, version)| version);
-    // RFC 9114 §3.1: there is nothing in the clear.
+    // RFC 9114 §3.1: HTTP/3 is always encrypted.
     let scheme = if is("tls", "yes") || is("http", "3") { "https" } else { "http" };
     let instant = |ns: u64| Instant::from_nanos(ns);
     let last = run.objects.iter().filter_map(|object| object.delivered_ns).max().unwrap_or(0);

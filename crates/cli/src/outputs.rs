@@ -1,11 +1,11 @@
-//! Where the result of a verb on the real network goes: report, JSON, CSV.
+//! The outputs of commands on a real network: report, JSON and CSV.
 
 use crate::files::{self, Reserved};
 use crate::{Failure, say};
 use std::io::Write;
 use std::path::Path;
 
-/// Places that have been tried before the work begins.
+/// Destinations that have been checked before the work begins.
 pub struct Outputs {
     json: Output,
     csv: Output,
@@ -18,7 +18,7 @@ enum Output {
 }
 
 impl Outputs {
-    /// `--json` and `--csv` as given.
+    /// Checks the values of `--json` and `--csv`.
     pub fn reserve(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
         for (name, target) in [("json", json), ("csv", csv)] {
             if target == Some("") {
@@ -44,12 +44,12 @@ impl Outputs {
         Ok(Self { json, csv })
     }
 
-    /// Whether the report leaves standard output to something else.
+    /// Whether JSON or CSV goes to standard output, so that the report does not.
     pub fn takes_stdout(&self) -> bool {
         matches!((&self.json, &self.csv), (Output::Stdout, _) | (_, Output::Stdout))
     }
 
-    /// Whether something goes where `file` does; without one, to standard output.
+    /// Whether one of the outputs goes to the same destination as `file`; `None` stands for standard output.
     #[cfg(target_os = "linux")]
     pub fn takes(&self, file: Option<&Reserved>) -> bool {
         [&self.json, &self.csv].into_iter().any(|place| match (place, file) {
@@ -59,7 +59,7 @@ impl Outputs {
         })
     }
 
-    /// Writes the files, and what goes to standard output.
+    /// Writes the files and standard output.
     pub fn write(
         self,
         report: &str,
@@ -88,7 +88,8 @@ impl Outputs {
     }
 }
 
-/// The command without what says where results go, and how fast: what makes the same results again, wherever.
+/// Returns the command that reproduces these results: without the flags for outputs and threads, which do not affect
+/// them.
 pub fn reproducing_command() -> String {
     without_outputs(crate::words())
 }
@@ -111,13 +112,13 @@ fn without_outputs(words: impl Iterator<Item = String>) -> String {
     kept.join(" ")
 }
 
-/// The command as a shell would take it again.
+/// Returns the command, quoted for a shell.
 pub fn command_line() -> String {
     let words = crate::words().map(quoted);
     std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell, if it needs quoting.
 pub fn quoted(word: String) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

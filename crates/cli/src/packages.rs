@@ -1,5 +1,5 @@
-//! `anabranch completions` and `anabranch man`: what a package installs beside the program, made from the command line
-//! itself.
+//! `anabranch completions` and `anabranch man`: generate the files that a package installs with the program, from the
+//! definition of the command line.
 
 use crate::files::{self, Reserved};
 use crate::{Done, Failure, args, say};
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::Path;
 
-/// The verb that writes completions.
+/// The command that prints shell completions.
 pub fn completions() -> Command {
     Command::new("completions")
         .about("Print completions for a shell")
@@ -26,7 +26,7 @@ pub fn completions() -> Command {
         )
 }
 
-/// The verb that writes man pages.
+/// The command that writes man pages.
 pub fn man() -> Command {
     Command::new("man")
         .about("Write man pages: anabranch.1 and a page for each verb")
@@ -39,7 +39,7 @@ pub fn man() -> Command {
         )
 }
 
-/// Prints the completions.
+/// Prints the completions for a shell.
 pub fn complete(matches: &ArgMatches) -> Result<Done, Failure> {
     let shell = matches.get_one::<Shell>("shell").copied().unwrap_or(Shell::Bash);
     let mut text = Vec::new();
@@ -48,7 +48,7 @@ pub fn complete(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// Writes the man pages, all of them or none.
+/// Writes the man pages, either all of them or none.
 pub fn manual(matches: &ArgMatches) -> Result<Done, Failure> {
     let directory = Path::new(matches.get_one::<String>("directory").map_or("", String::as_str));
     files::reserve_directory(directory)?;
@@ -60,7 +60,7 @@ pub fn manual(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// The pages with their names: of the whole, of each verb, and of a verb's own verbs.
+/// Returns the pages with their names: one for the program, one for each command and each subcommand.
 fn pages(command: &Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut pages = Vec::new();
     let mut waiting = vec![("anabranch".to_owned(), command.clone())];

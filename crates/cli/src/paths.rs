@@ -1,5 +1,6 @@
-//! What verbs on real networks report of the paths of SCTP associations: which failed, potentially failed or became active
-//! again, when user data was interrupted, and for how long. Lines on standard error, fields of JSON.
+//! Reports the paths of SCTP associations on real networks: which failed, potentially failed or became active again,
+//! and when and for how long user data was interrupted. The report consists of lines on standard error and fields in
+//! the JSON.
 //!
 //! The states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
@@ -16,35 +17,35 @@ use std::io::IsTerminal;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The path events of a run. A clone is the same log.
+/// The path events of a run. Clones share one log.
 #[derive(Clone, Debug)]
 pub struct PathLog {
     begun: Rc<Cell<Instant>>,
     quiet: bool,
-    /// Whether interruptions of what is sent, and of what is received, are reported.
+    /// Whether interruptions of sent data are reported, and those of received data.
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
 }
 
 impl PathLog {
-    /// A log; `quiet`: nothing is printed.
+    /// Creates a log; with `quiet`, nothing is printed.
     pub fn new(quiet: bool) -> Self {
         Self { begun: Rc::default(), quiet, sent: true, received: true, events: Rc::default() }
     }
 
-    /// Reports interruptions only in the directions in which data waits to be sent all the time. The engine cannot tell: SCTP has no
-    /// sign by which a receiver knows that its peer has data to send.
+    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. The engine cannot
+    /// tell: SCTP does not inform a receiver that its peer has data to send.
     pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
         Self { sent, received, ..self }
     }
 
-    /// Times count from `begun`, as the run's other times do.
+    /// Makes times count from `begun`, like the other times of the run.
     pub fn begin(&self, begun: Instant) {
         self.begun.set(begun);
     }
 
-    /// Prints what becomes of the paths of `host` from now on, and keeps it.
+    /// From now on, records and prints the path events of `host`.
     pub fn watch(&self, host: &SctpHost<OsWorld>) {
         let log = self.clone();
         host.on_path_event(move |event| {
@@ -96,10 +97,11 @@ impl PathLog {
     }
 }
 
-/// Prints what becomes of the paths of a server's host, with the time of day (UTC); of many events at once only some.
+/// Prints the path events of a server's host with the time of day (UTC). If there are many at once, only some are
+/// printed.
 pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
     let world = world.clone();
-    // When the present period began, and lines printed in it.
+    // The start of the current period, and the number of lines printed in it.
     let period = Cell::new((world.now(), 0));
     host.on_path_event(move |event| {
         let now = world.now();
@@ -114,7 +116,7 @@ pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
     });
 }
 
-/// `08:49:37.250 UTC`.
+/// Formats a time of day, as in `08:49:37.250 UTC`.
 fn time_of_day(at: SystemTime) -> String {
     let millis = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
     // `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -122,7 +124,7 @@ fn time_of_day(at: SystemTime) -> String {
     format!("{}.{millis:03} UTC", date.get(17..25).unwrap_or_default())
 }
 
-/// The line of progress on a terminal makes room.
+/// Clears the progress line on a terminal.
 fn clear_progress() {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
@@ -147,7 +149,7 @@ fn text(event: &PathEvent, time: impl Fn(Instant) -> String) -> String {
     }
 }
 
-/// A state as results name it.
+/// The name of a state in results.
 fn name(state: PathState) -> &'static str {
     match state {
         PathState::Active => "active",
@@ -156,8 +158,8 @@ fn name(state: PathState) -> &'static str {
     }
 }
 
-/// Events that are kept for results.
+/// The maximum number of events kept for results.
 const MAX_EVENTS: usize = 1024;
-/// Lines that a server prints in a period. A client can make paths fail as it likes.
+/// The maximum number of lines that a server prints per period: a client can make paths fail at will.
 const MAX_LINES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(10);

@@ -1,5 +1,6 @@
-//! Where a server listens and where a client goes: `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://`, `h3://`
-//! with addresses, `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://`, `h3://` with a host.
+//! The addresses on which a server listens: `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://` and `h3://`
+//! with addresses. The URLs that a client requests: `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`,
+//! `https+sctp://` and `h3://` with a host.
 
 use anabranch_lab::transports::Transports;
 use anabranch_transport::{Scheme, Streams};
@@ -8,17 +9,17 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// What carries HTTP: a scheme of a transport of the operating system's world.
+/// A transport that carries HTTP, by its scheme in the operating system's world.
 #[derive(Clone, Copy, Debug)]
 pub struct Carrier {
-    /// Its place in the list, by which carriers are told apart and ordered.
+    /// The index in the list of schemes, by which carriers are compared and ordered.
     order: usize,
     scheme: Scheme,
-    /// A host may be written with several addresses.
+    /// Whether a host may be written with several addresses.
     several: bool,
     kernel: Option<KernelProtocol>,
     secure: bool,
-    /// Each exchange has a fresh stream: HTTP/3.
+    /// Whether each exchange uses a new stream, as in HTTP/3.
     fresh: bool,
 }
 
@@ -43,12 +44,12 @@ impl Ord for Carrier {
 }
 
 impl Carrier {
-    /// All that carry HTTP.
+    /// Returns all carriers of HTTP.
     fn all() -> impl Iterator<Item = Self> {
         schemes().into_iter().filter(|carrier| carrier.scheme.url.is_some())
     }
 
-    /// What is written so, whether or not it carries HTTP.
+    /// Returns the carrier of that name, whether or not it carries HTTP.
     #[cfg(target_os = "linux")]
     pub fn named(name: &str) -> Option<Self> {
         schemes().into_iter().find(|carrier| carrier.scheme.name == name)
@@ -58,55 +59,55 @@ impl Carrier {
         self.scheme.port
     }
 
-    /// Its name in results, and where one listens.
+    /// The name in results and in the addresses on which a server listens.
     pub fn name(self) -> &'static str {
         self.scheme.name
     }
 
-    /// The scheme of a URL over it.
+    /// The scheme of its URLs.
     pub fn scheme(self) -> &'static str {
         self.scheme.url.unwrap_or(self.scheme.name)
     }
 
-    /// It is the kernel's: one address, one stream, and no knobs of ours.
+    /// Whether the kernel implements it: it then has one address, one stream and no knobs of ours.
     pub fn is_kernels(self) -> bool {
         self.kernel.is_some()
     }
 
-    /// Nobody on the way can read it: over TLS, over DTLS, or HTTP/3.
+    /// Whether its traffic is encrypted: over TLS, over DTLS, or HTTP/3.
     pub fn is_secure(self) -> bool {
         self.secure
     }
 
-    /// It carries HTTP/3, each exchange on a fresh stream.
+    /// Whether it carries HTTP/3, with each exchange on a new stream.
     pub fn is_http3(self) -> bool {
         self.fresh
     }
 
-    /// Over DTLS.
+    /// Whether it runs over DTLS.
     pub fn is_over_dtls(self) -> bool {
         self.secure && !self.fresh && !self.is_kernels()
     }
 
-    /// HTTP/3, where there is that.
+    /// Returns the carrier of HTTP/3, if this build has one.
     pub fn http3() -> Option<Self> {
         Self::all().find(|carrier| carrier.fresh)
     }
 
-    /// Which of the kernel's protocols it is.
+    /// The kernel protocol that implements it, if any.
     #[cfg(target_os = "linux")]
     pub fn kernel(self) -> Option<KernelProtocol> {
         self.kernel
     }
 
-    /// Ours, and on IP itself, where it may also be in UDP.
+    /// Whether it is implemented here and runs directly on IP rather than in UDP.
     #[cfg(target_os = "linux")]
     pub fn is_on_ip(self) -> bool {
         !self.is_kernels() && !self.scheme.in_udp
     }
 }
 
-/// The scheme of HTTP over the kernel's streams, where one listens: over TLS, or in the clear.
+/// The name of the scheme for listening for HTTP over the kernel's TCP, with TLS if `secure`.
 pub fn kernels_scheme(secure: bool) -> &'static str {
     let is_meant = |carrier: &Carrier| {
         carrier.is_kernels()
@@ -116,7 +117,7 @@ pub fn kernels_scheme(secure: bool) -> &'static str {
     schemes().iter().find(|carrier| is_meant(carrier)).map_or("", |carrier| carrier.scheme.name)
 }
 
-/// Every scheme of every transport, in the order of the list.
+/// Returns the schemes of all transports, in the order of the list of transports.
 fn schemes() -> Vec<Carrier> {
     let mut all = Vec::new();
     for transport in Transports::standard().iter() {
@@ -129,13 +130,14 @@ fn schemes() -> Vec<Carrier> {
         let carrier = |(&scheme, order)| Carrier { order, scheme, several, kernel, secure, fresh };
         all.extend(schemes.map(carrier));
     }
-    // TLS is a layer on a stream of bytes: what HTTP in the clear has one for, HTTP over TLS has, too.
+    // TLS is a layer on a byte stream, so each byte stream that carries HTTP in the clear also yields a scheme over
+    // TLS.
     let plain = all.iter().position(|carrier| carrier.kernel.is_some() && carrier.scheme.url == Some("http"));
     if let Some(plain) = plain.and_then(|at| all.get(at).copied()) {
         let scheme = Scheme { name: "https", url: Some("https"), port: 443, in_udp: false };
         all.push(Carrier { order: all.len(), scheme, secure: true, ..plain });
     }
-    // And DTLS one beneath what is ours and in UDP, which then has one path (RFC 8261).
+    // DTLS is a layer beneath our transport in UDP, which then has a single path (RFC 8261).
     let ours = |carrier: &&Carrier| carrier.kernel.is_none() && carrier.scheme.in_udp && !carrier.secure;
     let ours = all.iter().find(ours).copied();
     if let Some(ours) = ours {
@@ -146,19 +148,19 @@ fn schemes() -> Vec<Carrier> {
     all
 }
 
-/// Where a server listens.
+/// The address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listen {
-    /// Over what.
+    /// The transport.
     pub carrier: Carrier,
-    /// Empty: on all addresses.
+    /// The addresses; all of the host's if empty.
     pub addresses: Vec<IpAddr>,
     /// The TCP port, the UDP port, or the SCTP port.
     pub port: u16,
 }
 
 impl fmt::Display for Listen {
-    /// In the form that [`Listen::parse`] reads.
+    /// Writes the form that [`Listen::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.carrier.name();
         let host = |ip: &IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
@@ -169,12 +171,12 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// The forms that are read.
+    /// The accepted forms, for error messages.
     pub const FORMS: &str = "tcp://ADDRESS[:PORT], https://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT], \
                              sctp-ip://ADDRESS[,ADDRESS..][:PORT], https+sctp://ADDRESS[:PORT] or h3://ADDRESS[:PORT]; * is every \
                              address";
 
-    /// Reads `sctp://127.0.0.1,[::1]:9899`.
+    /// Parses an address such as `sctp://127.0.0.1,[::1]:9899`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("--listen {text}: {why}; write {}", Self::FORMS);
         let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
@@ -182,7 +184,7 @@ impl Listen {
         Self::over(found.ok_or_else(|| wrong("unknown scheme"))?, place, wrong)
     }
 
-    /// Reads what stands behind the scheme.
+    /// Parses the part after the scheme.
     pub fn over(carrier: Carrier, place: &str, wrong: impl Fn(&str) -> String) -> Result<Self, String> {
         let place = place.strip_suffix('/').unwrap_or(place);
         let (hosts, port) = split_port(place).ok_or_else(|| wrong("the port is no number up to 65535"))?;
@@ -203,14 +205,14 @@ impl Listen {
     }
 }
 
-/// What a client gets, and from where.
+/// The URL that a client requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Url {
-    /// As it was written.
+    /// The URL as the user wrote it.
     pub text: String,
-    /// Over what.
+    /// The transport.
     pub carrier: Carrier,
-    /// A name or an address, without brackets; where SCTP goes to several addresses of one host, all of them.
+    /// Names or addresses, without brackets. Only SCTP takes several, which are addresses of one host.
     pub hosts: Vec<String>,
     /// The TCP port, the UDP port, or the SCTP port.
     pub port: u16,
@@ -219,7 +221,7 @@ pub struct Url {
 }
 
 impl Url {
-    /// Reads `http+sctp://127.0.0.1:9899/index.html`.
+    /// Parses a URL such as `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
                      http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) or \
@@ -232,7 +234,7 @@ impl Url {
         Self::over(carrier, text, rest, wrong)
     }
 
-    /// Reads what stands behind the scheme.
+    /// Parses the part after the scheme.
     pub fn over(
         carrier: Carrier,
         text: &str,
@@ -255,7 +257,7 @@ impl Url {
             if host.is_empty() || host.contains('@') {
                 return Err(wrong("there is no host, or more than a host"));
             }
-            // RFC 3986 §3.2.2: colons are for addresses in brackets.
+            // RFC 3986 §3.2.2: a colon may occur only in an address in brackets.
             if host.contains(['[', ']']) || bracketed.is_none() && host.contains(':') {
                 return Err(wrong("an IPv6 address is written in brackets, as [::1]"));
             }
@@ -267,7 +269,7 @@ impl Url {
         if port == Some(0) {
             return Err(wrong("port 0 is nobody's"));
         }
-        // What HTTP has no room for is written as RFC 3986 §2.1 says.
+        // Characters that HTTP does not allow in a request target are percent-encoded (RFC 3986 §2.1).
         let mut written = String::from(if target.starts_with('/') { "" } else { "/" });
         for byte in target.bytes() {
             match byte {
@@ -284,14 +286,14 @@ impl Url {
         self.hosts.first().map_or("", String::as_str)
     }
 
-    /// What the Host field says.
+    /// The value of the Host header field.
     pub fn authority(&self) -> String {
         let host = self.host();
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         if self.port == self.carrier.port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// The same server over HTTP/3, at the same port; `None`: it is not that of a URL over TLS.
+    /// Returns the URL of the same server and port over HTTP/3; `None` unless this is an https:// or h3:// URL.
     #[cfg(target_os = "linux")]
     pub fn over_http3(&self) -> Option<Self> {
         let is_https = self.carrier.is_kernels() && self.carrier.is_secure();
@@ -301,13 +303,13 @@ impl Url {
         }
     }
 
-    /// The server, without what it is asked for.
+    /// The scheme and authority, without the path.
     #[cfg(target_os = "linux")]
     pub fn origin(&self) -> String {
         format!("{}://{}", self.carrier.scheme(), self.authority())
     }
 
-    /// Every address of the host, each with the port.
+    /// Resolves every address of the host, each with the port.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let mut addresses = Vec::new();
         for host in &self.hosts {
@@ -326,7 +328,7 @@ impl Url {
     }
 }
 
-/// `HOST[:PORT]`, where a host in brackets may have colons of its own.
+/// Splits `HOST[:PORT]`; a host in brackets may contain colons.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let end = text.rfind(']').map_or(0, |at| at + 1);
     match text[end..].rfind(':') {

@@ -1,4 +1,4 @@
-//! How far long work has come: a bar on a terminal, plain lines elsewhere.
+//! Progress of long work: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
@@ -19,13 +19,13 @@ struct Shown {
 }
 
 impl Progress {
-    /// Of `total` steps; `quiet` shows nothing.
+    /// Counts up to `total` steps; with `quiet`, shows nothing.
     pub fn new(total: usize, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { total, quiet, terminal, started: now(), shown: Mutex::new(Shown { last: None, done: 0 }) }
     }
 
-    /// So many are done.
+    /// Records that `done` steps are complete.
     pub fn update(&self, done: usize) {
         let Ok(mut shown) = self.shown.lock() else { return };
         shown.done = shown.done.max(done);
@@ -48,7 +48,7 @@ impl Progress {
         let _ = out.flush();
     }
 
-    /// Clears the bar; how long it all took.
+    /// Clears the bar, and returns the total duration.
     pub fn finish(&self) -> Duration {
         if self.terminal && !self.quiet {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -57,26 +57,26 @@ impl Progress {
     }
 }
 
-/// How long work that takes its time has gone on, on standard error.
+/// The elapsed time of long work, on standard error.
 pub struct Ticker {
     quiet: bool,
     terminal: bool,
-    /// When a line was last written where nobody looks.
+    /// When a line was last written.
     last: Duration,
     drawn: bool,
 }
 
 impl Ticker {
-    /// How often to [`show`](Self::show).
+    /// How often to call [`show`](Self::show).
     pub const PERIOD: Duration = Duration::from_millis(250);
 
-    /// `quiet` shows nothing.
+    /// Creates a ticker; with `quiet`, it shows nothing.
     pub fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { quiet, terminal, last: Duration::ZERO, drawn: false }
     }
 
-    /// So long it has gone on, of so long in all, and this has come of it.
+    /// Shows the elapsed time, the total time `of` if it is known, and the result so far.
     pub fn show(&mut self, elapsed: Duration, of: Option<Duration>, what: &str) {
         let due = self.terminal || elapsed >= self.last + Duration::from_secs(5);
         if self.quiet || !due {
@@ -99,7 +99,7 @@ impl Ticker {
     }
 }
 
-/// A span as people say it.
+/// Formats a duration for people.
 pub fn readable(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),

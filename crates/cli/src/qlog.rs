@@ -1,4 +1,4 @@
-//! `--qlog DIR`, or `QLOGDIR` in the environment, as curl and others have it: a file for each connection of QUIC.
+//! `--qlog DIR`, or `QLOGDIR` in the environment as for curl and others: a log file for each QUIC connection.
 
 use crate::place::Carrier;
 use crate::{Failure, complain};
@@ -9,10 +9,10 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
-/// Where connections are logged, if anywhere.
+/// The destination of connection logs, if any.
 pub type LogsTo = Option<Arc<dyn Logs>>;
 
-/// What the flag says, or else the environment.
+/// Returns the destination that the flag names, or otherwise the environment.
 pub fn given(matches: &ArgMatches, carriers: impl IntoIterator<Item = Carrier>) -> Result<LogsTo, Failure> {
     let http3 = carriers.into_iter().any(Carrier::is_http3);
     let Some(directory) = matches.get_one::<String>("qlog") else {
@@ -29,14 +29,14 @@ pub fn given(matches: &ArgMatches, carriers: impl IntoIterator<Item = Carrier>) 
     Ok(Some(Arc::new(Directory(directory.into()))))
 }
 
-/// Files of this directory.
+/// Writes log files to this directory.
 struct Directory(PathBuf);
 
 impl Logs for Directory {
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
         static ONCE: Once = Once::new();
         let path = self.0.join(name);
-        // Nobody's file is overwritten: the name is of what the client has drawn.
+        // Never overwrite a file: its name comes from a connection ID that the client chose.
         match File::create_new(&path) {
             Ok(file) => Some(Box::new(BufWriter::new(file))),
             Err(why) => {

@@ -19,11 +19,11 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set by the first interrupt.
+/// Set by the first interrupt (SIGINT).
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Before anything else is done: reads the plan, unless there is something to list only. An emulated race may have to
-/// change the process, which only one of one thread can.
+/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to
+/// enter new namespaces, which requires that the process has a single thread.
 pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
@@ -61,15 +61,15 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     Ok(Some(Planned::Race(plan)))
 }
 
-/// What is to be raced.
+/// The points to race, and whether they form a sweep.
 pub enum Planned {
-    /// All points at once.
+    /// All points in one race.
     Race(Plan),
-    /// One point after the other.
+    /// The points of a sweep, one after the other.
     Sweep(Outline),
 }
 
-/// Does what the flags say, with the plan that [`prepare`] read.
+/// Carries out the command with the plan that [`prepare`] read.
 pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failure> {
     let Some(planned) = planned else {
         let what = matches.get_one::<String>("list").map_or("", String::as_str);
@@ -89,7 +89,7 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // Of what a table says these change what is raced, so they are said at once.
+    // The other warnings appear with the results. These change what is raced, so they are printed before the race.
     for warning in warnings.iter().filter(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase))) {
         complain(warning);
     }
@@ -114,10 +114,11 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
     Ok(verdict(&race))
 }
 
-/// Warnings that go to standard error, too.
+/// Warnings that are also written to standard error before the race.
 const AT_ONCE: [&str; 3] = [har::FILE_ORDER, har::CUT_BODY, har::NO_RESPONSE];
 
-/// What the command line wants of a sweep's directory, if it is a sweep: several points in virtual time, to a directory.
+/// Returns how to run a sweep, or `None` if this is not one. A sweep is a race of several points in virtual time that
+/// writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
@@ -150,21 +151,21 @@ fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Requ
     }))
 }
 
-/// Makes this process one that may have namespaces; only one of one thread can.
+/// Prepares this process for network namespaces, which requires that it has a single thread.
 pub fn prepare_host() -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
     Ok(())
 }
 
-/// Whether this host has what a plan needs in the emulated world.
+/// Checks that this host provides what a plan needs in the emulated world.
 #[cfg(target_os = "linux")]
 pub fn is_possible(plan: &Plan) -> Result<(), Failure> {
     live::check(plan).map_err(|error| Failure::Usage(error.to_string()))?;
     live::possible(plan).map_err(Failure::Host)
 }
 
-/// As there.
+/// Fails: emulation needs Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn is_possible(_: &Plan) -> Result<(), Failure> {
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
@@ -179,7 +180,7 @@ pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(
         kept = captures;
         Ok(race)
     });
-    // What fails here is the host's doing, not a broken invariant.
+    // An error here comes from the host, not from a broken invariant.
     let race = race.map_err(|failure| match failure {
         Failure::Internal(line) => Failure::Host(line),
         other => other,
@@ -187,16 +188,16 @@ pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(
     Ok((race, kept))
 }
 
-/// As there.
+/// Fails: emulation needs Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Failure> {
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
-/// From here on an interrupt ends the process with nothing partial left; of a sweep, the points that are done.
+/// From here on an interrupt ends the process and leaves no partial output. A sweep keeps the points that are done.
 pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
-        // A world may take seconds to its end: do not wait for it.
+        // A simulation may need seconds until its end: do not wait for it.
         STOP.store(true, Ordering::Relaxed);
         if !sweep::interrupted() {
             let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
@@ -210,7 +211,7 @@ pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure
     carry_out(plan, threads, quiet, |options| batch::race(plan, options))
 }
 
-/// Has a plan run, showing progress, and adds the facts of this machine.
+/// Runs a plan with `run`, shows progress, and adds facts about this machine.
 fn carry_out(
     plan: &Plan,
     threads: usize,
@@ -233,7 +234,7 @@ fn carry_out(
     Ok(race)
 }
 
-/// Why a race gave no result.
+/// Maps the reason why a race gave no result to an exit code.
 pub fn failure(error: RaceError) -> Failure {
     match error {
         RaceError::Interrupted => Failure::Interrupted,
@@ -242,24 +243,24 @@ pub fn failure(error: RaceError) -> Failure {
     }
 }
 
-/// Where the result goes, besides the table.
+/// The files to which the result is written, besides the table.
 pub struct Outputs<'a> {
     json: Option<&'a str>,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
-    /// What the result is compared with.
+    /// The earlier result to compare with.
     pub old: Option<Race>,
-    /// The files, tried.
+    /// The output files, already checked to be writable.
     pub reserved: Vec<(Kind, Reserved)>,
 }
 
-/// What a file of results is.
+/// The format of a result file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// All of it.
+    /// The complete result.
     Json,
-    /// A row for each object.
+    /// One row for each object.
     Csv,
 }
 
@@ -303,12 +304,12 @@ impl<'a> Outputs<'a> {
         })
     }
 
-    /// Nowhere.
+    /// No output files.
     pub fn none() -> Self {
         Self { json: None, csv: None, out: None, pcap: "off", old: None, reserved: Vec::new() }
     }
 
-    /// What goes to standard output, if not the table.
+    /// The format that is written to standard output instead of the table, if any.
     pub fn to_stdout(&self) -> Option<Kind> {
         match (self.json, self.csv) {
             (Some("-"), _) => Some(Kind::Json),
@@ -317,7 +318,7 @@ impl<'a> Outputs<'a> {
         }
     }
 
-    /// How the table is set where it goes.
+    /// The style of the table, depending on where it is printed.
     pub fn style(&self) -> Style {
         let terminal = match self.to_stdout() {
             Some(_) => std::io::stderr().is_terminal(),
@@ -327,9 +328,9 @@ impl<'a> Outputs<'a> {
         Style { color, pictures: terminal }
     }
 
-    /// Tries every place before anything is run.
+    /// Checks that every output file can be written, before any run.
     pub fn reserve(mut self) -> Result<Self, Failure> {
-        // First the directory: the files may be meant to lie in it.
+        // The directory comes first, because the files may be meant to be in it.
         if let Some(directory) = self.out {
             files::reserve_directory(directory)?;
         }
@@ -346,11 +347,11 @@ impl<'a> Outputs<'a> {
         Ok(self)
     }
 
-    /// `kept`: the packets of a race that cannot be repeated for them.
+    /// Writes the result. `kept`: the captures of a race that cannot be repeated to make them.
     fn write(self, plan: &Plan, race: &Race, kept: Option<&[Kept]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let text = json::render(race);
-        // All of them or none.
+        // Either all of the files appear, or none.
         let mut files = Vec::new();
         for (kind, place) in self.reserved {
             files.push(match kind {

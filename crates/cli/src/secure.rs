@@ -1,7 +1,7 @@
-//! TLS and DTLS for the verbs: who a server is, and whom a client believes.
+//! TLS and DTLS settings of the commands: a server's certificate, and the certificates that a client trusts.
 //!
-//! A server that is given no certificate makes one that nobody else has signed, and keeps it among the user's state
-//! (`$XDG_STATE_HOME/anabranch`, else `~/.local/state/anabranch`), so that its fingerprint stays the same.
+//! A server without a certificate makes a self-signed one. It is kept in the user's state directory
+//! (`$XDG_STATE_HOME/anabranch`, otherwise `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
 use crate::dial::SecureTarget;
 use crate::key_log::key_log;
@@ -21,40 +21,41 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// A server's TLS and DTLS.
+/// The TLS and DTLS settings of a server.
 pub struct ServerTls {
-    /// What takes sessions in over TLS; `None`: it listens nowhere so.
+    /// Accepts sessions over TLS on TCP; `None` if the server has no such listener.
     pub server: Option<Server>,
-    /// What takes sessions of HTTP/3 in; `None`: it listens nowhere so.
+    /// Accepts HTTP/3 sessions; `None` if the server has no such listener.
     pub http3: Option<Server>,
-    /// Who it is over DTLS; `None`: it listens nowhere so.
+    /// The settings for DTLS; `None` if the server has no such listener.
     pub dtls: Option<DtlsServer>,
-    /// A line about its certificate.
+    /// A line that describes the certificate.
     pub shown: String,
-    /// Its certificate and its key, where they are kept.
+    /// The files of the certificate and its key, if there are any.
     files: Option<Files>,
 }
 
-/// A server over DTLS.
+/// The DTLS settings of a server.
 #[derive(Clone)]
 pub struct DtlsServer {
-    /// Who it is.
+    /// The certificate and its key.
     pub identity: Identity,
-    /// SCTP goes without its own checksum where the peer agrees.
+    /// SCTP omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
 
-/// RFC 9653 §3: DTLS finds what a checksum would find, so SCTP goes without beneath it, unless the user says otherwise.
+/// RFC 9653 §3: DTLS detects what the checksum would detect, so SCTP over DTLS omits it unless the user set
+/// `zero_checksum`.
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
 
-/// A certificate and its key.
+/// The files of a certificate and its key.
 type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
-    /// What is to be done when they have changed: sessions to come are shown what the files hold then. A line tells; what cannot
-    /// be read changes nothing.
+    /// Returns a function that reads the files of the certificate again, for sessions that begin afterwards. It prints
+    /// a line; if the files cannot be read, the old certificate stays.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
         let shown: Vec<_> = self.server.iter().chain(&self.http3).map(Server::shared).collect();
         let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
@@ -74,17 +75,17 @@ impl ServerTls {
     }
 }
 
-/// What is spoken over TLS and QUIC (ALPN, RFC 7301).
+/// The application protocol that is negotiated over TLS and QUIC (ALPN, RFC 7301).
 #[derive(Clone, Copy, Debug)]
 pub enum Spoken<'a> {
-    /// HTTP: that version, or all.
+    /// HTTP, of this version or of any.
     Http(Option<&'a str>),
-    /// What `bulk` says, which is nobody else's to take for a request.
+    /// The protocol of `bulk`. It has an ALPN name of its own, so that no HTTP server takes it for a request.
     Bulk,
 }
 
 impl Spoken<'_> {
-    /// Over TLS on TCP, the best first (§6).
+    /// The ALPN names over TLS on TCP, the preferred one first (§6).
     fn over_tls(self) -> Vec<Vec<u8>> {
         match self {
             Self::Http(version) => {
@@ -108,7 +109,7 @@ impl Spoken<'_> {
 
 const BULK: &[u8] = b"anabranch-bulk";
 
-/// What the server is over TLS; `None`: it listens nowhere over TLS.
+/// Returns the TLS and DTLS settings of a server; `None` if all listeners are in the clear.
 pub fn server(
     matches: &ArgMatches,
     places: &[Listen],
@@ -149,7 +150,7 @@ pub fn server(
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
-    // Of what comes early the server takes GET and HEAD alone (RFC 8470), and each ticket once.
+    // Only GET and HEAD are accepted as early data (RFC 8470), and each ticket once.
     let of_http3 = ServerSettings {
         versions: Versions::Only13,
         early_data: matches!(spoken, Spoken::Http(_)),
@@ -164,38 +165,38 @@ pub fn server(
     Ok(Some(ServerTls { server, http3, dtls, shown, files }))
 }
 
-/// DTLS of a server.
+/// Returns the DTLS endpoint settings of a server.
 pub fn dtls_server(identity: Identity) -> Result<Ends, EndsError> {
     let settings =
         DtlsSettings { identity: Some(identity), key_log: Some(key_log()), ..DtlsSettings::default() };
     Ends::new(settings, Surroundings::Real)
 }
 
-/// DTLS of a client that believes these.
+/// Returns the DTLS endpoint settings of a client with this trust.
 pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
     let settings = DtlsSettings { trust: Some(trust), key_log: Some(key_log()), ..DtlsSettings::default() };
     Ends::new(settings, Surroundings::Real)
 }
 
-/// What a client is over TLS, and whom it believes over DTLS.
+/// The TLS settings of a client, and the certificates it trusts.
 #[derive(Clone)]
 pub struct Believing {
-    /// Over TLS.
+    /// The client for TLS on TCP.
     pub client: Client,
-    /// Over DTLS and HTTP/3.
+    /// The certificates to trust over DTLS and HTTP/3.
     pub trust: Trust,
-    /// What it is over HTTP/3, once that was asked for: it remembers sessions.
+    /// The client for HTTP/3, created on first use and then kept, because it remembers sessions for resumption.
     http3: Rc<OnceCell<Client>>,
-    /// What is spoken over QUIC.
+    /// The ALPN names over QUIC.
     quic: Vec<Vec<u8>>,
-    /// Over HTTP/3 requests ride with the handshakes of sessions that are resumed.
+    /// Over HTTP/3, whether resumed sessions send requests as early data with the handshake.
     early: bool,
-    /// SCTP goes without its own checksum over DTLS where the peer agrees.
+    /// SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
 
 impl Believing {
-    /// One who believes the authorities of this system: of whom nothing was said.
+    /// Returns the settings that apply without flags: the client trusts this system's certificate authorities.
     pub fn by_default(version: Option<&str>) -> Result<Self, String> {
         Self::new(Trust::System, Spoken::Http(version))
     }
@@ -205,7 +206,7 @@ impl Believing {
         Ok(Self { client, trust, http3: Rc::default(), quic, early: false, unsummed: true })
     }
 
-    /// What it is over HTTP/3.
+    /// Returns the client for HTTP/3.
     pub fn http3(&self) -> Result<Client, String> {
         if let Some(client) = self.http3.get() {
             return Ok(client.clone());
@@ -222,23 +223,23 @@ impl Believing {
         Ok(self.http3.get_or_init(|| client).clone())
     }
 
-    /// What SCTP over DTLS to a server of this name begins with.
+    /// Returns the settings with which SCTP over DTLS to a server of this name starts.
     pub fn target(&self, name: &str) -> SecureTarget {
         SecureTarget { trust: self.trust.clone(), name: name.to_owned(), unsummed: self.unsummed }
     }
 }
 
-/// What the client is over TLS; `None`: it goes nowhere over TLS.
+/// Returns the TLS settings of the client; `None` if no URL uses TLS.
 pub fn client(
     matches: &ArgMatches,
     carriers: impl IntoIterator<Item = Carrier>,
 ) -> Result<Option<Believing>, Failure> {
-    // A verb without the flag speaks HTTP/1.1.
+    // A command without the flag speaks HTTP/1.1.
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
     client_of(matches, carriers, Spoken::Http(version))
 }
 
-/// The same of one who speaks so.
+/// Does the same for a client that speaks the given protocol.
 pub fn client_of(
     matches: &ArgMatches,
     carriers: impl IntoIterator<Item = Carrier>,
@@ -262,7 +263,7 @@ pub fn client_of(
     Ok(Some(Believing { early, unsummed: is_unsummed(matches)?, ..believing }))
 }
 
-/// Whom a client believes, by its flags.
+/// Returns the certificates that a client trusts, according to its flags.
 pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     Ok(match file {
@@ -280,7 +281,7 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     })
 }
 
-/// A client that believes these, and speaks so.
+/// Returns a TLS client that trusts these certificates and speaks this protocol.
 pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<Client, String> {
     let settings = ClientSettings {
         trust,
@@ -291,7 +292,7 @@ pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<Client, String> {
     Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
 }
 
-/// The URL as `--http` wants it, if that was said: HTTP/3 has a carrier of its own.
+/// Applies `--http`, if given, to the URL: HTTP/3 has a carrier of its own.
 pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure> {
     let Some(version) = version else { return Ok(url) };
     let wrong = |why: &str| Err(Failure::Usage(format!("--http {version}: {}: {why}", url.text)));
@@ -306,7 +307,7 @@ pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure
     }
 }
 
-/// The certificate of our own, from the user's state if it is there, a line about it, and where it is kept.
+/// Returns the self-signed certificate, from the user's state directory if it is there, a line about it, and its files.
 fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
         let identity = made(places)?;
@@ -322,7 +323,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
         Err(_) if !path.try_exists().map_err(failed)? => {
             let identity = made(places)?;
             keep(&directory, &path, &identity).map_err(failed)?;
-            // Another server may have been quicker: what is kept counts.
+            // Another server may have been faster: the certificate on disk counts.
             Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
         }
         Err(why) => {
@@ -334,7 +335,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
     Ok((identity, shown, Some((path.clone(), path))))
 }
 
-/// A certificate for this host by the names that are sure.
+/// Makes a certificate for the names and addresses of this host that are known for certain.
 fn made(places: &[Listen]) -> Result<Identity, Failure> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     for address in places.iter().flat_map(|place| &place.addresses) {
@@ -346,7 +347,7 @@ fn made(places: &[Listen]) -> Result<Identity, Failure> {
     Identity::self_signed(&names).map_err(|why| Failure::Internal(why.to_string()))
 }
 
-/// Writes it under a name of its own, whole or not at all, for nobody but the user.
+/// Writes it to a temporary file first, so that it appears complete or not at all; only the user can read it.
 fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let (certificate, key) = identity.to_pem();
@@ -355,7 +356,7 @@ fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(format!("{certificate}{key}").as_bytes())?;
         file.sync_all()?;
-        // A link, not a name moved: what is there already stays.
+        // A hard link instead of a rename: an existing file is not replaced.
         match fs::hard_link(&draft, path) {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,
@@ -365,7 +366,7 @@ fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
     written.and(removed)
 }
 
-/// Where programs keep what should outlive them (XDG Base Directory Specification).
+/// The directory for state that persists between runs (XDG Base Directory Specification).
 fn state_directory() -> Option<PathBuf> {
     let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;

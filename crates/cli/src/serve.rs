@@ -1,4 +1,4 @@
-//! `anabranch serve`: a directory over TCP and SCTP.
+//! `anabranch serve`: serves a directory over TCP, SCTP and HTTP/3.
 
 use crate::dial::http3::Http3Server;
 use crate::listen::{ListenSpec, Opened, Servers};
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Serves until a signal comes.
+/// Serves until a signal ends it.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let directory = matches.get_one::<String>("directory").map_or(".", String::as_str);
     let site = FileSite::new(Path::new(directory))
@@ -79,14 +79,14 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let reload = tls.as_ref().and_then(ServerTls::reload);
     let (tls, http3, dtls) = tls.map_or((None, None, None), |tls| (tls.server, tls.http3, tls.dtls));
     let [shared, http3] = [tls, http3].map(|server| server.map(|server| server.shared()));
-    // A certificate that was made here is for whatever names a client has for this host.
+    // A self-signed certificate stands for any name by which a client knows this host, so its names are not checked.
     let given = matches.get_one::<String>("cert").is_some();
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
         let mut settings = Settings::read(&matches, &places)?;
-        // One for all threads.
+        // One memory account for all threads.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         settings.quic.memory = Some(memory.clone());
         let own = Certified {
@@ -169,7 +169,7 @@ impl Settings {
         let set = set.sctp;
         let mut sctp = knobs::sctp(matches, &set)?;
         knobs::streams(&mut sctp, &set, number("streams"));
-        // An exchange that is given up takes its stream with it, not the association (RFC 6525).
+        // When an exchange is abandoned, its stream is reset rather than the association closed (RFC 6525).
         sctp.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
         let options = Options {
             idle_timeout: Some(span("idle")?),
@@ -186,20 +186,20 @@ impl Settings {
     }
 }
 
-/// What `serve`, `get`, `gateway`, `load` and `bulk` run SCTP with, unless told otherwise: what today's stacks do. The
-/// letter of RFC 9260 (four packets a burst) costs three times the processor time on a fast link.
+/// The default SCTP configuration of `serve`, `get`, `gateway`, `load` and `bulk`: the behaviour of current stacks.
+/// Following RFC 9260 to the letter (bursts of at most four packets) triples the CPU cost on a fast link.
 pub fn config() -> Result<Config, Failure> {
     let mut config = Config::profile("modern")
         .ok_or_else(|| Failure::Internal("there is no profile modern".to_owned()))?;
-    // Real networks lose ICMP messages (RFC 8899 §1.1): a path that takes less than its interface would carry the
-    // handshake and nothing else.
+    // Real networks lose ICMP messages (RFC 8899 §1.1). A path with a smaller MTU than its interface would otherwise
+    // carry the handshake and nothing else.
     config
         .prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages")
         .map_err(|why| Failure::Internal(why.to_string()))?;
     Ok(config)
 }
 
-/// What the host says when it does not let us listen or send, at `port` if one was asked for; and what would help.
+/// Explains why the host does not let us listen or send, at `port` if one was requested, and says what would help.
 pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
     match (carrier.is_on_ip(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {
@@ -235,7 +235,7 @@ async fn serve(
     let https = if redirects { servers.https_port() } else { None };
     let site = Rc::new(site);
     let clear = Rc::new(Redirected { site: site.clone(), https, http3: None });
-    // RFC 9114 §3.1.1: who has come over TLS may come over HTTP/3, and who has come over HTTP/3 may come again.
+    // RFC 9114 §3.1.1: responses over TLS advertise HTTP/3, and responses over HTTP/3 repeat the advertisement.
     let secure = Rc::new(Redirected { site: site.clone(), https: None, http3: servers.http3_port() });
     let site = Rc::new(Redirected { site, https: None, http3: None });
     for (opened, is_secure) in opened {
@@ -275,7 +275,7 @@ async fn serve(
     servers.until_told(&world, &stop, settings.grace).await
 }
 
-/// The hosts that the certificate names which was given, for each way to come.
+/// The host names in the certificate that the user gave, for each kind of listener.
 struct Certified {
     tls: Option<Names>,
     http3: Option<Names>,
@@ -295,16 +295,16 @@ pub fn log(access: &Access) {
     let date = date.get(5..25).unwrap_or_default().replacen(' ', "/", 2).replacen(' ', ":", 1);
     let (method, target) = (&access.method, access.target.escape_default());
     let (version, status, bytes) = (access.version, access.status, access.bytes);
-    // Whoever closed the log's pipe does not want it.
+    // If the reader has closed the pipe, the log is no longer wanted.
     let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} {version:?}\" {status} {bytes}\n"));
 }
 
-/// The date in Unix time.
+/// The current time in seconds since the Unix epoch.
 pub fn unix_seconds() -> u64 {
     now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
-/// The date.
+/// The current wall-clock time.
 #[expect(clippy::disallowed_methods, reason = "dates on the wire and in the log are the wall clock's")]
 pub fn now() -> SystemTime {
     SystemTime::now()

@@ -1,4 +1,5 @@
-//! `anabranch study`: the papers. Owns the directory that `--out` names: figures as they are done, then what they say.
+//! `anabranch study`: reproduces the papers. Owns the directory that `--out` names: it keeps each measurement as it is
+//! completed, then writes the pages.
 
 mod bundle;
 mod emulated;
@@ -20,10 +21,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Version and revision of the source, as pages and bundles name it.
+/// Version and revision of the source, as quoted in pages and bundles.
 const SOURCE: &str = env!("ANABRANCH_SOURCE");
 
-/// Does what the flags say.
+/// Carries out the `study` subcommand that the command line names.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     match matches.subcommand() {
         Some(("show", show)) => {
@@ -47,7 +48,7 @@ fn open(name: &str) -> Result<Study, Failure> {
     study::open(name).map_err(Failure::Usage)
 }
 
-/// The study of a name, and what stands behind a slash where that is no part of a folder's: a table.
+/// Opens the study of a name. `STUDY/TABLE` also names a table, unless the whole is the path of a study's folder.
 fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     study::open(name).map(|study| (study, None)).or_else(|error| {
         let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
@@ -58,8 +59,8 @@ fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     })
 }
 
-/// The studies that are to be run, of them the tables that are to be, with the contestants that are added; and a line for
-/// what is not as the studies have it.
+/// Returns the studies to run, limited to the requested tables and with the added contestants, and a line for each
+/// added contestant.
 fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
@@ -90,7 +91,7 @@ fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     Ok((studies, also.into_iter().map(|contestant| contestant + &not).collect()))
 }
 
-/// The part of a study that has these tables.
+/// Returns the part of a study that consists of the tables named.
 fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<Study, Failure> {
     let first = study.tables.first().map(|table| table.name.clone()).unwrap_or_default();
     let scored = study.readings.is_some();
@@ -105,7 +106,7 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
     Ok(part)
 }
 
-/// The plan of a study's table: of its first, or of that behind a slash.
+/// Returns the plan of a study's table: the first one, or the one named after the slash.
 fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let (study, table) = open_with_table(name)?;
@@ -129,7 +130,7 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
-    // A value that the plan cannot have is told here, and not by whoever runs it.
+    // A value that the plan does not accept is reported here, rather than when somebody runs the plan.
     table
         .places(&draft, &BTreeMap::new(), None)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
@@ -141,13 +142,13 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
     texts.map(|text| Change::parse(text).map_err(|error| Failure::Usage(format!("--set: {error}")))).collect()
 }
 
-/// Runs studies; what they print goes to `say`. Folders below `root` are named in commands as seen from there.
+/// Runs studies and passes their output to `say`. Commands name folders below `root` relative to it.
 fn run_studies(
     matches: &ArgMatches,
     root: Option<&Path>,
     say: &dyn Fn(&str) -> Result<(), Failure>,
 ) -> Result<Done, Failure> {
-    // Every name is looked up, every change tried, and every place, before the first race.
+    // Before the first race, look up every name, try every change and check that every output can be written.
     let (mut studies, also) = wanted(matches)?;
     for study in &mut studies {
         let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
@@ -205,7 +206,8 @@ fn run_studies(
         let findings = findings.map_err(failure)?;
         let changed = text::changed(study, &changes, &also, first);
         say(&changed)?;
-        // A shipped study has the settings of its rig, whatever is thought of them today.
+        // A shipped study keeps the settings of the paper's test bed, so it is not warned about settings that are
+        // outdated today.
         if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
             for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
                 say(&format!("warning: {}/{warning}\n", study.definition.name))?;
@@ -237,11 +239,11 @@ fn run_studies(
             changed.concat() + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
         files::write_own(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
-    // What a study says of its causes it says of its own assumptions.
+    // A study's claims about causes apply to its own assumptions. With changed settings an unmet claim is no failure.
     Ok(if met || !changes.is_empty() { Done::Well } else { Done::Badly })
 }
 
-/// Runs a study, and what was asked for beside it.
+/// Runs a study and the additional analyses that were requested.
 fn found(
     study: &Study,
     size: Size,
@@ -259,8 +261,8 @@ fn found(
     Ok(findings)
 }
 
-/// How many runs a study takes that are not kept yet, readings aside, whose calibrations may take more or fewer. That every
-/// change fits its plan is seen on the way.
+/// Returns the number of runs that a study still needs. Readings are not counted, because their calibrations may take
+/// more or fewer. Counting also checks that every change fits its plan.
 fn runs_of(
     study: &Study,
     size: Size,
@@ -281,7 +283,7 @@ fn runs_of(
     Ok(count)
 }
 
-/// What makes the page of a study again.
+/// Returns the command that reproduces a study's page.
 fn command(matches: &ArgMatches, study: &Study) -> String {
     let mut command = format!("anabranch study run {}", study.opened);
     if study.part.is_some() {
@@ -317,7 +319,7 @@ fn failure(error: StudyError) -> Failure {
     }
 }
 
-/// What tells one use of `study run` from another: all that its files follow from.
+/// Identifies a use of `study run`: a digest of everything that determines the contents of its files.
 fn identity(studies: &[Study], size: Size, seeds: &Seeds<'_>) -> String {
     let mut text = format!("{} {size:?} {} {:?}\n", env!("CARGO_PKG_VERSION"), seeds.first, seeds.changes);
     for study in studies {
@@ -326,16 +328,16 @@ fn identity(studies: &[Study], size: Size, seeds: &Seeds<'_>) -> String {
     hex(text.as_bytes())
 }
 
-/// The file that says what a directory is of.
+/// The file that records which command a directory belongs to.
 const IDENTITY: &str = "study-run";
 
-/// Where `--out` leads.
+/// The directory that `--out` names.
 struct Directory {
     path: PathBuf,
 }
 
 impl Directory {
-    /// A new or empty directory; with `resume`, one that the same command began.
+    /// Opens a new or empty directory or, with `resume`, one that the same command began.
     fn begin(path: &Path, identity: &str, resume: bool) -> Result<Self, Failure> {
         files::reserve_directory(path)?;
         let own = Self { path: path.to_owned() };
@@ -369,7 +371,7 @@ impl Directory {
         Ok(own)
     }
 
-    /// Writes what a study says.
+    /// Writes the page and the other result files of a study.
     fn publish(
         &self,
         study: &Study,

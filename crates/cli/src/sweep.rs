@@ -1,8 +1,9 @@
-//! A race of several points with `--out`: each is kept as it is done, so that a sweep can be ended and gone on with, or
-//! divided among machines and merged.
+//! A race of several points with `--out`. Each point is saved when it is done, so that a sweep can be interrupted and
+//! resumed, or divided among machines and merged.
 //!
-//! Here points are run; [`directory`] keeps them, [`result`] makes of a directory what a whole race leaves: results.json,
-//! report.html, the table. It reads nothing but the directory, so that it does not matter who ran the points, and when.
+//! This module runs points, [`directory`] stores them, and [`result`] makes the outputs of a whole race from a
+//! directory: results.json, report.html and the table. It reads only the directory, so it does not matter who ran the
+//! points and when.
 
 pub mod directory;
 pub mod result;
@@ -25,31 +26,31 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the command line says of the directory.
+/// What the command line says about the directory of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Where it is.
+    /// The directory.
     pub path: &'a Path,
-    /// It may be there already: go on with it.
+    /// Whether to resume a sweep that the directory already holds.
     pub resume: bool,
-    /// The part that is run; as the directory has it, if not said.
+    /// The shard to run; by default that of the directory.
     pub shard: Option<Shard>,
-    /// Which captures are kept; as the directory has it, if not said.
+    /// The captures to keep; by default those of the directory.
     pub pcap: Option<&'a str>,
-    /// The plan's file.
+    /// The file of the plan.
     pub plan_file: Option<&'a str>,
-    /// How many worlds run at once.
+    /// The number of simulations that run at once.
     pub threads: usize,
-    /// No progress.
+    /// Whether to show no progress.
     pub quiet: bool,
 }
 
-/// The plan of the sweep in a directory.
+/// Reads the plan of the sweep in a directory.
 pub fn stored_plan(path: &Path) -> Result<Draft, Failure> {
     directory::manifest(path)?.draft().map_err(|error| Failure::Usage(format!("{}: {error}", path.display())))
 }
 
-/// This program.
+/// Describes this build of the program.
 fn program() -> Program {
     Program {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -58,7 +59,7 @@ fn program() -> Program {
     }
 }
 
-/// The sweep's directory, with nothing in it yet or with what was done before.
+/// Opens the directory of the sweep, either new or with the points that are already done.
 fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> {
     let path = request.path;
     let there = files::has_own(&path.join("sweep.json"), Kind::File)?;
@@ -91,7 +92,7 @@ fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> 
     }
 }
 
-/// Runs what is missing, and shows what all says.
+/// Runs the missing points, and shows the result of all.
 pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) -> Result<Done, Failure> {
     let directory = open(&outline, request)?;
     let outputs = outputs.reserve()?;
@@ -136,7 +137,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
             ));
             Ok(tally.done())
         }
-        // What all say is read from the directory, and told once.
+        // The complete result is read from the directory and printed once.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)
@@ -144,7 +145,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
     }
 }
 
-/// Writes a point that was run.
+/// Saves a completed point.
 fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Result<Record, Failure> {
     let prefix = directory.prefix(number);
     let pcap = directory.manifest.pcap.as_str();
@@ -163,7 +164,7 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
     directory.put(number, point, race.expectations.into_iter().map(at).collect(), beside)
 }
 
-/// Writes a person: what came of each page load, without its objects.
+/// Saves the result of one person's page loads, without their objects.
 fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Record, Failure> {
     let Some(mut point) = race.points.into_iter().next() else {
         return Err(Failure::Internal(format!("person {number} gave no result")));
@@ -175,10 +176,10 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Recor
     directory.put(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
-/// What is shown of points, and whether all went well; of each as much as takes a few bytes.
+/// The summary of the points so far, and whether all went well. It keeps only a few bytes for each point.
 struct Tally {
     table: Table,
-    /// Where points are people.
+    /// The summary of people, if the points are people.
     people: Option<population::Tally>,
     expectations: Vec<Expectation>,
     finished: bool,
@@ -211,12 +212,12 @@ impl Tally {
 
     fn done(&self) -> Done {
         let met = self.expectations.iter().all(|expectation| expectation.met);
-        // Somebody's network may be too bad for a page: that is counted, and no failure of the race.
+        // A person's network may be too bad to load a page. That is counted, but it is no failure of the race.
         if (self.finished || self.people.is_some()) && met { Done::Well } else { Done::Badly }
     }
 }
 
-/// Says how much there will be, before the first run.
+/// Prints the number of points and an estimate of the size of the output, before the first run.
 fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     let (part, pcap) = (directory.part(), directory.manifest.pcap.as_str());
     let size = estimate::of(outline, part, pcap, out::DRAWN_POINTS);
@@ -240,7 +241,7 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     );
 }
 
-/// Bytes in words: `340 MB`.
+/// Formats a number of bytes, as in `340 MB`.
 fn readable(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
@@ -249,7 +250,7 @@ fn readable(bytes: u64) -> String {
     }
 }
 
-/// What an interrupt tells of a sweep.
+/// What the interrupt handler prints about a sweep.
 struct Ongoing {
     tally: Tally,
     warnings: Vec<String>,
@@ -258,7 +259,7 @@ struct Ongoing {
     to_stderr: bool,
 }
 
-/// The sweep under way.
+/// The sweep that is running, if any.
 static ONGOING: Mutex<Option<Ongoing>> = Mutex::new(None);
 
 fn ongoing() -> MutexGuard<'static, Option<Ongoing>> {
@@ -273,7 +274,7 @@ impl Ongoing {
     }
 }
 
-/// What an interrupt says, if a sweep is under way: what is done, and how to go on.
+/// Prints what is done and how to resume, and returns true, if a sweep is running.
 pub fn interrupted() -> bool {
     let ongoing = ongoing();
     let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };

@@ -1,10 +1,8 @@
-//! A server of several threads: a world each, behind the same ports.
+//! A server with several threads: each has a world of its own, and all share the same ports.
 //!
-//! What is listened on is opened once, before the threads begin, and each gets
-//! its part: of a UDP port, or of IP protocol 132, a socket of its own, to
-//! which the kernel brings the packets with the thread's verification tags or
-//! connection ids, or under DTLS those of the thread's clients by their addresses;
-//! of TCP the same socket, from which whoever is idle takes the next connection.
+//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132 each thread has its
+//! own socket. The kernel steers packets to it by the thread's verification tags or connection IDs; under DTLS, by the
+//! client's address and port. For TCP all threads share one socket, and an idle thread accepts the next connection.
 
 use crate::dial::warn_kernel_sctp;
 use crate::listen::{BACKLOG, ListenSpec, shown};
@@ -23,22 +21,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-/// Says where it is listened, once all listen.
+/// Prints the URLs, once all threads listen.
 type Announce = dyn Fn(&[String]) + Send + Sync;
 
-/// How a worker thread reports to the main thread: that it listens, and what it has done.
+/// How a worker thread reports to the main thread: that it listens, and the number of associations it accepted.
 #[derive(Clone)]
 pub struct WorkerHandle {
     number: usize,
     announce: Arc<Announce>,
-    /// Where to report, if there are several threads.
+    /// The channel for reports, if there are several threads.
     reports: Option<Sender<Report>>,
 }
 
 enum Report {
     /// The thread listens at these URLs.
     Ready(Vec<String>),
-    /// The thread has accepted so many associations.
+    /// The number of associations that the thread has accepted.
     Associations(u64),
     Ended(Result<Done, Failure>),
 }
@@ -64,7 +62,7 @@ impl WorkerHandle {
         self.reports.is_none()
     }
 
-    /// Reports how many associations it has accepted, at the end.
+    /// Reports, at the end, the number of associations that the thread has accepted.
     pub fn count(&self, associations: u64) {
         if let Some(reports) = &self.reports {
             let _ = reports.send(Report::Associations(associations));
@@ -76,12 +74,13 @@ impl WorkerHandle {
 pub struct ListenSpecs {
     each: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
-    /// What a session is called of those that threads share a port for.
+    /// The noun for the sessions of the ports that the threads share, for messages.
     sessions: &'static str,
 }
 
 impl ListenSpecs {
-    /// Opens `places` for so many threads; each listener takes in up to `most` at a time, in all threads together.
+    /// Opens `places` for this number of threads. Each listener accepts up to `most` sessions at a time, in all threads
+    /// together.
     pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
         let mut specs = Self {
             each: (0..threads).map(|_| Vec::new()).collect(),
@@ -116,7 +115,7 @@ impl ListenSpecs {
                         specs.push(ListenSpec::Kernel { place: place.clone(), listener, limit });
                     }
                 }
-                // A host without IPv6.
+                // The host has no IPv6.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
@@ -126,8 +125,9 @@ impl ListenSpecs {
         Ok(())
     }
 
-    /// Under DTLS verification tags, by which packets come to threads, are not to be seen: those of a client's address and port come to one
-    /// thread. A socket for each address, since an association has one at each end (RFC 8261 §6.1).
+    /// DTLS encrypts the verification tags by which packets would be steered. Instead, all packets from a client's
+    /// address and port go to one thread. Each address has a socket, because an association has one address at each end
+    /// (RFC 8261 §6.1).
     fn open_dtls(&mut self, place: &Listen, most: usize) -> io::Result<()> {
         let addresses = match place.addresses.is_empty() {
             true => os::addresses()?,
@@ -137,7 +137,7 @@ impl ListenSpecs {
         let mut place = place.clone();
         for address in addresses {
             let seats = os::share_udp_by_address(&[address], place.port, self.each.len())?;
-            // All addresses of a place have its port, also where the host chooses it.
+            // All addresses of one `--listen` share a port, even if the operating system chose it.
             place.port = seats.first().map_or(place.port, os::Seat::port);
             place.addresses = vec![address];
             for (seat, specs) in seats.into_iter().zip(&mut self.each) {
@@ -181,7 +181,8 @@ impl ListenSpecs {
         Ok(())
     }
 
-    /// Runs `body` with the specs of each thread, and `announce` when all listen. The first failure ends all.
+    /// Runs `body` in each thread with its specs, and calls `announce` when all threads listen. The first failure ends
+    /// the server.
     pub fn run(
         mut self,
         announce: impl Fn(&[String]) + Send + Sync + 'static,
@@ -213,7 +214,7 @@ impl ListenSpecs {
             match report {
                 Report::Ready(listening) => {
                     ready += 1;
-                    // All listen on the same.
+                    // All threads listen at the same URLs.
                     if ready == count {
                         drop_capabilities(false);
                         announce(&listening);

@@ -1,7 +1,7 @@
-//! The end of a program that was asked to end and does not.
+//! Ends a process that does not end after SIGINT or SIGTERM.
 //!
-//! SIGINT and SIGTERM are heard by tasks. A thread whose tasks no longer run, because one of them loops or is blocked in a
-//! write, hears nothing. So a thread of its own waits for the same signals, and ends the process when its time is over.
+//! Tasks handle SIGINT and SIGTERM. They no longer run if one of them loops or blocks in a write. So a separate thread
+//! waits for the same signals, and ends the process when its time is over.
 
 use crate::privileges::drop_capabilities;
 use crate::{Failure, complain, files};
@@ -10,17 +10,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// From here on the process ends at most `grace` and a second after SIGINT or SIGTERM, with this exit code if it does not
-/// end by itself.
+/// From here on the process ends at most `grace` plus one second after SIGINT or SIGTERM. If it does not end by itself,
+/// its exit code is `code`.
 pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
-    // The threads are older than the time when a server gives up its capabilities.
+    // These threads start before the server drops its capabilities, so they drop theirs on their own.
     os::watch_end(grace, || drop_capabilities(false), move || end(code))
         .map_err(|why| Failure::Host(format!("no signals: {why}")))
 }
 
 fn end(code: u8) {
-    // Standard error may be what a thread is blocked on, and locks may be held for ever: each step has its own thread, and
-    // the next one begins all the same.
+    // Another thread may be blocked writing to standard error, or may hold a lock forever. So each step runs in a
+    // thread of its own, and the next step begins even if it hangs.
     within(STEP, || {
         files::clean_up();
         complain("not ended in time: what is in flight is lost");
@@ -29,7 +29,7 @@ fn end(code: u8) {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
-/// Has `step` done, and waits for it at most so long.
+/// Runs `step` in a thread, and waits for it no longer than `span`.
 fn within(span: Duration, step: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel::<()>();
     let begun = thread::Builder::new().spawn(move || {
@@ -41,5 +41,5 @@ fn within(span: Duration, step: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// How long a step of the end may take.
+/// The time limit for each step.
 const STEP: Duration = Duration::from_millis(150);

@@ -1,8 +1,9 @@
-//! What every UDP listener of the command says to who has not shown that it is at its address: at most three times what has come
-//! from there (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3), in one table.
+//! How much every UDP listener sends to a client whose address is not validated: at most three times the bytes received
+//! from that address (RFC 9000 §8.1, RFC 9147 §5.1, RFC 6347 §4.2.1, RFC 9260 §5.1.3), in one table.
 //!
-//! Strangers send and never answer: each has a socket of its own, on the loopback interface, and counts all that comes there
-//! within [`WAIT`], retransmissions too. `cargo test -p anabranch-cli --test cli amplification -- --nocapture` prints the table.
+//! Strangers send and never answer. Each has a socket of its own on the loopback interface, and counts everything that
+//! arrives there within [`WAIT`], including retransmissions.
+//! `cargo test -p anabranch-cli --test cli amplification -- --nocapture` prints the table.
 
 #![cfg(target_os = "linux")]
 
@@ -14,27 +15,27 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// RFC 9000 §8.1's limit, which is the strictest.
+/// The limit of RFC 9000 §8.1, which is the strictest.
 const CEILING: f64 = 3.0;
-/// A server's timers begin with a second and double: this is four of their retransmissions.
+/// A server's timers begin at one second and double: this is the time of four retransmissions.
 const WAIT: Duration = Duration::from_secs(16);
-/// Sockets are looked at so often.
+/// The interval at which the sockets are read.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Someone who sends, and never answers.
+/// A client that sends and never answers.
 struct Stranger {
     listener: String,
     what: String,
     socket: UdpSocket,
     target: SocketAddr,
-    /// The lengths of what it has sent.
+    /// The lengths of the datagrams it has sent.
     sent: Vec<usize>,
-    /// The lengths of what has come.
+    /// The lengths of the datagrams it has received.
     came: Vec<usize>,
 }
 
 impl Stranger {
-    /// Takes in all that waits in its socket.
+    /// Reads all datagrams that wait in its socket.
     fn listen(&mut self) {
         let mut buffer = [0; 65_536];
         while let Ok((length, from)) = self.socket.recv_from(&mut buffer) {
@@ -55,12 +56,12 @@ impl Stranger {
         self.listener.ends_with(": h3://")
     }
 
-    /// The server answers every client's first packet with a Retry packet.
+    /// Whether the server answers the first packet of every client with a Retry packet.
     fn asks_always(&self) -> bool {
         self.listener.contains("retry=always")
     }
 
-    /// How much has come for what was sent: as payload of UDP, and with the headers of UDP and IP.
+    /// The ratio of received to sent bytes: in UDP payload, and with UDP and IP headers.
     fn ratios(&self) -> [f64; 2] {
         let headers = if self.target.is_ipv4() { 28 } else { 48 };
         let size = |lengths: &[usize], headers| lengths.iter().map(|length| length + headers).sum::<usize>();
@@ -68,12 +69,12 @@ impl Stranger {
     }
 }
 
-/// All of them.
+/// All strangers.
 #[derive(Default)]
 struct Strangers(Vec<Stranger>);
 
 impl Strangers {
-    /// One more, who sends these.
+    /// Adds a stranger that sends these datagrams.
     fn send<'a>(
         &mut self,
         (listener, target): (&str, SocketAddr),
@@ -88,7 +89,7 @@ impl Strangers {
         for datagram in datagrams {
             stranger.socket.send_to(datagram, target).expect("sent");
             stranger.sent.push(datagram.len());
-            // A server's socket holds some 200 of the largest.
+            // A server's socket buffer holds about 200 of the largest datagrams.
             if stranger.sent.len().is_multiple_of(50) {
                 wait_until_datagrams_are_read(target.port());
             }
@@ -96,7 +97,7 @@ impl Strangers {
         self.0.push(stranger);
     }
 
-    /// One for each of these parts of a datagram.
+    /// Adds a stranger for each of 16 prefixes of a datagram.
     fn send_cut(&mut self, at: (&str, SocketAddr), what: &str, datagram: &[u8]) {
         for part in 1..=16 {
             let cut = datagram[..datagram.len() * part / 17].to_vec();
@@ -105,7 +106,8 @@ impl Strangers {
     }
 }
 
-/// What a client of the command sends to a server that says nothing for so long, in the order in which it came.
+/// Returns the datagrams that a client of the command sends, in order, to a server that stays silent until the timeout
+/// `time`.
 fn flight(place: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let url = format!("{scheme}://{}/", socket.local_addr().expect("an address"));
@@ -124,16 +126,16 @@ fn flight(place: &Scratch, scheme: &str, time: &str) -> Vec<Vec<u8>> {
     datagrams
 }
 
-/// Datagrams of nothing but chance, each with another first byte.
+/// Random datagrams, each with a different first byte.
 fn junk(length: usize) -> Vec<Vec<u8>> {
     let mut made: Vec<_> = noise(256 * length).chunks(length).map(<[u8]>::to_vec).collect();
     made.iter_mut().enumerate().for_each(|(first, datagram)| datagram[0] = first as u8);
     made
 }
 
-/// An INIT with these parameters.
+/// An INIT chunk with these parameters.
 fn init(parameters: &[u8]) -> Vec<u8> {
-    // Tag, window, streams out and in, first TSN.
+    // Initiate tag, window, outbound and inbound streams, initial TSN.
     let mut body = vec![0, 0, 0, 7, 0, 16, 0, 0, 0, 10, 0, 10, 0, 0, 0, 1];
     body.extend(parameters);
     packet(5_000, 0, &[chunk(1, 0, &body)])
@@ -145,7 +147,7 @@ fn sctp(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
     strangers.send(at, "the smallest INIT", [&init(&[])]);
     let unknown: Vec<u8> = (0..300).flat_map(|_| [0xc0, 0xff, 0, 4]).collect();
     strangers.send(at, "an INIT of 300 unknown parameters", [&init(&unknown)]);
-    // RANDOM, HMAC-ALGO, and a list of all kinds of chunks (RFC 4895 §3).
+    // RANDOM, HMAC-ALGO, and a list of all chunk types (RFC 4895 §3).
     let mut signed = vec![0x80, 2, 0, 36];
     signed.extend([9; 32]);
     signed.extend([0x80, 4, 0, 6, 0, 1, 0, 0, 0x80, 3, 1, 0]);
@@ -158,20 +160,20 @@ fn sctp(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
         let all: Vec<_> =
             (0..=255).map(|kind| packet(5_000, 7, &[chunk(kind, 0, &vec![0; length])])).collect();
         strangers.send(at, &format!("each kind of chunk with {length} bytes"), &all);
-        // What is above the first packet's share shows in the total of this one alone.
+        // Traffic above the first packet's share shows only if this chunk is sent alone.
         strangers.send(at, &format!("a COOKIE ECHO of {length} bytes"), &all[10..11]);
     }
     strangers.send_cut(at, "an INIT", &flight[0]);
     anything(strangers, at);
 }
 
-/// RFC 6347 §4.2.2, RFC 9147 §5.2: a handshake message in this many pieces, each a record of its own.
+/// RFC 6347 §4.2.2, RFC 9147 §5.2: splits a handshake message into this many fragments, each in a record of its own.
 fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     let piece = message.len().div_ceil(many);
     let record = |(number, part): (usize, &[u8])| {
         let mut bytes = vec![22, 0xfe, 0xfd, 0, 0, 0, 0, 0, 0, 0, number as u8];
         bytes.extend((12 + part.len() as u16).to_be_bytes());
-        // ClientHello, and its length; the first message.
+        // The type ClientHello and its length; message number 0.
         bytes.extend([1, 0]);
         bytes.extend((message.len() as u16).to_be_bytes());
         bytes.extend([0, 0, 0]);
@@ -184,18 +186,18 @@ fn pieces(message: &[u8], many: usize) -> Vec<Vec<u8>> {
     message.chunks(piece).enumerate().map(record).collect()
 }
 
-/// Extensions of a hello: X25519 and P-256, and the first alone; ECDSA with P-256; DTLS 1.3; no share of a key.
+/// Extensions of a ClientHello: X25519 and P-256; X25519 alone; ECDSA with P-256; DTLS 1.3; no key share.
 const GROUPS: [u8; 10] = [0, 10, 0, 6, 0, 4, 0, 29, 0, 23];
 const GROUP: [u8; 8] = [0, 10, 0, 4, 0, 2, 0, 29];
 const SIGNATURES: [u8; 8] = [0, 13, 0, 4, 0, 2, 4, 3];
 const DTLS13: [u8; 7] = [0, 43, 0, 3, 2, 0xfe, 0xfc];
 const NO_SHARE: [u8; 6] = [0, 51, 0, 2, 0, 0];
 
-/// A hello (RFC 8446 §4.1.2) with these suites and extensions.
+/// A ClientHello (RFC 8446 §4.1.2) with these cipher suites and extensions.
 fn hello_with(suites: &[u8], extensions: &[&[u8]]) -> Vec<u8> {
     let mut body = vec![0xfe, 0xfd];
     body.extend(noise(32));
-    // No session, no cookie.
+    // No session ID and no cookie.
     body.extend([0, 0, 0, suites.len() as u8]);
     body.extend(suites);
     // No compression.
@@ -206,9 +208,9 @@ fn hello_with(suites: &[u8], extensions: &[&[u8]]) -> Vec<u8> {
     body
 }
 
-/// A hello with this share of a key or, for DTLS 1.2, none.
+/// A ClientHello with this key share; without one, for DTLS 1.2.
 fn hello(share: Option<&[u8]>) -> Vec<u8> {
-    // TLS_AES_128_GCM_SHA256, and ECDHE_ECDSA with the same.
+    // TLS_AES_128_GCM_SHA256, and ECDHE_ECDSA with AES_128_GCM_SHA256.
     let suites = [0x13, 1, 0xc0, 0x2b];
     let Some(share) = share else {
         // Uncompressed points, and the extended master secret.
@@ -255,7 +257,8 @@ fn dtls(strangers: &mut Strangers, at: (&str, SocketAddr), flight: &[Vec<u8>]) {
     anything(strangers, at);
 }
 
-/// The flights are of one client each: connection ids are drawn, and what comes with the same one is for the same connection.
+/// Each flight is from a different client: connection IDs are random, and datagrams with the same ID belong to the same
+/// connection.
 fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8>>; 4]) {
     let [one, again, copied, padded] = flights;
     strangers.send(at, "a client's Initial", &one[..1]);
@@ -264,7 +267,7 @@ fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8
     strangers.send(at, "a client's Initials, sent again", again);
     strangers.send(at, "an Initial five times", &vec![copied[0].clone(); 5]);
     for (initial, more) in padded.iter().take(1).chain(&copied[1..]).zip([50, 199]) {
-        // What stands behind it is no packet, and has come all the same.
+        // The bytes after the Initial are no packet, but they count as received.
         let long = [&initial[..], &vec![0; more]].concat();
         strangers.send(at, &format!("an Initial of {} bytes", long.len()), [&long]);
     }
@@ -276,7 +279,7 @@ fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8
         bytes.extend(noise(length - bytes.len()));
         bytes
     };
-    // RFC 9000 §14.1: the smallest that may begin.
+    // RFC 9000 §14.1: the smallest datagram that may carry an Initial.
     for (version, what) in [(0xface_b001, "an unknown version"), (0, "version 0"), (1, "version 1")] {
         for length in [24, 1_199, 1_200] {
             for (first, kind) in [(0xc0, "Initial"), (0xd0, "0-RTT"), (0xe0, "Handshake"), (0xf0, "Retry")] {
@@ -288,7 +291,7 @@ fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8
             }
         }
     }
-    // RFC 9000 §10.3: what might be of a connection that is gone.
+    // RFC 9000 §10.3: packets that could belong to a connection whose state is lost.
     for length in [5, 21, 22, 25, 41, 42, 43, 44, 100] {
         let mut bytes = noise(length);
         bytes[0] = 0x40;
@@ -298,14 +301,14 @@ fn quic(strangers: &mut Strangers, at: (&str, SocketAddr), flights: &[Vec<Vec<u8
     anything(strangers, at);
 }
 
-/// What may come to any port.
+/// Datagrams that may arrive at any port.
 fn anything(strangers: &mut Strangers, at: (&str, SocketAddr)) {
     for length in [1, 20, 60, 1_200] {
         strangers.send(at, &format!("junk of {length} bytes"), &junk(length));
     }
 }
 
-/// A certificate, and its key, with a chain of some twelve kilobytes behind it.
+/// Makes a certificate with a chain of about twelve kilobytes, and its key.
 fn large_chain(place: &Scratch) -> [String; 2] {
     let paths = ["large.pem", "large.key"].map(|name| format!("{}/{name}", place.text()));
     let made = run(Command::new("openssl")
@@ -318,7 +321,7 @@ fn large_chain(place: &Scratch) -> [String; 2] {
     paths
 }
 
-/// A program, and the URLs at which it listens on UDP.
+/// Starts the program, and returns it with the addresses on which it listens on UDP.
 fn listeners(place: &Scratch, words: &[&str]) -> (Running, Vec<(String, SocketAddr)>) {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text()).args(words);
@@ -383,7 +386,7 @@ fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
                 "http+sctp" | "sctp" => sctp(&mut strangers, at, &of_sctp),
                 "https+sctp" => dtls(&mut strangers, at, &of_dtls),
                 "h3" => quic(&mut strangers, at, &of_quic),
-                // The origin, of which a gateway tells in the same line.
+                // The URL of the origin, which a gateway prints in the same line.
                 "http" => continue,
                 other => panic!("what listens at {other}?"),
             }
@@ -402,7 +405,7 @@ fn who_has_not_shown_its_address_gets_at_most_three_times_what_it_sends() {
     report(&strangers.0);
 }
 
-/// Prints what each listener has said at most, and holds it to the ceiling.
+/// Prints the largest ratios of each listener, and checks them against the limit.
 fn report(strangers: &[Stranger]) {
     println!(
         "{:44}{:48}{:>8}{:>8}{:>8}{:>10}",
@@ -448,7 +451,7 @@ fn report(strangers: &[Stranger]) {
     }
 }
 
-/// A row of the table in docs/security.md, and who has asked the listeners that it is about.
+/// A row of the table in docs/security.md, and a predicate for the strangers that belong to it.
 type Row = (&'static str, fn(&Stranger) -> bool);
 
 const ROWS: [Row; 6] = [

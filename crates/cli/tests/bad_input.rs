@@ -1,13 +1,13 @@
-//! What the command says to wrong input: one line on standard error that names the place and the accepted forms, exit 2,
-//! and not one file written.
+//! Wrong input yields one line on standard error that names its location and the accepted forms, exit code 2, and no
+//! file.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Words of a command line, and the line that answers them. A long list of accepted names, which grows with the
-/// tables it comes from, is cut after the second.
+/// Command lines, and the error line for each. A long list of accepted names, which grows with the tables it comes
+/// from, is cut after the second name.
 const WRONG: &[(&str, &str)] = &[
     // Unknown transport, key, profile, value.
     (
@@ -42,7 +42,7 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:profile=rfc1: unknown profile 'rfc1'; accepted: rfc9260, rfc2960, \
          kame-2002, lksctp-2.6, ns2, modern",
     ),
-    // Bounds of the RTO that contradict each other, or its first value.
+    // Bounds of the RTO that contradict each other or the initial RTO.
     (
         "race --transport sctp:rto_min=3s,rto_max=1s",
         "--transport sctp:rto_min=3s,rto_max=1s: sctp:rto_min=3s is more than rto_max=1s",
@@ -75,7 +75,7 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:streams=0: streams=0: out of range (streams in each direction, from 1 \
          to 65535)",
     ),
-    // Where nobody can be.
+    // Addresses that no server can have.
     (
         "get http://[::1",
         "http://[::1: an IPv6 address is written in brackets, as [::1]; write http://HOST[:PORT]/PATH, \
@@ -99,7 +99,7 @@ const WRONG: &[(&str, &str)] = &[
         "get http://127.0.0.1:1/a http://127.0.0.1:1/b -o x -o x",
         "http://127.0.0.1:1/a and http://127.0.0.1:1/b would be one file; write -o FILE once for each",
     ),
-    // What a server does not use.
+    // Flags that a server does not use.
     (
         "bulk --listen tcp://127.0.0.1:0 --once --size 5MB -R --unordered --connections 3 --json x.json",
         "the argument '--listen <URL>' cannot be used with: --size <BYTES> --reverse --unordered \
@@ -112,7 +112,7 @@ const WRONG: &[(&str, &str)] = &[
         "gateway --threads 65 --origin http://127.0.0.1/",
         "invalid value '65' for '--threads <N>': 65 is not in 1..=64 (see --help)",
     ),
-    // Not quietly another limit.
+    // A limit out of range is rejected, not replaced silently.
     ("gateway --origin http://127.0.0.1/ --max-header 100MB", "--max-header 100MB: 1KiB to 1MiB"),
     ("gateway --origin http://127.0.0.1/ --max-header 0B", "--max-header 0B: 1KiB to 1MiB"),
     ("serve --max-header 100MB", "--max-header 100MB: must be 1 B to 1 MiB"),
@@ -148,7 +148,7 @@ const WRONG: &[(&str, &str)] = &[
         "race --arrivals 25",
         "--arrivals: '25': the unit is missing (did you mean 25/s?); write how often, such as 25/s, 0.5/s or 90/min",
     ),
-    // Shares above the whole.
+    // Duplicate values, and shares above 100 %.
     ("race --loss 1%,0,1%", "--loss: '1%' stands twice among its values"),
     (
         "race --loss 101%",
@@ -176,7 +176,7 @@ const WRONG: &[(&str, &str)] = &[
         "--transport sctp:profile=kame-2002: message-size 65536B: more than its send buffer, \
          sndbuf=32768B",
     ),
-    // Below zero.
+    // Negative values.
     (
         "race --loss -1%",
         "--loss: '-1%': a number was expected; write a share such as 1%, 0.05% or 0 (from 0% to 100%)",
@@ -192,7 +192,7 @@ const WRONG: &[(&str, &str)] = &[
         "load http://127.0.0.1/ --rate -1/s",
         "--rate '-1/s': not a number; write how often, such as 25/s, 0.5/s or 90/min",
     ),
-    // Without effect.
+    // Settings without an effect.
     ("race --timeout 0s", "--timeout: no time; write one such as 15s, or leave it out for none"),
     (
         "race --fail path=1,at=1s,for=0s",
@@ -216,7 +216,7 @@ const WRONG: &[(&str, &str)] = &[
         "race --list pages --runs 3",
         "the argument '--list <WHAT>' cannot be used with one or more of the other specified arguments (see --help)",
     ),
-    // No end.
+    // Workloads that do not end in time.
     (
         "race --messages 1/s --for 700s",
         "--for: messages are sent for 700s, and a run ends after 600s; write a --deadline that is later, or fewer \
@@ -256,7 +256,7 @@ const WRONG: &[(&str, &str)] = &[
          a shipped page (news, gallery, article, osterdahl-news, osterdahl-gallery)",
     ),
     ("race -n 10", "10: no such file; so many seeds are --runs 10 (and -n is --dry-run)"),
-    // What is named is taken for what it is.
+    // A positional argument is recognized by its contents.
     ("race empty.har", "empty.har: log.entries: empty, so there is nothing to fetch"),
     (
         "race nil.har",
@@ -282,7 +282,7 @@ const WRONG: &[(&str, &str)] = &[
         "script.har: JavaScript around what is no JSON: key must be a string at line 1 column 2; a HAR has every key in \
          double quotes",
     ),
-    // Traces in columns.
+    // Traces with columns.
     (
         "race --trace back.csv",
         "--trace: trace 'back.csv': line 3: its time lies before that of the line above; times never decrease",
@@ -304,7 +304,7 @@ const WRONG: &[(&str, &str)] = &[
     ("race empty.har --bulk 1MB", "empty.har: goes not with --bulk: give one of page, objects and bulk"),
     ("race old.json", "old.json: a result of race: --compare old.json compares with it"),
     ("race x.pcapng", "x.pcapng: a capture: anabranch decode x.pcapng reads it"),
-    // What other programs call it.
+    // Units and flags as other programs write them.
     (
         "race --rate 10Mbps",
         "--rate: '10Mbps': 'bps' means bits to some tools and bytes to others (did you mean 10mbit?); write a rate such as \
@@ -354,7 +354,7 @@ const WRONG: &[(&str, &str)] = &[
     ),
 ];
 
-/// Files that a user may have.
+/// Files that the command lines refer to.
 const FILES: &[(&str, &str)] = &[
     ("words.har", "this is no JSON"),
     ("list.har", "[1, 2, 3]"),
@@ -397,7 +397,7 @@ fn place(name: &str) -> PathBuf {
     place
 }
 
-/// Exit code, standard output and standard error.
+/// Runs a command line. Returns its exit code, standard output and standard error.
 fn say(place: &Path, line: &str) -> (i32, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(line.split_whitespace())
@@ -433,7 +433,7 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     let before = listing(&place);
     let mut wrong = Vec::new();
     for (line, expected) in WRONG {
-        // Where results would go, they must not.
+        // The result files that must not appear.
         let outputs = match line.starts_with("race") && !line.contains("--json") {
             true => " --json out.json --csv out.csv --out results",
             false => "",
@@ -452,8 +452,8 @@ fn every_wrong_input_gets_one_line_and_exit_2_and_writes_nothing() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Sizes below zero are "not known" in a HAR: such an entry is named, counted and left out; a page of nothing else is
-/// empty.
+/// Negative sizes mean "unknown" in a HAR. Such an entry is named, counted and left out; a page without other entries
+/// is empty.
 #[test]
 fn entries_with_sizes_below_zero_are_told_of() {
     let place = place("negative");
@@ -464,8 +464,8 @@ fn entries_with_sizes_below_zero_are_told_of() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// Files as people have them: packed, in another encoding, wrapped, without times. Each is raced as the plain one is, and
-/// what the order was taken from is said on standard error.
+/// HAR files as found in practice: compressed, in another encoding, wrapped, without times. Each is raced like the
+/// plain file, and standard error names the source of the order.
 #[test]
 fn a_har_is_raced_however_it_comes() {
     let place = place("forms");
@@ -522,7 +522,7 @@ fn a_har_is_raced_however_it_comes() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// A trace in columns that never changes is the link of that rate, round trip and loss, to the nanosecond.
+/// A trace with constant columns gives the same results as a link with that rate, RTT and loss, to the nanosecond.
 #[test]
 fn a_trace_in_columns_is_a_link() {
     let place = place("columns");
@@ -540,9 +540,9 @@ fn a_trace_in_columns_is_a_link() {
     assert!(plain.lines().count() > 12, "{plain}");
     assert_eq!(race("--trace rate.txt --rtt 80ms --loss 0 --runs 1"), plain);
     assert_eq!(race("--trace trip.csv --runs 1"), plain);
-    // Losses are drawn as those of a share are.
+    // Losses are drawn in the same way as for a constant share.
     assert_eq!(race("--trace lossy.csv --runs 3"), race("--rate 10mbit --rtt 80ms --loss 2% --runs 3"));
-    // A path has its own, and so has a plan.
+    // A path can have a trace of its own, and so can a plan.
     fs::write(place.join("plan.toml"), "trace = 'trip.csv'\nobjects = '6x40kB'\n").expect("written");
     assert_eq!(race("plan.toml --runs 1"), plain);
     let (code, told, _) = say(&place, "link --trace trip.csv --dry-run -- true");
@@ -554,7 +554,8 @@ fn a_trace_in_columns_is_a_link() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// What there is of a capture is told, and that it is not all; what cannot be read is the host's matter.
+/// A truncated capture is shown as far as it goes, with a note that it is incomplete. A file that cannot be read is an
+/// error of the host.
 #[test]
 fn captures_that_are_cut_or_cannot_be_read() {
     let place = place("captures");
@@ -578,11 +579,11 @@ fn captures_that_are_cut_or_cannot_be_read() {
     fs::remove_dir_all(&place).expect("a temporary directory");
 }
 
-/// A recording of more entries than a page may have is refused before it takes more memory than such a page would.
+/// A HAR with more entries than a page may have is rejected before it uses more memory than a page of that size would.
 #[test]
 fn a_har_of_many_entries_is_refused_in_bounded_memory() {
     const ENTRIES: usize = 300_000;
-    /// KiB of address space. All entries would take more than 1 GB.
+    /// The limit of the address space in KiB. All entries would need more than 1 GB.
     const LIMIT: &str = "800000";
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("many-entries-{}", std::process::id()));
     let _ = fs::remove_dir_all(&place);

@@ -1,5 +1,5 @@
-//! Nothing outside its directory leaves `serve`, whoever changes links in it meanwhile, and nothing hidden unless that is
-//! wanted.
+//! `serve` reveals nothing outside its directory, even if links in it are changed meanwhile, and no hidden files unless
+//! that is wanted.
 
 #![cfg(target_os = "linux")]
 
@@ -13,10 +13,10 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Of four requests each: some fall into any moment of an exchange of two names.
+/// Each round has four requests, so that some fall into every moment of an exchange of two names.
 const ROUNDS: usize = 5_000;
 
-/// A file and a directory that are links to the outside every other moment, and thousands of requests meanwhile.
+/// A file and a directory alternate with links to the outside, during thousands of requests.
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let site = Scratch::new("beneath-race");
@@ -50,7 +50,7 @@ fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
     let (mut inside, mut refused) = (0, 0);
     for _ in 0..ROUNDS {
         for target in ["/file", "/way/", "/way/index.html", "/by/"] {
-            // A part and a condition go the same way.
+            // Range requests and conditional requests use the same lookup.
             let fields = if inside % 2 == 0 { "Range: bytes=0-99\r\n" } else { "If-None-Match: \"x\"\r\n" };
             stream
                 .write_all(format!("GET {target} HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes())

@@ -1,12 +1,10 @@
-//! Reports as a browser shows them: every kind at the width of a desk and of a
-//! telephone, light, dark and on paper. Nothing is fetched, no error is told,
-//! nothing sticks out sideways, what is drawn is what `results.json` says, and
-//! what the page's script offers works.
+//! Reports as a browser renders them: every kind at desktop and phone width, light, dark and on paper. The page fetches
+//! nothing, reports no error and does not overflow sideways. What it draws is what `results.json` contains, and the
+//! features of the page's script work.
 //!
-//! Needs chromium and chromedriver (Debian: `apt-get install chromium
-//! chromium-driver`); without them the test says so and passes, unless
-//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. With `SCREENSHOTS=DIR` in
-//! the environment the pages are also kept as pictures.
+//! Needs chromium and chromedriver (Debian: `apt-get install chromium chromium-driver`). Without them the test prints a
+//! message and passes, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. With `SCREENSHOTS=DIR` in the
+//! environment, screenshots of the pages are kept.
 
 #![cfg(target_os = "linux")]
 
@@ -23,7 +21,7 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// A directory that is gone when the test is over.
+/// A directory that is removed at the end of the test.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -41,14 +39,14 @@ impl Drop for Scratch {
     }
 }
 
-/// A race whose report is looked at.
+/// A race whose report is checked.
 struct Report {
     kind: &'static str,
     page: PathBuf,
     results: Value,
 }
 
-/// Runs a race twice into the same directory, and keeps what it says; the two pages must be the same.
+/// Runs a race twice into the same directory, and returns its report; both pages must be identical.
 fn report(place: &Path, kind: &'static str, words: &str) -> Option<Report> {
     let out = place.join(kind);
     let race = || {
@@ -103,7 +101,7 @@ const KINDS: [(&str, &str); 8] = [
     ),
 ];
 
-/// Root may set up emulated links everywhere.
+/// Root can set up emulated links on any host.
 fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -133,7 +131,8 @@ fn every_kind_of_report_is_whole_in_a_browser() {
     }
 }
 
-/// The pages of studies, of few seeds: whole in every look, every link within them leads somewhere, and a chart has its marks.
+/// The pages of studies, with few seeds: they are complete in every look, every internal link has a target, and charts
+/// have their marks.
 #[test]
 fn the_pages_of_studies_are_whole_in_a_browser() {
     if !full_ring() {
@@ -156,7 +155,7 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
         ])
         .output()
         .expect("it starts");
-    // Two seeds need not show what a study says.
+    // With two seeds the claims of a study need not hold.
     assert!(matches!(output.status.code(), Some(0 | 1)), "{}", String::from_utf8_lossy(&output.stderr));
     let mut pages = 0;
     for entry in fs::read_dir(place.0.join("all")).expect("a directory") {
@@ -194,8 +193,8 @@ fn the_pages_of_studies_are_whole_in_a_browser() {
     assert_eq!(pages, 2, "a page a study");
 }
 
-/// The text of strangers (names in a HAR file, a capture, a plan) is escaped where a page quotes it. Should it ever not be,
-/// a browser runs none of it: neither a script, nor a handler, nor a style sheet, and it loads nothing.
+/// Text from other people (names in a HAR file, a capture, a plan) is escaped where a page quotes it. Even if it were
+/// not, the browser would run no script, handler or style sheet from it, and would load nothing.
 #[test]
 fn a_page_runs_no_script_but_its_own() {
     let Some(mut browser) = Browser::start() else { return };
@@ -237,7 +236,7 @@ fn a_page_runs_no_script_but_its_own() {
     }
 }
 
-/// Windows, and every loss of the median run on its way to the client.
+/// The windows are drawn, and every loss of the median run on its way to the client.
 fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(numbers(browser, "windows").len() > 5);
     let lost = numbers(browser, "queue").iter().filter(|row| !row[3].is_empty()).count();
@@ -247,7 +246,7 @@ fn course_is_drawn(browser: &mut Browser, report: &Report) {
     assert_eq!(Some(lost as u64), median.and_then(|run| run["packets"]["down"]["lost"].as_u64()));
 }
 
-/// `decode --html` of a capture beside the report: every retransmission that `decode --json` counts is drawn.
+/// The page of `decode --html` of a capture: every retransmission that `decode --json` counts is drawn.
 fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     let directory = report.page.parent().expect("a directory");
     let files = fs::read_dir(directory).expect("files").flatten().map(|entry| entry.path());
@@ -280,7 +279,7 @@ fn capture_is_drawn(browser: &mut Browser, report: &Report) {
     assert!(complaints.is_empty(), "decoded: {complaints:?}");
 }
 
-/// What must hold of any page, however it is looked at.
+/// Checks what must hold for any page in any look.
 fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     let what = format!("{} {look:?}", report.kind);
     browser.keep(&format!("{}-{}", report.kind, look.name()));
@@ -301,7 +300,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
             ink: style.color, paper: style.backgroundColor,
         };",
     );
-    // A telephone has no bar at the side.
+    // The page must not need a horizontal scroll bar.
     assert!(found["overflow"].as_f64() <= Some(0.0), "{what}: sticks out sideways: {found}");
     assert_eq!(found["wide"], Value::Array(Vec::new()), "{what}");
     assert!(
@@ -309,7 +308,8 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
         "{what}: {found}"
     );
     assert!(found["headline"].as_str().is_some_and(|text| text.len() > 10), "{what}: {found}");
-    // Drawn for this width, and not made smaller until nobody can read it; paper has 72 dots where a screen has 96.
+    // It is drawn for this width rather than scaled down until it is unreadable; paper has 72 dots where a screen has
+    // 96.
     assert!(found["scale"].as_f64() > Some(0.6), "{what}: {found}");
     let light = |key: &str| -> f64 {
         let text = found[key].as_str().expect("a colour");
@@ -320,7 +320,7 @@ fn is_whole(browser: &mut Browser, report: &Report, look: Look) {
     assert_eq!(ink > paper, look.is_dark(), "{what}: ink {ink} on paper {paper}");
 }
 
-/// The numbers of a figure, by the name of its files: the first that has it.
+/// The numbers of a figure with this file name: of the first that has it.
 fn numbers(browser: &mut Browser, figure: &str) -> Vec<Vec<String>> {
     let script = format!(
         "return document.querySelector('figure[data-name=\"{figure}\"] pre.csv')?.textContent ?? '';"
@@ -329,7 +329,7 @@ fn numbers(browser: &mut Browser, figure: &str) -> Vec<Vec<String>> {
     text.as_str().unwrap_or_default().lines().skip(1).map(split).collect()
 }
 
-/// A row of CSV.
+/// Splits a row of CSV.
 fn split(line: &str) -> Vec<String> {
     let (mut cells, mut quoted) = (vec![String::new()], false);
     for c in line.chars() {
@@ -342,7 +342,7 @@ fn split(line: &str) -> Vec<String> {
     cells
 }
 
-/// A run's time in the results, milliseconds: of messages the 95th percentile of delays.
+/// A run's time in milliseconds from the results; for messages the 95th percentile of their delays.
 fn time_of(point: &Value, run: &Value) -> Option<f64> {
     if point["workload"]["messages"] != true {
         return run["page_ns"].as_u64().map(|ns| ns as f64 / 1e6);
@@ -355,7 +355,7 @@ fn time_of(point: &Value, run: &Value) -> Option<f64> {
     Some(delays[rank] as f64 / 1e6)
 }
 
-/// What is drawn, and what stands beside it, is what the results hold.
+/// The figures and the numbers beside them show what the results contain.
 fn says_what_results_say(browser: &mut Browser, report: &Report) {
     let points = report.results["points"].as_array().expect("points");
     let point = &points[0];
@@ -375,7 +375,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         assert_eq!((&row[0], &row[1]), (&(*name).to_owned(), seed), "{}", report.kind);
         assert_eq!(row[2].parse::<f64>().ok(), *time, "{}: {row:?}", report.kind);
     }
-    // Every dot lies where its time belongs: on one line with all others.
+    // Every dot is at the position of its time: all positions are a linear function of the times.
     let dots = browser.run(
         "return [...document.querySelector('figure[data-name=times] .wide svg').querySelectorAll('circle')]
             .map((dot) => Number(dot.getAttribute('cx')));",
@@ -391,7 +391,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
         let place = dots[0] + scale * (time - times[0]);
         assert!((dot - place).abs() < 0.25, "{}: {time} ms lies at {dot}, not at {place}", report.kind);
     }
-    // The headline has the geometric means, to two figures or more.
+    // The headline has the geometric means, to at least two significant digits.
     let text = browser.run("return document.body.textContent;");
     for contestant in point["arms"].as_array().expect("contestants") {
         let runs = contestant["runs"].as_array().expect("runs").iter();
@@ -401,7 +401,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
             if mean >= 999.5 { format!("{:.1}\u{a0}s", mean / 1e3) } else { format!("{mean:.0}\u{a0}ms") };
         assert!(text.as_str().is_some_and(|text| text.contains(&shown)), "{}: {shown}", report.kind);
     }
-    // The first waterfall is that of the first contestant's best run, or its only one.
+    // The first waterfall shows the best run of the first contestant, or its only one.
     let rows = numbers(browser, "waterfall");
     if !rows.is_empty() {
         let runs = point["arms"][0]["runs"].as_array().expect("runs");
@@ -436,7 +436,7 @@ fn says_what_results_say(browser: &mut Browser, report: &Report) {
     assert_eq!(sent, wire, "{}: bytes to the client", report.kind);
 }
 
-/// Of a path that failed, when data came again and the service was restored, in the median runs.
+/// After a path failure: when data arrived again and when service was restored, in the median runs.
 fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Value) {
     let rows = numbers(browser, "failover");
     assert_eq!(rows.is_empty(), point["failure_ns"].is_null(), "{kind}");
@@ -452,7 +452,7 @@ fn failover_is_that_of_the_results(browser: &mut Browser, kind: &str, point: &Va
     }
 }
 
-/// Of contestants that raced together, what each had.
+/// For contestants that raced on a shared link: the share of each.
 fn shares_are_those_of_the_results(browser: &mut Browser, kind: &str, sharing: &Value) {
     let rows = numbers(browser, "fairness");
     let sharing = sharing.as_array().map_or(&[][..], Vec::as_slice);
@@ -465,7 +465,7 @@ fn shares_are_those_of_the_results(browser: &mut Browser, kind: &str, sharing: &
     }
 }
 
-/// Words are explained, runs are stepped through, figures are saved.
+/// Terms have explanations, runs can be stepped through, figures can be saved.
 fn script_works(browser: &mut Browser, report: &Report) {
     let kind = report.kind;
     let tip = browser.run(
@@ -540,14 +540,14 @@ fn a_large_report_opens_at_once() {
          return [document.querySelectorAll('*').length, Math.round(page.loadEventEnd - page.startTime)];",
     );
     println!("30 seeds, 6 contestants, 300 objects: {} elements, open after {} ms", found[0], found[1]);
-    // How long it takes is the machine's, which may be busy; how much there is to do is the page's.
+    // The time depends on the machine, which may be busy; the number of elements depends on the page only.
     assert!(found[1].as_u64() < Some(20_000), "{found}");
     assert!(found[0].as_u64() < Some(20_000), "{found}");
     let bytes = fs::metadata(&report.page).expect("a page").len();
     assert!(bytes < 8_000_000, "{bytes} bytes");
 }
 
-/// A page of 72 objects from `serve`, over HTTP/2 and over HTTP/3.
+/// `serve` delivers a page of 72 objects over HTTP/2 and over HTTP/3.
 #[test]
 fn a_page_is_served_to_chromium_over_http_2_and_http_3() {
     if !full_ring() {

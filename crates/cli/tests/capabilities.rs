@@ -1,6 +1,6 @@
-//! What servers that run as root may do once their sockets are open: read files, and nothing else that takes a privilege.
+//! The privileges that servers run by root keep once their sockets are open: reading files, and no other.
 //!
-//! In network namespaces of their own; takes root.
+//! The tests run in network namespaces of their own, which needs root.
 
 #![cfg(target_os = "linux")]
 
@@ -12,9 +12,9 @@ use std::process::Stdio;
 
 const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.2.2/32"];
 
-/// `CAP_DAC_READ_SEARCH` as a mask: to read any file.
+/// `CAP_DAC_READ_SEARCH` as a mask: reading any file.
 const READ_ANY_FILE: u64 = 1 << 2;
-/// `CAP_DAC_OVERRIDE` as a mask: to read and write any file.
+/// `CAP_DAC_OVERRIDE` as a mask: reading and writing any file.
 const WRITE_ANY_FILE: u64 = 1 << 1;
 
 fn inside(task: impl FnOnce() + Send) {
@@ -22,7 +22,7 @@ fn inside(task: impl FnOnce() + Send) {
     namespace.run(task).expect("inside");
 }
 
-/// No thread of the process has another capability than these, nor gets one by running a program.
+/// Checks that no thread of the process has capabilities other than these, or would gain any by executing a program.
 fn check_threads(id: u32, least_threads: usize, kept: u64) {
     let threads = fs::read_dir(format!("/proc/{id}/task")).expect("running");
     let mut count = 0;
@@ -42,7 +42,7 @@ fn check_threads(id: u32, least_threads: usize, kept: u64) {
     assert!(count >= least_threads, "{count} threads");
 }
 
-/// A file that root alone may read, and only by its privilege.
+/// Makes a file readable only for root, and only through a capability.
 fn forbid_all(file: &Path) {
     fs::set_permissions(file, Permissions::from_mode(0o000)).expect("ours");
 }
@@ -72,13 +72,13 @@ fn a_server_keeps_no_capability_but_to_read_files() {
             let server = Running::start_as(command, Stdio::null());
             let threads: usize = threads.parse().expect("a number");
             check_threads(server.id(), threads, READ_ANY_FILE);
-            // Files are served that it could read before, and were not there.
+            // Files that appear later are served if they were readable before.
             forbid_all(&unreadable);
             for url in ["http+sctp-ip://192.0.2.1/", "http://192.0.2.1/", "https://192.0.2.1/"] {
                 assert_eq!(get(&format!("{url}unreadable")), noise(5000), "{url}");
                 assert_eq!(get(&format!("{url}1k")), noise(1000), "{url}");
             }
-            // So is its key on SIGHUP.
+            // The key can still be read on SIGHUP.
             forbid_all(&place.0.join("anabranch/self-signed.pem"));
             server.hang_up();
             server.line("certificate: read again from ");
@@ -124,7 +124,7 @@ fn a_gateway_and_a_bulk_server_keep_none_either() {
     });
 }
 
-/// The logs of QUIC are files that are made while it runs, in a directory that may be another user's.
+/// QUIC logs are files that are created while the server runs, in a directory that may belong to another user.
 #[test]
 fn a_server_with_qlog_may_still_write_files() {
     inside(|| {

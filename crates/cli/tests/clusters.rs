@@ -1,5 +1,5 @@
-//! The examples of sweeps on many machines, run as a cluster runs them: by the files in `examples/`, shard by shard, with what
-//! a scheduler sets. What is merged is what one machine writes.
+//! The examples of sweeps on many machines, run as on a cluster: with the files in `examples/`, shard by shard, with
+//! the scheduler's environment variables. The merged result equals that of one machine.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Nine points, an expectation that some of them miss.
+/// Nine points with an expectation that some of them miss.
 const PLAN: &str = r#"
 rtt = ["10ms", "40ms", "90ms"]
 loss = ["0", "2%", "4%"]
@@ -27,15 +27,15 @@ fn example(name: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A directory with the plan, the program and a `srun` on the PATH, and what one machine writes of the sweep when the plan is
-/// named so.
+/// Creates a directory with the plan, and with the program and a stub of `srun` in the PATH. Also returns the result of
+/// the sweep on one machine, with the plan named as by `plan`.
 fn place(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     let place = Scratch::new(name);
     place.file("plan.toml", PLAN);
     fs::create_dir(place.0.join("bin")).expect("made");
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_anabranch"), place.0.join("bin/anabranch"))
         .expect("linked");
-    // Slurm's runs its command on the machines that it has chosen.
+    // The real `srun` of Slurm runs its command on the machines it has selected.
     let srun = place.file("bin/srun", "#!/bin/sh\nexec \"$@\"\n");
     run(Command::new("chmod").arg("+x").arg(srun));
     let plan = plan(&place);
@@ -45,7 +45,7 @@ fn place(name: &str, plan: impl Fn(&Scratch) -> String) -> (Scratch, String) {
     (place, whole)
 }
 
-/// As a machine of a cluster types it.
+/// Runs a script as a machine of the cluster would.
 fn typed(place: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     let path = format!("{}:{}", place.0.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("bash");
@@ -53,7 +53,7 @@ fn typed(place: &Scratch, script: &str, set: &[(&str, String)]) -> Output {
     run(shell.envs(set.iter().map(|(key, value)| (key, value))))
 }
 
-/// The shards are complete, and together they are what one machine wrote.
+/// Checks that the shards merge, and that the result equals that of one machine.
 fn merges(place: &Scratch, script: &str, whole: &str) {
     let merged = typed(place, script, &[]);
     assert_eq!(merged.status.code(), Some(1), "an expectation is missed: {}", errors(&merged));
@@ -102,7 +102,7 @@ fn a_matrix_of_ci() {
     for shard in 1..=4 {
         let done = typed(&place, &race.replace("${{ matrix.shard }}", &shard.to_string()), &[]);
         assert_eq!(done.status.code(), Some(0), "{}", errors(&done));
-        // As an artifact goes from job to job.
+        // CI passes artifacts from job to job in the same way.
         fs::rename(place.0.join("shard"), place.0.join(format!("shard-{shard}"))).expect("moved");
     }
     merges(&place, merge, &whole);

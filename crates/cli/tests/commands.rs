@@ -1,9 +1,9 @@
-//! Every command of README, of the pages of `docs/` and of the examples in help texts is run as it is typed.
+//! Every command in README, in the pages of `docs/` and in the examples of help texts is run as typed.
 //!
-//! A block of shell in a page is one session: what stands in it runs line by line in one directory, and servers stay until
-//! its end. The network is a namespace of its own, so that ports and addresses are those of the page. What cannot be run
-//! so is listed with its reason in [`EXCEPTIONS`]; a command that is neither run nor listed fails the test, and so does an
-//! entry that no page has any more.
+//! A block of shell in a page is one session: its commands run line by line in one directory, and servers run until its
+//! end. The network is a separate namespace, so that ports and addresses are those of the page. Commands that cannot be
+//! run there are listed with a reason in [`EXCEPTIONS`]. A command that is neither run nor listed fails the test, and
+//! so does an entry that no page contains any more.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Running, Scratch, anabranch, errors, has, namespace, run};
@@ -16,19 +16,19 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What is done instead of a command as it is typed.
+/// What the test does instead of running a command as typed.
 enum Instead {
-    /// This, which does the same with less.
+    /// Runs this command, which does the same with less work.
     Run(&'static str),
-    /// Nothing: CI runs it as a step of its own. A line of `.ci/run` ends like this.
+    /// Nothing: CI runs it as a separate step. A line of `.ci/run` ends with this text.
     Step(&'static str),
-    /// Nothing here.
+    /// Nothing: it is not run here.
     Nothing,
 }
 
 use Instead::{Nothing, Run, Step};
 
-/// Command, what is done instead, and why.
+/// The command, what is done instead, and why.
 const EXCEPTIONS: &[(&str, Instead, &str)] = &[
     ("cargo run --release -- race", Step("cargo run --release -- race"), "it builds"),
     ("cargo test --workspace", Step("cargo test --workspace"), "it is what runs this test"),
@@ -171,7 +171,7 @@ const EXCEPTIONS: &[(&str, Instead, &str)] = &[
 /// Pages whose cargo commands measure for minutes to hours; they belong to the workspace `benches/`.
 const MEASURING: &[&str] = &["docs/accuracy.md", "docs/performance.md"];
 
-/// What a page takes for granted: page, and the server that runs beside it.
+/// The server that a page assumes to be running: the page, and the command of the server.
 const BESIDE: &[(&str, &str)] = &[
     ("docs/guide/get.md", "anabranch serve site -q"),
     ("docs/guide/load.md", "anabranch serve site -q"),
@@ -179,10 +179,10 @@ const BESIDE: &[(&str, &str)] = &[
     ("anabranch get --help", "anabranch serve site -q"),
 ];
 
-/// Addresses of the network, beside 127.0.0.1 and ::1.
+/// Addresses of the network, in addition to 127.0.0.1 and ::1.
 const ADDRESSES: [&str; 2] = ["192.0.2.1/32", "192.0.3.1/32"];
 
-/// Commands that belong together, from where.
+/// Commands that belong together, and their origin.
 struct Session {
     page: String,
     line: usize,
@@ -193,7 +193,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The blocks of shell in a page. A block without a language holds what is printed, and no command.
+/// Returns the blocks of shell in a page. A block without a language holds output, and no command.
 fn sessions(page: &str, text: &str) -> Vec<Session> {
     let mut found = Vec::new();
     let mut lines = text.lines().enumerate();
@@ -208,14 +208,14 @@ fn sessions(page: &str, text: &str) -> Vec<Session> {
         }
         let typed = ["anabranch ", "cargo ", "sudo "];
         let stray = block.lines().find(|line| typed.iter().any(|begin| line.starts_with(begin)));
-        // Tables of figures may begin with the name of the program.
+        // A table of output may begin with the name of the program.
         let stray = stray.filter(|line| !line.contains("  "));
         assert_eq!(stray, None, "{page}:{}: a command in a block that is not ```sh", number + 1);
     }
     found
 }
 
-/// The commands of a block, each on one line and without what is said about it.
+/// Returns the commands of a block, each on one line and without its comment.
 fn commands(block: &str) -> Vec<String> {
     let whole = block.replace("\\\n", " ");
     let plain = |line: &str| {
@@ -225,7 +225,7 @@ fn commands(block: &str) -> Vec<String> {
     whole.lines().map(plain).filter(|line| !line.is_empty()).collect()
 }
 
-/// The examples in a help text, which are indented by two.
+/// Returns the examples in a help text, which are indented by two spaces.
 fn examples(verb: &str) -> Option<Session> {
     let output = anabranch().args(verb.split(' ')).arg("--help").output().expect("it runs");
     let help = String::from_utf8(output.stdout).expect("text");
@@ -235,7 +235,7 @@ fn examples(verb: &str) -> Option<Session> {
         .filter_map(|line| line.strip_prefix("  "))
         .filter(|line| !line.starts_with("-"))
         .collect();
-    // A line that is too long is broken, and goes on at the margin.
+    // A line that is too long would be wrapped and continue at the left margin.
     for (line, next) in after.lines().zip(after.lines().skip(1)) {
         let whole = !line.starts_with("  ") || next.is_empty() || next.starts_with("  ");
         assert!(whole, "anabranch {verb} --help: '{line}' is broken");
@@ -248,7 +248,7 @@ fn examples(verb: &str) -> Option<Session> {
     Some(Session { page: format!("anabranch {verb} --help"), line: 1, commands })
 }
 
-/// All verbs, as far down as they go.
+/// Returns all commands with their subcommands.
 fn verbs() -> Vec<String> {
     let mut found = Vec::new();
     let mut waiting = vec![String::new()];
@@ -285,7 +285,7 @@ fn all_sessions() -> Vec<Session> {
     all
 }
 
-/// A directory as the pages suppose it: a site, the examples, a capture, keys.
+/// A directory with what the pages assume: a site, the examples, a capture, keys.
 fn place() -> Scratch {
     let place = Scratch::new("commands");
     place.file("site/index.html", "<link rel=stylesheet href=style.css><img src=a.png><img src=b.png>");
@@ -306,7 +306,7 @@ fn place() -> Scratch {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("its mode");
     }
     symlink(env!("CARGO_BIN_EXE_anabranch"), place.0.join("bin/anabranch")).expect("a link");
-    // As the guide to captures makes one.
+    // A capture, made as in the guide to captures.
     let words = "race --runs 1 --objects 20x10kB --loss 2% --transport tcp --transport sctp --out result -q";
     let made = run(anabranch().args(words.split(' ')).current_dir(&place.0));
     assert!(made.status.success(), "{}", errors(&made));
@@ -318,7 +318,7 @@ fn place() -> Scratch {
     place
 }
 
-/// What runs the words as a shell would, in that directory.
+/// A command that runs the words like a shell in this directory.
 fn shell(place: &Path, words: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(words[0]);
@@ -327,14 +327,14 @@ fn shell(place: &Path, words: &[&str]) -> Command {
     command
 }
 
-/// Whether it runs until it is ended.
+/// Whether the command runs until it is ended.
 fn is_server(command: &str) -> bool {
     let server = ["anabranch serve ", "anabranch gateway "].iter().any(|begin| command.starts_with(begin))
         || command.starts_with("anabranch bulk --listen");
     server && !command.contains("--dry-run")
 }
 
-/// Starts a server; those before it give way where they have its port.
+/// Starts a server. If its port is in use, the servers started before it are ended.
 fn start(place: &Path, command: &str, before: &mut Vec<Running>) -> Result<Running, String> {
     let command = command.trim_end_matches('&').trim();
     let tried = run(&mut shell(place, &["bash", "-c", &format!("{command} --dry-run")]));
@@ -355,7 +355,7 @@ fn start(place: &Path, command: &str, before: &mut Vec<Running>) -> Result<Runni
     }
 }
 
-/// It prints, whatever was typed before, the same every time, and leaves nothing behind.
+/// Whether the command prints the same every time, regardless of earlier commands, and leaves no files.
 fn is_repeatable(command: &str) -> bool {
     let deterministic =
         ["anabranch race ", "anabranch study run "].iter().any(|begin| command.starts_with(begin));
@@ -363,12 +363,12 @@ fn is_repeatable(command: &str) -> bool {
     deterministic && !writes
 }
 
-/// What has been met on the way.
+/// What the test has found so far.
 #[derive(Default)]
 struct Met {
-    /// Of [`EXCEPTIONS`].
+    /// The entries of [`EXCEPTIONS`] that were used.
     exceptions: BTreeSet<&'static str>,
-    /// Commands that would do the same again.
+    /// Repeatable commands that have run already.
     repeatable: BTreeSet<String>,
     wrong: Vec<String>,
 }
@@ -408,7 +408,7 @@ fn perform(place: &Path, session: &Session, Met { exceptions: met, repeatable, w
         if command.starts_with("tshark ") && !has("tshark") || command.contains("curl ") && !has("curl") {
             continue;
         }
-        // Whatever takes longer hangs.
+        // A command that takes longer has hung.
         let script = format!("set -e -o pipefail; {command}");
         let output = run(&mut shell(place, &["timeout", "--kill-after=5", "600", "bash", "-c", &script]));
         if !output.status.success() {
@@ -459,7 +459,7 @@ fn every_command_of_the_pages_and_of_help_runs_as_typed() {
     assert!(stale.is_empty(), "no page has these any more: {stale:?}");
 }
 
-/// What is typed in the shell that `link .. -- bash` opens is one command with it.
+/// Joins a command typed in the shell that `link .. -- bash` opens with the `link` command.
 fn joined(sessions: Vec<Session>) -> Vec<Session> {
     let mut link = None;
     let mut all = Vec::new();
@@ -469,7 +469,7 @@ fn joined(sessions: Vec<Session>) -> Vec<Session> {
                 link = command.ends_with("-- bash").then(|| (session.page.clone(), command.clone()));
             } else if command.contains("$ANABRANCH_FAR") {
                 let (_, link) = link.iter().find(|(page, _)| *page == session.page).expect("a link above it");
-                // Its other end needs a moment, which a person takes to type.
+                // The other end needs a moment to start, as long as a person takes to type.
                 *command = format!("printf '%s\\n' 'sleep 1' '{command}' | {link}");
             }
         }

@@ -1,5 +1,6 @@
-//! A download that was cut never looks complete: `get` ends with 1 and leaves no file, over HTTP/1.1 (RFC 9112 §8) and over
-//! HTTP/2 (RFC 9113 §8.1.1). Over HTTP/3 the tables of rules in the crate below have the same cases.
+//! A truncated download never looks complete: `get` ends with exit code 1 and leaves no file, over HTTP/1.1
+//! (RFC 9112 §8) and over HTTP/2 (RFC 9113 §8.1.1). The tables of HTTP/3 rules in the crate `anabranch-http` have the
+//! same cases.
 
 #![cfg(target_os = "linux")]
 
@@ -12,12 +13,12 @@ use std::thread;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Fin,
-    /// By a reset: what the client has sent is not all read.
+    /// With a reset, because data from the client is still unread.
     Reset,
 }
 
-/// What `get` does with a server that says this after the first bytes of a request, and then ends the connection: its exit code,
-/// what it prints, and whether there is a file.
+/// Runs `get` against a server that sends `said` after a request and then ends the connection. Returns the exit code,
+/// the output, and whether there is a file.
 fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, String, bool) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -27,9 +28,9 @@ fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, 
         let (mut stream, _) = listener.accept().expect("a connection");
         let mut request = Vec::new();
         let mut byte = [0];
-        // A request is whole: its empty line, or (after the preface) a frame HEADERS.
+        // A request is complete with its empty line or (after the preface) with a HEADERS frame.
         let is_whole = |request: &[u8]| match http2 {
-            // Unread bytes make the kernel end the connection by a reset.
+            // Unread bytes make the kernel reset the connection.
             false if end == End::Reset => request.ends_with(b"\r\n\r"),
             false => request.ends_with(b"\r\n\r\n"),
             true => has_headers(request.get(24..).unwrap_or_default()),
@@ -40,7 +41,7 @@ fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, 
         stream.write_all(&said).expect("written");
         if end == End::Fin {
             stream.shutdown(Shutdown::Write).expect("shut");
-            // Until the client has ended, too.
+            // Until the client has closed its side as well.
             let _ = stream.read_to_end(&mut Vec::new());
         }
     });
@@ -52,7 +53,7 @@ fn get(place: &Scratch, said: &[u8], end: End, words: &[&str]) -> (Option<i32>, 
     (output.status.code(), errors(&output), std::fs::exists(&file).expect("looked"))
 }
 
-/// A frame HEADERS is whole among these frames.
+/// Whether these frames include a complete HEADERS frame.
 fn has_headers(mut frames: &[u8]) -> bool {
     while let [a, b, c, kind, _, _, _, _, _, rest @ ..] = frames {
         let length = usize::from(*a) << 16 | usize::from(*b) << 8 | usize::from(*c);
@@ -65,7 +66,7 @@ fn has_headers(mut frames: &[u8]) -> bool {
     false
 }
 
-/// A frame of HTTP/2 (RFC 9113 §4.1).
+/// An HTTP/2 frame (RFC 9113 §4.1).
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     [&[0, 0, payload.len() as u8, kind, flags, 0, 0, 0, stream][..], payload].concat()
 }
@@ -98,7 +99,7 @@ fn a_response_of_http_1_1_that_is_cut_is_a_failure() {
 #[test]
 fn a_response_of_http_2_that_is_cut_is_a_failure() {
     let place = Scratch::new("cut-2");
-    // SETTINGS and its acknowledgment; `:status: 200` by the static table of RFC 7541, and a content length.
+    // SETTINGS and its acknowledgement; `:status: 200` from the static table of RFC 7541, and a content length.
     let begin = [frame(4, 0, 0, &[]), frame(4, 1, 0, &[])].concat();
     let head = |length: &[u8], flags: u8| {
         let field = [&[0x0f, 0x0d, length.len() as u8][..], length].concat();

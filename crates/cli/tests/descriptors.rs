@@ -1,4 +1,4 @@
-//! A server that has no descriptors left says so, and one association does not take them all.
+//! A server that has run out of file descriptors says so, and one association cannot use all of them.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// `serve` that may have so many descriptors.
+/// Starts `serve` with a limit of this many descriptors.
 fn limited(root: &str, descriptors: usize) -> Running {
     let mut shell = Command::new("sh");
     let limit = format!("ulimit -n {descriptors} && exec \"$0\" serve \"$@\"");
@@ -22,7 +22,7 @@ fn limited(root: &str, descriptors: usize) -> Running {
 fn status(stream: &mut TcpStream, path: &str) -> String {
     write!(stream, "HEAD {path} HTTP/1.1\r\nHost: a\r\n\r\n").expect("sent");
     let mut answer = [0; 2000];
-    // A read with a time limit ends with any signal of the process.
+    // Any signal to the process interrupts a read with a timeout.
     let length = loop {
         match stream.read(&mut answer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -32,7 +32,7 @@ fn status(stream: &mut TcpStream, path: &str) -> String {
     String::from_utf8_lossy(&answer[..length]).split(' ').nth(1).unwrap_or_default().to_owned()
 }
 
-/// RFC 9110 §15.6.4: a file that cannot be opened now is no file that is not there.
+/// RFC 9110 §15.6.4: a file that cannot be opened at the moment is not reported as missing.
 #[test]
 fn out_of_descriptors_is_not_not_found() {
     let site = Scratch::new("descriptors");
@@ -41,14 +41,14 @@ fn out_of_descriptors_is_not_not_found() {
     let mut first = server.connect();
     assert_eq!(status(&mut first, "/none"), "404");
     let held: Vec<TcpStream> = (0..60).map(|_| server.connect()).collect();
-    // Nothing has been asked for before, so nothing is open that could be closed.
+    // These connections have made no requests yet, so the server has no open files to close.
     wait_until("it has no descriptors left", || server.descriptors() >= 40);
     assert_eq!(status(&mut first, "/"), "503");
     drop(held);
     wait_until("it has descriptors again", || status(&mut first, "/") == "200");
 }
 
-/// RFC 6525 §5.2.5: `--streams` is all there is, and a file is open once by however many names it is asked for.
+/// RFC 6525 §5.2.5: `--streams` is the limit, and a file is opened once, however many names it is requested by.
 #[test]
 fn one_association_has_its_streams_and_no_more() {
     let site = Scratch::new("spellings");

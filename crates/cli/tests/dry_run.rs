@@ -1,11 +1,12 @@
-//! `--dry-run` of what goes on until it is ended: everything is told, nothing is done, and what is wrong is wrong as ever.
+//! `--dry-run` of commands that run until they are ended: it prints everything, does nothing, and reports the usual
+//! errors.
 
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
 use std::net::TcpListener;
 
-/// What a command says that ends well, without a word of complaint.
+/// Returns the output of a command, which must succeed without any message on standard error.
 fn said(words: &str) -> String {
     let output = run(anabranch().args(words.split(' ')));
     assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
@@ -22,7 +23,7 @@ fn has(text: &str, lines: &[&str]) {
 #[test]
 fn servers_tell_where_they_would_listen_and_do_not() {
     let place = Scratch::new("planned");
-    // Where somebody listens already nobody else could.
+    // The port is in use, so a real listener would fail.
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let at = taken.local_addr().expect("an address");
     let listen = format!("--listen tcp://{at} --listen sctp://127.0.0.1,[::1]:7000 --listen sctp-ip://*");
@@ -106,7 +107,7 @@ fn clients_tell_what_they_would_fetch_and_send() {
     }
 }
 
-/// The same seed draws the same gaps; without one nobody knows.
+/// The same seed gives the same intervals; without a seed they are not listed.
 #[test]
 fn a_seed_is_of_what_random_draws() {
     let drawn = |seed: &str| {

@@ -1,4 +1,4 @@
-//! `https+sctp://`: SCTP over DTLS, who is believed and who is not, beside OpenSSL.
+//! `https+sctp://`: SCTP over DTLS, which certificates are trusted, and interoperation with OpenSSL.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-/// A server over DTLS whose certificate is kept in `place`.
+/// Starts a server over DTLS whose certificate is kept in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text());
@@ -35,7 +35,7 @@ fn a_directory_is_served_over_dtls_to_who_believes_it() {
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
-    // Who does not believe it asks for nothing.
+    // A client that does not trust the server sends no request.
     let other = format!("sha256:{}", "00".repeat(32));
     for (words, says) in [
         (&[][..], "not trusted: the server's certificate is signed by nobody who is trusted"),
@@ -87,7 +87,7 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     assert!(errors(&got).contains("connection refused"), "{}", errors(&got));
 }
 
-/// Threads share a port over DTLS, too: clients come to them by their addresses, and each is served.
+/// Threads share a port over DTLS as well: clients are assigned to them by address, and each is served.
 #[test]
 fn threads_share_a_port_over_dtls() {
     let place = Scratch::new("dtls-threads");
@@ -106,7 +106,7 @@ fn threads_share_a_port_over_dtls() {
     assert_eq!(code, 0, "{lines:?}");
 }
 
-/// Messages go both ways over DTLS as in the clear, and whoever is not believed is told nothing.
+/// Messages pass in both directions over DTLS as in the clear, and an untrusted server receives nothing.
 #[test]
 fn bulk_goes_over_dtls() {
     let place = Scratch::new("dtls-bulk");
@@ -128,7 +128,7 @@ fn bulk_goes_over_dtls() {
     assert_eq!(server.end(), 0);
 }
 
-/// Secrets are written where the environment says, and nowhere else.
+/// Secrets are written to the file that the environment names, and nowhere else.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
     let place = Scratch::new("dtls-secrets");
@@ -145,7 +145,8 @@ fn secrets_are_written_where_the_environment_says() {
     assert_eq!(server.end(), 0);
 }
 
-/// OpenSSL's client shakes hands with our server by DTLS 1.2, believes its certificate, and is sent nothing unasked.
+/// OpenSSL's client completes a DTLS 1.2 handshake with our server, verifies its certificate, and receives nothing
+/// unrequested.
 #[test]
 fn openssl_comes_by_dtls_1_2() {
     let place = Scratch::new("dtls-s-client");
@@ -167,8 +168,8 @@ fn openssl_comes_by_dtls_1_2() {
     assert_eq!(server.end(), 0);
 }
 
-/// Our client shakes hands with OpenSSL's server by DTLS 1.2, which asks for a cookie or does not, and begins an association
-/// on it; a server that it does not believe hears nothing of that.
+/// Our client completes a DTLS 1.2 handshake with OpenSSL's server, with and without a cookie, and starts an
+/// association. A server that is not trusted receives no packet of it.
 #[test]
 fn openssl_is_come_to_by_dtls_1_2() {
     let place = Scratch::new("dtls-s-server");
@@ -202,7 +203,7 @@ fn openssl_is_come_to_by_dtls_1_2() {
     }
 }
 
-/// What a program says.
+/// The output of a program.
 struct Said {
     more: Receiver<Vec<u8>>,
     all: Vec<u8>,
@@ -223,7 +224,7 @@ impl Said {
         Self { more, all: Vec::new() }
     }
 
-    /// Everything until its end.
+    /// Returns everything until its end.
     fn rest(&mut self) -> String {
         while let Ok(more) = self.more.recv_timeout(Duration::from_secs(60)) {
             self.all.extend(more);
@@ -231,7 +232,7 @@ impl Said {
         String::from_utf8_lossy(&self.all).into_owned()
     }
 
-    /// Everything up to the line with `wanted`.
+    /// Returns everything up to and including the line with `wanted`.
     fn until(&mut self, wanted: &str) -> String {
         loop {
             let text = String::from_utf8_lossy(&self.all).into_owned();
@@ -246,7 +247,7 @@ impl Said {
     }
 }
 
-/// A certificate of this kind of key for localhost.
+/// Makes a certificate for localhost with this kind of key.
 fn make(kind: &[&str], key: &str, certificate: &str) {
     let made = run(Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-days", "30", "-subj", "/CN=localhost"])

@@ -1,7 +1,7 @@
-//! `race --world emulated` and `bulk` with what only real kernels have: loss by iptables, Multipath TCP, SCTP.
+//! `race --world emulated` and `bulk` with features of real kernels: loss by iptables, Multipath TCP, SCTP.
 //!
-//! Needs network namespaces, as `link.rs` does, and says so where there are
-//! none. What a kernel or a host lacks has to be one line and status 3.
+//! Needs network namespaces, as `link.rs` does, and prints a message if there are none. Anything that the kernel or the
+//! host lacks must be reported in one line with exit code 3.
 
 #![cfg(target_os = "linux")]
 
@@ -19,14 +19,14 @@ fn anabranch(words: &str) -> Output {
     Command::new(PROGRAM).args(words.split_whitespace()).output().expect("it starts")
 }
 
-/// An emulated race; its result.
+/// Runs an emulated race and returns its result.
 fn race(words: &str) -> Value {
     let output = anabranch(&format!("race --world emulated --quiet --json - {words}"));
     assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The runs of a result, with their contestants.
+/// Returns the runs of a result, each with the name of its contestant.
 fn runs(race: &Value) -> Vec<(String, Value)> {
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let contestants = list(&race["points"]).into_iter().flat_map(|point| list(&point["arms"]));
@@ -42,19 +42,20 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("a number, not {value}"))
 }
 
-/// Bytes that came from the server over each path.
+/// Returns the number of bytes that arrived from the server over each path.
 fn down(run: &Value) -> Vec<u64> {
     let paths = run["series"]["paths"].as_array().expect("paths");
     let sum = |path: &Value| path["down"]["delivered"].as_array().expect("bytes").iter().map(number).sum();
     paths.iter().map(sum).collect()
 }
 
-/// Whether something optional is here: success, or one line that names what is not, with status 3.
+/// Returns whether an optional feature is available. If not, the command must print one line that names it, with exit
+/// code 3.
 fn has(output: &Output, what: &str) -> bool {
     let told = errors(output);
     if output.status.code() == Some(3) {
         assert!(told.lines().count() == 1 && told.contains(what), "{told}");
-        // A kernel may lack it; a program can be installed.
+        // A kernel feature may be missing, but a program could be installed.
         let required = std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1");
         assert!(!required || !told.contains("there is no 'iptables'"), "{told}");
         println!("not tested here: {told}");
@@ -64,7 +65,7 @@ fn has(output: &Output, what: &str) -> bool {
     true
 }
 
-/// A directory for programs that are found before others, gone with the test.
+/// A directory of programs that precedes others in PATH, removed at the end of the test.
 struct Programs(PathBuf);
 
 impl Programs {
@@ -107,7 +108,7 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     if !has(&tried, "iptables") {
         return;
     }
-    // Every 20th, begun by packet 5: what was dropped follows from what came, to the packet.
+    // Every 20th packet, starting with packet 5: the number of drops follows exactly from the number of packets.
     let found = race(&format!("--loss-by iptables --loss nth:20/first=5 --runs 2 {network}"));
     assert_eq!(found["plan"]["loss-by"], "iptables");
     assert!(found["points"][0]["network"].as_str().is_some_and(|text| text.ends_with("; loss by iptables")));
@@ -132,15 +133,15 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
             let (came, dropped) = (number(&rules["packets"]), number(&rules["dropped"]));
             assert!(came >= 20, "{contestant} {way}: {came}");
             assert_eq!(dropped, (came - 5) / 20 + 1, "{contestant} {way}: of {came}");
-            // The queue has room for all, so nothing else is lost, and what set out has come, but for what was under
-            // way at the end.
+            // The queue is large enough, so no other packets are lost. All packets that were sent have arrived, except
+            // those in flight at the end.
             assert_eq!(number(&packets["lost"]), dropped, "{contestant} {way}");
             let under_way = number(&packets["sent"]) - came;
             assert!(under_way <= 2, "{contestant} {way}: {under_way}");
         }
         assert!(number(&run["packets"]["down"]["retransmitted"]) > 0, "{contestant}: losses are mended");
     }
-    // By chance, beside the link's own: 10 % of some 1000 packets, six deviations.
+    // Random loss, compared with the link's own: 10 % of about 1000 packets, within six standard deviations.
     let found = race(&format!("--loss-by link,iptables --loss 10% --runs 3 {network}"));
     let of = |by: &str| {
         let points = found["points"].as_array().expect("points");
@@ -157,8 +158,8 @@ fn rules_of_iptables_lose_the_packets_in_the_links_place() {
     assert!(came > 1000.0 && (dropped - came * 0.1).abs() < 6.0 * deviation, "{dropped} of {came}");
 }
 
-/// Where both ends are one host, one rule sees both directions: every tenth of all packets is dropped, whichever way it
-/// goes; and the link is crossed all the same.
+/// If both ends are on one host, one rule sees both directions and drops every tenth of all packets. The packets still
+/// cross the link.
 #[test]
 fn one_host_has_one_counter_for_both_directions() {
     if !full_ring() {
@@ -198,7 +199,8 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(under_way <= 2, "{contestant} {way}: {under_way}");
         }
     }
-    // Where packets set out the same rule sees the same packets, and its kernel sends what it was told of once more.
+    // A rule in the output chain sees the same packets. The sending kernel notices each drop and retransmits the
+    // packet.
     let words = "--loss-by iptables-out --loss nth:10/first=4/shared --runs 2 --hosts one --objects 10x20kB --rate 20mbit \
                  --rtt 20ms --queue 100p --transport tcp:cc=reno";
     let found = race(words);
@@ -212,7 +214,7 @@ fn one_host_has_one_counter_for_both_directions() {
             assert!(number(&run["packets"][way]["sent"]).abs_diff(came) <= 2, "{contestant} {way}");
         }
     }
-    // Rules of either direction stand in one list, and are told apart.
+    // Rules for both directions are in one list, and each matches only its direction.
     let found = race(&format!(
         "--loss-by iptables --up-loss nth:9/first=2 --down-loss nth:7/first=5 --runs 1 {network}"
     ));
@@ -286,7 +288,7 @@ fn what_rules_cannot_do_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{words}: {line}");
         assert!(line.lines().count() == 1 && line.contains(told), "{words}: {line}");
     }
-    // A host without the program, and one whose program does not know the match.
+    // A host without the program, and one whose program does not support the match.
     let programs = Programs::new("path");
     let refused = || {
         let mut command = Command::new(PROGRAM);
@@ -319,7 +321,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     if !has(&tried, "MPTCP") {
         return;
     }
-    // Two paths of 10 Mbit/s, and one of them: 4 MB take some 1.8 s and 3.4 s.
+    // Two paths of 10 Mbit/s, and one of them alone: 4 MB take about 1.8 s and 3.4 s.
     let found = race(&format!("--bulk 4MB --transport mptcp:paths=1 --transport mptcp {two}"));
     let all = runs(&found);
     let [(_, one), (_, both)] = all.as_slice() else { panic!("two runs: {found}") };
@@ -331,7 +333,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     assert!(goodput(one) < 10.0 && goodput(both) > 1.3 * goodput(one) && goodput(both) > 12.0, "{told}");
     println!("{told}");
 
-    // The first path is cut for good in mid-transfer; the second carries the rest.
+    // The first path fails permanently in mid-transfer; the second carries the rest.
     let cut = race(&format!("--bulk 3MB --transport mptcp --deadline 60s --fail path=1,at=500ms {two}"));
     let (_, run) = &runs(&cut)[0];
     assert_eq!(run["outcome"], "done", "{run}");
@@ -339,7 +341,7 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
     assert!((20_000..1_200_000).contains(&shares[0]) && shares[1] > 1_500_000, "{shares:?}");
     println!("cut: {shares:?}, {} ms", number(&run["page_ns"]) / 1_000_000);
 
-    // Whether connections stayed what they were meant to be is told, and in numbers.
+    // The number of fallbacks to plain TCP is reported as text and as a number.
     for found in [&found, &cut] {
         for (contestant, run) in runs(found) {
             let seen = &run["multipath"];
@@ -348,8 +350,8 @@ fn multipath_tcp_adds_paths_up_and_outlives_one() {
             assert!(found["warnings"].to_string().contains(&line), "{line}: {}", found["warnings"]);
         }
     }
-    // A network that takes away what asks for MPTCP: the first SYNs, after which newer kernels ask no more. Others
-    // ask on; what is told is what the kernel counts, and agrees with itself.
+    // A network that drops the first SYNs with MPTCP options. Newer kernels then stop asking for MPTCP, others
+    // continue. The report must match the kernel's counter.
     let asked = race(&format!("--bulk 100kB --transport mptcp --up-loss list:1/2/3 {two}"));
     let (_, run) = &runs(&asked)[0];
     assert_eq!(run["outcome"], "done", "{run}");
@@ -369,7 +371,7 @@ fn bulk_measures_multipath_tcp_over_two_links() {
         return;
     }
     let limits = "ip mptcp limits set subflows 1 add_addr_accepted 1";
-    // The other end tells of its second address.
+    // The other end announces its second address.
     let far = format!(
         "{limits}; ip mptcp endpoint add ${{ANABRANCH_FAR#*,}} signal; exec {PROGRAM} bulk --once --listen mptcp://*:5201"
     );
@@ -394,7 +396,7 @@ fn bulk_measures_multipath_tcp_over_two_links() {
         (&"mptcp".into(), &true.into())
     );
     assert!(number(&result["down"]["received"]["bytes"]) >= 4_000_000, "{result}");
-    // What either link carried is told by the link.
+    // The report of the links shows what each has carried.
     let told = errors(&output);
     assert_eq!(told.matches("down ").count(), 2, "{told}");
     for line in told.lines().filter(|line| line.trim_start().starts_with("down ")) {
@@ -408,7 +410,7 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     if !full_ring() {
         return;
     }
-    // Whether there is kernel SCTP hangs on the host: it races, or the reason is told.
+    // Whether the kernel has SCTP depends on the host: it races, or the reason is reported.
     if emulated_links() {
         let words = "race --world emulated --quiet --runs 1 --loss 0 --rate 20mbit --rtt 4ms --objects 4x10kB --transport sctp-kernel";
         has(&anabranch(words), "SCTP");
@@ -426,7 +428,7 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
         "{told}"
     );
     if emulated_links() {
-        // A namespace in which MPTCP is switched off.
+        // A namespace in which MPTCP is disabled.
         let line =
             format!("echo 0 > /proc/sys/net/mptcp/enabled && exec {PROGRAM} bulk -q mptcp://127.0.0.1:9");
         let output = Command::new(PROGRAM).args(["link", "--quiet", "--", "sh", "-c", &line]).output();
@@ -439,8 +441,8 @@ fn a_kernel_without_a_protocol_is_told_in_one_line() {
     }
 }
 
-/// TLS and HTTP/2 over the kernel's TCP send across an emulated link what they send in virtual time, but for what this
-/// machine's keys and its tickets have more bytes.
+/// TLS and HTTP/2 over the kernel's TCP send the same across an emulated link as in virtual time. Only the lengths of
+/// this machine's keys and tickets differ.
 #[test]
 fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     if !full_ring() {
@@ -449,7 +451,7 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     if !emulated_links() {
         return;
     }
-    // No loss and no queue that fills: what is sent follows from what is said.
+    // Without loss and queue overflow the sent bytes depend on the workload only.
     let words = "--objects 20x10kB --rate 20mbit --rtt 40ms --queue 400p --loss 0 --runs 2 \
                  --transport tcp --transport tcp:tls=yes --transport tcp:http=2 --transport tcp:tls=yes,http=2 \
                  --transport tcp:tls=yes,connections=3,resume=session";
@@ -473,9 +475,9 @@ fn tls_and_http_2_cross_an_emulated_link_as_a_virtual_one() {
     assert_eq!(seen.len(), 10);
     let bytes = |name: &str| seen.iter().find(|(is, _)| is == name).expect("raced").1;
     let sealed = bytes("tcp:tls=yes") - bytes("tcp");
-    // Certificates and tickets, and 22 B a record: the virtual world would say the same.
+    // Certificates and tickets, and 22 B for each record, as in the virtual world.
     assert!((2_500..7_000).contains(&sealed), "{sealed} B for TLS");
-    // HTTP/2 says heads once.
+    // HTTP/2 sends repeated header fields once.
     assert!(bytes("tcp:http=2") + 2_000 < bytes("tcp"), "{seen:?}");
     assert!(bytes("tcp:tls=yes,http=2") + 2_000 < bytes("tcp:tls=yes"), "{seen:?}");
 }

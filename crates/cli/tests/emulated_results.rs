@@ -1,7 +1,7 @@
-//! What a `race --world emulated` tells: delays of messages, failover times, the terms of each contestant, where host
-//! facts stand, and a plan that runs again as it ran.
+//! The results of `race --world emulated`: delays of messages, failover times, the settings of each contestant, the
+//! place of facts about the host, and a plan that can be run again.
 //!
-//! Needs network namespaces, as `link.rs` does, and says so where there are none.
+//! Needs network namespaces, as `link.rs` does, and prints a message if there are none.
 
 #![cfg(target_os = "linux")]
 
@@ -19,7 +19,7 @@ fn anabranch(place: &Path, words: &str) -> Output {
     command.current_dir(place).args(words.split_whitespace()).output().expect("it starts")
 }
 
-/// A race's result, and its table.
+/// Runs a race, and returns its result and its table.
 fn race(place: &Path, words: &str) -> (Value, String) {
     let output = anabranch(place, &format!("race --quiet --json - {words}"));
     assert_eq!(output.status.code(), Some(0), "{words}: {}", errors(&output));
@@ -30,7 +30,7 @@ fn contestants(race: &Value) -> &[Value] {
     race["points"][0]["arms"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether the kernel gives sockets of MPTCP.
+/// Whether the kernel provides MPTCP sockets.
 fn has_mptcp(place: &Path) -> bool {
     anabranch(place, "bulk -q mptcp://127.0.0.1:9 --timeout 1s").status.code() != Some(3)
 }
@@ -56,15 +56,15 @@ fn messages_have_the_delays_that_the_path_gives_them() {
         for object in objects {
             let [issued, delivered] =
                 ["issued_ns", "delivered_ns"].map(|key| object[key].as_u64().expect("an instant"));
-            // Nothing comes before light has crossed: 20 ms. Messages are due every 20 ms, each after the one before
-            // on its connection, of which the second may have begun a little later.
+            // Nothing arrives before the propagation delay of 20 ms. Messages are due every 20 ms, each after the
+            // previous one on its connection; the second connection may start a little later.
             assert!(delivered - issued >= 20_000_000, "{name}: {object}");
             assert!(object["connection"].is_u64() && object["stream"].is_u64(), "{name}: {object}");
             last = last.max(Some(issued));
         }
         assert!(last.is_some_and(|last| last >= 24 * 20_000_000), "{name}: {last:?}");
         let mean = |metric: &str| contestant["summary"][metric]["mean"].as_f64().expect("a figure");
-        // How late a busy machine is nobody knows; which order the figures have is certain.
+        // How late a busy machine is cannot be predicted, but the order of the percentiles is certain.
         let order = ["object_p50_ms", "object_p95_ms", "object_p99_ms", "object_max_ms"].map(mean);
         assert!(order.is_sorted() && order[0] >= 20.0 && order[0] < 200.0, "{name}: {order:?}");
         assert_eq!(mean("undelivered"), 0.0);
@@ -81,7 +81,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
         return;
     }
     let place = Scratch::new("emulated-failover");
-    // The one path of TCP is away for 400 ms; SCTP has another.
+    // TCP's only path fails for 400 ms; SCTP has another.
     let words = "--world emulated --path rate=10mbit,rtt=10ms --path rate=10mbit,rtt=20ms --queue 50p --loss 0 --bulk 1MB \
                  --fail path=1,at=300ms,for=400ms --runs 1 --deadline 60s --transport tcp --transport \
                  sctp:profile=modern";
@@ -93,7 +93,7 @@ fn the_time_to_get_past_a_failed_path_is_told() {
         assert!((least * 1_000_000..page).contains(&failover), "{name}: {failover} of {page}");
         assert_eq!(contestant["summary"]["failover_ms"]["n"], 1, "{name}");
     }
-    // Over before the path fails: there is nothing to get past.
+    // If the transfer ends before the path fails, there is no failover time.
     let (found, table) = race(
         &place.0,
         "--world emulated --objects 1kB --rate 10mbit --rtt 4ms --loss 0 --fail path=1,at=30s,for=1s --runs 1 --transport tcp",
@@ -119,14 +119,14 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
         race(&place.0, &format!("--world emulated {network} --transport tcp:cc=reno {mptcp}"));
     for contestant in contestants(&found) {
         let settings = &contestant["settings"];
-        // include/net/tcp.h has said so since 2.6.39; a namespace begins with the kernel's own sysctls.
+        // The constants in include/net/tcp.h since 2.6.39; a namespace starts with the kernel's default sysctls.
         assert_eq!((&settings["iw"], &settings["engine"]), (&"10".into(), &"Linux".into()));
         for key in ["rto_min", "delack"] {
             assert!(settings[key].as_str().is_some_and(|value| value.contains("ms")), "{key}: {settings}");
         }
     }
     assert!(table.contains("initial window 10, RTO min ") && !table.contains('?'), "{table}");
-    // No contestant is SCTP: nothing is said of it.
+    // No contestant uses SCTP, so it is not mentioned.
     assert!(!table.contains("sctp"), "{table}");
     let kernel = found["host"]["kernel"].as_str().expect("the kernel").to_owned();
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("a release");
@@ -136,7 +136,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     found["host"] = Value::Null;
     assert!(!found.to_string().contains(release.trim()), "facts of the host stand in `host` only");
 
-    // The plan of a result, as a file, is the same race.
+    // The plan of a result, written to a file, gives the same race.
     assert_eq!(plan["world"], "emulated");
     let lines: Vec<String> = plan.iter().map(|(key, value)| format!("{key} = {value}\n")).collect();
     fs::write(place.0.join("plan.toml"), lines.concat()).expect("a file");
@@ -145,7 +145,7 @@ fn the_kernel_s_terms_are_stated_and_host_facts_stand_in_one_place() {
     assert!(dry.status.success() && told.contains("world = \"emulated\"\n"), "{told}");
     let (again, _) = race(&place.0, "plan.toml");
     assert_eq!((&again["world"], again["plan"].as_object()), (&"emulated".into(), Some(&plan)));
-    // A flag takes its place; what every plan means is not said.
+    // A flag overrides the plan; default values are not listed.
     let (virtually, _) = race(&place.0, "plan.toml --world virtual --transport tcp");
     assert_eq!((&virtually["world"], virtually["plan"].get("world")), (&"virtual".into(), None));
     assert!(virtually["host"].get("kernel").is_none());
@@ -179,8 +179,8 @@ fn a_dry_run_refuses_what_the_run_refuses() {
     assert!(errors(&output).contains("two.toml: world: takes one value, not a list"));
 }
 
-/// Contestants that race together: they load at the same time, and what the links hand out to all of them is no more than
-/// one link can carry.
+/// Contestants that race on a shared link: they load at the same time, and together they receive no more than one link
+/// can carry.
 #[test]
 fn contestants_share_one_emulated_link() {
     if !full_ring() {
@@ -214,7 +214,8 @@ fn contestants_share_one_emulated_link() {
         assert!(shares.len() == runs.len() && shares.iter().all(|share| *share > 0.0), "{shared}");
         assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{shared}");
         assert!(shared["jain"].as_f64().is_some_and(|jain| jain > 0.0 && jain <= 1.0), "{shared}");
-        // 8 Mbit/s are 100,000 bytes a bucket, and a packet may have been begun before: late or not, no more comes out.
+        // 8 Mbit/s are 100,000 bytes in each interval, plus a packet that was started before. Lateness cannot increase
+        // the sum.
         let delivered = |run: &Value, bucket: usize| {
             run["series"]["paths"][0]["down"]["delivered"][bucket].as_u64().unwrap_or(0)
         };
@@ -226,7 +227,7 @@ fn contestants_share_one_emulated_link() {
                 "one link gave {sum} bytes by bucket {bucket}"
             );
         }
-        // And the body of each came through it.
+        // The body of each contestant came through the link.
         assert!(sum >= 400_000 * runs.len() as u64, "{sum}");
         for run in runs {
             let [sent, came] =
@@ -234,7 +235,7 @@ fn contestants_share_one_emulated_link() {
             assert!(sent > 267 && came < sent, "{}", run["packets"]);
         }
     }
-    // The captures of each show its own packets, with addresses that the others have not.
+    // The captures of each contestant show only its own packets, whose addresses differ from those of the others.
     for (number, contestant) in contestants(&found).iter().enumerate() {
         let run = &contestant["runs"][0];
         let name = contestant["arm"].as_str().expect("a name").replace([':', '='], "-");

@@ -1,4 +1,4 @@
-//! A path fails under a real transfer: what `bulk`, `get` and `load` report of it, over an emulated link of two paths.
+//! A path fails during a real transfer: the reports of `bulk`, `get` and `load`, over an emulated link with two paths.
 
 #![cfg(target_os = "linux")]
 
@@ -12,8 +12,8 @@ use std::process::Command;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the script `near` against `far` over two paths, of which the first has a round trip of `rtt` and fails `at` that time, both
-/// in milliseconds. Returns what is printed.
+/// Runs the script `near` against `far` over two paths, and returns its output. The first path has a round trip of
+/// `rtt` and fails at `at`, both in milliseconds.
 fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str) -> String {
     let output = Command::new(PROGRAM)
         .current_dir(place.text())
@@ -27,14 +27,14 @@ fn over_two_paths(place: &Scratch, (rtt, at): (u64, u64), far: &str, near: &str)
     text
 }
 
-/// Runs the command `near`, and the first path fails after 2 s. Returns what is printed, and the JSON.
+/// Runs the command `near`, with a failure of the first path after 2 s. Returns its output and its JSON.
 fn with_result(place: &Scratch, far: &str, near: &str) -> (String, Value) {
     let text = over_two_paths(place, (20, 2000), far, &format!("{PROGRAM} {near} --json out.json"));
     let json = fs::read_to_string(place.0.join("out.json")).expect("a result");
     (text, serde_json::from_str(&json).expect("JSON"))
 }
 
-/// The interruptions in a direction, milliseconds: from when, and for how long.
+/// The interruptions in a direction: start and duration in milliseconds.
 fn interruptions(result: &Value, direction: &str) -> Vec<(u64, u64)> {
     let list = result["interruptions"].as_array().expect("a list");
     let number = |it: &Value, name: &str| it[name].as_u64().expect("a number") / 1_000_000;
@@ -56,14 +56,14 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     assert!(text.contains(&format!("path to {failed} potentially-failed")), "{text}");
     assert!(text.contains("data goes on after an interruption of"), "{text}");
     let [(from, outage)] = interruptions(&result, "sent")[..] else { panic!("{result:#}") };
-    // The server's reports change their path, too. Nobody waits for them.
+    // The server's reports change their path as well, but no user data waits for them.
     assert!(interruptions(&result, "received").is_empty() && !text.contains("data from the peer"), "{text}");
-    // The link begins a little before the test.
+    // The link starts a little before the test.
     assert!((1_000..=2_100).contains(&from) && (200..2_000).contains(&outage), "{from} {outage}");
     let paths = result["paths"].as_array().expect("a list");
     let current: Vec<&Value> = paths.iter().filter(|path| path["current"] == true).collect();
     assert!(current.len() == 1 && current[0]["address"] != failed, "{paths:#?}");
-    // Two seconds of 10 Mbit/s on one path, the rest on the other; none of it twice.
+    // Two seconds at 10 Mbit/s on one path, the rest on the other; no bytes are counted twice.
     let acked = |path: &Value| path["acknowledged"].as_u64().expect("a number");
     let before = acked(paths.iter().find(|path| path["address"] == failed).expect("that path"));
     assert!((500_000..3_000_000).contains(&before) && acked(current[0]) > 1_000_000, "{paths:#?}");
@@ -71,13 +71,13 @@ fn bulk_reports_a_failover_and_counts_what_is_acknowledged() {
     let sum: u64 = intervals.iter().map(|it| it["acknowledged"].as_u64().expect("a number")).sum();
     let sent = result["up"]["sent"]["bytes"].as_u64().expect("a number");
     assert!(sum <= sent && sum > sent * 9 / 10, "{sum} of {sent}");
-    // No second carries more than the path does.
+    // No interval carries more than the path's capacity.
     for interval in intervals {
         let number = |name: &str| interval[name].as_u64().expect("a number") as f64;
         let span = (number("to_ns") - number("from_ns")) / 1e9;
         assert!(number("acknowledged") < 1.4e6 * span + 200_000.0, "{interval:#}");
     }
-    // 4 MB in the send buffer take longer than 3 s.
+    // Sending 4 MB from the send buffer takes longer than 3 s.
     assert!(intervals.last().is_some_and(|last| last["draining"] == true), "{text}");
     assert!(text.contains("draining\n") && text.contains("were left in the send buffer"), "{text}");
 }
@@ -96,7 +96,7 @@ fn get_and_load_report_interruptions_of_what_they_receive() {
         let received = interruptions(&result, "received");
         assert!(received.iter().any(|(_, outage)| (200..2_000).contains(outage)), "{near}: {result:#}");
         assert!(text.contains("data from the peer goes on after an interruption of"), "{near}: {text}");
-        // The server has found the failure.
+        // The server has detected the failure.
         assert!(text.contains("UTC: path to") && text.contains("potentially-failed"), "{near}: {text}");
     }
 }
@@ -110,12 +110,12 @@ fn bulk_reports_no_interruption_of_its_reports_on_received_data() {
     let near = "bulk sctp://$ANABRANCH_FAR:9900 --reverse --for 3s";
     let (text, result) = with_result(&place, "bulk --listen sctp://*:9900", near);
     assert!(interruptions(&result, "sent").is_empty() && !text.contains(": data goes on"), "{text}");
-    // One of these reports has found the failure.
+    // The failure was detected by one of these reports.
     assert_eq!(result["path_changes"][0]["state"], "potentially-failed", "{text}");
 }
 
-/// Times in seconds of three events, as `bulk` prints them and as a capture at its end shows them: data is acknowledged for the
-/// last time before the failure, data leaves on the other path, data is acknowledged again.
+/// Compares the times of three events, in seconds, that `bulk` prints with those in a capture: the last acknowledgement
+/// before the failure, the first data on the other path, and the first acknowledgement after it.
 #[test]
 fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     if !full_ring() || !emulated_links() || !has("dumpcap") {
@@ -124,7 +124,7 @@ fn bulk_prints_the_times_of_a_failover_that_a_capture_shows() {
     for run in 0..10 {
         let place = Scratch::new("failover-capture");
         let (rtt, at) = ([20, 40, 60, 30, 80][run % 5], 3000 + 130 * run as u64);
-        // Its file has a header as soon as the capture has begun.
+        // The capture file has a header as soon as the capture has started.
         let near = format!(
             "dumpcap -q -i any -w capture 2>dumpcap.err & \
              until [ -s capture ]; do kill -0 $! || exit 1; sleep 0.05; done; \

@@ -1,6 +1,6 @@
-//! What goes wrong on real hosts: a disk that is full, a peer that is killed, a right that is missing.
+//! Failures on real hosts: a full disk, a killed peer, a missing privilege.
 //!
-//! Each ends in one line and the documented exit code, in bounded time, and leaves nothing under a final name.
+//! Each results in one line and the documented exit code, within a time limit, and leaves no file under its final name.
 
 #![cfg(target_os = "linux")]
 
@@ -16,19 +16,19 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// A server of one large file, and the place.
+/// Starts a server with one large file; also returns its directory.
 fn serving(name: &str) -> (Scratch, Running) {
     let place = Scratch::new(name);
     place.file("site/big", noise(20_000_000));
     let site = place.0.join("site");
-    // It has more patience than the tests.
+    // Its idle timeout is longer than the tests.
     let mut words = vec!["serve", site.to_str().expect("UTF-8"), "--quiet", "--idle", "10min"];
     words.extend(EVERYWHERE);
     let server = Running::start(&words);
     (place, server)
 }
 
-/// The files of a place, hidden ones too.
+/// Returns the names of the files in a directory, including hidden ones.
 fn files(place: &Scratch) -> Vec<String> {
     let entries = fs::read_dir(&place.0).expect("a directory");
     let mut names: Vec<String> =
@@ -37,7 +37,7 @@ fn files(place: &Scratch) -> Vec<String> {
     names
 }
 
-/// A limit on the size of files stands for the end of the disk: either is a write that fails in the middle.
+/// A limit on file sizes simulates a full disk: in both cases a write fails in the middle.
 #[test]
 fn a_full_disk_leaves_nothing_behind() {
     let (place, server) = serving("full");
@@ -55,7 +55,7 @@ fn a_full_disk_leaves_nothing_behind() {
     }
 }
 
-/// The peer is gone without a word, as after a loss of power: what it has listened on answers with ICMP or RST.
+/// The peer vanishes without closing, as after a power failure. Its host answers with ICMP or RST.
 #[test]
 fn a_killed_peer_is_noticed() {
     for scheme in ["http", "http+sctp"] {
@@ -64,7 +64,7 @@ fn a_killed_peer_is_noticed() {
         let mut client = anabranch();
         client.current_dir(&place.0).args(["get", "--quiet", "--timeout", "30s", &url]);
         let mut client = client.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
-        // Nobody reads on for now: the transfer is in its middle when the server dies.
+        // Nothing is read for now, so the transfer is in progress when the server dies.
         let mut out = client.stdout.take().expect("its output");
         out.read_exact(&mut [0; 1000]).expect("the beginning");
         drop(server);
@@ -78,7 +78,7 @@ fn a_killed_peer_is_noticed() {
     }
 }
 
-/// A client that has taken all there was sends nothing that could be refused where nobody is any more, but HEARTBEATs.
+/// A client that has acknowledged everything sends only heartbeats, so only they can reveal a dead peer.
 #[test]
 fn a_peer_that_dies_in_silence_is_noticed() {
     let (place, server) = serving("silent");
@@ -107,8 +107,8 @@ fn a_peer_that_dies_in_silence_is_noticed() {
     assert!(come.load(Ordering::Relaxed) < 19_999_000, "the transfer was over too soon to tell");
 }
 
-/// A file that becomes shorter while it is sent: the client learns at once that its answer is not whole, and not when the
-/// server or it loses patience.
+/// A file shrinks while it is sent. The client learns immediately that its response is incomplete, not only after a
+/// timeout of the server or its own.
 #[test]
 fn an_answer_that_breaks_off_is_noticed_at_once() {
     for scheme in ["http", "http+sctp"] {
@@ -133,18 +133,18 @@ fn an_answer_that_breaks_off_is_noticed_at_once() {
         let told = errors(&output);
         assert_eq!(output.status.code(), Some(1), "{scheme}: {told}");
         assert!(told.lines().count() == 1 && told.contains("/big: "), "{scheme}: {told}");
-        // The rest of the server's work goes on.
+        // The server continues to serve other requests.
         let output = run(anabranch().args(["get", "--quiet", &format!("{}other", server.url(scheme))]));
         assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(0), b"other".as_slice()));
     }
 }
 
-/// Raw sockets are for those with the right to them; the line says what needs no right.
+/// Raw sockets need a privilege; the error names the alternative that needs none.
 #[test]
 fn raw_sockets_are_refused_in_one_line() {
     let place = Scratch::new("raw");
     place.file("site/index.html", "home");
-    // Where everybody can run it.
+    // A copy that every user can execute.
     let program = place.0.join("anabranch");
     fs::copy(env!("CARGO_BIN_EXE_anabranch"), &program).expect("a copy");
     for words in [
@@ -173,7 +173,7 @@ fn raw_sockets_are_refused_in_one_line() {
     }
 }
 
-/// Nobody listens on the UDP port: the host says so by ICMP (RFC 6951 §5.5), and that is told at once.
+/// Nothing listens on the UDP port: the host answers with ICMP (RFC 6951 §5.5), which is reported immediately.
 #[test]
 fn a_closed_port_refuses() {
     let port = UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
@@ -204,7 +204,7 @@ fn a_closed_port_refuses() {
     assert_eq!(files(&place), [""; 0]);
 }
 
-/// `get big | head`: the object was not taken whole, so the transfer has failed, and ends there.
+/// `get big | head`: the object was not read completely, so the transfer fails and ends.
 #[test]
 fn an_output_that_is_closed_early_is_a_failed_transfer() {
     let (_place, server) = serving("closed");
@@ -224,7 +224,7 @@ fn an_output_that_is_closed_early_is_a_failed_transfer() {
     }
 }
 
-/// Who comes to a server that is full learns that it is.
+/// A client that connects to a full server learns the reason.
 #[test]
 fn a_full_server_is_told() {
     let place = Scratch::new("no-room");
@@ -236,7 +236,7 @@ fn a_full_server_is_told() {
     let mut first = anabranch();
     first.args(["get", "--quiet", &url]).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut first = first.spawn().expect("it starts");
-    // Its request is under way for some fifteen seconds; who took nothing at all would make room.
+    // Its request is in progress for about fifteen seconds; a client that read nothing would lose its slot.
     let mut out = first.stdout.take().expect("its output");
     out.read_exact(&mut [0; 1000]).expect("the beginning");
     let (enough, wait) = mpsc::channel::<()>();
@@ -252,7 +252,7 @@ fn a_full_server_is_told() {
         assert_eq!(output.status.code(), Some(1), "{words:?}: {told}");
         let why =
             "its program ended it, as a server does that is full or is ended itself (ABORT with cause 12)";
-        // The report of load, or the line of get.
+        // The report of `load`, or the error line of `get`.
         let told = told + &String::from_utf8_lossy(&output.stdout);
         assert!(told.contains(why), "{words:?}: {told}");
     }

@@ -1,4 +1,4 @@
-//! The JSON that verbs write has the fields that the page about results tells, and no others.
+//! The JSON that commands write has exactly the fields that the page about results documents.
 
 #![cfg(target_os = "linux")]
 
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-/// The fields told below the heading of a format.
+/// The fields that are documented below the heading of a format.
 fn told(format: &str) -> BTreeSet<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
@@ -18,7 +18,7 @@ fn told(format: &str) -> BTreeSet<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Compares what is there with what is told; what is told without its parts may have any.
+/// Compares a value with the documented fields. A field that is documented without its parts may have any.
 fn compare(value: &Value, way: &str, told: &BTreeSet<String>, met: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
@@ -43,7 +43,7 @@ fn the_page_about_results_tells_each_field_of_load_bulk_and_get() {
     site.file("site/a.png", vec![1; 4000]);
     let root = format!("{}/site", site.text());
     let server = Running::start(&["serve", &root, "-q", "--listen", "sctp://127.0.0.1:0"]);
-    // Two addresses, so that there are paths.
+    // Two addresses, so that there are several paths.
     let other = Running::start(&["bulk", "--listen", "sctp://127.0.0.1,127.0.0.2:0"]);
     let (url, place) = (server.url("http+sctp").to_owned(), other.url("sctp").to_owned());
     for (format, words) in [

@@ -1,7 +1,7 @@
-//! `gateway` as a program: both directions, proxies and tunnels, what is refused, what is slow.
+//! The `gateway` command: both directions, proxies and tunnels, rejected requests, slow peers.
 //!
-//! Only the loopback interface, ports chosen by the host, and every wait has an end. curl and nginx take part where
-//! they are installed; where they are required (`ANABRANCH_REQUIRE_PEERS`) they must be.
+//! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit. curl and
+//! nginx take part if they are installed; with `ANABRANCH_REQUIRE_PEERS` they must be.
 
 #![cfg(target_os = "linux")]
 
@@ -19,7 +19,7 @@ use std::thread;
 const TCP: &str = "tcp://127.0.0.1:0";
 const SCTP: &str = "sctp://127.0.0.1:0";
 
-/// TCP to SCTP, and SCTP to TCP to what `allow` names.
+/// Starts one gateway from TCP to SCTP, and one from SCTP to the TCP servers that `allow` names.
 fn two_gateways(allow: &[&str], near: &[&str]) -> (Running, Running) {
     let mut words = vec!["gateway", "--listen", SCTP, "-q"];
     words.extend(allow.iter().flat_map(|rule| ["--allow", rule]));
@@ -29,7 +29,7 @@ fn two_gateways(allow: &[&str], near: &[&str]) -> (Running, Running) {
     (Running::start(&words), far)
 }
 
-/// An origin that does what it is told with each connection; and how many there were.
+/// Starts an origin that handles each connection with `act`. Returns its address and the counter of its connections.
 fn origin(act: impl Fn(TcpStream) + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -72,9 +72,9 @@ fn the_same_bytes_pass_in_either_direction() {
     site.file("site/index.html", "<p>home");
     let server =
         Running::start(&["serve", &format!("{}/site", site.text()), "--listen", TCP, "--listen", SCTP, "-q"]);
-    // TCP clients, an SCTP server.
+    // TCP clients in front of an SCTP server.
     let near = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", server.url("http+sctp")]);
-    // SCTP clients, a TCP server; and behind the other one.
+    // SCTP clients in front of a TCP server; and a gateway in front of that gateway.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--origin", server.url("http")]);
     let both = Running::start(&["gateway", "--listen", TCP, "-q", "--origin", far.url("http+sctp")]);
     for url in [near.url("http"), far.url("http+sctp"), both.url("http")] {
@@ -85,7 +85,7 @@ fn the_same_bytes_pass_in_either_direction() {
         assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(0), &b"<p>home"[..]), "{url}");
         assert!(fs::read(site.0.join("big")).expect("a file") == big, "{url}: other bytes");
     }
-    // Conditions, ranges, HEAD and errors pass, too; what was for one hop does not.
+    // Conditional requests, ranges, HEAD and errors pass as well; hop-by-hop fields do not.
     let part = both.ask("GET /big HTTP/1.1\r\nHost: x\r\nRange: bytes=10-19\r\nConnection: close\r\n\r\n");
     assert_eq!(status_of(&part), 206, "{part}");
     assert!(part.to_lowercase().contains("\r\ncontent-range: bytes 10-19/3000000\r\n"), "{part}");
@@ -106,7 +106,7 @@ fn the_same_bytes_pass_in_either_direction() {
 #[test]
 fn requests_and_tunnels_pass_two_gateways() {
     let (echo, _) = origin(|mut stream| {
-        // Says nothing before it has heard all: the end of one direction must not end the other.
+        // It sends nothing before it has read everything: the end of one direction must not end the other.
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
             let _ = stream.write_all(&all);
@@ -144,7 +144,7 @@ fn requests_and_tunnels_pass_two_gateways() {
         writer.join().expect("sent");
         assert!(back == sent, "{} of {} bytes came back", back.len(), sent.len());
     }
-    // Several on one connection, the second with a body in chunks.
+    // Several requests on one connection, the second with chunked content.
     let mut one = near.connect();
     for framed in [
         "Content-Length: 10\r\n\r\n0123456789",
@@ -191,7 +191,7 @@ fn what_cannot_or_must_not_be_reached_is_told() {
     assert_eq!(status_of(&ask(&garbage)), 502);
     assert_eq!(status_of(&ask(&doubtful)), 502);
     assert_eq!(status_of(&ask(&"192.0.2.1")), 403);
-    // The gateway's own host and link, by whatever name, unless a rule has the address in it.
+    // The gateway's own host and link, by any name, are refused unless a rule contains the address.
     let open = Running::start(&["gateway", "--listen", TCP, "-q", "--allow", "*", "--connect-timeout", "5s"]);
     for host in [
         "localhost",
@@ -224,20 +224,20 @@ fn what_cannot_or_must_not_be_reached_is_told() {
         ),
         502
     );
-    // A proxy is asked for URLs.
+    // A proxy accepts only requests with absolute URLs.
     assert_eq!(status_of(&near.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 400);
-    // An answer that stops is not passed on as a whole one.
+    // A truncated response is not forwarded as a complete one.
     let mut stream = near.connect();
     stream
         .write_all(format!("GET http://{early}/ HTTP/1.1\r\nHost: {early}\r\n\r\n").as_bytes())
         .expect("sent");
     let mut answer = Vec::new();
     let end = stream.read_to_end(&mut answer);
-    // Its end may overtake its head.
+    // The reset at its end may overtake its head.
     let told = [&b"HTTP/1.1 200 OK\r\n"[..], b"HTTP/1.1 502 "].iter().any(|line| answer.starts_with(line));
     assert!(told || answer.is_empty(), "{}", answer.escape_ascii());
     assert!(end.is_err() || body_of(&answer).len() < 100);
-    // One that says nothing.
+    // An origin that never answers.
     let one = Running::start(&[
         "gateway",
         "--listen",
@@ -249,7 +249,7 @@ fn what_cannot_or_must_not_be_reached_is_told() {
         &format!("http://{silent}"),
     ]);
     assert_eq!(status_of(&one.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")), 504);
-    // And nobody at the other end of SCTP.
+    // Nobody listens at the other end of SCTP.
     let one = Running::start(&[
         "gateway",
         "--listen",
@@ -298,7 +298,7 @@ fn what_two_could_read_differently_goes_no_further() {
     }
     assert_eq!(status_of(&near.ask(post("Transfer-Encoding: gzip, chunked", smuggled))), 501);
     assert_eq!(count.load(Ordering::SeqCst), 0, "something reached the origin");
-    // Chunks that make no sense are found out on the way: what the origin has seen of them is never a whole request.
+    // Invalid chunks are detected while they are forwarded: the origin never receives them as a complete request.
     for body in ["x\r\n", "3 \r\nabc\r\n", "3\nabc\r\n0\r\n\r\n", "1000000000000000\r\n", "3\r\nabcd\r\n"] {
         let answer = near.ask(post("Transfer-Encoding: chunked", &format!("{body}{smuggled}")));
         assert!(
@@ -307,7 +307,7 @@ fn what_two_could_read_differently_goes_no_further() {
         );
         assert!(answer.matches("HTTP/1.1 200").count() <= 1, "{body:?}: {answer}");
     }
-    // Large and slow heads.
+    // Large heads and slow heads.
     let large = format!("GET http://{address}/ HTTP/1.1\r\n{host}\r\nX: {}\r\n\r\n", "x".repeat(1_000_000));
     let mut stream = near.connect();
     let _ = stream.write_all(large.as_bytes());
@@ -332,7 +332,8 @@ fn what_two_could_read_differently_goes_no_further() {
     }
 }
 
-/// An origin whose answers are as large as their path says; and how many bytes of bodies it has written.
+/// Starts an origin whose responses have the length given in the path. Returns its address and the number of content
+/// bytes it has written.
 fn fountain() -> (SocketAddr, Arc<AtomicUsize>) {
     let poured = Arc::new(AtomicUsize::new(0));
     let count = poured.clone();
@@ -374,16 +375,17 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
         10
     );
     let before = (near.resident(), far.resident());
-    // These begin, and read no further.
+    // These read the head of the response and then stop.
     let mut stopped: Vec<TcpStream> = (0..4).map(|_| ask(1 << 30, "")).collect();
     for stream in &mut stopped {
         assert!(read_head(stream).starts_with("HTTP/1.1 200 OK\r\n"));
     }
-    // One goes along on the association that gets stuck; it has its answer when the stuck ones have lost their streams.
+    // Another request uses the association that becomes blocked. It is answered once the blocked streams have been
+    // reset.
     let mut victim = ask(100_000, "Connection: close\r\n");
-    // Whatever is between the origin and them is full.
+    // Wait until every buffer between the origin and these clients is full.
     wait_until_steady("the origin is held up", || poured.load(Ordering::SeqCst));
-    // Those are served all the while.
+    // Other clients are served all the time.
     for _ in 0..10 {
         let mut answer = Vec::new();
         ask(100_000, "Connection: close\r\n").read_to_end(&mut answer).expect("an answer");
@@ -393,7 +395,7 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
     victim.read_to_end(&mut answer).expect("an answer");
     assert_eq!(body_of(&answer).len(), 100_000, "{}", answer[..100].escape_ascii());
     let after = (near.resident(), far.resident());
-    // Windows and buffers of a connection or association, times four; not 4 GB.
+    // Four times the windows and buffers of a connection or association; not 4 GB.
     assert!(after.0 < before.0 + 40_000 && after.1 < before.1 + 40_000, "{before:?} KiB, then {after:?}");
     drop(stopped);
     assert!(near.still_runs() && far.still_runs());
@@ -402,7 +404,7 @@ fn a_client_that_stops_reading_costs_no_memory_and_keeps_nobody_waiting() {
 #[test]
 fn streams_that_were_torn_are_used_again() {
     let (fountain, _) = fountain();
-    // One stream an association: whoever tears it must have it back before the next can go.
+    // Each association has one stream: after a reset it must be usable again before the next request can be sent.
     let far = Running::start(&["gateway", "--listen", SCTP, "-q", "--allow", "127.0.0.1", "--streams", "1"]);
     let near =
         Running::start(&["gateway", "--listen", TCP, "-q", "--streams", "1", "--via", far.url("http+sctp")]);
@@ -433,7 +435,7 @@ fn the_end_finishes_what_is_in_flight() {
     assert!(read_head(&mut stream).starts_with("HTTP/1.1 200 OK\r\n"));
     let address = near.tcp();
     let reader = thread::spawn(move || {
-        // It has been asked to end: it takes no more connections.
+        // The gateway is shutting down, so it accepts no more connections.
         wait_until("nobody listens", || TcpStream::connect(address).is_err());
         let mut body = Vec::new();
         stream.read_to_end(&mut body).expect("the rest");
@@ -462,7 +464,7 @@ fn wrong_flags_are_told_in_one_line() {
     }
 }
 
-/// nginx in the foreground, plain and with TLS, serving a directory.
+/// nginx in the foreground, in the clear and with TLS, serving a directory.
 struct Nginx {
     child: Child,
     plain: SocketAddr,
@@ -544,7 +546,7 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
     for base in [format!("http://{}", nginx.plain), format!("https://{}", nginx.secure)] {
         assert_eq!(curl(&[&format!("{base}/")]), b"<p>nginx");
         assert!(curl(&[&format!("{base}/big")]) == big, "{base}: other bytes");
-        // Many at once, over as many streams.
+        // Many concurrent requests, each on a stream of its own.
         let range = format!("{base}/big?[1-20]");
         let code = curl(&[
             "-Z",
@@ -558,7 +560,7 @@ fn curl_gets_from_nginx_by_two_gateways_plain_and_encrypted() {
         ]);
         assert_eq!(String::from_utf8_lossy(&code).matches("200 5000000\n").count(), 20);
     }
-    // nginx takes no such body: it answers before all of it has come, and that answer arrives.
+    // nginx rejects content of that size: it answers before all of it has arrived, and the client receives that answer.
     let upload = place.file("upload", noise(3_000_000));
     let data = format!("@{}", upload.display());
     let code = curl(&[

@@ -1,5 +1,4 @@
-//! Whatever an origin answers that cannot be passed on ends at once, with 502 or a connection that closes: nobody waits for
-//! more of it.
+//! A response that cannot be forwarded ends at once, with 502 or a closed connection: nobody waits for more of it.
 
 #![cfg(target_os = "linux")]
 
@@ -9,10 +8,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 
-/// The gateway and its clients wait far longer for more of an answer than a test waits for them.
+/// The timeouts of the gateway and its clients are far longer than the time limit of the test.
 const PATIENT: [&str; 2] = ["--idle", "10min"];
 
-/// Answers every request with what its path has as a number, and leaves the connection as it is.
+/// Starts an origin that answers each request with the response whose number is its path, and leaves the connection
+/// open.
 fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let here = listener.local_addr().expect("bound");
@@ -33,7 +33,7 @@ fn origin(answers: Vec<Vec<u8>>) -> SocketAddr {
     here
 }
 
-/// Statuses that are none, other protocols, and heads that make no sense.
+/// Invalid statuses, other protocols, and malformed heads.
 fn refused() -> Vec<Vec<u8>> {
     let mut all: Vec<Vec<u8>> = Vec::new();
     for status in
@@ -44,7 +44,7 @@ fn refused() -> Vec<Vec<u8>> {
         }
     }
     for text in [
-        // The head goes no further than this.
+        // The head ends here.
         "HTTP/1.1 000 ",
         "HTTP/1.1 0",
         "HTTP/1.1 2000",
@@ -65,7 +65,7 @@ fn refused() -> Vec<Vec<u8>> {
         "HTTP/1.1 200 OK\n\n",
         "HTTP/1.1 200 OK\r\rX",
         "HTTP/1.1 200 OK\r\nA: b\0\r\n",
-        // Whole heads.
+        // Complete heads.
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello",
@@ -74,7 +74,7 @@ fn refused() -> Vec<Vec<u8>> {
         "HTTP/1.1 200 OK\r\n folded: x\r\n\r\nhello",
         "HTTP/1.1 200 OK\r\nno colon\r\n\r\nhello",
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
-        // What comes behind an interim answer is no answer; the interim one is none of ours.
+        // The response that follows an interim response is invalid, or the interim response itself is.
         "HTTP/1.1 100 Continue\r\nContent-Length: 5\r\n\r\nhello",
         "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 000 OK\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 101 Switching\r\n\r\n",
@@ -87,7 +87,7 @@ fn refused() -> Vec<Vec<u8>> {
     all
 }
 
-/// The final status line of an answer, behind interim ones.
+/// The final status line of a response, after any interim ones.
 fn final_line(answer: &str) -> Option<&str> {
     answer.split("\r\n").find(|line| line.starts_with("HTTP/1.1 ") && !line.starts_with("HTTP/1.1 1"))
 }
@@ -132,7 +132,7 @@ fn what_is_no_answer_is_answered_with_502_at_once() {
             "{told}: {answer}"
         );
     }
-    // A client over SCTP is told the same, on a stream that is of use again.
+    // A client over SCTP receives the same status, on a stream that can be reused.
     let url = gateway.url("http+sctp");
     let words = ["get", "-q", "--timeout", "10min", &format!("{url}0"), &format!("{url}2")];
     let got = run_in_time(anabranch().args(words));
@@ -140,7 +140,7 @@ fn what_is_no_answer_is_answered_with_502_at_once() {
     assert_eq!(errors(&got).matches("status 502").count(), 2, "{}", errors(&got));
 }
 
-/// What only looks odd goes through, as it came.
+/// A response that is merely unusual is forwarded unchanged.
 #[test]
 fn odd_statuses_that_are_some_go_through() {
     let statuses = [200, 204, 205, 226, 299, 300, 304, 399, 400, 418, 451, 499, 500, 511, 599, 600, 777, 999];
@@ -159,7 +159,7 @@ fn odd_statuses_that_are_some_go_through() {
     }
 }
 
-/// `get` does not wait for what is no answer, either.
+/// `get` does not wait for more of an invalid response either.
 #[test]
 fn a_client_does_not_wait_for_what_is_no_answer() {
     let answers = [

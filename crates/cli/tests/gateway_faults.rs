@@ -1,7 +1,8 @@
-//! `gateway` when something around it fails: it tells its client so, or cuts it short, and serves the next.
+//! `gateway` when something around it fails: it reports the failure to its client or cuts the response, and serves the
+//! next request.
 //!
-//! An origin that is killed and comes back, a client that is killed, a path that is cut, a port that is taken.
-//! Answers that do not come or are malformed are in `gateway.rs`.
+//! The failures: an origin is killed and restarted, a client is killed, a path fails, a port is in use. Missing or
+//! malformed responses are in `gateway.rs`.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +19,7 @@ use std::thread;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// A place that is free for both transports.
+/// Returns an address whose port is free for TCP and UDP.
 fn free() -> SocketAddr {
     loop {
         let tcp = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -40,7 +41,7 @@ fn gateway(origin: &str) -> Running {
     Running::start(&[&["gateway", "-q", "--origin", origin][..], &EVERYWHERE].concat())
 }
 
-/// A client in the middle of a large answer, which nobody reads on for now.
+/// Starts a client that has read the beginning of a large response and reads no further for now.
 fn in_the_middle(url: &str) -> (Child, ChildStdout) {
     let mut client = anabranch();
     client.args(["get", "-q", "--timeout", "60s", &format!("{url}big")]);
@@ -50,7 +51,7 @@ fn in_the_middle(url: &str) -> (Child, ChildStdout) {
     (client, out)
 }
 
-/// The status that a client of either transport is told.
+/// The status that a client of this transport receives.
 fn status(gateway: &Running, scheme: &str) -> String {
     let got = run(anabranch().args(["get", "-q", gateway.url(scheme)]));
     match got.status.code() {
@@ -59,8 +60,8 @@ fn status(gateway: &Running, scheme: &str) -> String {
     }
 }
 
-/// The origin dies in mid-transfer: the client sees that something is missing. While it is away requests are answered
-/// with 502, and once it is back they are answered as ever.
+/// The origin is killed in mid-transfer: the client notices the truncation. While it is down, requests are answered
+/// with 502; once it is back, they are answered as before.
 #[test]
 fn an_origin_that_is_killed_and_comes_back() {
     for (scheme, listens) in [("http", "tcp"), ("http+sctp", "sctp")] {
@@ -86,8 +87,8 @@ fn an_origin_that_is_killed_and_comes_back() {
     }
 }
 
-/// Clients that are killed in mid-download take their exchanges with them: the origin's connections end, and so does
-/// what the gateway held for them.
+/// The exchanges of clients that are killed in mid-download end: the origin's connections are closed, and the gateway
+/// releases its memory for them.
 #[test]
 fn clients_that_are_killed() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
@@ -119,22 +120,22 @@ fn clients_that_are_killed() {
             if round == 0 {
                 before = gateway.resident();
             }
-            // What the allocator keeps of it is given back before long.
+            // The allocator returns its free memory soon.
             let limit = before + 8_000;
             wait_until(&format!("{scheme}: it holds {limit} KiB at most"), || gateway.resident() < limit);
         }
     }
 }
 
-/// An answer without an end, until nobody takes it.
+/// Sends an endless response, until the receiver closes.
 fn pour(mut stream: TcpStream) {
     let _ = stream.read(&mut [0; 4096]);
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000000000\r\n\r\n");
     while stream.write_all(&[b'x'; 65_536]).is_ok() {}
 }
 
-/// The path between two gateways is cut for six seconds in mid-transfer: the client, which knows of nothing, has its
-/// file. Then for good: the client is cut off in the time that the gateway waits.
+/// The path between two gateways fails for six seconds in mid-transfer: the client notices nothing and gets its file.
+/// Then it fails permanently: the client is cut off within the gateway's timeout.
 #[test]
 fn the_path_between_two_gateways_is_cut() {
     if !full_ring() {
@@ -176,7 +177,7 @@ fn the_path_between_two_gateways_is_cut() {
     assert!(!place.0.join("mine").exists());
 }
 
-/// What keeps it from starting is one line and exit code 3.
+/// Anything that prevents its start results in one line and exit code 3.
 #[test]
 fn it_cannot_begin() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -203,7 +204,7 @@ fn it_cannot_begin() {
         return;
     }
     let place = Scratch::new("gateway-nobody");
-    // Where everybody can run it.
+    // A copy that every user can execute.
     let program = place.0.join("anabranch");
     fs::copy(PROGRAM, &program).expect("a copy");
     let root = fs::metadata("/proc/self").is_ok_and(|of| std::os::unix::fs::MetadataExt::uid(&of) == 0);

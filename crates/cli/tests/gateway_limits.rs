@@ -1,5 +1,5 @@
-//! `gateway` and who wants too much of it: a tunnel has its first bytes, interim answers end, and one session does not
-//! have all exchanges.
+//! `gateway` and excessive clients: a tunnel keeps its first bytes, interim responses end, and no session gets all
+//! exchanges.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +18,7 @@ use std::time::Duration;
 const TCP: [&str; 3] = ["-q", "--listen", "tcp://127.0.0.1:0"];
 const BOTH: [&str; 5] = ["-q", "--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// An origin that does so with each connection; and how many it has had.
+/// Starts an origin that handles each connection with `act`. Returns its address and the counter of its connections.
 fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -33,7 +33,7 @@ fn origin(act: impl Fn(TcpStream) + Copy + Send + 'static) -> (SocketAddr, Arc<A
     (address, accepted)
 }
 
-/// What the origin says first may come together with the head that opens the tunnel.
+/// The first data from the origin may arrive together with the head that opens the tunnel.
 #[test]
 fn a_tunnel_begins_with_what_came_behind_its_head() {
     in_a_world(async |world| {
@@ -70,7 +70,7 @@ fn a_tunnel_begins_with_what_came_behind_its_head() {
     });
 }
 
-/// Whoever says for ever that it will answer is asked no longer.
+/// An origin that sends interim responses forever is given up.
 #[test]
 fn interim_answers_have_an_end() {
     let (endless, _) = origin(|mut stream| {
@@ -91,7 +91,7 @@ fn interim_answers_have_an_end() {
     }
 }
 
-/// Uploads that do not become complete, on `count` streams of one association that sends `bytes` a second in all.
+/// Incomplete uploads on `count` streams of one association, which sends `bytes` per second in total.
 fn held_by_one(exchanges: usize, count: u16, bytes: usize) {
     let (waits, accepted) = origin(|mut stream| {
         let mut request = [0; 4096];
@@ -140,13 +140,13 @@ fn one_session_leaves_exchanges_to_others() {
     held_by_one(20, 100, 100_000);
 }
 
-/// It has all that there are, and moves, but none of its exchanges does.
+/// The session has all exchanges and makes progress, but none of its exchanges does.
 #[test]
 fn an_exchange_that_stands_still_makes_room() {
     held_by_one(8, 8, 260);
 }
 
-/// What is asked by a client with many sessions, of an origin that answers it never.
+/// Requests from a client with many sessions, to an origin that never answers them.
 #[test]
 fn one_client_leaves_exchanges_to_others_however_many_sessions_it_has() {
     let (waits, accepted) = origin(|mut stream| {

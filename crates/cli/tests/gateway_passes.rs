@@ -1,5 +1,5 @@
-//! What a gateway passes on beside requests and responses (WebSockets, trailers, the end of one direction), what it adds
-//! (Date) and what it keeps to itself (Alt-Svc, tunnels to where it listens).
+//! A gateway forwards WebSockets, trailers and half-close as well, and adds a missing Date. It forwards neither Alt-Svc
+//! nor tunnels to its own listeners.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use tungstenite::{Message, WebSocket};
 const TCP: &str = "tcp://127.0.0.1:0";
 const SCTP: &str = "sctp://127.0.0.1:0";
 
-/// An origin that does this with each connection.
+/// Starts an origin that handles each connection with `act`.
 fn origin(act: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -26,7 +26,7 @@ fn origin(act: impl Fn(TcpStream) + Send + Sync + Clone + 'static) -> SocketAddr
     address
 }
 
-/// An origin that answers each request with these bytes, and then closes if they say so.
+/// Starts an origin that answers each request with these bytes, and closes if they contain `Connection: close`.
 fn answering(answer: &'static [u8]) -> SocketAddr {
     origin(move |mut stream| {
         while read_head(&mut stream).ends_with("\r\n\r\n") {
@@ -38,7 +38,7 @@ fn answering(answer: &'static [u8]) -> SocketAddr {
     })
 }
 
-/// A reverse gateway, and two of them with SCTP between.
+/// Starts a reverse gateway, and two of them connected by SCTP.
 fn before(origin: SocketAddr) -> Vec<Running> {
     let to = format!("http://{origin}");
     let one = Running::start(&["gateway", "-q", "--listen", TCP, "--origin", &to]);
@@ -68,7 +68,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     let gateways = before(echo);
     let blob = noise(300_000);
     for gateway in &gateways[..2] {
-        // Twice each: the stream between the gateways is of use again.
+        // Several times each: the stream between the gateways is reused.
         for _ in 0..3 {
             let url = format!("ws://{}/chat?room=1", gateway.tcp());
             let (mut socket, answer): (WebSocket<TcpStream>, _) =
@@ -88,7 +88,7 @@ fn a_websocket_passes_one_gateway_and_two() {
     }
 }
 
-/// No other protocol than WebSocket: what a request becomes behind the gateway is for the gateway to see.
+/// Upgrades to protocols other than WebSocket are not forwarded, because the gateway must be able to inspect requests.
 #[test]
 fn other_upgrades_are_left_out() {
     let told = origin(|mut stream| {
@@ -133,7 +133,7 @@ fn a_client_that_half_closes_has_its_answer() {
             assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nhello"), "{answer}");
         }
     }
-    // And of a server, of which a large answer is on its way for long.
+    // The same with a server whose large response is in progress for a long time.
     let site = Scratch::new("half-close");
     site.file("site/big", noise(20_000_000));
     let server = Running::start(&["serve", &format!("{}/site", site.text()), "-q", "--listen", TCP]);
@@ -154,7 +154,7 @@ fn an_answer_without_a_date_has_one_behind_the_gateway() {
     for gateway in &before(none)[..2] {
         let answer = gateway.ask(get);
         assert!(answer.starts_with("HTTP/1.1 200 ") && dates(&answer) == 1, "{answer}");
-        // What is said of the origin's ports is not true of the gateway's.
+        // An Alt-Svc field refers to the origin's ports, which the gateway does not have.
         assert!(!answer.to_lowercase().contains("alt-svc"), "{answer}");
         let own = gateway.ask("GET / HTTP/1.1\r\n\r\n");
         assert!(own.starts_with("HTTP/1.1 400 ") && dates(&own) == 1, "{own}");
@@ -206,7 +206,7 @@ fn a_gateway_opens_no_tunnel_to_itself() {
             assert!(answer.starts_with("HTTP/1.1 508 "), "{request}{answer}");
         }
     }
-    // What listens beside it is reached as ever.
+    // Other listeners on the same host are reachable as before.
     let echo = origin(|mut stream| {
         let mut all = Vec::new();
         if stream.read_to_end(&mut all).is_ok() {
@@ -223,8 +223,8 @@ fn a_gateway_opens_no_tunnel_to_itself() {
     assert_eq!(back, "within");
 }
 
-/// An answer that was cut ends as one that was cut, whatever said where it would end and however many gateways there are:
-/// its head has come, and then the connection is reset.
+/// A truncated response is recognizable as such, however its end was framed and however many gateways there are: its
+/// head arrives, and then the connection is reset.
 #[test]
 fn an_answer_that_was_cut_never_looks_whole() {
     for (name, answer) in [
@@ -253,7 +253,7 @@ fn an_answer_that_was_cut_never_looks_whole() {
                     let what = format!("{name}, HTTP/{version}, {} gateways: {ended:?} {text}", at + 1);
                     assert!(text.starts_with("HTTP/1.1 200 "), "{what}");
                     assert!(!text.ends_with("\r\n0\r\n\r\n"), "{what}");
-                    // Without a length or chunks only a reset says that there was to be more.
+                    // Without a length or chunks only a reset shows that the response is incomplete.
                     let framed = text.contains("Content-Length: ") || text.contains("Transfer-Encoding: ");
                     assert!(framed || ended.is_err(), "{what}");
                 }

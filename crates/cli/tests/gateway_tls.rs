@@ -1,6 +1,6 @@
-//! `gateway` and TLS: origins of `https://`, clients that come over it, and DTLS between two gateways.
+//! `gateway` and TLS: origins with https://, clients that connect over TLS, and DTLS between two gateways.
 //!
-//! Peers are nginx as an origin and curl as a client.
+//! nginx acts as an origin and curl as a client.
 
 #![cfg(target_os = "linux")]
 
@@ -16,19 +16,19 @@ use std::thread;
 const TCP: &str = "tcp://127.0.0.1:0";
 const HTTPS: &str = "https://127.0.0.1:0";
 
-/// A command whose own certificate is kept in `place`.
+/// Starts a command whose self-signed certificate is kept in `place`.
 fn start(place: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text()).args(words);
     Running::start_as(command, Stdio::null())
 }
 
-/// The certificate that such a command has made.
+/// The path of the certificate that a command started with `start` has made.
 fn kept(place: &Scratch) -> String {
     format!("{}/anabranch/self-signed.pem", place.text())
 }
 
-/// Host and port of a URL.
+/// The host and port of a URL.
 fn at(url: &str) -> String {
     url.split("://").nth(1).expect("a URL").trim_end_matches('/').to_owned()
 }
@@ -49,7 +49,7 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
     let seen = "ssl_protocols TLSv1.3; add_header Seen \"$ssl_server_name $ssl_protocol $ssl_alpn_protocol $http_host\" always;";
     let nginx = Nginx::start(&place, seen);
     let (origin, trust) = (format!("localhost:{}", nginx.port), format!("{}/cert.pem", place.text()));
-    // As a proxy, asked for a URL of https: the name is indicated (RFC 6066 §3), HTTP/1.1 agreed on.
+    // As a proxy for an https:// URL: the server name is sent (RFC 6066 §3) and HTTP/1.1 is negotiated.
     let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--allow", &origin, "--trust", &trust]);
     for _ in 0..2 {
         let asked = format!("HEAD https://{origin}/big.bin HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
@@ -57,12 +57,12 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
         assert!(answer.contains(&format!("Seen: localhost TLSv1.3 http/1.1 {origin}\r\n")), "{answer}");
     }
-    // A rule is for a port: the one of https where none is written.
+    // A rule applies to a port; without one, to that of https.
     for other in ["https://localhost/", "https://localhost:1/", "https://127.0.0.1/"] {
         let answer = gateway.ask(format!("GET {other} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"));
         assert!(answer.starts_with("HTTP/1.1 403 "), "{other}: {answer}");
     }
-    // A tunnel is between its ends.
+    // TLS in a tunnel is between the client and the origin.
     if has("curl") {
         let proxy = format!("http://{}", gateway.tcp());
         let output = run(Command::new("curl")
@@ -72,13 +72,13 @@ fn an_origin_of_https_is_reached_by_name_and_believed_by_trust() {
         assert_eq!(errors(&output), "2");
     }
     assert_eq!(gateway.end_with_lines().0, 0);
-    // Before one server.
+    // As a reverse proxy in front of one server.
     let url = format!("https://{origin}");
     let gateway = start(&place, &["gateway", "--listen", TCP, "-q", "--origin", &url, "--trust", &trust]);
     let (code, err, out) = get(&format!("{}big.bin", gateway.url("http")), &[]);
     assert_eq!((code, err.as_str()), (Some(0), ""));
     assert!(out == body, "another body");
-    // What it says of itself in Location becomes a path (nginx names its host).
+    // A Location with the origin's own URL becomes a path (nginx names its host).
     place.file("d/index.html", "x");
     let answer = gateway.ask("GET /d HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     assert!(answer.contains("\r\nLocation: /d/\r\n"), "{answer}");
@@ -98,7 +98,7 @@ fn an_origin_that_is_not_believed_is_502_and_a_line() {
         |words: &[&str]| start(&place, &[&["serve", place.text(), "-q", "--listen", HTTPS], words].concat());
     let (valid, old) =
         (serve(&["--cert", &good, "--key", &good_key]), serve(&["--cert", &expired, "--key", &expired_key]));
-    // It speaks no TLS at all.
+    // This server speaks no TLS.
     let plain = TcpListener::bind("127.0.0.1:0").expect("listening");
     let port = plain.local_addr().expect("an address").port();
     thread::spawn(move || {
@@ -143,7 +143,7 @@ fn an_origin_that_is_not_believed_is_502_and_a_line() {
         assert!(answer.contains(says) && !answer.contains("secret"), "{answer}");
         gateway.line(&format!("https://{origin}: "));
     }
-    // Of another name.
+    // A valid certificate for another name.
     let named =
         start(&place, &["gateway", "--listen", TCP, "-q", "--allow", "127.0.0.1:*", "--trust", &good]);
     let asked =
@@ -155,7 +155,7 @@ fn an_origin_that_is_not_believed_is_502_and_a_line() {
     assert!(told[0].contains(&format!("https://127.0.0.1:{valid_port}: not trusted: ")), "{told:?}");
 }
 
-/// An origin that answers every request with its head.
+/// Starts an origin that answers every request with the request's own head.
 fn mirror() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -199,7 +199,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
             .args(words));
         (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned(), errors(&output))
     };
-    // HTTP/2 is offered, and HTTP/1.1 is what the gateway speaks.
+    // The client offers HTTP/2; the gateway speaks HTTP/1.1.
     let (well, said, version) = curl(&old, &["--http2", &format!("{url}a?b")]);
     assert_eq!((well, version.as_str()), (true, "1.1"), "{said}");
     assert!(said.starts_with("GET /a?b HTTP/1.1\r\n"), "{said}");
@@ -215,7 +215,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
     gateway.line("certificate: read again from ");
     assert!(curl(&new, &[&url]).0 && !curl(&old, &[&url]).0);
     assert_eq!(gateway.end(), 0);
-    // As a proxy that is itself reached over TLS, with a certificate of its own.
+    // As a proxy that is reached over TLS, with a self-signed certificate.
     let gateway = start(&place, &["gateway", "--listen", HTTPS, "-q", "--allow", &origin]);
     let proxy = gateway.url("https").to_owned();
     let (well, said, _) =
@@ -224,7 +224,7 @@ fn clients_come_over_tls_and_the_origin_is_told() {
     let tunnel = ["--proxytunnel", "--proxy", &proxy, "--proxy-cacert", &kept(&place)];
     let (well, said, _) = curl(&old, &[&tunnel[..], &[&format!("http://{origin}/d")]].concat());
     assert!(well && said.starts_with("GET /d HTTP/1.1\r\n"), "{said}");
-    // Who speaks no TLS there gets an alert at most.
+    // A client without TLS receives an alert at most.
     let mut stream = TcpStream::connect(at(&proxy)).expect("connected");
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
@@ -260,7 +260,7 @@ fn between_two_gateways_is_dtls() {
         );
         assert!(answer.ends_with(&body), "{scheme}: another body");
     }
-    // Who does not believe the other gateway carries nothing.
+    // A gateway that does not trust the other gateway forwards nothing.
     let stranger = start(
         &place,
         &["gateway", "--listen", TCP, "-q", "--via", &via, "--trust", &format!("sha256:{}", "00".repeat(32))],

@@ -1,4 +1,4 @@
-//! Whom a gateway reaches for its clients, and what it tells an origin of them.
+//! The servers that a gateway contacts for its clients, and what it tells an origin about them.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +12,7 @@ use std::thread;
 
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// Answers with the request's head, and counts those that come.
+/// Starts a server that answers with the request's head and counts connections.
 fn mirror() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("0.0.0.0:0").expect("a port");
     let here = SocketAddr::from(([127, 0, 0, 1], listener.local_addr().expect("bound").port()));
@@ -36,7 +36,7 @@ fn mirror() -> (SocketAddr, Arc<AtomicUsize>) {
     (here, count)
 }
 
-/// A request from 127.0.0.`last`, and its answer.
+/// Sends a request from 127.0.0.`last`, and returns the response.
 fn ask(last: u8, gateway: &Running, request: &str) -> String {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).expect("an address of this host");
@@ -49,7 +49,8 @@ fn ask(last: u8, gateway: &Running, request: &str) -> String {
     answer
 }
 
-/// `*` leads to the Internet: none of these is it, whatever the port and the form, and nobody is asked.
+/// `*` stands for the public Internet: none of these addresses belongs to it, in any form and with any port, and no
+/// server is contacted.
 #[test]
 fn a_wildcard_leads_to_no_address_that_is_not_public() {
     let (here, count) = mirror();
@@ -105,7 +106,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
             }
         }
     }
-    // Ports that no web server has, of addresses that are public. Nothing is sent there.
+    // Ports that are not web ports, at public addresses. No packet is sent there.
     let gateway = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "*", "--allow", "*.example"]);
     for port in [1, 22, 25, 110, 465, 587, 3306, 6379, 9899, 11211] {
         for host in ["8.8.8.8", "[2606:4700::1]", "a.example"] {
@@ -114,7 +115,7 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
             assert!(answer.starts_with("HTTP/1.1 403 "), "{host}:{port}: {answer}");
         }
     }
-    // The same before another gateway is asked.
+    // The same check takes place before another gateway is contacted.
     let far = Running::start(&["gateway", "-q", "--listen", "sctp://127.0.0.1:0", "--allow", "0.0.0.0/0"]);
     let via = far.url("http+sctp").trim_end_matches('/');
     let near = Running::start(&["gateway", "-q", "--listen", TCP, "--via", via, "--allow", "*"]);
@@ -123,13 +124,13 @@ fn a_wildcard_leads_to_no_address_that_is_not_public() {
         assert!(ask(1, &near, &request).starts_with("HTTP/1.1 403 "), "{host}");
     }
     assert_eq!(count.load(Ordering::Relaxed), 0, "somebody was asked");
-    // Who is named is reached.
+    // A server that a rule names is reached.
     let named = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", &here.to_string()]);
     let request = format!("GET http://{here}/ HTTP/1.1\r\nHost: {here}\r\nConnection: close\r\n\r\n");
     assert!(ask(1, &named, &request).starts_with("HTTP/1.1 200 "));
 }
 
-/// An origin believes what it is told of a client: so a client has no say in it.
+/// An origin trusts the fields about the client, so a client must not be able to set them.
 #[test]
 fn an_origin_is_told_who_asks_by_the_gateway_alone() {
     let (here, _) = mirror();
@@ -168,7 +169,7 @@ fn an_origin_is_told_who_asks_by_the_gateway_alone() {
     ] {
         assert_eq!(answer.matches(line).count(), 1, "{line:?}: {answer}");
     }
-    // A forward proxy tells nobody who its clients are; what is for it alone stays with it.
+    // A forward proxy reveals nothing about its clients, and does not forward hop-by-hop fields.
     let forward = Running::start(&["gateway", "-q", "--listen", TCP, "--allow", "127.0.0.1"]);
     let hop = "Proxy-Authorization: Basic c2VjcmV0\r\nProxy-Connection: keep-alive\r\nKeep-Alive: 5\r\nTE: trailers\r\n\
                Trailer: X\r\nUpgrade: h2c\r\nHTTP2-Settings: AAAA\r\nX-Hop: secret\r\nTunnel-Framing: chunked\r\n";
@@ -179,6 +180,6 @@ fn an_origin_is_told_who_asks_by_the_gateway_alone() {
     let told = answer.split("\r\n\r\n").nth(1).expect("what the origin was told").to_ascii_lowercase();
     let mut names: Vec<&str> = told.lines().skip(1).filter_map(|line| line.split(':').next()).collect();
     names.sort_unstable();
-    // RFC 9110 §10.1.4: the gateway takes trailers itself, and says so.
+    // RFC 9110 §10.1.4: the gateway itself accepts trailers, and says so.
     assert_eq!(names, ["accept", "connection", "host", "te", "via"], "{told}");
 }

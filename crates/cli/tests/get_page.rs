@@ -1,5 +1,5 @@
-//! `get --page`: a site of 50 objects comes byte by byte the same over both transports, and what is drawn and written
-//! of it is true.
+//! `get --page`: a site of 50 objects arrives byte by byte the same over both transports, and its waterfall and files
+//! are correct.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::thread;
 
-/// Every file below a directory by its name.
+/// Returns every file below a directory by its relative path.
 fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut places = vec![below.to_owned()];
@@ -29,7 +29,8 @@ fn files(below: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// A document, a style sheet that imports another, scripts, pictures, a frame: 50 in all, and one that is not embedded.
+/// A document, a style sheet that imports another, scripts, pictures, a frame: 50 objects in all, and one that is not
+/// embedded.
 fn site(place: &Scratch) {
     let mut html =
         "<!doctype html><link rel=stylesheet href=css/a.css><iframe src=frame/></iframe>".to_owned();
@@ -195,13 +196,13 @@ fn a_full_disk_is_one_line() {
         let told = String::from_utf8_lossy(&got.stderr).into_owned();
         assert_eq!(got.status.code(), Some(1), "{told}");
         assert!(told.lines().count() == 1 && told.contains("No space left"), "{told}");
-        // A directory takes objects under their own names.
+        // A directory holds objects under their own names.
         let got = run(anabranch().args(["get", "-q", server.url(scheme), "-o"]).arg(&place.0));
         assert!(got.status.success() && place.0.join("index.html").exists());
     }
 }
 
-/// A disk that is full, as a limit on the size of files makes one.
+/// A full disk, simulated with a limit on the file size.
 #[test]
 fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
     let place = Scratch::new("page-full");
@@ -226,13 +227,13 @@ fn on_a_full_disk_every_object_that_is_missing_is_named_beside_the_har() {
     assert_eq!(told.lines().count(), 3, "{told}");
     assert_eq!(files(&place.0.join("out")).keys().collect::<Vec<_>>(), ["index.html"]);
     assert!(!har.exists());
-    // The HAR alone.
+    // Only the HAR cannot be written.
     let (code, told) = full("1000", Path::new("/dev/full"));
     assert_eq!(code, Some(3), "{told}");
     assert!(told.lines().count() == 1 && told.contains("/dev/full"), "{told}");
 }
 
-/// A directory that is asked for without its slash, twice; pictures that differ at the end of long queries.
+/// A directory that is requested without its slash, twice; and pictures whose long queries differ only at the end.
 #[test]
 fn each_object_has_a_file_of_its_own() {
     let place = Scratch::new("page-names");
@@ -259,7 +260,7 @@ fn each_object_has_a_file_of_its_own() {
     }
 }
 
-/// What is of this host, or no address at all, is so whatever the base.
+/// URLs of this host, and those that are no address, do not depend on the base URL.
 #[test]
 fn the_base_of_another_host_moves_only_what_is_relative() {
     let place = Scratch::new("page-base");
@@ -280,7 +281,7 @@ fn the_base_of_another_host_moves_only_what_is_relative() {
     assert_eq!(files(&out).keys().collect::<Vec<_>>(), ["here.png", "index.html"]);
 }
 
-/// The HAR says by what and with what status things came; over TCP the six connections can be told apart.
+/// The HAR lists the connection, scheme and status of each object; over TCP the six connections are distinguished.
 #[test]
 fn the_har_tells_connections_schemes_and_statuses() {
     let place = Scratch::new("page-har");
@@ -351,7 +352,7 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     assert_eq!(files(&place.0).len(), 1);
     assert_eq!(get(&["-o", "new/"]).0, Some(0));
     assert_eq!(files(&place.0.join("new")).keys().collect::<Vec<_>>(), ["index.html"]);
-    // A name that leads nowhere is a transfer that has failed, whatever for.
+    // A name that does not resolve is a failed transfer in every mode.
     for words in [&[][..], &["--page"]] {
         for scheme in ["http", "http+sctp"] {
             let got =
@@ -363,7 +364,7 @@ fn outputs_that_cannot_be_meant_are_refused_before_anything_is_got() {
     }
 }
 
-/// A server that calls its objects after the settings in a home directory, and what lies there already.
+/// A server names its objects like configuration files in a home directory that has such files already.
 #[test]
 fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     let place = Scratch::new("page-links");
@@ -402,7 +403,7 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
         }
         let made = std::process::Command::new("mkfifo").arg(out.join("pipe")).status().expect("mkfifo");
         assert!(made.success());
-        // Somebody reads it, so that whoever wrote to it would not wait.
+        // The pipe has a reader, so that a write to it would not block.
         let _reader = fs::File::options().read(true).write(true).open(out.join("pipe")).expect("a pipe");
         let got = run(anabranch().args(["get", "-q", "--page", server.url(scheme), "-o"]).arg(&out));
         let told = String::from_utf8_lossy(&got.stderr).into_owned();
@@ -412,7 +413,7 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
             assert_eq!(told.matches(name).count(), 1, "{name} in {told}");
         }
         assert_eq!(told.lines().count(), 6, "{told}");
-        // What was there is as it was, and the rest has come.
+        // Existing files are unchanged, and the other objects have arrived.
         assert_eq!(fs::read_dir(&outside).expect("a directory").count(), 1);
         assert!(fs::symlink_metadata(out.join("link.png")).expect("there").is_symlink());
         let read = |name: &str| fs::read_to_string(place.0.join(name)).expect(name);
@@ -426,7 +427,7 @@ fn what_a_server_names_is_neither_hidden_nor_written_through_links() {
     }
 }
 
-/// Whoever knows the process's number knows how its hidden files are called.
+/// Somebody who knows the process ID can predict the names of its hidden files.
 #[test]
 fn what_is_under_way_is_not_written_through_links() {
     let place = Scratch::new("page-partial");

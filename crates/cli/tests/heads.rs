@@ -1,4 +1,4 @@
-//! Heads that `serve` refuses: without one Host, too large, unreadable; and how its log tells of them.
+//! Heads that `serve` rejects: without exactly one Host field, too large, or malformed; and their log entries.
 
 #![cfg(target_os = "linux")]
 
@@ -25,11 +25,11 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     }
     assert_eq!(status("GET / HTTP/1.0\r\n\r\n".to_owned()), 200);
     assert_eq!(status("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".to_owned()), 200);
-    // RFC 9112 §6.1: with both it is refused, and the connection ends.
+    // RFC 9112 §6.1: a request with both fields is rejected, and the connection is closed.
     let both =
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     assert_eq!(status(format!("{both}GET / HTTP/1.1\r\nHost: a\r\n\r\n")), 400);
-    // The limit is what was asked for, to the byte.
+    // The limit is exact to the byte.
     let sized = |bytes: usize| {
         let least = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: \r\n\r\n".len();
         format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nX: {}\r\n\r\n", "x".repeat(bytes - least))
@@ -44,13 +44,13 @@ fn a_head_that_is_refused_is_answered_and_logged() {
     assert_eq!(logged("\"GET / HTTP/1.0\" 200 "), 1, "{log}");
 }
 
-/// What a gateway says itself is an answer like others in its log.
+/// Responses that a gateway generates itself appear in its log like others.
 #[test]
 fn the_log_of_a_gateway_has_its_own_answers() {
     let place = Scratch::new("gateway-log");
     let log = place.0.join("log");
     let output = fs::File::create(&log).expect("a file");
-    // Nobody listens there.
+    // Nothing listens there.
     let nobody =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
     let origin = format!("http://{nobody}/");

@@ -1,6 +1,6 @@
-//! Clients that mean no good: `serve` and `gateway` stay up, keep their limits, and serve the others.
+//! Malicious clients: `serve` and `gateway` keep running, keep their limits, and serve the others.
 //!
-//! Only the loopback interface, ports chosen by the host, and every wait has an end.
+//! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
 #![cfg(target_os = "linux")]
 
@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// A server, and a gateway with a server behind it: both have the same to lose.
+/// Starts a server, and a gateway in front of a server: both are attacked in the same way.
 fn targets(site: &Scratch, limits: &[&str]) -> (Vec<Running>, Running) {
     let root = format!("{}/site", site.text());
     let mut words = vec!["serve", &root, "-q"];
@@ -40,7 +40,7 @@ fn site(name: &str) -> Scratch {
     site
 }
 
-/// An honest client is served by both transports.
+/// Checks that an honest client is served over both transports.
 fn is_served(target: &Running) {
     for scheme in ["http", "http+sctp"] {
         let got = run(anabranch().args(["get", "-q", target.url(scheme)]));
@@ -53,7 +53,7 @@ fn is_served(target: &Running) {
     }
 }
 
-/// Whether the association ends by itself.
+/// Waits for the association to end by itself.
 async fn ends(world: &OsWorld, session: &SctpSession<OsWorld>) {
     assert!(world.timeout(LONG, session.closed()).await.is_some(), "the association is still there");
 }
@@ -65,7 +65,7 @@ fn every_stream_a_slow_one() {
     for mut target in targets {
         let before = target.resident();
         in_a_world(async |world| {
-            // Asked for all there can be, given what the server has.
+            // The client requests the maximum number of streams; the server grants its own limit.
             let host = host(&world, u16::MAX).await;
             let session = associate(&host, &target).await;
             assert_eq!(session.streams(), 100);
@@ -76,7 +76,7 @@ fn every_stream_a_slow_one() {
                 slow.push(stream);
             }
             is_served(&target);
-            // A byte now and then is no progress. In the end each stream is over, or the whole association.
+            // A byte from time to time is no progress. In the end every stream is closed, or the whole association.
             let began = world.now();
             while world.now() < began + LONG {
                 let mut open = 0;
@@ -122,7 +122,7 @@ fn windows_stuffed_shut() {
             assert!(during < before + 60_000, "{before} KiB, then {during}");
             ends(&world, &session).await;
         });
-        // As much over TCP.
+        // The same amount over TCP.
         let mut held = Vec::new();
         for _ in 0..5 {
             let mut stream = TcpStream::connect(target.tcp()).expect("connected");
@@ -132,7 +132,7 @@ fn windows_stuffed_shut() {
         is_served(&target);
         for mut stream in held {
             stream.set_read_timeout(Some(LONG)).expect("a deadline");
-            // What was sent before is there; the end comes.
+            // Data that was sent before can be read; then the connection ends.
             let mut rest = Vec::new();
             let _ = stream.read_to_end(&mut rest);
         }
@@ -143,12 +143,12 @@ fn windows_stuffed_shut() {
 #[test]
 fn more_connections_than_there_is_room_for() {
     let site = site("hostile-many");
-    // Nothing ends by itself while this runs.
+    // No session times out during the test.
     let limits = ["--connections", "20", "--header-timeout", "10min", "--idle", "10min"];
     let (targets, _behind) = targets(&site, &limits);
     for mut target in targets {
         in_a_world(async |world| {
-            // Theirs is under way all the time, and the longest of all.
+            // The patient client's requests have been in progress all the time, longer than any other.
             let mut patient = TcpStream::connect(target.tcp()).expect("connected");
             patient.write_all(BIG).expect("sent");
             let own = host(&world, 10).await;
@@ -158,7 +158,7 @@ fn more_connections_than_there_is_room_for() {
             let mut first = [0; 100];
             patient.read_exact(&mut first).expect("an answer");
             assert!(stream.read(&mut first).await.expect("an answer") > 0);
-            // Half heads, idle connections and idle associations, three times as many as there is room for.
+            // Incomplete heads, idle connections and idle associations: three times the limit.
             let mut held = Vec::new();
             for number in 0..60 {
                 let mut slow = TcpStream::connect(target.tcp()).expect("connected");
@@ -188,7 +188,7 @@ fn more_connections_than_there_is_room_for() {
     }
 }
 
-/// Who is being served is not ended in favour of others.
+/// A session that is being served is not closed in favour of a newcomer.
 #[test]
 fn no_room_where_all_are_being_served() {
     let site = site("hostile-full");
@@ -201,7 +201,7 @@ fn no_room_where_all_are_being_served() {
         assert_eq!(refused.status.code(), Some(1), "{}", crate::running::errors(&refused));
         patient.set_read_timeout(Some(LONG)).expect("a deadline");
         patient.read_exact(&mut vec![0; 8_000_000]).expect("the rest");
-        // Idle, once the last of it is acknowledged: it goes.
+        // The session is idle once its last data is acknowledged: it gives up its slot.
         let url = target.url("http");
         wait_until("there is room", || run(anabranch().args(["get", "-q", url])).status.code() == Some(0));
         is_served(&target);
@@ -267,7 +267,7 @@ fn heads_without_end_and_bodies_without_sense() {
             "\0".repeat(100_000),
         ] {
             let mut stream = target.connect();
-            // The answer may come, and the end, before all is sent.
+            // The response and the end of the connection may come before everything is sent.
             let _ = stream.write_all(request.as_bytes());
             let mut answer = Vec::new();
             let _ = stream.take(100_000).read_to_end(&mut answer);
@@ -289,7 +289,7 @@ fn heads_without_end_and_bodies_without_sense() {
             let request =
                 format!("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{fields}\r\n\r\n{body}");
             let answer = target.ask(request);
-            // Whatever it is, it is one answer, and no good one.
+            // Whatever the status is, there is only one response, and no success.
             assert!(answer.matches("HTTP/1.1 ").count() <= 1, "{fields}: {answer}");
             assert!(!answer.contains(" 200 OK"), "{fields}: {answer}");
         }

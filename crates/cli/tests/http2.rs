@@ -1,4 +1,4 @@
-//! HTTP/2 in the real world: chosen by ALPN over TLS, known beforehand in the clear, beside curl and nginx.
+//! HTTP/2 over real networks: negotiated with ALPN over TLS, by prior knowledge in the clear, and with curl and nginx.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// A server over TLS and in the clear, with a log.
+/// Starts a server over TLS and in the clear, with a log.
 fn serve(place: &Scratch, log: &str) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text());
@@ -86,7 +86,7 @@ fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
     let mut streams: Vec<_> = objects.iter().filter_map(|object| object["stream"].as_u64()).collect();
     streams.sort_unstable();
     assert_eq!(streams, [1, 3, 5, 7, 9]);
-    // Said, it is so; in the clear nothing is chosen.
+    // With `--http` that version is used; in the clear no version is negotiated.
     for (scheme, words, version) in [
         ("https", &["--http", "1.1"][..], "HTTP/1.1"),
         ("https", &["--http", "2"], "HTTP/2.0"),
@@ -108,7 +108,8 @@ fn our_client_has_a_stream_for_each_object_where_the_server_chooses_http_2() {
     assert_eq!(server.end(), 0);
 }
 
-/// Bytes that begin as the preface of HTTP/2 and go on otherwise are HTTP/1.1's to refuse; those that stop are not waited for.
+/// Bytes that begin like the HTTP/2 preface and then differ are handled as HTTP/1.1. The server does not wait for a
+/// client that stops in the middle.
 #[test]
 fn what_only_begins_like_http_2_is_no_http_2() {
     let place = Scratch::new("http2-preface");
@@ -142,14 +143,15 @@ fn what_only_begins_like_http_2_is_no_http_2() {
     );
     assert!(said(&[b"PRI * HTTP/2.0\r\n\r\nSX\r\n\r\n"]).starts_with("HTTP/1.1 505"));
     assert_eq!(said(&[b"PRI * HT"]), "", "it has not gone on");
-    // A frame that is none: an answer in frames at most, and the end.
+    // An invalid frame: the server answers in frames at most, and closes.
     let garbage = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &[0xff; 64]].concat();
     assert!(!said(&[&garbage]).contains("HTTP/1.1"));
     assert_eq!(server.end(), 0);
 }
 
-/// The answer to a request with content waits for what may still be malformed: trailers that come after the server has read
-/// all before them are a stream error (RFC 9113 §8.1), and a client that never ends its content is answered all the same.
+/// The response to a request with content waits for parts that may still be malformed. Trailers after content that the
+/// server has read completely are a stream error (RFC 9113 §8.1). A client that never ends its content is answered
+/// nevertheless.
 #[test]
 fn trailers_of_a_refused_request_may_still_be_malformed() {
     let place = Scratch::new("http2-trailers");
@@ -160,7 +162,7 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
     let frame = |kind: u8, flags: u8, stream: u8, body: &[u8]| {
         [&[0, 0, body.len() as u8, kind, flags, 0, 0, 0, stream][..], body].concat()
     };
-    // POST, http, /, and `:authority: a` (RFC 7541 A), without END_STREAM; some content.
+    // HEADERS with POST, http, / and `:authority: a` (RFC 7541 A), without END_STREAM; then some content.
     let request = [frame(1, 4, 1, &[0x83, 0x86, 0x84, 0x41, 1, b'a']), frame(0, 0, 1, b"test")].concat();
     let answer = |trailers: &[u8]| {
         let mut stream = TcpStream::connect(server.tcp()).expect("connected");
@@ -170,7 +172,7 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
         stream.write_all(&request).expect("sent");
         wait_until_read(&stream);
         stream.write_all(trailers).expect("sent");
-        // The first frame on the request's stream: its type and what it has.
+        // The first frame on the stream of the request: its type and its payload.
         loop {
             let mut head = [0; 9];
             stream.read_exact(&mut head).expect("a frame");
@@ -182,7 +184,7 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
         }
     };
     let reset = (3, vec![0, 0, 0, 1]);
-    // HEADERS that do not end the stream.
+    // Trailers without END_STREAM.
     assert_eq!(answer(&frame(1, 4, 1, &[0x10, 1, b'x', 1, b'y'])), reset);
     for well in [frame(1, 5, 1, &[0x10, 1, b'x', 1, b'y']), frame(0, 1, 1, b""), Vec::new()] {
         assert_eq!(answer(&well).0, 1, "an answer");
@@ -190,15 +192,15 @@ fn trailers_of_a_refused_request_may_still_be_malformed() {
     assert_eq!(server.end(), 0);
 }
 
-/// nginx over TLS with HTTP/2, serving a directory; it ends when it is dropped.
+/// nginx over TLS with HTTP/2, serving a directory; it is stopped on drop.
 pub struct Nginx {
     child: Child,
-    /// Where.
+    /// The TCP port.
     pub port: u16,
 }
 
 impl Nginx {
-    /// Serves `place`, which gets its certificate and its files; `words` are more of its settings.
+    /// Serves `place`, to which it adds its certificate and its other files; `words` are additional settings.
     pub fn start(place: &Scratch, words: &str) -> Self {
         let file = |name: &str| format!("{}/{name}", place.text());
         let made = run(Command::new("openssl")
@@ -255,7 +257,7 @@ fn our_client_gets_from_nginx() {
     assert!(log.contains("\"GET /big.bin HTTP/2.0\" 200 3000000"), "{log}");
 }
 
-/// Runs `load` with `--json -`: the exit code, and the result.
+/// Runs `load` with `--json -`. Returns the exit code and the result.
 fn load(url: &str, words: &str) -> (Option<i32>, serde_json::Value) {
     let words = words.split_whitespace();
     let output =
@@ -286,13 +288,13 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
             (&300.into(), &300_000.into()),
             "{words}"
         );
-        // HTTP/2 names what it has sent before.
+        // HTTP/2 refers to header fields that were sent before.
         let size = |value: &serde_json::Value| value.as_u64().expect("a number") / 300;
         let (request, head) = (size(&result["requests"]["bytes"]), size(&replies["header_bytes"]));
         let expected = if http2 > 0 { (14..50, 20..80) } else { (60..90, 150..300) };
         assert!(expected.0.contains(&request) && expected.1.contains(&head), "{words}: {request} {head}");
     }
-    // A session with its objects, all at once.
+    // Sessions that request all their objects at once.
     let url = format!("{}1k", server.url("https"));
     let (code, result) = load(&url, "--insecure --rate 100/s --sessions 5 --objects-per-session 20");
     assert_eq!(
@@ -305,7 +307,8 @@ fn a_load_has_many_requests_outstanding_on_a_connection() {
     assert_eq!(log.matches("\"GET /1k HTTP/1.1\" 200 1000").count(), 2 * 300);
 }
 
-/// A server that wants no more on a connection has not failed: what it has not touched is asked for on the next.
+/// A server that accepts no more requests on a connection has not failed: unprocessed requests are sent on the next
+/// connection.
 #[test]
 fn a_load_goes_on_where_a_server_ends_its_connections() {
     if !has("nginx") || !has("openssl") {
@@ -335,10 +338,10 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     for (scheme, words) in [
         ("https", ""),
         ("http", ""),
-        // Windows of 1,023 bytes, a stream's and the connection's.
+        // Windows of 1,023 bytes for the stream and the connection.
         ("https", "-w 10 -W 10"),
         ("http", "-c 0 --encoder-header-table-size 0"),
-        // Frames with padding, priorities of the old kind.
+        // Frames with padding, and the priorities of RFC 7540.
         ("https", "--padding 200 --weight 256"),
     ] {
         let url = format!("{}big.bin", server.url(scheme));
@@ -351,7 +354,7 @@ fn nghttp_gets_whatever_its_windows_and_frames() {
     let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-n", "-s", "-m", "7", &url]));
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(said.matches(" 200 878K ").count(), 7, "{said}");
-    // A head of 18 kB in two frames is more than this server takes.
+    // A head of 18 kB in two frames exceeds the limit of this server.
     let output = run(Command::new("nghttp").args(["-y", "-t", "60", "-v", "--continuation", &url]));
     assert!(String::from_utf8_lossy(&output.stdout).contains(":status: 431"), "{}", errors(&output));
     assert_eq!(server.end(), 0, "every session has ended");
@@ -391,7 +394,7 @@ fn h2load_and_load_count_the_same() {
         assert_eq!((code, &result["replies"]["status"]["2xx"]), (Some(0), &2000.into()), "{result}");
         let replies = &result["replies"];
         assert_eq!(replies["content_bytes"], bytes(" data"), "{scheme}");
-        // What each of them says in its settings, and how the server cuts its frames, differ by less than a twentieth.
+        // The settings that each client sends, and the division into frames, differ by less than 5 %.
         let ours = (&replies["header_bytes"], &replies["content_bytes"]);
         let ours = ours.0.as_u64().zip(ours.1.as_u64()).map(|(heads, content)| heads + content);
         let (ours, theirs) = (ours.expect("numbers"), bytes(" total, "));

@@ -1,7 +1,7 @@
-//! Clients of HTTP/2 that mean no good: the attacks that have names. `serve` stays up, serves others meanwhile, holds little
-//! memory and spends little processor time.
+//! Malicious HTTP/2 clients: the attacks that have names. `serve` keeps running, serves others meanwhile, and uses
+//! little memory and CPU time.
 //!
-//! Frames are made by hand (RFC 9113 §4.1, RFC 7541), over the loopback interface, in the clear and over TLS.
+//! Frames are made by hand (RFC 9113 §4.1, RFC 7541) and sent over the loopback interface, in the clear and over TLS.
 
 #![cfg(target_os = "linux")]
 
@@ -35,7 +35,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client begins with.
+/// The client's connection preface with these settings.
 fn hello(settings: &[u8]) -> Vec<u8> {
     [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, settings)].concat()
 }
@@ -45,7 +45,7 @@ fn setting(id: u16, value: u32) -> Vec<u8> {
     [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()
 }
 
-/// The head of GET for `path`: static entries, and literals that the table does not keep.
+/// The header section of a GET for `path`: indexed fields, and literals that are not added to the table.
 fn head(path: &str) -> Vec<u8> {
     let length = u8::try_from(path.len()).expect("short");
     [&[0x82, 0x86, 0x04, length], path.as_bytes(), &[0x01, 1, b'a']].concat()
@@ -55,7 +55,7 @@ fn request(stream: u32, path: &str) -> Vec<u8> {
     frame(HEADERS, END_HEADERS | END_STREAM, stream, &head(path))
 }
 
-/// `serve` in the clear and over TLS.
+/// `serve` with a listener in the clear and one over TLS.
 struct Target {
     site: Scratch,
     server: Running,
@@ -79,7 +79,7 @@ impl Target {
         target
     }
 
-    /// Honest clients are served, over each version.
+    /// Checks that honest clients are served over each version of HTTP.
     fn is_served(&self) {
         for (scheme, version) in [("http", "1.1"), ("http", "2"), ("https", "2")] {
             let words = ["get", "-q", "--http", version, self.server.url(scheme)];
@@ -99,7 +99,7 @@ impl Target {
         stream
     }
 
-    /// It is still there, and has not held more than this, nor worked for longer.
+    /// Checks that the server is still running and stayed within these limits of memory and CPU time.
     fn has_borne(mut self, what: &str, most_kib: u64, most_seconds: f64) {
         self.is_served();
         assert!(self.server.still_runs());
@@ -113,7 +113,7 @@ impl Target {
     }
 }
 
-/// Reads frames until the end: their kinds, and the code of GOAWAY if there was one.
+/// Reads frames until the end. Returns their types and the code of GOAWAY, if there was one.
 fn read_all(stream: &mut TcpStream) -> (Vec<u8>, Option<u32>) {
     let (mut kinds, mut code) = (Vec::new(), None);
     let mut head = [0; 9];
@@ -134,7 +134,7 @@ fn read_all(stream: &mut TcpStream) -> (Vec<u8>, Option<u32>) {
 /// ENHANCE_YOUR_CALM (RFC 9113 §7).
 const CALM: u32 = 11;
 
-/// CVE-2023-44487: requests that are cancelled at once, so that they count for no limit and cost all the same.
+/// CVE-2023-44487 (rapid reset): requests that are cancelled at once count for no limit and still cost the full work.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection() {
     let target = Target::new("http2-rapid", &[]);
@@ -145,7 +145,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
         .collect();
     for _ in 0..3 {
         let mut stream = target.connect(&[]);
-        // The server ends it in the middle.
+        // The server closes the connection in the middle.
         let _ = stream.write_all(&many);
         let (_, code) = read_all(&mut stream);
         assert!(code.is_none_or(|code| code == CALM), "{code:?}");
@@ -153,7 +153,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection() {
     target.has_borne("rapid reset", 40_000, 10.0);
 }
 
-/// The same within TLS, as anybody would.
+/// The same over TLS.
 #[test]
 fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
     let target = Target::new("http2-rapid-tls", &[]);
@@ -180,7 +180,7 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
                 break;
             }
         }
-        // What it says to the end.
+        // Read whatever it sends until the end.
         let deadline = world.now() + LONG;
         let read = async {
             let mut piece = vec![0; 4096];
@@ -192,11 +192,11 @@ fn requests_that_are_cancelled_at_once_end_the_connection_over_tls() {
     target.has_borne("rapid reset over TLS", 40_000, 10.0);
 }
 
-/// CVE-2024-27316: a head that goes on in CONTINUATION frames and never ends.
+/// CVE-2024-27316: a header section that continues in CONTINUATION frames and never ends.
 #[test]
 fn a_head_without_end_is_not_waited_for() {
     let target = Target::new("http2-continuation", &[]);
-    // A field that the table does not keep, over and over; and frames of nothing at all.
+    // A field that is not added to the table, repeated; and empty frames.
     let field = [&[0, 1, b'x', 100][..], &[b'y'; 100]].concat();
     for piece in [field.repeat(150), Vec::new()] {
         let mut stream = target.connect(&[]);
@@ -213,12 +213,13 @@ fn a_head_without_end_is_not_waited_for() {
     target.has_borne("CONTINUATION", 20_000, 10.0);
 }
 
-/// Indices of one byte that stand for a field of 4,000 (RFC 7541 §7.3): more than a head may have is none.
+/// Indexes of one byte that stand for a field of 4,000 bytes (RFC 7541 §7.3): a header section above the limit is
+/// rejected.
 #[test]
 fn a_head_that_unfolds_is_refused() {
     let target = Target::new("http2-bomb", &[]);
     let mut stream = target.connect(&[]);
-    // An entry of the dynamic table, and then its index 8,000 times in each head.
+    // An entry of the dynamic table, and then its index 8,000 times in each header section.
     let entry = [&[0x40, 1, b'x', 0x7f, 0xa1, 0x1e][..], &[b'y'; 4000]].concat();
     let first = frame(HEADERS, END_HEADERS | END_STREAM, 1, &[head("/"), entry].concat());
     stream.write_all(&first).expect("said");
@@ -230,14 +231,14 @@ fn a_head_that_unfolds_is_refused() {
     }
     stream.shutdown(std::net::Shutdown::Write).expect("said");
     let (kinds, _) = read_all(&mut stream);
-    // The first is answered by a head and a body; of the others none has a body.
+    // The first request is answered with a head and a body; none of the others gets a body.
     let bodies = kinds.iter().filter(|kind| **kind == DATA).count();
     assert!(bodies <= 1, "{kinds:?}");
     target.has_borne("HPACK", 20_000, 15.0);
 }
 
-/// Frames that cost their sender nothing and want an answer (CVE-2019-9512, -9515), from one who reads the answers or does
-/// not; and frames of nothing (CVE-2019-9518).
+/// Frames that cost their sender little and require a response (CVE-2019-9512, -9515), from a client that reads the
+/// responses and from one that does not; and empty frames (CVE-2019-9518).
 #[test]
 fn floods_of_small_frames_starve_nobody() {
     let target = Target::new("http2-flood", &["--idle", "10min"]);
@@ -266,7 +267,7 @@ fn floods_of_small_frames_starve_nobody() {
         let (told, counted) = (stop.clone(), sent.clone());
         let many = flood.repeat(1000);
         let flooding = thread::spawn(move || {
-            // A write that was cut short would leave half a frame: then it is over.
+            // A write that was cut short would leave a part of a frame: then the flood is over.
             while !told.load(Ordering::Relaxed) && stream.write_all(&many).is_ok() {
                 counted.fetch_add(1000, Ordering::Relaxed);
             }
@@ -283,12 +284,12 @@ fn floods_of_small_frames_starve_nobody() {
             reading.join().expect("ended");
         }
     }
-    // Each frame is read and answered: what that costs is the flooder's to choose, what it holds is not.
+    // Each frame is read and answered. The sender decides how much CPU time that costs, but not how much memory.
     target.has_borne("floods", 20_000, f64::INFINITY);
 }
 
-/// Trailers that never end, and other frames that are allowed and by which nothing is asked or taken: they keep a connection for
-/// a while, not for ever.
+/// Endless trailers, and other permitted frames that neither request nor acknowledge anything. They keep a connection
+/// open for a while, not forever.
 #[test]
 fn frames_that_accomplish_nothing_end_the_connection() {
     let target = Target::new("http2-fruitless", &["--idle", "10min"]);
@@ -313,8 +314,8 @@ fn frames_that_accomplish_nothing_end_the_connection() {
     target.has_borne("frames that accomplish nothing", 20_000, 20.0);
 }
 
-/// Requests for much, from clients who let nothing come: by windows of nothing (CVE-2019-9517), by a window of everything
-/// and a socket that is not read, and by one byte at a time.
+/// Large requests from clients that block the responses: with windows of zero (CVE-2019-9517), with a maximal window
+/// and an unread socket, and with one byte at a time.
 #[test]
 fn who_takes_nothing_holds_little_and_is_given_up() {
     let target = Target::new("http2-window", &["--idle", "3s"]);
@@ -322,7 +323,7 @@ fn who_takes_nothing_holds_little_and_is_given_up() {
     for at in 0..30 {
         let window = [0, (1 << 31) - 1, 1][at % 3];
         let mut stream = target.connect(&setting(4, window));
-        // More at once than are taken (128): the rest is refused, not kept.
+        // More concurrent requests than are accepted (128): the others are rejected, not queued.
         for id in 0..300 {
             stream.write_all(&request(2 * id + 1, "/big")).expect("said");
         }
@@ -331,14 +332,14 @@ fn who_takes_nothing_holds_little_and_is_given_up() {
     wait_until_steady("it holds what it may", || target.server.resident());
     target.is_served();
     for mut stream in held {
-        // Those who take nothing are given up after a while, all of them.
+        // All clients that read nothing are given up after a while.
         let _ = read_all(&mut stream);
     }
-    // 30 sessions of 128 answers each.
+    // 30 sessions with 128 responses each.
     target.has_borne("windows", 60_000, 20.0);
 }
 
-/// Windows that grow beyond what there can be, and frames that cannot be (RFC 9113 §6.9.1, §4.2): the connection ends.
+/// Windows beyond the maximum, and invalid frames (RFC 9113 §6.9.1, §4.2) end the connection.
 #[test]
 fn what_cannot_be_ends_the_connection() {
     let target = Target::new("http2-broken", &[]);
@@ -367,10 +368,10 @@ fn what_cannot_be_ends_the_connection() {
 }
 
 impl Running {
-    /// Processor time it has used, in hundredths of a second.
+    /// The CPU time it has used, in hundredths of a second.
     fn processor(&self) -> u64 {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).expect("running");
-        // Behind the name, which may hold anything: fields 14 and 15 of proc(5).
+        // Fields 14 and 15 of proc(5), after the name, which may contain any characters.
         let rest = stat.rsplit(')').next().expect("fields");
         rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum()
     }

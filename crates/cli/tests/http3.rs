@@ -1,4 +1,4 @@
-//! `h3://`: HTTP/3 over QUIC in the real world, our client against our server, and what is said where it cannot be.
+//! `h3://`: HTTP/3 over QUIC on real sockets, our client with our server, and the errors where it is not possible.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// A server over HTTP/3 whose certificate is kept in `place`.
+/// Starts a server over HTTP/3 whose certificate is kept in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text());
@@ -38,7 +38,7 @@ fn a_directory_is_served_to_who_believes_it() {
         assert_eq!((code, err.lines().count()), (Some(0), usize::from(trust.len() == 1)), "{err}");
         assert!(out == body, "{trust:?}: another body");
     }
-    // The same server by a URL that HTTP/3 is asked for, and a redirection that stays there.
+    // The same server with an https:// URL and --http 3, and a redirection that stays there.
     let https = format!("{}d", server.url("h3")).replace("h3://", "https://");
     let (code, err, out) = get(&https, &["--http", "3", "--trust", &kept]);
     assert_eq!((code, err.as_str(), out.as_slice()), (Some(0), "", &b"hello"[..]));
@@ -146,7 +146,7 @@ fn where_nobody_listens_a_client_is_told_so_at_once() {
     let got = run_in_time(anabranch().args(["get", "--quiet", &url, "--insecure", "--timeout", "10min"]));
     assert_eq!(got.status.code(), Some(1));
     assert!(errors(&got).contains("connection refused"), "{}", errors(&got));
-    // Somebody is there and says nothing.
+    // A server that receives packets but does not respond.
     let silent = UdpSocket::bind("127.0.0.1:0").expect("a port");
     let at = silent.local_addr().expect("an address");
     let (code, err, _) = get(&format!("h3://{at}/"), &["--insecure", "--timeout", "1s"]);
@@ -189,7 +189,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
     assert!(text.contains("set (QUIC): cc=bbr,") && !text.contains("sctp-port"), "{text}");
 }
 
-/// Certificates that change are shown to who comes next, over QUIC as over TLS.
+/// Reloaded certificates are used for new connections, over QUIC as over TLS.
 #[test]
 fn certificates_are_read_again_on_sighup() {
     if !has("openssl") {
@@ -216,7 +216,7 @@ fn certificates_are_read_again_on_sighup() {
     assert_eq!(server.end(), 0);
 }
 
-/// Decoders read what was said by the secrets that the environment asks for.
+/// The secrets are written to the file that the environment names, for programs that decode captures.
 #[test]
 fn secrets_are_written_where_the_environment_says() {
     let place = Scratch::new("h3-keys");
@@ -233,7 +233,8 @@ fn secrets_are_written_where_the_environment_says() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 7838, RFC 9114 §3.1.1: who has come over TLS is told of HTTP/3, and what a page embeds is asked for there.
+/// RFC 7838, RFC 9114 §3.1.1: responses over TLS advertise HTTP/3, and the objects that a page embeds are then
+/// requested there.
 #[test]
 fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it() {
     let place = Scratch::new("h3-alt-svc");
@@ -253,7 +254,7 @@ fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it(
     };
     assert_eq!(page(&[]), [1, 20], "the document over TLS, the rest over HTTP/3");
     assert_eq!(page(&["--http", "2"]), [21, 0], "who names a version stays with it");
-    // In the clear nothing is told.
+    // Responses in the clear advertise nothing.
     let answer = server.ask("HEAD / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").to_lowercase();
     assert!(!answer.contains("alt-svc"), "{answer}");
     if has("curl") {
@@ -264,7 +265,8 @@ fn what_a_page_embeds_comes_over_http_3_where_the_server_says_that_it_speaks_it(
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
-/// A way between a client and a server, whose port and address towards the server change after so many datagrams.
+/// A relay between a client and a server. Its port and address towards the server change after this number of
+/// datagrams.
 fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (SocketAddr, Arc<AtomicUsize>) {
     let bind = |address: &str| {
         let socket = UdpSocket::bind((address, 0)).expect("a port");
@@ -278,7 +280,7 @@ fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (Socket
     thread::spawn(move || {
         let (mut client, mut passed) = (None, 0);
         let mut buffer = [0; 65_536];
-        // Until the test has let go of it.
+        // Until the test drops its handle.
         while Arc::strong_count(&counted) > 1 {
             while let Ok((length, from)) = front.recv_from(&mut buffer) {
                 client = Some(from);
@@ -297,8 +299,8 @@ fn rebinding(server: SocketAddr, after: usize, address: &'static str) -> (Socket
     (here, ports)
 }
 
-/// RFC 9000 §9.3: a NAT that gives a client another port, or another address, does not end its connection, whichever thread has
-/// it.
+/// RFC 9000 §9.3: a NAT that gives a client another port or another address does not end its connection, whichever
+/// thread serves it.
 #[test]
 fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     let place = Scratch::new("h3-rebinding");
@@ -308,7 +310,7 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     let at: SocketAddr =
         server.url("h3").trim_start_matches("h3://").trim_end_matches('/').parse().expect("an address");
     let changes = [(20, "127.0.0.1"), (60, "127.0.0.1"), (30, "127.0.0.2"), (100, "127.0.0.3")];
-    // The last datagrams of a client pass when it has ended.
+    // The last datagrams of a client are forwarded after it has ended.
     let mut relays = Vec::new();
     for (after, address) in changes {
         let (between, ports) = rebinding(at, after, address);
@@ -333,8 +335,8 @@ fn a_client_whose_address_changes_goes_on_and_threads_keep_their_connections() {
     assert!(said.ends_with("lost: 0"), "{said}");
 }
 
-/// RFC 8446 §2.2, §2.3: sessions are resumed, and what is asked for rides with the handshake where that is wanted; both ends'
-/// logs show it.
+/// RFC 8446 §2.2, §2.3: sessions are resumed and, on request, requests are sent with the handshake; the logs of both
+/// ends show it.
 #[test]
 fn sessions_are_resumed_and_requests_ride_early() {
     let place = Scratch::new("h3-early");
@@ -348,7 +350,7 @@ fn sessions_are_resumed_and_requests_ride_early() {
     assert_eq!(load.status.code(), Some(0), "{}", errors(&load));
     let json: serde_json::Value = serde_json::from_slice(&load.stdout).expect("JSON");
     assert_eq!(json["replies"]["total"], 10, "{json}");
-    // Tickets come behind the handshake: a connection that is over before brings none.
+    // Tickets follow the handshake: a connection that ends earlier brings none.
     let early = json["connections"]["early"].as_u64().expect("a number");
     assert!((2..=9).contains(&early), "{json}");
     assert_eq!(server.end(), 0);
@@ -358,7 +360,7 @@ fn sessions_are_resumed_and_requests_ride_early() {
         let text = fs::read_to_string(&path).expect("text");
         let side = usize::from(path.to_string_lossy().ends_with(".server.sqlog"));
         files[side] += 1;
-        // RFC 7464: a record separator before each text, and a line's end behind it.
+        // RFC 7464: a record separator precedes each text, and a newline follows it.
         let mut last = 0.0;
         for (number, record) in text.split('\u{1e}').skip(1).enumerate() {
             assert!(record.ends_with('\n'), "{record}");

@@ -1,5 +1,5 @@
-//! Keys that both ends were given (`--key-file`, RFC 4895): what is taken for one, what comes of another, and that
-//! nothing tells them.
+//! Keys that both ends share (`--key-file`, RFC 4895): which files are accepted, what happens with other keys, and that
+//! no output reveals them.
 
 #![cfg(target_os = "linux")]
 
@@ -32,7 +32,7 @@ const VERBS: [&str; 6] = [
     "gateway --allow *",
 ];
 
-/// Every verb takes the file, says its name in the plan, and nothing of its content.
+/// Every command accepts the file and lists its name in the plan, but nothing of its content.
 #[test]
 fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
     let place = Scratch::new("key-verbs");
@@ -47,7 +47,7 @@ fn every_verb_takes_a_key_file_and_tells_nothing_of_it() {
     }
 }
 
-/// RFC 5061 §8: one line where addresses change without keys that both ends were given; none where they do not.
+/// RFC 5061 §8: one warning if addresses can change without keys that both ends share; otherwise none.
 #[test]
 fn changing_addresses_without_keys_is_warned_of() {
     for verb in VERBS {
@@ -61,7 +61,7 @@ fn changing_addresses_without_keys_is_warned_of() {
     }
 }
 
-/// What is wrong with a file is said in one line that names it and shows no secret: exit code 2.
+/// An error in a file is reported in one line that names the file and reveals no secret: exit code 2.
 #[test]
 fn what_is_no_key_file() {
     let place = Scratch::new("key-bad");
@@ -117,15 +117,15 @@ fn what_is_no_key_file() {
         assert_eq!(output.status.code(), Some(2), "{err}");
         assert!(err.lines().count() == 1 && err.contains(says), "{err}");
     }
-    // A short one is taken, and warned of.
+    // A short key is accepted with a warning.
     let file = keys(&place, "keys", 0o600, "1 abcd\n");
     let output = dry("serve .", &file, "auth=yes");
     assert_eq!(output.status.code(), Some(0));
     assert!(errors(&output).contains("key 1 has less than 16 bytes"), "{}", errors(&output));
 }
 
-/// Gets a file from a server where every chunk that can be is signed: with the same key, in whichever form, and while
-/// one is exchanged for another; with another key, or none, nothing comes.
+/// Fetches a file from a server that requires every possible chunk to be signed. It arrives with the same key in any
+/// form, and while one key replaces another. With another key or none, nothing arrives.
 #[test]
 fn who_has_no_key_of_the_servers_gets_nothing() {
     let place = Scratch::new("key-get");
@@ -151,7 +151,7 @@ fn who_has_no_key_of_the_servers_gets_nothing() {
         ("same", format!("2 {OTHER}\n1 {SECRET}\n"), true),
         ("base64", format!("2 {OTHER}\n1 {SAME}\n"), true),
         ("marked", format!("1 hex:{SECRET} active\n2 {OTHER}\n"), true),
-        // The server signs with its last key, which this end does not have.
+        // The server signs with its last key, which this client does not have.
         ("older", format!("1 {SECRET}\n"), false),
         ("other", format!("1 {OTHER}\n2 {SECRET}\n"), false),
         ("unknown", format!("3 {SECRET}\n"), false),
@@ -171,8 +171,8 @@ fn who_has_no_key_of_the_servers_gets_nothing() {
     assert_eq!(server.end(), 0);
 }
 
-/// Where only changes of addresses are signed, as by default, ends with different keys serve each other: they only do
-/// not change their addresses.
+/// If only address changes are signed, as by default, ends with different keys still communicate. Only their address
+/// changes are rejected.
 #[test]
 fn other_keys_do_not_end_what_is_not_signed() {
     let place = Scratch::new("key-others");

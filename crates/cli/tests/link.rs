@@ -1,8 +1,7 @@
-//! `link`: a command behind an emulated link, its status, and what it can reach from there.
+//! `link`: a command behind an emulated link, its exit status, and what it can reach from there.
 //!
-//! Needs network namespaces: as root, or on a host that lets users make user
-//! namespaces. Where there are none the tests say so and pass, unless
-//! `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. No test measures time.
+//! Needs network namespaces: root, or a host that permits user namespaces. If there are none, the tests print a message
+//! and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. No test measures time.
 
 #![cfg(target_os = "linux")]
 
@@ -13,12 +12,12 @@ use std::process::{Command, Output};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs the program with these words.
+/// Runs the program with these arguments.
 fn anabranch(words: &[&str]) -> Output {
     Command::new(PROGRAM).args(words).output().expect("it starts")
 }
 
-/// A directory with a site in it, gone with the test.
+/// A directory with a site, removed at the end of the test.
 struct Place(PathBuf);
 
 impl Place {
@@ -54,7 +53,7 @@ fn the_status_is_the_commands() {
     }
 }
 
-/// One that has failed is told of, and nobody waits for it to listen.
+/// A far command that fails is reported, and the link does not wait for it to listen.
 #[test]
 fn a_far_command_that_fails_is_told_of() {
     if !emulated_links() {
@@ -86,7 +85,7 @@ fn what_is_wrong_with_the_request_is_one_line() {
     assert!(planned.status.success() && text.contains("link 2: rate=2mbit"), "{text}");
 }
 
-/// Gets a file over every carrier through a link that loses packets.
+/// Fetches a file over every carrier through a link that loses packets.
 fn transfer(device: &str) {
     let place = Place::new(device);
     let serve = format!("{PROGRAM} serve site --quiet --listen tcp://*:8080 --listen sctp://*:9899");
@@ -126,7 +125,7 @@ fn transfer(device: &str) {
     }
 }
 
-/// All addresses of a host that has several, as a link names them, are one server.
+/// All addresses of the far end, as `link` names them, belong to one server.
 #[test]
 fn the_far_end_of_several_paths_is_one_server() {
     if !emulated_links() {
@@ -134,7 +133,7 @@ fn the_far_end_of_several_paths_is_one_server() {
     }
     let place = Place::new("paths");
     let far = format!("exec {PROGRAM} serve site --quiet --listen sctp://$ANABRANCH_FAR:9899");
-    // Where the first path is cut from the beginning, the second carries the handshake.
+    // The first path is down from the beginning, so the second carries the handshake.
     let get =
         format!("exec {PROGRAM} get --quiet --set rto_initial=200ms http+sctp://$ANABRANCH_FAR/big -o got");
     let mut command = Command::new(PROGRAM);
@@ -167,7 +166,7 @@ fn links_are_put_inside_one_another_and_side_by_side() {
         return;
     }
     let place = Place::new("nest");
-    // The server is at the outermost far end, two links away; its answers find their way back.
+    // The server is at the outermost far end, two links away, and its responses are routed back.
     let serve = format!("{PROGRAM} serve site --quiet --listen tcp://*:8080");
     let get = format!("{PROGRAM} get --quiet http://$OUTER:8080/big | cmp - site/big");
     let inner =
@@ -177,7 +176,7 @@ fn links_are_put_inside_one_another_and_side_by_side() {
     let output = command.args(["--", "sh", "-c", &inner]).output().expect("it starts");
     assert!(output.status.success(), "{}", errors(&output));
 
-    // A packet leaves by the link of its source: either link has carried the connection from its own address.
+    // A packet leaves through the link of its source address: each link has a routing rule of its own.
     let count =
         "test $(echo $ANABRANCH_NEAR | tr , '\\n' | wc -l) = 2 && ip rule | grep -c 'from 100' | grep -qx 2";
     let paths = ["--path", "rate=10mbit,rtt=2ms", "--path", "rate=5mbit,rtt=4ms"];
@@ -214,7 +213,7 @@ fn a_race_runs_on_real_kernels() {
     let captures = captures.filter(|entry| entry.file_name().to_string_lossy().ends_with(".pcapng"));
     assert_eq!(captures.count(), 4, "either end of either contestant's median run");
 
-    // What has no counterpart there is refused, not ignored.
+    // Settings without an equivalent in real kernels are rejected, not ignored.
     for (transport, told) in [("tcp:iw=3", "the kernel's runs"), ("sctp:packet-cost=1ms", "virtual world")] {
         let words = ["race", "--world", "emulated", "--transport", transport];
         let output = anabranch(&words);

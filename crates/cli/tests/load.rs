@@ -1,6 +1,6 @@
-//! `load` against `serve`, as two programs: every pace, the report, what fails, and an end by a signal.
+//! `load` against `serve`, as two programs: every pace, the report, failures, and an end by a signal.
 //!
-//! Only the loopback interface, ports chosen by the host, and every wait has an end.
+//! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
 #![cfg(target_os = "linux")]
 
@@ -41,7 +41,7 @@ impl Server {
         Self { child, place, urls }
     }
 
-    /// How many it has answered, where it keeps a log.
+    /// The number of requests in its log.
     fn requests(&self) -> usize {
         fs::read_to_string(self.place.join("log")).expect("a log").lines().count()
     }
@@ -73,13 +73,14 @@ fn out(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).expect("text")
 }
 
-/// What stands at the path `a.b.c` of a JSON document of objects.
+/// The value at the path `a.b.c` of a JSON document of objects.
 fn at(text: &str, path: &str) -> serde_json::Value {
     let document: serde_json::Value = serde_json::from_str(text).expect("JSON");
     path.split('.').fold(document, |value, key| value[key].clone())
 }
 
-/// Where nobody listens, so many fail as were to be asked for, whoever tries at the same time.
+/// If nothing listens, the number of failures equals the number of requests, however many sessions try at the same
+/// time.
 #[test]
 fn no_more_fails_than_was_asked_for() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
@@ -123,7 +124,7 @@ fn every_pace_brings_every_object() {
             assert_eq!(at(&text, "plan.latency_from"), from, "{url} {words}");
         }
     }
-    // A connection has one stream, however many objects ride on it.
+    // A TCP connection has one stream, however many objects use it.
     for (url, streams) in server.urls("1k").iter().zip([1, 20]) {
         let text = out(&load(url, "-c 1 --requests 20 --objects-per-session 20 --json -"));
         assert_eq!(at(&text, "plan.streams"), streams, "{url}");
@@ -134,7 +135,7 @@ fn every_pace_brings_every_object() {
     assert!(out(&output).contains("Total: connections 1 requests 300 replies 300 "), "{}", out(&output));
 }
 
-/// httperf's own lines, with numbers as `#`: what its scripts match.
+/// The lines of httperf, with `#` for numbers: its scripts match them.
 const BLOCKS: &str = "\
 Total: connections # requests # replies # test-duration # s
 
@@ -197,12 +198,12 @@ fn failures_are_told_by_cause() {
         assert_eq!(output.status.code(), Some(1));
         assert!(out(&output).contains("Reply status: 1xx=0 2xx=0 3xx=0 4xx=5 5xx=0"), "{}", out(&output));
     }
-    // Nobody listens on the discard port.
+    // Nothing listens on the discard port.
     let output = load("http://127.0.0.1:9/", "--rate 100/s --sessions 5");
     assert_eq!(output.status.code(), Some(1));
     let text = out(&output);
     assert!(text.contains("Errors: total 5 client-timo 0 socket-timo 0 connrefused 5 connreset 0"), "{text}");
-    // One who takes connections and says nothing.
+    // A server that accepts connections and sends nothing.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/", silent.local_addr().expect("its address"));
     let mut command = Command::new(env!("CARGO_BIN_EXE_anabranch"));
@@ -224,7 +225,7 @@ fn a_signal_ends_it_with_what_was_measured() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("it starts");
-        // At a hundred a second that is in the second second.
+        // At a rate of 100 per second this is within the second interval.
         let before = server.requests();
         wait_until("there are 150 requests more", || server.requests() >= before + 150);
         assert!(
@@ -237,7 +238,7 @@ fn a_signal_ends_it_with_what_was_measured() {
         let count = |path: &str| at(&json, path).as_u64().expect("a number");
         let replies = count("replies.total");
         assert!(text.contains("Interrupted: ") && text.contains(&format!(" replies {replies} ")), "{text}");
-        // With the second that had begun, all three say the same.
+        // Including the interrupted interval, all three outputs agree.
         let intervals = at(&json, "intervals");
         let intervals = intervals.as_array().expect("intervals");
         let sum = |name: &str| intervals.iter().filter_map(|interval| interval[name].as_u64()).sum::<u64>();
@@ -250,7 +251,7 @@ fn a_signal_ends_it_with_what_was_measured() {
         let column = names.iter().position(|name| *name == "replies").expect("replies");
         let of = |row: &str| row.split(',').nth(column).and_then(|number| number.parse::<u64>().ok());
         assert_eq!(rows.filter_map(of).sum::<u64>(), replies);
-        // What the open sessions had brought is theirs.
+        // Replies of sessions that are still open are counted for them.
         assert_eq!((count("connections.lifetime.n"), count("connections.broken")), (2, 0), "{json}");
         assert!(count("connections.lifetime.min_ns") > 1_000_000_000, "{json}");
         let length = format!("Connection length [replies/conn]: {:.3}\n", replies as f64 / 2.0);

@@ -1,8 +1,8 @@
-//! What a server holds for those who take nothing, whatever they do: less than `--memory`, and what it has anyway.
+//! The memory that a server uses for clients that do not read: less than `--memory` plus what the program needs anyway.
 //!
-//! Each attack is made by hand, on the loopback interface, against the program as it was built, while an honest client is
-//! served. What counts is what is held: an attack goes on until the server holds no more than before, and `ATTACK=10` says
-//! how often that must be so.
+//! Each attack uses hand-made packets on the loopback interface against the built program, while an honest client is
+//! served. The peak memory counts: an attack continues until the peak no longer grows. `ATTACK=10` repeats that ten
+//! times.
 
 #![cfg(target_os = "linux")]
 
@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// `--memory` where nothing is said, in MiB.
+/// The default of `--memory` in MiB.
 const MEMORY: u64 = 256;
-/// What the program has anyway, and what its allocator keeps in between.
+/// The memory of the program itself and of its allocator's caches, in KiB.
 const BASE: u64 = 48 << 10;
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
-/// Nothing ends by itself while this runs, and there is a place for the honest one.
+/// No session times out during the test, and the honest client has a slot.
 const PATIENT: [&str; 6] = ["--connections", "1100", "--header-timeout", "10min", "--idle", "10min"];
 const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 
@@ -28,29 +28,29 @@ struct Rig {
     _site: Scratch,
     _behind: Option<Running>,
     target: Running,
-    /// Of the target's `--memory`, in MiB.
+    /// The target's `--memory` in MiB.
     memory: u64,
     hurry: Arc<AtomicBool>,
     honest: JoinHandle<usize>,
 }
 
 impl Rig {
-    /// `serve`, or a `gateway` before it, and an honest client.
+    /// Starts `serve`, or a `gateway` in front of it, and an honest client.
     fn new(name: &str, gateway: bool) -> Self {
         Self::with(name, gateway, MEMORY, &[])
     }
 
-    /// The same, told more.
+    /// Does the same with additional flags.
     fn with(name: &str, gateway: bool, memory: u64, more: &[&str]) -> Self {
         let given = format!("{memory}MiB");
-        // The default is what it is said to be.
+        // Omit the flag for the default value, so that the default itself is tested.
         let more = if memory == MEMORY { more.to_vec() } else { [&["--memory", &given], more].concat() };
         let site = Scratch::new(name);
         site.file("index.html", "<p>home");
         site.file("big", noise(40_000_000));
         let serve = ["serve", site.text(), "-q"];
         let words = [&serve, &EVERYWHERE[..], &PATIENT[..], &more].concat();
-        // A gateway may have as many exchanges with it as it likes.
+        // The origin of the gateway accepts enough connections for all exchanges.
         let origin = [&serve[..], &["--listen", "tcp://127.0.0.1:0", "--connections", "10000"]].concat();
         let mut target = Running::start(if gateway { &origin } else { &words });
         let mut behind = None;
@@ -61,7 +61,7 @@ impl Rig {
         Self::around(site, behind, target, memory)
     }
 
-    /// A `gateway` before this origin.
+    /// Starts a `gateway` in front of this origin.
     fn behind(name: &str, origin: impl FnOnce() -> SocketAddr) -> Self {
         let target = before(&format!("http://{}/", origin()), &[]);
         Self::around(Scratch::new(name), None, target, MEMORY)
@@ -84,7 +84,7 @@ impl Rig {
         Self { _site: site, _behind: behind, target, memory, hurry, honest }
     }
 
-    /// The honest client has been served all the time, and the target has not held more than it may.
+    /// Checks that the honest client was served all the time, and that the target stayed within its memory limit.
     fn holds(mut self, what: &str) {
         self.hurry.store(true, Ordering::Relaxed);
         let served = self.honest.join().expect("the honest client is served");
@@ -95,25 +95,25 @@ impl Rig {
     }
 }
 
-/// A gateway before `origin`, whose exchanges memory is to bound.
+/// Starts a gateway in front of `origin`, with a limit on exchanges so high that only memory bounds them.
 fn before(origin: &str, more: &[&str]) -> Running {
     let words = ["gateway", "-q", "--origin", origin, "--exchanges", "30000", "--connect-timeout", "1min"];
     Running::start(&[&words, &EVERYWHERE[..], &PATIENT[..], more].concat())
 }
 
-/// How often what an attack does is done, of once.
+/// The factor by which attacks are repeated.
 fn times() -> usize {
     std::env::var("ATTACK").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
-/// Goes on until the target holds no more than before.
+/// Continues the attack until the target's peak memory no longer grows.
 fn go_on(rig: &Rig, raw: &mut Raw) {
     for _ in 0..times() {
         raw.listen_until_steady(|| rig.target.peak());
     }
 }
 
-/// A thousand associations, a large file each, 1.5 kB at a time.
+/// A thousand associations, each with a large file that is read 1.5 kB at a time.
 fn a_window_of_little(gateway: bool) {
     let rig = Rig::new(&format!("memory-slow-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 1024, 1500);
@@ -150,7 +150,7 @@ fn gateway_slow_readers() {
     a_window_of_little(true);
 }
 
-/// Fast at first, so that all windows are large, then not at all.
+/// The clients read fast at first, so that all windows grow, and then stop.
 fn fast_then_shut(gateway: bool, threads: &str) {
     let rig = Rig::with(&format!("memory-fast-{gateway}-{threads}"), gateway, 100, &["--threads", threads]);
     let mut raw = Raw::associate(&rig.target, 300, 8 << 20);
@@ -172,7 +172,7 @@ fn serve_readers_that_stop() {
     fast_then_shut(false, "1");
 }
 
-/// They share one budget.
+/// All threads share one budget.
 #[test]
 fn serve_readers_that_stop_in_any_thread() {
     if !full_ring() {
@@ -189,7 +189,7 @@ fn gateway_readers_that_stop() {
     fast_then_shut(true, "1");
 }
 
-/// A hundred requests each, and nothing is taken.
+/// A hundred requests on each association, and no response is read.
 fn requests_at_a_shut_window(gateway: bool) {
     let rig = Rig::new(&format!("memory-shut-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 295, 1500);
@@ -221,7 +221,7 @@ fn gateway_requests_at_a_shut_window() {
     requests_at_a_shut_window(true);
 }
 
-/// Requests whose heads are as large as they may be, and nothing is taken.
+/// Requests with heads of the maximum size, and no response is read.
 #[test]
 fn gateway_requests_with_large_heads() {
     if !full_ring() {
@@ -242,7 +242,7 @@ fn gateway_requests_with_large_heads() {
     rig.holds("large heads");
 }
 
-/// An origin that has conspired with its clients: heads of answers as large as they may be, complete or not.
+/// An origin that cooperates with its clients: response heads of the maximum size, complete or not.
 fn answers_with_large_heads(whole: bool) {
     let rig = Rig::behind(&format!("memory-answers-{whole}"), move || {
         let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
@@ -294,7 +294,7 @@ fn gateway_answers_whose_heads_do_not_end() {
     answers_with_large_heads(false);
 }
 
-/// Whether a server has begun to hold no more than before, round by round.
+/// Checks, round by round, whether a server's peak memory has stopped growing.
 struct Held {
     peak: u64,
     same: usize,
@@ -313,14 +313,14 @@ impl Held {
     }
 }
 
-/// What can never be delivered: the first chunk is missing for ever, of the association or of its streams.
+/// Data that can never be delivered: the first chunk is missing forever, either of the association or of its streams.
 fn holes(gateway: bool) {
     let rig = Rig::new(&format!("memory-holes-{gateway}"), gateway);
     let mut raw = Raw::associate(&rig.target, 300, 1500);
     let (large, small) = (vec![b'x'; 1400], [b'x']);
     let mut held = Held::new(&rig.target);
-    // One group sends parts of messages behind a missing TSN, one whole messages that wait for the first of their
-    // stream, one messages that have begun and never end, one single bytes.
+    // The first group sends parts of messages behind a missing TSN. The second sends complete messages that wait for
+    // the first of their stream, the third messages that begin and never end, the fourth single bytes.
     for round in 0..3000_u32 {
         for at in 0..raw.associations.len() {
             let stream = (round % 100) as u16;
@@ -361,9 +361,9 @@ fn gateway_holes() {
     holes(true);
 }
 
-/// All streams that there can be, and a byte on each.
+/// The maximum number of streams, with a byte on each.
 fn streams(gateway: bool) {
-    // Else more are not granted.
+    // Otherwise no more streams are granted.
     let more = ["--set", "max_streams=65535"];
     let rig = Rig::with(&format!("memory-streams-{gateway}"), gateway, MEMORY, &more);
     let mut raw = Raw::associate(&rig.target, 40, 1500);
@@ -407,7 +407,7 @@ fn gateway_streams() {
     streams(true);
 }
 
-/// The same over TCP: a large file each, of which nothing is read.
+/// The same over TCP: a large file on each connection, of which nothing is read.
 fn tcp(gateway: bool) {
     let rig = Rig::new(&format!("memory-tcp-{gateway}"), gateway);
     let held: Vec<TcpStream> = (0..1024)
@@ -418,10 +418,10 @@ fn tcp(gateway: bool) {
         })
         .collect();
     for _ in 0..4 * times() {
-        // In MiB; the honest client's few bytes come and go.
+        // In MiB, because the honest client's few bytes come and go.
         let (port, mut look, mut most) = (rig.target.tcp().port(), 0, 0);
         wait_until_steady("the server writes no more", || {
-            // The kernel's table is long.
+            // Reading the kernel's long table is slow.
             if look % 10 == 0 {
                 most = most.max(queued_at(port).0 >> 20);
             }
@@ -434,12 +434,13 @@ fn tcp(gateway: bool) {
     }
     let queued = queued_at(rig.target.tcp().port());
     println!("{} are there, {} bytes in the kernel for each", held.len(), queued.0 / queued.1.max(1));
-    // The kernel's buffers are no memory of the process, but of its host.
+    // The kernel's buffers are not memory of the process, but they are memory of its host.
     assert!(queued.1 >= 1024 && queued.0 / queued.1 < 700_000, "{queued:?}");
     rig.holds("TCP");
 }
 
-/// Bytes that the kernel holds for connections of this port, not sent or not acknowledged; and how many connections.
+/// Returns the number of unsent or unacknowledged bytes that the kernel holds for connections of this port, and the
+/// number of connections.
 fn queued_at(port: u16) -> (u64, u64) {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
     let (mut bytes, mut count) = (0, 0);
@@ -470,14 +471,14 @@ fn gateway_slow_readers_of_tcp() {
     tcp(true);
 }
 
-/// A thousand secured sessions at once, each of which has asked for something: a session holds no more than what it is counted
-/// with, so all together no more than they may.
+/// A thousand concurrent TLS sessions, each with a request. A session uses no more memory than the budget counts for
+/// it, so all of them together stay within the limit.
 #[test]
 fn serve_secured_sessions() {
     if !full_ring() {
         return;
     }
-    // What a session of HTTP/2 is counted with; of HTTP/3 its connection of QUIC beside it. In KiB.
+    // The memory counted for a session of HTTP/2, and for one of HTTP/3 including its QUIC connection, in KiB.
     for (scheme, counted) in [("https", 64), ("h3", 34 + 32)] {
         let place = Scratch::new(&format!("memory-secured-{scheme}"));
         place.file("site/1k", noise(1_000));

@@ -1,8 +1,8 @@
-//! Names with addresses of both IP versions, of which one is refused (RFC 6951 §5.5): `get` and `load` over SCTP go on
-//! with the other, and so does `bulk`; and names that nobody knows.
+//! Names with addresses of both IP versions, one of which refuses (RFC 6951 §5.5): `get`, `load` and `bulk` over SCTP
+//! continue with the other. Also names that do not resolve.
 //!
-//! Behind `link`, whose command may see another `/etc/hosts` where it is root; elsewhere the tests say so and pass,
-//! unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
+//! The tests run behind `link`, whose command can replace `/etc/hosts` if it runs as root. Elsewhere the tests print a
+//! message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,8 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// Runs `words` where `twofold` has both addresses of the far end, at which `far` runs with them as `$FOUR` and `$SIX`.
+/// Runs `words` where `twofold` resolves to both addresses of the far end. `far` runs there, with the addresses in
+/// `$FOUR` and `$SIX`.
 fn twofold(place: &Scratch, far: &str, words: &str) -> Output {
     let of = |which: &str, end: u8| {
         format!(
@@ -63,7 +64,7 @@ fn the_address_that_answers_is_found() {
         assert_eq!(output.status.code(), Some(0), "{listen}: {}", errors(&output));
         assert_eq!(output.stdout, b"both ways", "{listen}");
     }
-    // Nobody anywhere: one line, which names both.
+    // Nothing listens at either address: one line, which names both.
     let words = format!("exec {PROGRAM} get --quiet --timeout 20s http+sctp://twofold:9899/page");
     let output = twofold(&place, "exec sleep 60", &words);
     let told = errors(&output);
@@ -85,7 +86,7 @@ fn the_address_that_answers_is_found() {
     }
 }
 
-/// Nothing partial stays where a name is not resolved.
+/// If a name does not resolve, no partial file remains.
 #[test]
 fn a_name_that_is_not_resolved_leaves_no_file() {
     let place = Scratch::new("unresolved");

@@ -1,6 +1,6 @@
-//! `serve` and `get` as two programs: the same bytes over every carrier, one line when it fails, an end in good order.
+//! `serve` and `get` as two programs: the same bytes over every carrier, one line on failure, an orderly shutdown.
 //!
-//! Only the loopback interface, ports chosen by the host, and every wait has an end.
+//! The tests use only the loopback interface and ports that the host chooses, and every wait has a limit.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A server that ends with the test, and where it listens.
+/// A server that ends with the test, and its URLs.
 struct Server {
     child: Child,
     place: PathBuf,
@@ -17,7 +17,7 @@ struct Server {
 }
 
 impl Server {
-    /// Serves a fresh directory with a page and a file of 3 MB.
+    /// Serves a new directory with a page and a file of 3 MB.
     fn start(name: &str, listen: &[&str]) -> Self {
         let place = std::env::temp_dir().join(format!("anabranch-network-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&place);
@@ -61,7 +61,7 @@ impl Drop for Server {
     }
 }
 
-/// Both of them unprivileged, on ports that the host chooses.
+/// Neither listener needs privileges, and the host chooses both ports.
 const EVERYWHERE: [&str; 2] = ["tcp://127.0.0.1:0", "sctp://127.0.0.1:0"];
 
 #[test]
@@ -79,7 +79,7 @@ fn the_same_bytes_come_over_tcp_and_sctp() {
     }
 }
 
-/// Whether raw sockets are permitted here: they may be not, and only that is an excuse.
+/// Whether raw sockets are permitted here. A failure for any other reason fails the test.
 fn has_raw_sockets(output: &Output) -> bool {
     let told = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -90,7 +90,7 @@ fn has_raw_sockets(output: &Output) -> bool {
 
 #[test]
 fn the_same_bytes_come_over_ipv6() {
-    // Both are on the one loopback address that IPv6 has: on IP each hears what the other is sent.
+    // Both ends are on ::1, the only IPv6 loopback address. On IP, each end receives the packets sent to the other.
     let probe = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["get", "-q", "--timeout", "100ms", "http+sctp-ip://[::1]:9/"])
         .output()
@@ -98,7 +98,7 @@ fn the_same_bytes_come_over_ipv6() {
     let mut listen = vec!["tcp://[::1]:0", "sctp://[::1]:0"];
     let mut schemes = vec!["http", "http+sctp"];
     if has_raw_sockets(&probe) {
-        // Nobody listens there, and nobody answers for the one who might.
+        // Nothing listens there, and no other stack replies.
         assert_eq!(probe.status.code(), Some(1), "{}", String::from_utf8_lossy(&probe.stderr));
         listen.push("sctp-ip://[::1]:8061");
         schemes.push("http+sctp-ip");
@@ -128,7 +128,7 @@ fn what_fails_fails_in_one_line_and_leaves_nothing() {
         refused(&[&server.url(scheme, "%2e%2e/secret"), "-o", "x"], 1, "status 404");
         refused(&[&server.url(scheme, ""), "-o", "nowhere/x"], 3, "nowhere/x");
     }
-    // Nobody listens on the discard port.
+    // Nothing listens on the discard port.
     refused(&["http://127.0.0.1:9/", "-o", "x"], 1, "refused");
     refused(&["http+sctp://127.0.0.1:9/", "-o", "x"], 1, "");
     refused(&["http://name.invalid/", "-o", "x"], 1, "not resolved");
@@ -152,7 +152,8 @@ fn what_fails_fails_in_one_line_and_leaves_nothing() {
 #[test]
 fn a_server_that_is_asked_to_end_finishes_what_is_in_flight() {
     let mut server = Server::start("end", &EVERYWHERE);
-    // Its standard output is a pipe that nobody reads for now: the transfer is in flight when the signal comes.
+    // The client's standard output is a pipe that nobody reads for now, so the transfer is in flight when the signal
+    // arrives.
     let url = server.url("http+sctp", "big");
     let mut client = Command::new(env!("CARGO_BIN_EXE_anabranch"))
         .args(["get", &url])

@@ -1,5 +1,5 @@
-//! Servers of old, as CGI still makes them: a body without a length ends with its connection (RFC 9112 §6.3). And what
-//! `get` tells of how far it is, of such bodies and of others.
+//! Servers in the old style, as CGI programs still are: a body without a length ends with its connection
+//! (RFC 9112 §6.3). Also the progress that `get` shows, with and without a known length.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-/// Answers one request a connection, and closes it.
+/// Answers one request on each connection, and closes it.
 fn serve(answer: impl Fn(&str, &mut TcpStream) + Clone + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let address = listener.local_addr().expect("an address");
@@ -59,7 +59,7 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!((got.status.code(), errors(&got).as_str()), (Some(0), ""));
     let whole = fs::read(place.0.join("picture")).expect("a file");
     assert!(got.stdout == whole);
-    // What has a length has it here, too.
+    // An object with a length must have all of it here as well.
     let page = place.0.join("page");
     let got = run(anabranch().args(["get", "-q", "--page", &url(""), "-o"]).arg(&page));
     let told = errors(&got);
@@ -78,12 +78,13 @@ fn a_body_that_ends_with_its_connection_is_whole() {
     assert_eq!(got.status.code(), Some(1), "{}", errors(&got));
 }
 
-/// A server of 250 kB, of which 150 kB come when a client has said how far it is; `/known` says how many they are.
+/// A server of 250 kB. It sends the last 150 kB only after a client has shown its progress; `/known` declares the
+/// length.
 struct Slow {
     address: SocketAddr,
-    /// Requests that have come.
+    /// The number of requests received.
     asked: Arc<AtomicUsize>,
-    /// Whether a client has said how far it is.
+    /// Whether a client has shown its progress.
     told: Arc<AtomicBool>,
 }
 
@@ -110,7 +111,8 @@ impl Slow {
         format!("http://{}/{target}", self.address)
     }
 
-    /// What a client says, on the output that `shown` takes, which has these words as soon as it says how far it is.
+    /// Runs a client and returns its output on the stream that `shown` takes. The output contains `words` once the
+    /// client shows its progress.
     fn hear(
         &self,
         command: &mut Command,
@@ -120,7 +122,7 @@ impl Slow {
         self.told.store(false, Ordering::Relaxed);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
         let (mut shown, mut said, mut piece) = (shown(&mut child), Vec::new(), [0; 4096]);
-        // What it gets has room in a pipe, or is not shown.
+        // Its other output is read as well, so that it does not block.
         let drained = child
             .stdout
             .take()
@@ -136,14 +138,14 @@ impl Slow {
         said
     }
 
-    /// What `get` says.
+    /// Returns the messages of `get`.
     fn get(&self, words: &[&str], target: &str, expected: &str) -> String {
         let mut command = anabranch();
         command.arg("get").args(words).arg(self.url(target));
         self.hear(&mut command, |child| Box::new(child.stderr.take().expect("piped")), expected)
     }
 
-    /// What a client shows that began before another that says how far it is, and ends after that.
+    /// Returns the output of a client that started before another one showed its progress, and that ends afterwards.
     fn beside_another(&self, client: impl FnOnce() -> Output + Send) -> Output {
         self.told.store(false, Ordering::Relaxed);
         let before = self.asked.load(Ordering::Relaxed);
@@ -201,7 +203,7 @@ fn on_a_terminal_there_is_a_bar() {
         unknown.contains(" kB/s") && !unknown.contains(" of ") && !unknown.contains("\r["),
         "{unknown:?}"
     );
-    // Where the object itself is shown there is no room for it.
+    // If the object itself goes to the terminal, no progress is shown.
     let own = slow.beside_another(|| run(&mut on_a_terminal("known", "")));
     assert!(!String::from_utf8_lossy(&own.stdout).contains(" kB"));
 }

@@ -1,4 +1,4 @@
-//! Where results go, as a user sees it: whole or not at all, never in the place of something else, one line when not.
+//! Result files as a user sees them: complete or absent, never replacing something else, and one line on failure.
 
 use crate::wait::wait_until;
 use std::fs;
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A fresh directory of one test.
+/// Creates a new directory for one test.
 fn place(name: &str) -> PathBuf {
     let place = std::env::temp_dir().join(format!("anabranch-outputs-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&place);
@@ -27,7 +27,7 @@ fn run(place: &Path, words: &[&str]) -> Output {
     command(place, &[&["--runs", "1"], words].concat()).output().expect("it starts")
 }
 
-/// Fails with this status and one line that contains `what`.
+/// Checks that the command fails with this exit code and one line that contains `what`.
 fn refused(place: &Path, words: &[&str], status: i32, what: &str) {
     let output = run(place, words);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -44,8 +44,8 @@ fn names(place: &Path) -> Vec<String> {
     names
 }
 
-/// The report is the same page every time: on one thread or two, wherever it is written; and so is all that lies beside it,
-/// but for what results.json tells of the host. Each contestant has files of its own.
+/// The report is the same every time: on one thread or two, and wherever it is written. So are all other files, except
+/// for the facts about the host in results.json. Each contestant has files of its own.
 #[test]
 fn what_is_written_is_the_same_every_time() {
     let place = place("again");
@@ -121,7 +121,7 @@ fn what_cannot_be_meant_is_refused_before_anything_is_run() {
 #[test]
 fn when_one_file_fails_none_appears() {
     let place = place("partial");
-    // The report comes after page loads and captures.
+    // The report is written after page loads and captures.
     fs::create_dir_all(place.join("out/report.html")).expect("a directory");
     refused(&place, &["--out", "out", "--json", "x.json"], 3, "report.html");
     assert_eq!((names(&place), names(&place.join("out"))), (vec!["out".into()], vec!["report.html".into()]));

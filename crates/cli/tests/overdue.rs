@@ -1,6 +1,6 @@
-//! Programs that are asked to end while they are stuck: each ends nevertheless, a little after its time.
+//! Programs that receive SIGTERM while they are stuck: each still ends, shortly after its grace period.
 //!
-//! They are stuck in a write to a pipe that nobody reads, as any thread may be in something that does not return.
+//! They are stuck in a write to a pipe that nobody reads, which stands for any call that does not return.
 
 #![cfg(target_os = "linux")]
 
@@ -12,10 +12,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::channel;
 use std::thread;
 
-/// What the kernel lets a pipe hold, bytes.
+/// The capacity of a pipe in bytes.
 const PIPE: usize = 65_536;
 
-/// A pipe that is full, for as long as its reader lives.
+/// Returns a pipe that stays full as long as its reader exists.
 fn full_pipe() -> (PipeReader, PipeWriter) {
     let (reader, writer) = io::pipe().expect("a pipe");
     let mut filler = writer.try_clone().expect("a handle");
@@ -38,7 +38,7 @@ fn wait_until_stuck(process: u32) {
     wait_until("it is stuck", is_stuck);
 }
 
-/// Asks a process to end, and waits until it does.
+/// Sends SIGTERM to a process, waits until it ends, and returns its exit code.
 fn end(process: u32, mut try_wait: impl FnMut() -> Option<ExitStatus>) -> Option<i32> {
     let asked = Command::new("kill").arg("-TERM").arg(process.to_string()).status();
     assert!(asked.expect("kill").success());
@@ -50,11 +50,11 @@ fn end(process: u32, mut try_wait: impl FnMut() -> Option<ExitStatus>) -> Option
     status.and_then(|status| status.code())
 }
 
-/// A program that is killed when its test is over.
+/// A program that is killed at the end of its test.
 struct Program(Child);
 
 impl Program {
-    /// Waits until it is stuck, asks it to end, and gives its exit code.
+    /// Waits until it is stuck, tells it to end, and returns its exit code.
     fn end(mut self) -> Option<i32> {
         wait_until_stuck(self.0.id());
         end(self.0.id(), || self.0.try_wait().expect("known"))
@@ -68,7 +68,7 @@ impl Drop for Program {
     }
 }
 
-/// A server whose log nobody reads, after a request that it would log.
+/// Checks a server whose log nobody reads, after a request that it would log.
 fn stuck_server(words: &[&str], ask: impl FnOnce(&mut TcpStream)) {
     let (_reader, log) = full_pipe();
     let mut command = anabranch();
@@ -123,7 +123,7 @@ fn so_do_load_and_bulk_whose_output_nobody_reads() {
     }
 }
 
-/// The thread that ends it has a line to say. Nobody takes that either.
+/// The thread that ends the process has a line to print, which is not read either.
 #[test]
 fn programs_end_whose_errors_nobody_reads() {
     let site = Scratch::new("overdue-errors");

@@ -1,4 +1,4 @@
-//! A population, as a user meets it: people as points of a sweep, what is said of them, and what is refused.
+//! Populations as a user sees them: people as points of a sweep, the summary, and rejected input.
 #![cfg(target_os = "linux")]
 
 use crate::running::{Scratch, anabranch, errors, run};
@@ -19,7 +19,7 @@ const PEOPLE: [&str; 10] = [
     "sctp",
 ];
 
-/// The words of [`PEOPLE`], and more.
+/// Returns [`PEOPLE`] followed by `more`.
 fn with<'a>(more: &[&'a str]) -> Vec<&'a str> {
     [&PEOPLE[..], more].concat()
 }
@@ -60,7 +60,7 @@ fn shards_of_people_say_what_all_say() {
     assert_eq!(read("both", "results.json"), read("whole", "results.json"));
     let page = read("whole", "report.html");
     assert!(page.contains("24 people") && page.contains("Measurement Lab") && !page.contains("<script"));
-    // Each point says who it is, and keeps no object of its page.
+    // Each point describes its person, and keeps no objects of the page.
     let json = read("whole", "results.json");
     for part in ["\"person\": \"24\"", "\"region\":", "\"access\":", "\"down-rate\":", "\"objects\":[]"] {
         assert!(json.contains(part), "{part}");

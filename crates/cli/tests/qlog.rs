@@ -1,4 +1,5 @@
-//! Logs of QUIC's connections as tools that draw them (qvis) need them: of `serve` and `get`, and beside the captures of a race.
+//! Logs of QUIC connections in the form that visualization tools such as qvis need: from `serve` and `get`, and next to
+//! the captures of a race.
 
 #![cfg(target_os = "linux")]
 
@@ -8,20 +9,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 
-/// A packet of a log: its space's type and number, and its frames as they stand there.
+/// Packets of a log: the type of the packet number space and the number, with the logged frames.
 type Packets = BTreeMap<(String, u64), Value>;
 
-/// What a log holds.
+/// The contents of a log.
 struct Log {
-    /// The client's first destination, which names the connection.
+    /// The client's first destination connection ID, which names the connection.
     connection: String,
     sent: Packets,
     received: Packets,
     names: BTreeSet<String>,
 }
 
-/// Reads a log of this end. JSON text sequences (RFC 7464), the head first; times never go back; each number is sent once, in
-/// order, and comes once; what is lost was sent; the end is told once (packets that say so may come behind it).
+/// Reads a log of this end and checks it. It is a JSON text sequence (RFC 7464) that begins with the header. Times
+/// never decrease. Each number is sent once, in order, and received at most once. Lost packets were sent. The end is
+/// logged once; the packets that announce it may follow.
 fn read(text: &str, side: &str) -> Log {
     let mut records = text.split('\u{1e}');
     assert_eq!(records.next(), Some(""), "a separator before each record");
@@ -48,7 +50,7 @@ fn read(text: &str, side: &str) -> Log {
         before = time;
         let (name, data) = (event["name"].as_str().expect("a name").to_owned(), &event["data"]);
         let packet = || {
-            // 0-RTT and 1-RTT share their numbers (RFC 9000 §12.3).
+            // 0-RTT and 1-RTT share a packet number space (RFC 9000 §12.3).
             let kind = data["header"]["packet_type"].as_str().expect("a type").replace("0RTT", "1RTT");
             (kind, data["header"]["packet_number"].as_u64().expect("a number"))
         };
@@ -87,7 +89,7 @@ fn read(text: &str, side: &str) -> Log {
     log
 }
 
-/// Both ends' logs of one connection: what came was sent, with the same frames.
+/// Compares both ends' logs of a connection: received packets were sent with the same frames.
 fn agree(client: &Log, server: &Log) {
     assert_eq!(client.connection, server.connection);
     for (sent, received) in [(&client.sent, &server.received), (&server.sent, &client.received)] {
@@ -98,14 +100,14 @@ fn agree(client: &Log, server: &Log) {
     }
 }
 
-/// Bytes of stream 0 that packets brought.
+/// The number of bytes of stream 0 that the packets carry.
 fn bytes(packets: &Packets) -> u64 {
     let frames = packets.values().flat_map(|frames| frames.as_array().into_iter().flatten());
     let ends = frames.filter(|frame| frame["frame_type"] == "stream" && frame["stream_id"] == 0);
     ends.filter_map(|frame| Some(frame["offset"].as_u64()? + frame["length"].as_u64()?)).max().unwrap_or(0)
 }
 
-/// The logs of this end in a directory.
+/// Reads the logs of this end in a directory.
 fn logs(directory: &str, side: &str) -> Vec<Log> {
     let ending = format!(".{side}.sqlog");
     let mut paths: Vec<_> =
@@ -132,13 +134,13 @@ fn both_ends_of_a_get_write_what_passed() {
     let (clients, servers) = (logs(&directory, "client"), logs(&directory, "server"));
     assert_eq!((clients.len(), servers.len()), (1, 1));
     agree(&clients[0], &servers[0]);
-    // The body, its frames' and the head's bytes.
+    // The body, and the bytes of its frames and of the head.
     assert!((300_000..301_000).contains(&bytes(&clients[0].received)), "{}", bytes(&clients[0].received));
     assert!(clients[0].sent.keys().any(|(space, _)| space == "initial"));
     assert!(clients[0].received.keys().any(|(space, _)| space == "handshake"));
 }
 
-/// Beside the captures, and as those the same for the same seed; what is lost is told.
+/// The logs are next to the captures and, like those, identical for the same seed; lost packets are logged.
 #[test]
 fn a_race_writes_the_logs_of_its_connections_beside_its_captures() {
     let place = Scratch::new("qlog-race");

@@ -1,4 +1,4 @@
-//! What README and the pages of `docs/` quote of the command: the race's output, the verbs and their flags.
+//! README and the pages of `docs/` quote the command correctly: the output of races, the commands and their flags.
 #![cfg(target_os = "linux")]
 
 use crate::running::{emulated_links, errors};
@@ -11,14 +11,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What the command prints.
+/// Returns the output of the command.
 fn printed(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch")).args(arguments).output().expect("it runs");
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// README, and every page of `docs/` and `docs/guide/`: name and text.
+/// Returns README and every page of `docs/` and `docs/guide/`, with name and text.
 fn pages() -> Vec<(String, String)> {
     let mut paths = vec![root().join("README.md")];
     for folder in ["docs", "docs/guide"] {
@@ -30,7 +30,8 @@ fn pages() -> Vec<(String, String)> {
     paths.iter().map(|path| (path.display().to_string(), fs::read_to_string(path).expect("a page"))).collect()
 }
 
-/// The commands in a page's fences and code spans: what follows each `anabranch`, to the end of the line.
+/// Returns the commands in a page's fenced blocks and code spans: the text after each `anabranch`, to the end of the
+/// line.
 fn commands(page: &str) -> Vec<String> {
     let joined = page.replace("\\\n", " ");
     let mut found = Vec::new();
@@ -48,8 +49,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// Fails unless each paragraph of what a page quotes is what its commands print, in one piece; of a level of a factor, its line
-/// and its table.
+/// Fails unless each paragraph that a page quotes appears contiguously in the output of its commands. For a level of a
+/// factor these are its line and its table.
 fn quotes_only(page: &str, printed: &[String]) {
     let text = fs::read_to_string(root().join(page)).expect(page);
     let blocks = text.split("\n```").skip(1).step_by(2).filter_map(|block| block.strip_prefix('\n'));
@@ -83,7 +84,8 @@ fn readme_and_the_guide_to_choosing_quote_what_their_races_print() {
     quotes_only(page, &[bare, printed(&typed.split_whitespace().chain(["--quiet"]).collect::<Vec<_>>())]);
 }
 
-/// The plan in the guide is that of the examples, and what it expects is met as the guide quotes it.
+/// The plan in the guide equals the one in the examples, and the results of its expectations are as the guide quotes
+/// them.
 #[test]
 fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     let guide = fs::read_to_string(root().join("docs/guide/race.md")).expect("docs/guide/race.md");
@@ -104,7 +106,7 @@ fn the_guide_quotes_the_example_of_a_plan_and_what_it_prints() {
     );
 }
 
-/// The table of failover times is that of the race above it.
+/// The table of failover times is the output of the race above it.
 #[test]
 fn the_guide_to_failover_quotes_its_race() {
     let page = fs::read_to_string(root().join("docs/guide/failover.md")).expect("docs/guide/failover.md");
@@ -117,7 +119,8 @@ fn the_guide_to_failover_quotes_its_race() {
     );
 }
 
-/// The lines of `bulk` are the first that a run prints of its paths and interruptions. Times may differ: they are real.
+/// The quoted lines of `bulk` are the first that a run prints about its paths and interruptions. Times may differ,
+/// because they are real.
 #[test]
 fn the_guide_to_failover_quotes_the_lines_of_its_bulk() {
     if !full_ring() || !emulated_links() {
@@ -139,12 +142,12 @@ fn the_guide_to_failover_quotes_the_lines_of_its_bulk() {
     assert_eq!(begins, quotes, "docs/guide/failover.md quotes other lines than:\n{printed}");
 }
 
-/// The verbs that `--help` lists.
+/// Returns the commands that `--help` lists.
 fn verbs() -> Vec<String> {
     let help = printed(&["--help"]);
     let rows =
         help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
-    // A row that goes on in the next line begins there with more blanks.
+    // A continuation line of a row is indented further.
     let names = rows.filter_map(|row| row.strip_prefix("  ")?.split(' ').next());
     names.filter(|name| !name.is_empty() && *name != "help").map(str::to_owned).collect()
 }
@@ -166,7 +169,7 @@ fn every_flag_that_a_page_quotes_exists() {
         for command in commands(&page) {
             // Flags of another program follow `--`.
             let own: Vec<&str> = command.split(' ').take_while(|word| *word != "--").collect();
-            // A table of figures may begin with the name of the program, too.
+            // A table of output may also begin with the name of the program.
             if !verbs.iter().any(|verb| verb == own[0]) {
                 continue;
             }

@@ -1,6 +1,6 @@
-//! Several programs of a host over `sctp-ip://`: each hears every packet, and none answers for another.
+//! Several programs on a host over `sctp-ip://`: each receives every packet, and none replies to those of another.
 //!
-//! In a network namespace of its own, with addresses that are not of loopback; takes root.
+//! The tests run in a network namespace with addresses outside loopback, which needs root.
 
 #![cfg(target_os = "linux")]
 
@@ -28,7 +28,7 @@ fn programs_of_a_host_share_its_addresses_and_not_their_ports() {
             let got = get(&format!("http+sctp-ip://192.0.2.{at}/"));
             assert_eq!((got.0, got.1.as_str()), (Some(0), "<p>home"), "{at}: {}", got.2);
         }
-        // RFC 9260 §8.4: where nobody listens, that is said, and at once.
+        // RFC 9260 §8.4: if nothing listens, the packet is answered with an ABORT immediately.
         let nobody = get("http+sctp-ip://192.0.2.1:82/");
         assert!(nobody.0 == Some(1) && nobody.2.contains("refused"), "{nobody:?}");
         refused("sctp-ip://192.0.2.1:80");

@@ -1,5 +1,5 @@
-//! Requests of HTTP/1.1 are answered as a table says (`table`): by `serve` over TCP, TLS and SCTP, and by a gateway before it,
-//! over TCP and SCTP on either side.
+//! HTTP/1.1 requests are answered as a table says (`table`): by `serve` over TCP, TLS and SCTP, and by a gateway in
+//! front of it, over TCP and SCTP on either side.
 
 #![cfg(target_os = "linux")]
 
@@ -15,10 +15,10 @@ use anabranch_world::os::OsWorld;
 use std::process::Stdio;
 use table::{Row, fault, is_whole, rows};
 
-/// Asks on a stream, and reads the answer to its end.
+/// Sends a request on a stream, and reads the response to its end.
 async fn ask(world: &OsWorld, stream: &mut impl Stream, bytes: &[u8]) -> Vec<u8> {
     let asking = async {
-        // What refuses the beginning may close before it has all.
+        // A server that rejects the beginning may close before it has received everything.
         let _ = stream.write_all(bytes).await;
         let (mut all, mut piece) = (Vec::new(), [0; 4096]);
         while !is_whole(&all, bytes.starts_with(b"HEAD ")) {
@@ -65,7 +65,7 @@ fn serve(site: &Scratch) -> Running {
     )
 }
 
-/// The answers over TCP, each on a connection of its own.
+/// The responses over TCP, with a connection for each request.
 fn over_tcp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     in_a_world(async |world| {
         let mut answers = Vec::new();
@@ -81,7 +81,7 @@ fn over_tcp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     })
 }
 
-/// The answers over TLS.
+/// The responses over TLS.
 fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     let url = target.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned();
     in_a_world(async |world| {
@@ -106,7 +106,7 @@ fn over_tls(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     })
 }
 
-/// The answers on streams of an association.
+/// The responses on streams of an association.
 fn over_sctp(target: &Running, rows: &[Row]) -> Vec<Vec<u8>> {
     in_a_world(async |world| {
         let host = host(&world, 400).await;
@@ -132,7 +132,7 @@ fn requests_are_answered_as_the_table_says() {
         let words = [&["gateway", "-q", "--origin", server.url(scheme)], &EVERYWHERE[..]].concat();
         let gateway = Running::start(&words);
         all_hold(&format!("gateway over TCP to {scheme}"), &rows, &over_tcp(&gateway, &rows), false);
-        // HTTP/1.0 wants the end of an answer to be that of a connection.
+        // HTTP/1.0 expects the connection to close at the end of a response.
         all_hold(&format!("gateway over SCTP to {scheme}"), &rows, &over_sctp(&gateway, &rows), false);
     }
 }

@@ -1,10 +1,10 @@
-//! Hosts that change their network in mid-transfer, paths that are cut, paths that take less than they should.
+//! Hosts that change their network in mid-transfer, failing paths, and paths with a smaller MTU than expected.
 //!
-//! All behind `link`, which needs network namespaces: as root, or on a host that lets users make user namespaces.
-//! Where there are none the tests say so and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. What waits
-//! for progress gives up after minutes.
+//! All tests run behind `link`, which needs network namespaces: root, or a host that permits user namespaces. If there
+//! are none, the tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS=1` is set, as it is in CI. Waits for
+//! progress are limited to minutes.
 //!
-//! RFC 5061 (addresses that come and go), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a peer that is silent).
+//! RFC 5061 (addresses that are added and removed), RFC 8899 §4.3 (black holes), RFC 9260 §8.1 (a silent peer).
 
 #![cfg(target_os = "linux")]
 
@@ -19,7 +19,7 @@ use std::process::Output;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_anabranch");
 
-/// What a script needs to see a transfer go on: `past BYTES` waits until so much of the file is there.
+/// Shell functions that follow a transfer: `past BYTES` waits until that much of the file has arrived.
 const PAST: &str = r#"
 past() {
   for i in $(seq 2400); do
@@ -33,7 +33,7 @@ past() {
 FIRST=${ANABRANCH_NEAR%%,*}; SECOND=${ANABRANCH_NEAR##*,}; FAR=${ANABRANCH_FAR%%,*}
 "#;
 
-/// Runs `script` behind links with a server of a file, 20 MB where there is none yet, at their other end.
+/// Runs `script` behind links, with a server of a file at their other end. The file has 20 MB unless it exists already.
 fn behind(place: &Scratch, links: &[&str], set: &str, script: &str) -> Output {
     if !place.0.join("site/big").exists() {
         place.file("site/big", noise(20_000_000));
@@ -47,9 +47,9 @@ fn behind(place: &Scratch, links: &[&str], set: &str, script: &str) -> Output {
     run(&mut command)
 }
 
-/// The first network's address goes while a file comes; the second one's has come before, or comes after. With its
-/// last address a network loses its routes: in the first case the server's first address cannot be reached from then on,
-/// in the second nothing can, for a while.
+/// The address of the first network is removed while a file arrives. The address of the second network is added before
+/// that, or afterwards. A network without addresses loses its routes. So in the first case the server's first address
+/// is unreachable from then on. In the second case all of its addresses are, for a while.
 const ROAM: &str = r#"
 ip -6 addr flush scope global
 ip addr del $SECOND/30 dev path2
@@ -74,8 +74,8 @@ const FAST: [&str; 4] = ["--path", "rate=200mbit,rtt=10ms", "--path", "rate=200m
 
 fn roam(place: &Scratch, links: &[&str], order: &str, asconf: bool) -> Output {
     let set = if asconf { "--set auth=yes,asconf=yes" } else { "" };
-    // The client gives up when nothing comes for so long. Break means two seconds without an address, and what the first
-    // packets after them wait for.
+    // The client's timeout without progress. With "break", two seconds pass without an address, plus the time until the
+    // next retransmission.
     let patience = match (asconf, order) {
         (false, _) => "3s",
         (true, "make") => "10s",
@@ -103,7 +103,7 @@ fn a_transfer_follows_its_host_to_another_network() {
     }
 }
 
-/// The same with keys that both ends were given (RFC 4895); and with different ones, where the change does not count.
+/// The same with keys that both ends share (RFC 4895); and with different keys, so that the change is rejected.
 #[test]
 fn a_transfer_with_shared_keys_follows_its_host() {
     if !full_ring() {
@@ -137,7 +137,7 @@ fn a_transfer_with_shared_keys_follows_its_host() {
 
 const OTHER_KEY: &str = "1 ffeeddccbbaa99887766554433221100";
 
-/// Without RFC 5061 the peer sends to where nobody is any more: one line, exit code 1, no file.
+/// Without RFC 5061 the peer keeps sending to the old address: one line, exit code 1, no file.
 #[test]
 fn without_dynamic_addresses_a_transfer_ends() {
     if !full_ring() {
@@ -154,7 +154,7 @@ fn without_dynamic_addresses_a_transfer_ends() {
     assert!(!place.0.join("mine").exists());
 }
 
-/// No packet passes for three seconds: the transfer goes on. None passes for good: it ends, in one line.
+/// An outage of three seconds: the transfer continues. A permanent one: it ends with one line.
 #[test]
 fn a_path_is_cut() {
     if !full_ring() {
@@ -185,7 +185,7 @@ fn a_path_is_cut() {
         told.lines().filter(|line| line.contains("/big: ") || line.contains("no connection")).count() == 1
     };
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
-    // So does kernel TCP.
+    // The same holds for kernel TCP.
     let far = format!("exec {PROGRAM} serve site --quiet --listen tcp://*:8080");
     let script = format!("exec {PROGRAM} get --quiet --timeout 3s http://$ANABRANCH_FAR:8080/big -o mine");
     let mut command = anabranch();
@@ -196,8 +196,8 @@ fn a_path_is_cut() {
     assert!(one_line(&told) && !place.0.join("mine").exists(), "{told}");
 }
 
-/// All paths are cut for longer than ten retransmissions take on four of them (RFC 9260 §8.1): kernel TCP and SCTP in its
-/// usual settings here wait, and go on.
+/// All paths fail for longer than ten retransmissions take on four of them (RFC 9260 §8.1). Kernel TCP, and SCTP with
+/// its usual settings here, wait and continue.
 #[test]
 fn all_paths_are_cut_for_long() {
     if !full_ring() {
@@ -226,8 +226,8 @@ fn all_paths_are_cut_for_long() {
     }
 }
 
-/// A router passes 1300 bytes on and says nothing of what it drops, while both interfaces of the sender's link take
-/// 1500: the sender finds out by probes.
+/// A router forwards packets of up to 1300 bytes and drops larger ones silently, while both interfaces of the sender's
+/// link take 1500. The sender finds the MTU by probing.
 #[test]
 fn a_black_hole_is_found_out() {
     if !full_ring() {
@@ -238,7 +238,7 @@ fn a_black_hole_is_found_out() {
     }
     let place = Scratch::new("hole");
     let far = format!("exec {PROGRAM} bulk --listen sctp://$ANABRANCH_FAR:9899 --once >far.txt 2>&1");
-    // The router's own packets of ICMP go nowhere.
+    // The router's own ICMP packets are dropped.
     let silent = format!(
         "ip rule add pref 1 ipproto icmp blackhole && export OUTER=$ANABRANCH_FAR && exec {PROGRAM} link --rate 50mbit \
          --rtt 2ms -- {PROGRAM} bulk sctp://$OUTER:9899 --size 4MB --json mine.json"

@@ -1,4 +1,4 @@
-//! `https://`: who is believed, who is not and what is said then, beside curl and OpenSSL.
+//! `https://`: which certificates are trusted, the errors for others, and interoperation with curl and OpenSSL.
 
 #![cfg(target_os = "linux")]
 
@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::thread;
 
-/// A server over TLS whose certificate is kept in `place`.
+/// Starts a server over TLS whose certificate is kept in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text());
@@ -23,7 +23,7 @@ fn get(url: &str, words: &[&str]) -> (Option<i32>, String, Vec<u8>) {
     (output.status.code(), errors(&output), output.stdout)
 }
 
-/// Where the server is, and the fingerprint that it has told.
+/// Ends the server and returns the fingerprint that it printed.
 fn told(server: Running) -> String {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");
@@ -144,8 +144,8 @@ fn curl_and_openssl_come_by_tls_1_3_and_1_2_and_by_nothing_older() {
     assert_eq!(server.end(), 0, "every session has ended");
 }
 
-/// RFC 9110 §15.5.20: what a given certificate does not name is not served; a certificate of the server's own names no hosts
-/// that could be asked for.
+/// RFC 9110 §15.5.20: hosts that a given certificate does not name are not served. A self-signed certificate restricts
+/// no host names.
 #[test]
 fn a_host_that_the_certificate_does_not_name_is_misdirected() {
     if !has("curl") || !has("openssl") {
@@ -228,7 +228,7 @@ fn a_server_that_speaks_no_tls_and_a_client_that_speaks_none() {
     stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
-    // An alert at most (RFC 8446 §6), and nothing of the site.
+    // An alert at most (RFC 8446 §6), and no part of the site.
     assert!(answer.first().is_none_or(|kind| *kind == 21), "{answer:?}");
     assert_eq!(server.end(), 0);
 }
@@ -247,7 +247,7 @@ fn a_load_over_tls_counts_what_it_gets() {
     assert_eq!(server.end(), 0);
 }
 
-/// A certificate of OpenSSL's for localhost, with its key: the files' places.
+/// Makes a certificate for localhost with OpenSSL. Returns the paths of the certificate and its key.
 pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) {
     let file = |end: &str| format!("{}/{name}.{end}", place.text());
     let made = |words: &[&str]| {
@@ -262,7 +262,7 @@ pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) 
         "rsa:2048",
         "-nodes",
         "-subj",
-        // Some system may trust a `localhost`.
+        // Some system may already trust a certificate named `localhost`.
         &format!("/CN=test of {name}"),
         "-keyout",
         &key,
@@ -276,7 +276,7 @@ pub fn certificate(place: &Scratch, name: &str, days: &str) -> (String, String) 
     (certificate, key)
 }
 
-/// What `get` says to a server of OpenSSL's with these words, which is to be sent nothing.
+/// Returns the error of `get` for an OpenSSL server with these arguments, to which no request may be sent.
 fn said_to_openssl(words: &[&str], trust: &str) -> String {
     let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
     let mut server = Command::new("openssl")
@@ -311,7 +311,7 @@ fn an_expired_certificate_and_an_old_version_are_a_line_each() {
     assert!(said.contains("does not speak this version of TLS"), "{said}");
 }
 
-/// Who stands in between and takes TLS 1.3 out of what the client offers is found out (RFC 8446 §4.1.3).
+/// An attacker who removes TLS 1.3 from the versions that the client offers is detected (RFC 8446 §4.1.3).
 #[test]
 fn a_downgrade_is_refused() {
     let place = Scratch::new("tls-downgrade");
@@ -326,7 +326,7 @@ fn a_downgrade_is_refused() {
         let mut hello = vec![0; 4096];
         let length = client.read(&mut hello).expect("a hello");
         hello.truncate(length);
-        // The extension supported_versions: 1.3 and 1.2 become 1.2 twice.
+        // The extension supported_versions: its list of 1.3 and 1.2 becomes 1.2 twice.
         let offer = [0, 43, 0, 5, 4, 3, 4, 3, 3];
         let found = hello
             .windows(offer.len())
@@ -378,7 +378,7 @@ fn certificates_are_read_again_on_sighup() {
     server.hang_up();
     server.line("certificate: read again from ");
     assert!(comes(&new) && !comes(&old));
-    // A key of another certificate.
+    // A key that belongs to another certificate.
     put(&old, &new_key);
     server.hang_up();
     server.line("certificate: not changed: the key is not that of the certificate");
@@ -401,7 +401,7 @@ fn a_server_redirects_to_tls() {
     let answer = server.ask(format!("GET /d/x%20y?z=1 {asked}"));
     assert!(answer.starts_with("HTTP/1.1 308 "), "{answer}");
     assert!(answer.to_lowercase().contains(&format!("\r\nlocation: {way}\r\n")), "{answer}");
-    // Our client follows, over HTTP/1.1 and HTTP/2.
+    // Our client follows the redirection, over HTTP/1.1 and HTTP/2.
     for version in ["1.1", "2"] {
         let both = format!("{}d/x%20y", server.url("http"));
         let mut command = anabranch();

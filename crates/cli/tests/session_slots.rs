@@ -1,7 +1,7 @@
-//! Clients by their addresses: one that fills a server with slow downloads parts no other from its quiet sessions, and a
-//! third that comes finds a slot.
+//! Clients are distinguished by their addresses. A client that fills a server with slow downloads does not close the
+//! quiet sessions of another, and a third client still gets a slot.
 //!
-//! All of 127.0.0.0/8 is this host: each client has an address of its own.
+//! Every address in 127.0.0.0/8 is this host, so each client has an address of its own.
 
 #![cfg(target_os = "linux")]
 
@@ -16,11 +16,11 @@ use std::thread;
 use std::time::Duration;
 
 const SLOTS: usize = 16;
-/// Nothing ends by itself while this runs.
+/// No session times out during the test.
 const LIMITS: [&str; 6] = ["--connections", "16", "--header-timeout", "10min", "--idle", "10min"];
 const TCP: &str = "tcp://127.0.0.1:0";
 
-/// A connection from 127.0.0.`last`.
+/// Opens a connection from 127.0.0.`last`.
 fn connect(last: u8, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     socket.bind(&SocketAddr::from(([127, 0, 0, last], 0)).into()).expect("an address of this host");
@@ -38,12 +38,13 @@ fn read_head(stream: &mut TcpStream) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-/// Slow downloads of 127.0.0.2, one more every 200 ms while those before are kept, so that each slot is wanted all the time.
+/// Slow downloads from 127.0.0.2. A new one starts every 200 ms and the earlier ones are kept, so that every slot is in
+/// demand all the time.
 struct Greedy {
     over: Arc<AtomicBool>,
-    /// Those that get on.
+    /// The number of downloads that make progress.
     alive: Arc<AtomicUsize>,
-    /// How many there have been.
+    /// The number of downloads started.
     asked: Arc<AtomicUsize>,
     thread: Option<thread::JoinHandle<()>>,
 }
@@ -81,7 +82,7 @@ impl Greedy {
         greedy
     }
 
-    /// Waits until it has wanted as many slots again as there are.
+    /// Waits until it has asked for as many further slots as the server has.
     fn goes_on(&self) {
         let before = self.asked.load(Ordering::Relaxed);
         wait_until("more slots are wanted", || self.asked.load(Ordering::Relaxed) >= before + SLOTS);
@@ -105,8 +106,8 @@ fn site(name: &str) -> (Scratch, String) {
     (site, root)
 }
 
-/// Waits for as long as a session must be stalled before it ends for a newcomer, by the effect: a server of one slot, whose
-/// client takes nothing from now on, serves another client.
+/// Waits for as long as a session must be stalled before a newcomer may replace it. It detects this by the effect: a
+/// server with one slot, whose client reads nothing from now on, serves another client.
 fn stalled_ones_may_end(root: &str) {
     let words = ["serve", root, "-q", "--listen", TCP, "--connections", "1"];
     let server = Running::start(&[&words[..], &LIMITS[2..]].concat());
@@ -121,7 +122,7 @@ fn stalled_ones_may_end(root: &str) {
     });
 }
 
-/// A client that has no slot yet gets one, again and again, while another has all but a few.
+/// A client without a slot gets one, repeatedly, while another client has all but a few.
 fn a_third_is_served(target: SocketAddr, request: &str) {
     for number in 0..5 {
         let mut stream = connect(3, target);
@@ -158,7 +159,7 @@ fn a_quiet_tunnel_outlives_the_slow_downloads_of_another_client() {
         let ask =
             |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         let greedy = Greedy::start(gateway.tcp(), ask("big"));
-        // They are looked at as often.
+        // By then the greedy client's sessions have been checked as often.
         (0..2).for_each(|_| stalled_ones_may_end(&root));
         greedy.goes_on();
         a_third_is_served(gateway.tcp(), &ask(""));
@@ -178,7 +179,7 @@ fn a_quiet_session_of_a_server_does_too() {
     let (_site, root) = site("fair-serve");
     let words = ["serve", &root, "-q", "--listen", TCP];
     let server = Running::start(&[&words, &LIMITS[..]].concat());
-    // One that waits for its next request, and one that takes nothing of a large answer for a while.
+    // One client waits before its next request, and one reads nothing of a large response for a while.
     let (mut waits, mut stalls) = (connect(1, server.tcp()), connect(1, server.tcp()));
     let home = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     let mut body = [0; 7];

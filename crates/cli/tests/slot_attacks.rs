@@ -1,8 +1,9 @@
-//! A client of HTTP/2 that resets connections while the server has frames of theirs to read, and then takes every slot.
+//! An HTTP/2 client that resets connections while the server still has frames of theirs to read, and then takes every
+//! slot.
 //!
-//! Each session that was reset ends before its streams do. What the streams report then must not reach the session that has
-//! the slot next. Frames are made by hand (RFC 9113 §4.1), over the loopback interface, of which each address is a client of
-//! its own: in the clear, over TLS, and within a tunnel of the gateway.
+//! A session that was reset ends before its streams. Their later reports must not reach the session that gets the slot
+//! next. Frames are made by hand (RFC 9113 §4.1) and sent over the loopback interface, on which each address counts as
+//! one client. The listeners are in the clear, over TLS, and behind a tunnel of the gateway.
 
 #![cfg(target_os = "linux")]
 
@@ -49,14 +50,14 @@ fn window(bytes: u32) -> Vec<u8> {
     [&[0, 4], &bytes.to_be_bytes()[..]].concat()
 }
 
-/// Small frames, of which one in 200 wants an answer: most of them can be read without a write that would fail.
+/// Small frames, one in 200 of which requires a response: most can be read without a write that would fail.
 fn quiet_frames() -> Vec<u8> {
     let mut frames = frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(200);
     frames.extend(frame(PING, 0, 0, &[0; 8]));
     frames
 }
 
-/// Small frames that each want an answer, and let a little of every answer come.
+/// Small frames that each require a response, and that let every response progress by one byte.
 fn loud_frames() -> Vec<u8> {
     [frame(SETTINGS, 0, 0, &window(0)), frame(SETTINGS, 0, 0, &window(1))].concat().repeat(2000)
 }
@@ -66,7 +67,7 @@ fn loud_frames() -> Vec<u8> {
 enum Route {
     Clear(SocketAddr),
     Tls(SocketAddr, Arc<ClientConfig>),
-    /// Through a gateway, to the server.
+    /// Through a gateway to the server.
     Tunnel(SocketAddr, SocketAddr),
 }
 
@@ -87,14 +88,14 @@ impl Wire for StreamOwned<ClientConnection, TcpStream> {
 }
 
 impl Route {
-    /// Where its first connection goes.
+    /// The address of its first connection.
     fn first(&self) -> SocketAddr {
         match self {
             Self::Clear(to) | Self::Tls(to, _) | Self::Tunnel(to, _) => *to,
         }
     }
 
-    /// A connection of TCP from this address, on which nothing is said.
+    /// Opens a TCP connection from this address, and sends nothing on it.
     fn connect(&self, from: [u8; 4]) -> io::Result<TcpStream> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((from, 0)).into())?;
@@ -105,7 +106,7 @@ impl Route {
         Ok(stream)
     }
 
-    /// A connection to the server.
+    /// Opens a connection to the server, through TLS or a tunnel if necessary.
     fn reach(&self, from: [u8; 4]) -> io::Result<Box<dyn Wire>> {
         let mut stream = self.connect(from)?;
         match self {
@@ -130,7 +131,7 @@ impl Route {
         }
     }
 
-    /// A session with requests under way: the server has begun to answer.
+    /// Opens a session with requests to which the server has begun to respond.
     fn busy(&self, requests: u32) -> io::Result<Box<dyn Wire>> {
         let mut wire = self.reach(ATTACKER)?;
         wire.write_all(&opening(requests))?;
@@ -143,7 +144,7 @@ impl Route {
         Ok(wire)
     }
 
-    /// The same, once there is a slot: sessions of the round before may not have ended yet.
+    /// The same, waiting until there is a slot: sessions of the previous round may not have ended yet.
     fn busy_at_last(&self) -> Box<dyn Wire> {
         let mut found = None;
         wait_until("there is a slot", || {
@@ -153,7 +154,7 @@ impl Route {
         found.expect("there is one")
     }
 
-    /// An honest client is served, and has its connection.
+    /// Checks that an honest client is served, and returns its connection.
     fn is_served(&self, what: &str) -> Box<dyn Wire> {
         let asked = || -> io::Result<Box<dyn Wire>> {
             let mut wire = self.reach(HONEST)?;
@@ -169,12 +170,12 @@ impl Route {
     }
 }
 
-/// Ends a connection by a RST: what is unread at the other end stays to be read.
+/// Closes a connection with RST: the other end can still read its unread data.
 fn reset(wire: &dyn Wire) {
     SockRef::from(wire.socket()).set_linger(Some(Duration::ZERO)).expect("set");
 }
 
-/// Trusts anybody: it is no honest client.
+/// Accepts any certificate: the attacker does not care.
 #[derive(Debug)]
 struct Anybody;
 
@@ -227,7 +228,7 @@ fn anybody() -> Arc<ClientConfig> {
     Arc::new(config)
 }
 
-/// A server in the clear and over TLS, and a gateway with a server behind it that has slots for all.
+/// A server in the clear and over TLS, and a gateway in front of a server with slots for all.
 struct Target {
     _site: Scratch,
     server: Running,
@@ -266,14 +267,14 @@ impl Target {
         ]
     }
 
-    /// All end when they are asked to.
+    /// All processes end when asked to.
     fn end(self) {
         assert_eq!([self.server, self.gateway, self.origin].map(Running::end), [0; 3]);
     }
 }
 
-/// The attacker has every slot, and requests under way. It resets one session in the middle of small frames. An honest
-/// client then comes again and again: it gets that slot, and those of the attacker's other sessions.
+/// The attacker has every slot and outstanding requests. It resets one session while small frames are unread. An honest
+/// client then connects repeatedly: it gets that slot, and those of the attacker's other sessions.
 #[test]
 fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() {
     const SLOTS: usize = 16;
@@ -283,12 +284,12 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
             let mut busy: Vec<_> = (0..SLOTS).map(|_| route.busy_at_last()).collect();
             let mut last = busy.pop().expect("one");
             last.socket().set_write_timeout(Some(Duration::from_millis(200))).expect("set");
-            // What does not fit any more is not waited for.
+            // Do not wait for frames that no longer fit the socket buffer.
             let _ = last.write_all(&quiet_frames().repeat(400));
             reset(&*last);
             drop(last);
             let honest: Vec<_> = (0..4).map(|at| route.is_served(&format!("{round}, {at}"))).collect();
-            // It ends, and its sessions with it.
+            // The attacker ends all of its sessions.
             busy.iter().for_each(|wire| reset(&**wire));
             drop((busy, honest));
         }
@@ -296,8 +297,8 @@ fn sessions_that_are_reset_while_frames_are_unread_leave_their_slots_in_order() 
     target.end();
 }
 
-/// The attack at length: sessions with a hundred requests and frames without end are reset by dozens, and then more
-/// connections come than there are slots, on which nothing is said.
+/// The full attack: sessions with a hundred requests and endless frames are reset by the dozen. Then more connections
+/// than there are slots are opened, on which nothing is sent.
 fn attack(route: &Route, others: &[Route], slots: usize) {
     const SESSIONS: usize = 24;
     let frames = loud_frames();

@@ -1,5 +1,5 @@
-//! Requests whose end can be read in two ways: `serve` and `gateway` refuse them, over TCP and SCTP, and nothing that
-//! follows is taken for a request.
+//! Requests with an ambiguous end: `serve` and `gateway` reject them, over TCP and SCTP, and do not interpret the bytes
+//! that follow as a request.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
 
-/// A server; and gateways before a server, reached over TCP and over SCTP.
+/// Starts a server, and gateways in front of a server that they reach over TCP and over SCTP.
 fn targets(root: &str) -> (Vec<Running>, Running) {
     let words = [&["serve", root, "-q"], &EVERYWHERE[..]].concat();
     let (behind, server) = (Running::start(&words), Running::start(&words));
@@ -24,7 +24,7 @@ fn targets(root: &str) -> (Vec<Running>, Running) {
     (vec![server, before("http"), before("http+sctp")], behind)
 }
 
-/// Heads whose body another program would see end elsewhere, and bodies whose chunks it would.
+/// Heads and chunked bodies for which another program would find the end of the content elsewhere.
 const FORMS: [(&str, &str); 23] = [
     ("Content-Length: 5\r\nTransfer-Encoding: chunked", "0\r\n\r\n"),
     ("Transfer-Encoding: chunked\r\nContent-Length: 5", "0\r\n\r\n"),
@@ -51,10 +51,10 @@ const FORMS: [(&str, &str); 23] = [
     ("Transfer-Encoding: chunked", "5\r\nabcdef0\r\n\r\n"),
 ];
 
-/// What must not be answered.
+/// A request that must not be answered.
 const SMUGGLED: &str = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// The statuses of the answers.
+/// The status codes of the responses.
 fn statuses(answers: &[u8]) -> Vec<String> {
     let text = String::from_utf8_lossy(answers);
     text.match_indices("HTTP/1.1 ")
@@ -67,7 +67,7 @@ fn is_refused(form: &str, body: &str, answers: &[u8]) {
     let told = || format!("{form:?} {body:?}: {}", String::from_utf8_lossy(answers));
     assert!(statuses.len() <= 1, "{}", told());
     let chunks = form == "Transfer-Encoding: chunked";
-    // What is wrong with a body can come after the answer.
+    // An error in the body may be found after the response.
     let right = |status: &str| matches!(status, "400" | "501") || chunks && status == "405";
     assert!(statuses.first().map_or(chunks, |status| right(status)), "{}", told());
 }
@@ -95,7 +95,7 @@ fn over_tcp() {
     }
 }
 
-/// On a stream of an association, where what follows is given to the next request.
+/// On a stream of an association, where the following bytes would belong to the next request.
 #[test]
 fn over_sctp() {
     let site = Scratch::new("smuggling-sctp");
@@ -109,13 +109,14 @@ fn over_sctp() {
                 let mut stream = session.open(number).expect("a stream");
                 let head = format!("POST / HTTP/1.1\r\nHost: a\r\n{form}\r\n\r\n");
                 stream.write_all(head.as_bytes()).await.expect("sent");
-                // Once the head has been answered, and the rest is all that is to come.
+                // Send the rest only once the head has been answered.
                 let early = answers(&world, &mut stream, 20).await;
                 let _ = stream.write_all(format!("{body}{SMUGGLED}").as_bytes()).await;
                 let late = answers(&world, &mut stream, 30).await;
                 is_refused(form, body, &[early, late].concat());
             }
-            // A body that nobody wants is none either. The server takes a request after it; a gateway resets the stream.
+            // Content that the server does not read must not be parsed as a request. The server accepts a request after
+            // it; a gateway resets the stream.
             let mut stream = session.open(40).expect("a stream");
             let length = SMUGGLED.len();
             let head = format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
@@ -137,8 +138,8 @@ fn over_sctp() {
     }
 }
 
-/// What a client sends behind CONNECT before it is told may be meant for the tunnel (RFC 9931): where there is none it is
-/// no request.
+/// Bytes that a client sends after CONNECT before the response may be meant for the tunnel (RFC 9931). If there is no
+/// tunnel, they are not parsed as a request.
 #[test]
 fn what_follows_a_refused_connect() {
     let site = Scratch::new("smuggling-connect");
@@ -172,13 +173,13 @@ fn what_follows_a_refused_connect() {
     }
 }
 
-/// RFC 9112 §3.2.2: a URL says of whom something is asked, and what comes in Host is neither believed nor sent on: rules and
-/// the next hop see the URL's, in either direction. Several Hosts, or what is none, are refused as ever.
+/// RFC 9112 §3.2.2: an absolute URL determines the target, and the Host field is neither used nor forwarded. Rules and
+/// the next hop see the host of the URL, in both directions. Several Host fields or an invalid one are still rejected.
 #[test]
 fn a_url_says_of_whom_whatever_host_says() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("listening");
     let inside = listener.local_addr().expect("an address");
-    // Answers with the Hosts that it was sent.
+    // Answers with the Host fields that it received.
     std::thread::spawn(move || {
         for mut stream in listener.incoming().map_while(Result::ok) {
             let (mut head, mut byte) = (Vec::new(), [0]);
@@ -201,7 +202,8 @@ fn a_url_says_of_whom_whatever_host_says() {
     let (here, outside) = (format!("http://{inside}/"), "http://192.0.2.9/".to_owned());
     let allowed = format!("Host: {inside}");
     let cases = [
-        // Of a gateway with rules and one before it; and of those that have one origin, whatever is asked.
+        // The statuses of a gateway with rules and one in front of it; and of gateways with one origin, which ignore
+        // the host.
         (&here, "Host: other.example", ["200", "200"]),
         (&here, "Host: 192.0.2.9", ["200", "200"]),
         (&outside, &allowed, ["403", "200"]),
@@ -230,7 +232,7 @@ fn a_url_says_of_whom_whatever_host_says() {
     }
 }
 
-/// The first that comes, which does come.
+/// Waits for the first response.
 async fn answers_of(world: &OsWorld, stream: &mut impl Stream) -> Vec<u8> {
     let (began, mut all) = (world.now(), Vec::new());
     while all.is_empty() && world.now() < began + LONG {
@@ -239,7 +241,7 @@ async fn answers_of(world: &OsWorld, stream: &mut impl Stream) -> Vec<u8> {
     all
 }
 
-/// What comes on `stream` until it ends or has been silent for so many milliseconds.
+/// Returns the bytes that arrive on `stream` until it ends or has been silent for `silence` milliseconds.
 async fn answers(world: &OsWorld, stream: &mut impl Stream, silence: u64) -> Vec<u8> {
     let (mut all, mut piece) = (Vec::new(), [0; 4096]);
     loop {

@@ -1,4 +1,4 @@
-//! Clients that ask and then take nothing, as many as there is room for: the others are served all the same.
+//! Clients that send requests and then read nothing occupy all slots: other clients are served nevertheless.
 
 #![cfg(target_os = "linux")]
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const EVERYWHERE: [&str; 4] = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
-/// Nothing ends by itself while this runs.
+/// No session times out during the test.
 const FULL: [&str; 6] = ["--connections", "10", "--header-timeout", "10min", "--idle", "10min"];
 const BIG: &[u8] = b"GET /big HTTP/1.1\r\nHost: a\r\n\r\n";
 const BIG_BYTES: usize = 40_000_000;
@@ -31,7 +31,7 @@ fn is_served(url: &str) -> bool {
     got.status.code() == Some(0) && got.stdout == b"<p>home"
 }
 
-/// A connection whose request is under way, and which does nothing more.
+/// Opens a connection with an outstanding request, and reads nothing.
 fn stalled(target: &Running, request: &[u8]) -> TcpStream {
     let mut stream = target.connect();
     stream.write_all(request).expect("sent");
@@ -39,7 +39,7 @@ fn stalled(target: &Running, request: &[u8]) -> TcpStream {
     stream
 }
 
-/// Long before anything times out.
+/// Checks that a client is served long before any timeout.
 fn is_served_soon(url: &str) {
     wait_until(&format!("{url}: the stalled ones make room"), || is_served(url));
     for _ in 0..3 {
@@ -58,7 +58,7 @@ fn who_takes_nothing_makes_room() {
     let server = Running::start(&[&words, &FULL[..]].concat());
     let words = [&["gateway", "-q", "--origin", behind.url("http")], &EVERYWHERE[..], &FULL[..]].concat();
     for mut target in [server, Running::start(&words)] {
-        // Slow, but never still: it goes on to the end.
+        // A slow client that keeps reading completes its download.
         let mut slow = target.connect();
         slow.write_all(BIG).expect("sent");
         let hurry = Arc::new(AtomicBool::new(false));
@@ -76,7 +76,7 @@ fn who_takes_nothing_makes_room() {
             }
             read
         });
-        // Answers that nobody reads.
+        // Responses that nobody reads.
         let held: Vec<TcpStream> = (0..9).map(|_| stalled(&target, BIG)).collect();
         in_a_world(async |world| {
             let host = host(&world, 1).await;
@@ -87,7 +87,7 @@ fn who_takes_nothing_makes_room() {
                 stream.write_all(BIG).await.expect("sent");
                 held.push((session, stream));
             }
-            // This host goes on acknowledging meanwhile.
+            // The engine of this process must continue to acknowledge meanwhile.
             for scheme in ["http", "http+sctp"] {
                 let url = target.url(scheme).to_owned();
                 meanwhile(&world, std::thread::spawn(move || is_served_soon(&url))).await;
@@ -100,7 +100,7 @@ fn who_takes_nothing_makes_room() {
     }
 }
 
-/// Whichever thread takes the newcomer in, the stalled ones may be the other's.
+/// The stalled sessions may belong to another thread than the one that accepts the newcomer.
 #[test]
 fn in_whatever_thread_they_are() {
     if !full_ring() {
@@ -118,7 +118,7 @@ fn in_whatever_thread_they_are() {
     drop(held);
 }
 
-/// Requests that do not become complete, where the origin waits for them.
+/// Incomplete requests, for whose rest the origin waits.
 #[test]
 fn who_sends_nothing_makes_room() {
     if !full_ring() {
@@ -147,7 +147,8 @@ fn who_sends_nothing_makes_room() {
     drop(held);
 }
 
-/// Streams of the one association between two gateways share its window: those whose clients take nothing fill it.
+/// The streams of the association between two gateways share its receive window, which the streams of stalled clients
+/// fill.
 #[test]
 fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     if !full_ring() {
@@ -164,8 +165,8 @@ fn who_takes_nothing_holds_nobody_up_behind_gateways() {
     let host = origin.tcp();
     let request =
         |path| format!("GET http://{host}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
-    // Honest ones before them, one that is under way with them, and others behind it. Each is answered long before a gateway
-    // loses patience.
+    // Honest clients before the stalled ones, one in progress at the same time, and others afterwards. Each is answered
+    // long before a timeout of a gateway.
     let mut held = Vec::new();
     for number in 0..20 {
         let mut honest = near.connect();

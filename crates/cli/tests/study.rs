@@ -1,4 +1,5 @@
-//! Studies, as a user sees them: ended and gone on with, damaged, changed; and the plan that `race` runs to the same numbers.
+//! Studies as a user sees them: interrupted and resumed, damaged, changed; and the plan with which `race` reproduces
+//! their numbers.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::Command;
 
-/// A study of two points, each a few milliseconds.
+/// The files of a study with two points that take a few milliseconds each.
 pub const FILES: [(&str, &str); 6] = [
     (
         "own/study.toml",
@@ -66,14 +67,14 @@ pub fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Two ways to read the study, and a size that its first cell sets for each.
+/// Two readings of the study, and a rate that is calibrated to the first cell of its table for each reading.
 const READINGS: &str = "tables = ['pages']\nrows = ['contestant', 'loss']\nruns = 2\nquick-runs = 2\n\
     [[axis]]\nname = 'rtt'\nwhy = 'unsaid'\n[[axis.reading]]\nid = 'rtt-40'\n\
     [[axis.reading]]\nid = 'rtt-60'\nchange = ['rtt=60ms']\nstated = 1\n\
     [[calibrate]]\nkey = 'rate'\nstart = '10mbit'\ntable = 'pages'\n\
     cells = { contestant = 'one', loss = '0' }\n";
 
-/// Whatever of the figures is there when a run goes on, the end is that of an undisturbed one.
+/// Whichever of the stored figures exist when a run resumes, its result equals that of an uninterrupted run.
 #[test]
 fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let place = place("study-resume");
@@ -81,7 +82,7 @@ fn a_study_that_was_ended_goes_on_to_the_same_files() {
     let whole = run(&mut study(&place, &["run", "own", "--quiet", "--readings", "--out", "whole"]));
     assert!(whole.status.success(), "{}", errors(&whole));
     let expected = files(&place.0.join("whole"));
-    // Three rows are scored: the fourth set the size.
+    // Three rows are scored: the fourth was used for the calibration.
     let scored = String::from_utf8_lossy(&expected["/own/readings.csv"]).into_owned();
     let digest = anabranch_lab::study::figures::hex(READINGS.as_bytes());
     let said = String::from_utf8_lossy(&whole.stdout).into_owned();
@@ -160,15 +161,14 @@ fn what_cannot_be_is_told_in_a_line_and_nothing_is_lost() {
         assert_eq!(said.trim_end().lines().count(), 1, "{words:?}: {said}");
     }
     assert!(files(&place.0.join("there")) == before && place.0.join("other/mine").is_file());
-    // A file of figures that is damaged is told, and not believed.
+    // A damaged file of figures is reported, and not used.
     let name = before.keys().find(|name| name.contains("figures")).expect("figures");
     place.file(&format!("there{name}"), String::from_utf8_lossy(&before[name]).replace('1', "2"));
     let output = run(&mut study(&place, &["run", "own", "--quick", "--resume", "--out", "there"]));
     assert!(errors(&output).contains("is damaged") && !output.status.success(), "{}", errors(&output));
 }
 
-/// A study without a side in the emulated world says so; what the host lacks is told before anything is made.
-/// What a study writes stays in its directory, whatever links are put there before it goes on.
+/// A study that resumes writes only in its own directory, even if entries have been replaced by symbolic links.
 #[test]
 fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     let place = place("study-links");
@@ -194,6 +194,8 @@ fn a_study_is_gone_on_with_in_its_own_directory_alone() {
     }
 }
 
+/// A study without a part in the emulated world is refused. If the host lacks something, that is reported before
+/// anything is written.
 #[test]
 fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     let place = place("study-emulated");
@@ -209,7 +211,7 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
         (&["--out", "new"], 3, ""),
     ] {
         let mut command = study(&place, &["run", "osterdahl-2005", "--world", "emulated"]);
-        // Where there is no program to be found there is no iptables.
+        // With an empty PATH, iptables is not found.
         let output = run(command.args(words).env("PATH", ""));
         let said = errors(&output);
         assert!(output.status.code() == Some(code) && said.contains(told), "{words:?}: {said}");
@@ -218,7 +220,8 @@ fn the_emulated_world_is_refused_or_told_of_in_a_line() {
     assert!(!place.0.join("new").exists());
 }
 
-/// Ten times the round trip costs as much at every point of what the study varies; the same again gives the same file.
+/// The cause, ten times the round trip, remains at every point of the varied assumptions, and a repeated run writes the
+/// same file.
 #[test]
 fn what_hangs_on_assumptions_is_told() {
     let place = place("study-vary");
@@ -236,7 +239,7 @@ fn what_hangs_on_assumptions_is_told() {
     assert_eq!(found[0].lines().filter(|line| line.starts_with("order of ")).count(), 2, "{}", found[0]);
 }
 
-/// What a file of a study has wrong is told with its name.
+/// An error in a file of a study is reported with the name of the file.
 #[test]
 fn a_wrong_file_is_named() {
     for (file, wrong, told) in [
@@ -303,7 +306,7 @@ fn a_wrong_file_is_named() {
     }
 }
 
-/// A table alone has the numbers, causes and claims that it has in the whole study.
+/// A table that is run alone has the same numbers, causes and claims as in the whole study.
 #[test]
 fn a_table_alone_is_as_in_the_whole_study() {
     let place = place("study-table");
@@ -322,7 +325,7 @@ fn a_table_alone_is_as_in_the_whole_study() {
         let output = run(study(&place, words).args(flags));
         assert!(output.status.success(), "{}", errors(&output));
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        // What holds is told of a part alone; what needs another table is no claim of it.
+        // A claim about this table alone is verified. A claim that also needs another table is left out.
         assert_eq!(said.contains("x5 (holds)"), out != "whole", "{out}: {said}");
     }
     let [whole, slash, flag] =
@@ -346,7 +349,8 @@ fn a_table_alone_is_as_in_the_whole_study() {
     assert!(String::from_utf8_lossy(&slash["study.html"]).contains("study own, of its tables pages alone"));
 }
 
-/// A contestant that is added changes no other number; it is marked wherever it stands, and races nowhere where it would.
+/// An added contestant changes no other number. It is marked wherever it appears, and it does not join races over a
+/// shared network.
 #[test]
 fn a_contestant_that_is_added_is_marked() {
     let place = place("study-also");
@@ -378,7 +382,7 @@ fn a_contestant_that_is_added_is_marked() {
     assert!(String::from_utf8_lossy(&with["page.md"]).starts_with(changed));
 }
 
-/// What a finding explains, a counterfactual does not: it is named beside the cell, and counted apart.
+/// A counterfactual does not explain a cell as a finding does: it is named next to the cell and counted separately.
 #[test]
 fn a_counterfactual_explains_nothing() {
     let place = place("study-counterfactual");
@@ -391,7 +395,7 @@ fn a_counterfactual_explains_nothing() {
     let row = slow.lines().find(|row| row.starts_with("0,one,,page,")).expect("a row");
     let page = row.split(',').nth(7).expect("a mean");
     place.file("own/pages.csv", format!("contestant,loss,seconds\none,0,{page}\n"));
-    // A claim that an exploratory cause decides would be refused.
+    // A claim that is decided by an exploratory cause would be rejected.
     place.file("own/claims.csv", FILES[4].1.replace("pages: one < many; cause rtt", "pages: one < many"));
     for (kind, explained, by, said_so) in [
         ("", 1, "rtt,,", "of 1 that differ 1 explained, 0 not explained"),
@@ -425,7 +429,7 @@ fn a_counterfactual_explains_nothing() {
     }
 }
 
-/// A copy of one of the five that has other files does not cite itself as that one.
+/// A modified copy of one of the five shipped studies does not cite itself as that study.
 #[test]
 fn a_changed_copy_says_so() {
     let place = Scratch::new("study-copy");
@@ -457,7 +461,7 @@ fn a_changed_copy_says_so() {
     assert!(prose.starts_with("A changed copy of alternative-transport: "), "{prose}");
 }
 
-/// The columns that the page about results tells of a file, in order.
+/// The columns that the page about results documents for a file, in order.
 fn columns(file: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/results.md");
     let page = fs::read_to_string(path).expect("docs/guide/results.md");
@@ -467,7 +471,7 @@ fn columns(file: &str) -> Vec<String> {
     lines.filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0.to_owned())).collect()
 }
 
-/// Each file of a study has the columns that the page about results tells, in that order.
+/// Each file of a study has the columns that the page about results documents, in that order.
 #[test]
 fn every_column_is_told() {
     let place = place("study-columns");
@@ -484,7 +488,7 @@ fn every_column_is_told() {
         let text = String::from_utf8(content).expect("text");
         let head: Vec<&str> = text.lines().next().expect("a header").split(',').collect();
         let (told, head) = match name.as_str() {
-            // A column for each factor before, or for each row behind.
+            // One column for each factor comes before them, or one for each row after them.
             "tables/pages.csv" => (columns("tables/TABLE.csv"), &head[1..]),
             "readings.csv" => (columns(&name), &head[..8]),
             _ => (columns(&name), &head[..]),
@@ -492,7 +496,7 @@ fn every_column_is_told() {
         assert_eq!(told, head, "{name}");
     }
     assert_eq!(columns("emulated.csv"), anabranch_lab::study::emulated::HEAD);
-    // What was found stands on the page, and in the list of outcomes.
+    // The results appear on the page and in the list of outcomes.
     for file in ["out/own/study.html", "out/outcomes.md"] {
         let text = fs::read_to_string(place.0.join(file)).expect("text");
         for what in [
@@ -507,7 +511,7 @@ fn every_column_is_told() {
     }
 }
 
-/// The files of the smallest study in the guide, put where `place` is.
+/// Writes the files of the smallest study in the guide to `place`.
 pub fn smallest(place: &Scratch) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide/study.md");
     let guide = fs::read_to_string(path).expect("docs/guide/study.md");
@@ -524,7 +528,7 @@ pub fn smallest(place: &Scratch) {
     assert_eq!(found, 6, "files of the smallest study");
 }
 
-/// The smallest study of the guide, as it is written there, has its cell, its claim and its cause as the guide says.
+/// The smallest study of the guide, run as written there, has the cell, the claim and the cause that the guide states.
 #[test]
 fn the_smallest_study_runs_as_written() {
     let place = Scratch::new("study-smallest");
@@ -543,7 +547,7 @@ fn the_smallest_study_runs_as_written() {
     assert!(page.contains("takes [x1.") && !page.contains("[?]"), "{page}");
 }
 
-/// `study plan` prints a plan that `race` runs to the numbers of the study's cells.
+/// `study plan` prints a plan with which `race` reproduces the numbers of the study's cells.
 #[test]
 fn race_runs_the_plan_to_the_same_numbers() {
     let place = place("study-plan");
@@ -582,7 +586,7 @@ fn race_runs_the_plan_to_the_same_numbers() {
     assert_eq!(compared, 4);
 }
 
-/// All files below a directory, by name.
+/// Returns all files below a directory, by relative path.
 pub fn all_below(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).expect("a directory") {

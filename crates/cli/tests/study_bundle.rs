@@ -1,4 +1,4 @@
-//! Bundles of a study: checked somewhere else, damaged, ended before their end.
+//! Bundles of a study: checked in another place, damaged, interrupted.
 
 #![cfg(target_os = "linux")]
 
@@ -8,14 +8,14 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// A bundle's script, with nothing in its environment.
+/// Runs a bundle's script with an empty environment.
 fn check(bundle: &Path, words: &[&str]) -> (Option<i32>, String) {
     let output = run(Command::new("/bin/sh").env_clear().arg("check.sh").args(words).current_dir(bundle));
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &errors(&output))
 }
 
-/// Two bundles are the same bytes; one that is somewhere else checks itself with nothing in its environment, and tells
-/// whatever has been changed in it.
+/// Two bundles are identical. A bundle that was moved checks itself with an empty environment, and reports every file
+/// that was changed.
 #[test]
 fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     let place = place("study-bundle");
@@ -57,7 +57,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         map.contains(&format!("claim,x1,table 1,loss costs time,pages: one rises over loss,{command},")),
         "{map}"
     );
-    // The map's command prints what is compared.
+    // The command in the map prints the values that are compared.
     let said = run(Command::new("/bin/sh").args(["-c", command]).current_dir(place.0.join("a")));
     let said = String::from_utf8_lossy(&said.stdout).into_owned();
     let cells = String::from_utf8_lossy(&files["expected/quick/own/cells.csv"]).into_owned();
@@ -76,12 +76,12 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
         said.contains("x1 (undetermined): loss costs time: ") && said.contains("rtt (finding, holds): "),
         "{said}"
     );
-    // What made it is named with its source.
+    // The program is named with its source revision.
     let source = format!("anabranch {} (", env!("CARGO_PKG_VERSION"));
     for file in ["README.md", "expected/quick/own/study.html"] {
         assert!(String::from_utf8_lossy(&files[file]).contains(&source), "{file}");
     }
-    // It goes somewhere else, and what made it is gone.
+    // The bundle is moved, and the original directory no longer exists.
     let elsewhere = Scratch::new("study-bundle-elsewhere");
     fs::rename(place.0.join("a"), elsewhere.0.join("copy")).expect("moved");
     let copy = elsewhere.0.join("copy");
@@ -104,7 +104,7 @@ fn a_bundle_is_checked_elsewhere_and_tells_what_differs() {
     assert_eq!(all_below(&copy), files, "the check leaves nothing in the bundle");
 }
 
-/// Where something is, where nothing can be, or where the disk ends: one line, and nothing is there that was not.
+/// If the target exists, cannot be created, or the disk is full: one line, and no new files.
 #[test]
 fn a_bundle_that_cannot_be_leaves_nothing() {
     let place = place("study-bundle-refused");
@@ -133,7 +133,7 @@ fn a_bundle_that_cannot_be_leaves_nothing() {
     assert!(errors(&output).contains("'../own': a bundle needs names of letters"), "{}", errors(&output));
     place.file("own/study.toml", FILES[0].1);
     assert_eq!(all_below(&place.0), before);
-    // Interrupted in the middle of its runs.
+    // Interrupted during its runs.
     place.file("own/pages.toml", FILES[1].1.replace("quick_runs = 2", "quick_runs = 200000"));
     let mut child = study(&place, &["bundle", "own", "--quiet", "--out", "ended"]).spawn().expect("started");
     let begun = || {

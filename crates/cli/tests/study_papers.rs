@@ -1,4 +1,4 @@
-//! The studies of the papers: what is written down of them is what a run says today.
+//! The studies of the papers: their recorded results equal those of a run today.
 
 #![cfg(target_os = "linux")]
 
@@ -10,15 +10,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// The printed packet table beside ours, row by row: the same types from the same ends in the same order, the same three sent
-/// again. `UPDATE_EXPECT=1` writes the file.
+/// The published packet table equals ours, row by row: the same chunk types from the same ends in the same order, with
+/// the same three retransmissions. `UPDATE_EXPECT=1` writes the file.
 #[test]
 fn the_packet_table_is_met_row_by_row() {
     let place = Scratch::new("study-packets");
     let plan = run(&mut study(&place, &["plan", "alternative-transport/trace"]));
     fs::write(place.0.join("plan.toml"), plan.stdout).expect("written");
     let raced = run(anabranch().current_dir(&place.0).args(["race", "plan.toml", "--quiet", "--out", "out"]));
-    // The plan ends with the sixteenth row and not with the file, which its exit code tells.
+    // The plan ends with the sixteenth row rather than with the file, so its exit code is not 0.
     assert!(place.0.join("out/sctp-1.seed-1.server.pcapng").is_file(), "{}", errors(&raced));
     let decoded = run(anabranch().current_dir(&place.0).args([
         "decode",
@@ -26,7 +26,7 @@ fn the_packet_table_is_met_row_by_row() {
         "--ladder=20",
     ]));
     let text = String::from_utf8_lossy(&decoded.stdout).into_owned();
-    // A line of the ladder: when, A, whither, B, what.
+    // A line of the ladder: time, A, direction, B, contents.
     let ours = text.lines().filter_map(|line| {
         let (time, rest) = line.trim().split_once("  A  ")?;
         let (arrow, what) = rest.split_once(" B   ")?;
@@ -52,16 +52,16 @@ fn the_packet_table_is_met_row_by_row() {
         lines += &format!("{},{},{},{},{at:.6},{}\n", row[0], row[1], row[2], row[3], row[5]);
     }
     expect_file!["../../../studies/alternative-transport/packets.csv"].assert_eq(&lines);
-    // What is sent again are the packets that print has twice: the second to fourth of the server's data.
+    // The retransmissions are the packets that appear twice in the paper: the second to fourth of the server's data.
     let again: Vec<&str> = ours.iter().filter_map(|one| one.3.as_deref()).collect();
     assert_eq!(again, ["2", "3", "4"], "{text}");
 }
 
-/// The study of which nothing was scored: nothing of it is printed.
+/// The study that was never scored, because no published value belongs to it.
 const NEVER_SCORED: &str = "today";
 
-/// What was scored before is of the plans, the printed cells and the readings that there are now; that of the cheapest study
-/// is what scoring it again gives.
+/// Recorded scores belong to the current plans, published cells and readings. For the cheapest study, scoring it again
+/// gives the same result.
 #[test]
 fn what_was_scored_before_is_of_this_state() {
     if !full_ring() {
@@ -74,7 +74,7 @@ fn what_was_scored_before_is_of_this_state() {
             "{name}: score it again: study run {name} --quick --readings --sensitivity"
         );
         let [scored, varied] = [study.kept.scores.is_some(), study.kept.sensitivity.is_some()];
-        // What was never scored is told on its page.
+        // The page of a study that was never scored says so.
         assert_eq!([!scored, !varied], [name == NEVER_SCORED; 2], "{name}");
     }
     let place = Scratch::new("study-kept");
@@ -88,9 +88,9 @@ fn what_was_scored_before_is_of_this_state() {
     );
 }
 
-/// What docs/outcomes.md says of every table, figure, claim and cause is what a quick run of all studies says today, and so is
-/// every number that a page of prose quotes; every cause is as its study says, and each of those that answer a question of all
-/// five papers has its chart.
+/// The outcome of every table, figure, claim and cause in docs/outcomes.md equals that of a quick run of all studies
+/// today. So does every number that a page of prose quotes. Every cause is as its study says, and each cause that
+/// answers a question of all five papers has its chart.
 #[test]
 fn the_outcomes_that_are_written_down_are_those_of_a_run() {
     if !full_ring() {
@@ -134,12 +134,12 @@ fn the_outcomes_that_are_written_down_are_those_of_a_run() {
 const PAPERS: [&str; 5] =
     ["osterdahl-2005", "sasikala-2008", "ha-2005", "rajamani-2002", "alternative-transport"];
 
-/// Where docs/papers.md begins to be written by the test.
+/// The start of the part of docs/papers.md that this test writes.
 const EVERY: &str = "## Every table, figure and claim\n\n\
      Each row has the flags that its study's command takes to run what decides it, and what came of that with few seeds.\n\
      What a claim says, and the check that decides it, stands in [outcomes](outcomes.md).\n";
 
-/// A study's tables, figures and claims, each with its command and its outcome: what `study bundle` has in `map.csv`.
+/// A study's tables, figures and claims, each with its command and outcome, as `study bundle` writes them to `map.csv`.
 fn map_of(name: &str, all: &Path) -> String {
     let study = anabranch_lab::study::open(name).expect(name);
     let read = |file: &str| fs::read_to_string(all.join(name).join(file)).expect(file);
@@ -173,7 +173,7 @@ fn map_of(name: &str, all: &Path) -> String {
     out
 }
 
-/// How many cells of each table have each verdict.
+/// Returns the number of cells with each verdict for each table.
 fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     let mut rows = csv::Reader::from_reader(cells.as_bytes());
     let header = rows.headers().expect("a header").clone();
@@ -194,7 +194,7 @@ fn verdicts_of(cells: &str) -> BTreeMap<String, String> {
     counts.into_iter().map(|(table, counts)| (table, line(counts))).collect()
 }
 
-/// Eight questions that all five papers are about: the study and the findings that answer each.
+/// Eight questions that all five papers address, each with the study and the findings that answer it.
 const CHARTS: [(&str, &str, &[&str]); 8] = [
     ("RTO.min", "osterdahl-2005", &["rto-min"]),
     ("Head-of-line blocking", "rajamani-2002", &["one-stream"]),

@@ -1,4 +1,4 @@
-//! Sweeps, as a user sees them: ended at any time, gone on with, divided and merged, and the same bytes every time.
+//! Sweeps as a user sees them: interrupted at any time, resumed, divided and merged, with identical bytes every time.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 
-/// Twelve points with an expectation, each a few milliseconds.
+/// Twelve points with an expectation; each takes a few milliseconds.
 const PLAN: &str = r#"
 rtt = ["10ms", "40ms", "90ms"]
 loss = ["0", "1%", "2%", "4%"]
@@ -31,7 +31,7 @@ fn race(place: &Scratch, words: &[&str]) -> Command {
     command
 }
 
-/// A directory with the plan and what an undisturbed run of it leaves, in `whole`.
+/// Creates a directory with the plan and, in `whole`, the result of an uninterrupted run.
 fn place(name: &str) -> (Scratch, Files) {
     let place = Scratch::new(name);
     place.file("plan.toml", PLAN);
@@ -43,7 +43,7 @@ fn place(name: &str) -> (Scratch, Files) {
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// Every file below a directory.
+/// Returns every file below a directory.
 fn files(directory: &Path) -> Files {
     let (mut found, mut waiting) = (Files::new(), vec![directory.to_owned()]);
     while let Some(next) = waiting.pop() {
@@ -60,7 +60,7 @@ fn files(directory: &Path) -> Files {
     found
 }
 
-/// The same files with the same bytes.
+/// Checks that both have the same files with the same bytes.
 fn same(found: &Files, expected: &Files, when: &str) {
     let names = |files: &Files| files.keys().cloned().collect::<Vec<_>>();
     assert_eq!(names(found), names(expected), "{when}");
@@ -79,14 +79,14 @@ fn points(directory: &Path) -> usize {
     })
 }
 
-/// Ends with this code and one line that has all of `told`.
+/// Checks that the command ended with this exit code and one line that contains all of `told`.
 fn refused(output: &Output, code: i32, told: &[&str]) {
     let line = errors(output);
     assert_eq!(output.status.code(), Some(code), "{told:?}: {line}");
     assert!(line.lines().count() == 1 && told.iter().all(|word| line.contains(word)), "{told:?}: {line}");
 }
 
-/// Starts a command, and ends it by a signal when `directory` has so many points; what it said.
+/// Starts a command, and sends it a signal when `directory` has `after` points. Returns its output.
 fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     wait_until("there are points", || {
@@ -96,11 +96,11 @@ fn ended(mut command: Command, signal: &str, directory: &Path, after: usize) -> 
     child.wait_with_output().expect("it ends")
 }
 
-/// Whatever moment it is killed at: every set of files that can be there then, and half of one more.
+/// Killed at any moment: tests every set of files that can exist at that time, with a part of one more.
 #[test]
 fn a_sweep_that_was_killed_at_any_moment_goes_on_to_the_same_bytes() {
     let (place, whole) = place("sweep-moments");
-    // In the order in which they get their names: what is beside a point's file before it.
+    // In the order in which they are renamed: the other files of a point precede the point's own file.
     let mut order: Vec<&PathBuf> = whole.keys().filter(|name| name.starts_with("points")).collect();
     let number = |name: &Path| name.file_name().expect("a name").to_string_lossy()[..2].to_owned();
     order.sort_by_key(|name| (number(name), is_point(name), name.to_path_buf()));
@@ -128,7 +128,7 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
     let (place, whole) = place("sweep-signals");
     for (name, signal, after) in [("a", "-INT", 3), ("b", "-KILL", 2), ("c", "-KILL", 7), ("d", "-INT", 0)] {
         let directory = place.0.join(name);
-        // A machine that has other work may send the signal when all is done: then once more.
+        // On a busy machine the signal may arrive when all points are done: then try again.
         let ended_early = || {
             let _ = fs::remove_dir_all(&directory);
             let output = ended(race(&place, &["plan.toml", "--out", name]), signal, &directory, after);
@@ -137,7 +137,7 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
             (done < 12).then_some(output)
         };
         let output = (0..50).find_map(|_| ended_early()).expect("no signal came in time");
-        // Before it listens to signals, one ends it as it ends any program.
+        // Before it has installed its handler, the signal kills it like any program.
         if signal == "-INT" && after == 0 {
             assert!([Some(130), None].contains(&output.status.code()), "{}", errors(&output));
         } else if signal == "-INT" {
@@ -150,7 +150,7 @@ fn a_sweep_that_is_ended_by_a_signal_goes_on_to_the_same_bytes() {
             let refusing = run(&mut race(&place, &["plan.toml", "--out", name]));
             refused(&refusing, 2, &["is not finished", "--resume"]);
         }
-        // One speaks, and to the end.
+        // At most one message is printed, and it is complete.
         let told = errors(&output);
         assert!(
             told.is_empty() || told.ends_with('\n') && told.matches("anabranch: ").count() == 1,
@@ -169,7 +169,7 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
         let (name, part) = (format!("s{shard}"), format!("{shard}/8"));
         let words = ["plan.toml", "--shard", &part, "--resume", &name];
         if shard % 3 == 1 {
-            // Of the points 1 and 9, 4 and 12, one is done.
+            // Of the points 1 and 9, and of 4 and 12, one is done.
             ended(race(&place, &words), "-KILL", &place.0.join(&name), 1);
         }
         let output = run(&mut race(&place, &words));
@@ -198,7 +198,7 @@ fn shards_that_were_killed_too_merge_to_what_one_machine_writes() {
     other(&["--seed", "7"], "seed differs");
     other(&["--pcap", "off"], "--pcap off");
 
-    // A point too few, one too many, one that is another's, one that is damaged.
+    // A point is missing, one is superfluous, one belongs to another shard, one is damaged.
     let (mine, moved) = (place.0.join("s3/points/03.json"), place.0.join("away"));
     fs::rename(&mine, &moved).expect("moved");
     refused(&merge(&all, "no"), 2, &["'s3' is not finished: 1 of its 2 points are missing", "--resume s3"]);
@@ -269,7 +269,8 @@ fn what_is_no_part_of_the_sweep_is_refused_in_one_line() {
     same(&files(&place.0.join("whole")), &whole, "after all that");
 }
 
-/// A transfer that did not finish at one point is told by the exit code of all, and of a shard that has that point.
+/// A transfer that did not finish at one point sets the exit code of the whole race, and of the shard that has that
+/// point.
 #[test]
 fn a_transfer_that_failed_at_one_point_is_told() {
     let place = Scratch::new("sweep-failed");
@@ -284,7 +285,7 @@ fn a_transfer_that_failed_at_one_point_is_told() {
     assert_eq!(code(&["--shard", "2/2", "--out", "s2"]), Some(1));
 }
 
-/// The page is another one, though the plan says the same.
+/// The page's contents have changed, although the plan is the same.
 #[test]
 fn another_page_under_the_same_name_is_refused() {
     let place = Scratch::new("sweep-inputs");
@@ -297,7 +298,7 @@ fn another_page_under_the_same_name_is_refused() {
     refused(&output, 2, &["'out' was made with other contents of the files"]);
 }
 
-/// The directory says what one file says, and files beside it are the same.
+/// The result in the directory equals the one in a single file, and files next to it are identical.
 #[test]
 fn a_sweep_is_the_race_in_one_file() {
     let (place, whole) = place("sweep-one-file");
@@ -316,14 +317,14 @@ fn a_sweep_is_the_race_in_one_file() {
     let (json, csv) = (read("one.json"), read("one.csv"));
     let results = String::from_utf8(whole[Path::new("results.json")].clone()).expect("text");
     assert!(without_host(&json) == without_host(&results));
-    // With other outputs, and the old result beside it; a finished sweep makes room.
+    // Run again with other outputs and compared with the old result: a finished sweep is replaced.
     let compared = table(&[&["--out", "whole", "--compare", "one.json"], &files_of[..]].concat());
     assert!(compared.starts_with(&one) && compared.contains("new beside old"), "{compared}");
     assert!(read("one.json") == results && read("one.csv") == csv);
     same(&files(&place.0.join("whole")), &whole, "again");
 }
 
-/// What is announced is what is written: so many files, and bytes within a factor of two.
+/// The announced size is the written one: the same number of files, and bytes within a factor of two.
 #[test]
 fn the_size_is_told_before() {
     let place = Scratch::new("sweep-size");
@@ -387,7 +388,7 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
         let whole = fs::metadata(place.0.join(&out).join("results.json")).expect("a result").len() >> 10;
         (most, whole)
     };
-    // Past the points that a report draws.
+    // Both exceed the number of points that a report draws.
     let (few, many) = (peak(500), peak(2000));
     println!(
         "peak: {} KiB of 500 points ({} KiB of results), {} KiB of 2000 ({} KiB)",
@@ -397,7 +398,8 @@ fn a_sweep_of_many_points_takes_the_memory_of_few() {
     assert!(many.0 < few.0 + 1500, "at most 1 KiB a point: {} KiB and {} KiB", few.0, many.0);
 }
 
-/// Opens a FIFO for writing as soon as a reader does, and closes it: the reader sees an empty file and does not wait.
+/// Opens a FIFO for writing as soon as a reader opens it, and closes it: the reader sees an empty file and does not
+/// block.
 fn feed(pipe: &Path) -> JoinHandle<()> {
     let _ = fs::remove_file(pipe);
     assert!(Command::new("mkfifo").arg(pipe).status().expect("mkfifo").success());
@@ -405,11 +407,12 @@ fn feed(pipe: &Path) -> JoinHandle<()> {
     std::thread::spawn(move || drop(OpenOptions::new().write(true).open(pipe)))
 }
 
-/// A directory that is gone on with is read and written in itself: links in it lead nowhere, and a FIFO is not waited for.
+/// Resuming reads and writes only in the directory itself: symbolic links in it are refused, and a FIFO does not block
+/// it.
 #[test]
 fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
     let (place, whole) = place("sweep-links");
-    // A sweep whose points are done, and which has not said so yet.
+    // A sweep whose points are all done, but whose results are not written yet.
     let begin = || {
         let _ = fs::remove_dir_all(place.0.join("sweep"));
         for (name, bytes) in whole.iter().filter(|(name, _)| *name != Path::new("results.json")) {
@@ -418,7 +421,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
     };
     let elsewhere = place.0.join("elsewhere");
     let resume = || run(&mut race(&place, &["--resume", "sweep"]));
-    // Each with the name that is replaced by a link, and whether it is a directory.
+    // The name that is replaced by a symbolic link, and whether it is a directory.
     for (name, is_directory) in
         [("points", true), ("sweep.json", false), ("results.json", false), ("report.html", false)]
     {
@@ -445,7 +448,7 @@ fn a_sweep_is_gone_on_with_in_its_own_directory_alone() {
         let pipe = place.0.join("sweep").join(name);
         let fed = feed(&pipe);
         refused(&resume(), 2, &["sweep", name, "no regular file"]);
-        // Nobody has read it.
+        // The command has not read it.
         drop(fs::File::open(&pipe).expect("a FIFO"));
         fed.join().expect("fed");
     }

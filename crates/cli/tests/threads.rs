@@ -1,8 +1,8 @@
-//! A server of several threads: whatever a peer does, its packets come to the
-//! thread that has its association, and together they are one server.
+//! A server with several threads: whatever a peer does, its packets reach the thread that has its association, and all
+//! threads together act as one server.
 //!
-//! Peers are engines over sockets of the test: they move between addresses and
-//! ports, and lose their memory, when the test wants it.
+//! Peers are engines on sockets of the test. The test makes them move between addresses and ports, and lose their
+//! state.
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-/// Where it listens with SCTP.
+/// The addresses on which it listens for SCTP.
 fn sctp(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp://"));
     urls.map(|url| url.trim_end_matches('/').parse().expect("an address")).collect()
@@ -31,7 +31,7 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
         let mut peer = Peer::new(&[[127, 0, 0, 1], [127, 0, 0, 2]], seed);
         let id = peer.establish(&addresses);
         peer.goes_over_to(id, addresses[1].ip());
-        // A NAT on the way forgets: the same address, another port.
+        // A NAT on the path loses its state: the same address, another port.
         let moved = Link::udp([127, 0, 0, 2], 0).expect("a socket");
         peer.left.push(std::mem::replace(&mut peer.sockets[1].1, moved));
         peer.is_served(id);
@@ -44,8 +44,8 @@ fn other_addresses_and_other_ports_lead_to_the_same_thread() {
     assert!(each.iter().filter(|&&n| n > 0).count() > 1, "{each:?}");
 }
 
-/// RFC 9260 §5.2.2, §5.2.4 A, whatever the number of threads. (HTTP has no use for half an exchange: the server has a new
-/// session with a peer that has restarted.)
+/// RFC 9260 §5.2.2, §5.2.4 A, for any number of threads. (HTTP cannot continue an incomplete exchange: the server
+/// starts a new session with a restarted peer.)
 #[test]
 fn a_peer_that_restarts_is_known_again() {
     let site = site("threads-restart");
@@ -62,7 +62,7 @@ fn a_peer_that_restarts_is_known_again() {
     }
 }
 
-/// A server of one session ends that of a peer that has restarted, and the peer has its place.
+/// A server with a limit of one session ends the old session of a restarted peer, which gets the slot.
 #[test]
 fn a_peer_that_restarts_needs_no_second_place() {
     let site = site("one-restart");
@@ -71,8 +71,8 @@ fn a_peer_that_restarts_needs_no_second_place() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 8831 §6.6, §8: requests in messages of WebRTC, strings and binary, are answered in messages of their kind; its empty
-/// messages say nothing, and other identifiers are other applications'.
+/// RFC 8831 §6.6, §8: requests in WebRTC string and binary messages are answered with messages of the same kind. Its
+/// empty messages carry no data, and messages with other identifiers belong to other applications.
 #[test]
 fn messages_of_webrtc_are_answered_by_their_kind() {
     let site = site("webrtc");
@@ -91,7 +91,7 @@ fn messages_of_webrtc_are_answered_by_their_kind() {
     assert_eq!(server.end(), 0);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit has the peer's tag, which says nothing of threads.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the peer's tag, which does not identify the thread.
 #[test]
 fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     let site = site("threads-abort");
@@ -128,7 +128,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
     let site = site("threads-end");
     let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "sctp://127.0.0.1:0"];
     let server = serve(&site, &[&["--threads", "3"][..], &listen].concat());
-    // Each stops reading in the middle, so that it is in flight for sure.
+    // Each client stops reading in the middle, so that its response is certainly in flight.
     let mut streams: Vec<TcpStream> = (0..6).map(|_| server.connect()).collect();
     for stream in &mut streams {
         stream.write_all(b"GET /big HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
@@ -139,7 +139,7 @@ fn the_end_finishes_what_is_in_flight_in_every_thread() {
         .into_iter()
         .map(|mut stream| {
             thread::spawn(move || {
-                // It has been asked to end: it takes no more connections.
+                // The server is shutting down, so it accepts no more connections.
                 wait_until("nobody listens", || TcpStream::connect(address).is_err());
                 let mut rest = Vec::new();
                 stream.read_to_end(&mut rest).expect("the rest");
@@ -161,7 +161,7 @@ fn limits_hold_for_all_threads_together_and_ports_exclude() {
         stream.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
         stream.read_exact(&mut [0; 1000]).expect("served");
     }
-    // One more is served, and one of those that wait ends for it, whichever thread has it.
+    // Another client is served, and one of the waiting sessions ends for it, in whichever thread.
     let mut more = server.connect();
     more.write_all(b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     more.read_exact(&mut [0; 1000]).expect("served");
@@ -224,7 +224,7 @@ fn a_gateway_of_several_threads_carries_either_way() {
     assert_eq!(server.end(), 0);
 }
 
-/// What belongs to no thread is on its own address all the same.
+/// Packets that belong to no thread's association still arrive at every address of the host.
 #[test]
 fn every_address_of_the_host_will_do() {
     let site = site("threads-all");

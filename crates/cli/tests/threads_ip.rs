@@ -1,7 +1,7 @@
-//! A server of several threads over `sctp-ip://`: every raw socket of a host is given every packet, and yet each thread
-//! has its own, as behind a UDP port.
+//! A server with several threads over `sctp-ip://`: every raw socket of a host receives every packet, and yet each
+//! thread handles only its own, as with a UDP port.
 //!
-//! In network namespaces of their own, with addresses that are not of loopback; takes root.
+//! The tests run in network namespaces with addresses outside loopback, which needs root.
 
 #![cfg(target_os = "linux")]
 
@@ -9,7 +9,7 @@ use crate::engine_peer::{PEERS, Peer, account, restart, serve, site, vanish};
 use crate::running::{Running, anabranch, errors, namespace, noise, run};
 use std::net::SocketAddr;
 
-/// Those of the server, and those of peers.
+/// The addresses of the server, followed by those of peers.
 const ADDRESSES: [&str; 6] = [
     "192.0.2.1/32",
     "192.0.2.2/32",
@@ -19,20 +19,20 @@ const ADDRESSES: [&str; 6] = [
     "198.51.100.3/32",
 ];
 
-/// Does something in a namespace that has them.
+/// Runs a task in a namespace with these addresses.
 fn inside(task: impl FnOnce() + Send) {
     let Some(namespace) = namespace(&ADDRESSES) else { return };
     namespace.run(task).expect("inside");
 }
 
-/// Where it listens, as engines know addresses on IP.
+/// The addresses on which it listens, in the form that engines use on IP.
 fn addresses(server: &Running) -> Vec<SocketAddr> {
     let urls = server.urls.iter().filter_map(|url| url.strip_prefix("http+sctp-ip://"));
     let parse = |url: &str| url.trim_end_matches('/').parse::<SocketAddr>().expect("an address");
     urls.map(|url| SocketAddr::new(parse(url).ip(), 0)).collect()
 }
 
-/// All sessions of a load on `url` are served.
+/// Checks that all sessions of a load on `url` are served.
 fn load(url: &str, sessions: u64) {
     let sessions_text = sessions.to_string();
     let words = ["load", url, "-c", "20", "--sessions", &sessions_text, "--objects-per-session", "3"];
@@ -116,7 +116,7 @@ fn a_peer_that_knows_nothing_any_more_ends_the_association() {
     });
 }
 
-/// RFC 9260 §8.4: no thread answers for another port of the program, nor for another program.
+/// RFC 9260 §8.4: no thread replies to packets for another port of the program, or for another program.
 #[test]
 fn a_port_is_one_programs_with_all_of_its_threads() {
     inside(|| {

@@ -1,5 +1,5 @@
-//! Who stands between a client and a server over TLS: what is cut off, and what is said again, over HTTP/1.1 and HTTP/2.
-//! (A downgrade is in `secure.rs`.)
+//! Attackers between a client and a server over TLS: truncation and replay, over HTTP/1.1 and HTTP/2. (A downgrade is
+//! in `secure.rs`.)
 
 #![cfg(target_os = "linux")]
 
@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A server over TLS, whose log is in `place`.
+/// Starts a server over TLS with its log in `place`.
 fn serve(place: &Scratch, words: &[&str]) -> Running {
     let mut command = anabranch();
     command.env("XDG_STATE_HOME", place.text());
@@ -26,12 +26,12 @@ fn at(server: &Running) -> String {
     server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned()
 }
 
-/// What has been asked of the server.
+/// The requests in the server's log.
 fn log(place: &Scratch) -> String {
     fs::read_to_string(format!("{}/log", place.text())).expect("a log")
 }
 
-/// Whole records of TLS (RFC 8446 §5.1) from `stream`, until it ends.
+/// Reads a complete TLS record (RFC 8446 §5.1) from `stream`; `None` at its end.
 fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     let mut record = vec![0; 5];
     stream.read_exact(&mut record).ok()?;
@@ -41,8 +41,8 @@ fn record(stream: &mut TcpStream) -> Option<Vec<u8>> {
     Some(record)
 }
 
-/// Stands before the server at `to` for one connection: of what the server says it lets through as many records as `most`
-/// takes, and then ends both connections in good order of TCP. What the client says goes on, and is kept.
+/// Relays one connection to the server at `to`. It forwards the server's records while `most` accepts them, then closes
+/// both connections with FIN. Data from the client is forwarded and recorded.
 fn between(
     to: String,
     mut most: impl FnMut(&[u8]) -> bool + Send + 'static,
@@ -77,7 +77,7 @@ fn between(
         }
         let _ = client.shutdown(Shutdown::Write);
         let _ = server.shutdown(Shutdown::Both);
-        // The client's end is waited for: a reset would be another ending.
+        // Wait for the client's FIN: a reset would be a different kind of end.
         let _ = client.read_to_end(&mut Vec::new());
     });
     (here, heard)
@@ -89,7 +89,7 @@ fn an_answer_that_is_cut_between_two_records_is_no_answer() {
     place.file("site/big", noise(300_000));
     let server = serve(&place, &["-q"]);
     for version in ["1.1", "2"] {
-        // Of HTTP/1.1 a length is known, of HTTP/2 the last frame is: either is missed.
+        // HTTP/1.1 has a known length and HTTP/2 a last frame; the client notices that either is missing.
         let mut large = 0;
         let (here, _) = between(at(&server), move |record| {
             large += usize::from(record.len() > 8000);
@@ -111,7 +111,7 @@ fn an_answer_that_is_cut_between_two_records_is_no_answer() {
     assert_eq!(server.end(), 0);
 }
 
-/// An answer of HTTP/1.0 ends with its connection: only the closure alert tells that it is whole (RFC 8446 §6.1).
+/// A response of HTTP/1.0 ends with its connection: only the closure alert shows that it is complete (RFC 8446 §6.1).
 #[test]
 fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
     if !has("openssl") {
@@ -148,7 +148,7 @@ fn an_answer_whose_end_is_the_connections_needs_a_closure_alert() {
     let (whole, _) = between(format!("127.0.0.1:{free}"), |_| true);
     let (code, err, out) = get(&whole);
     assert_eq!((code, out == body), (Some(0), true), "{err}");
-    // The same without its last record, which is the alert: every byte of the body has come, and nobody can know it.
+    // Without its last record, the alert: every byte of the body has arrived, but the client cannot know that.
     let mut large = 0;
     let (cut, _) = between(format!("127.0.0.1:{free}"), move |record| {
         large += usize::from(record.len() > 4000);
@@ -170,7 +170,7 @@ fn a_request_that_is_cut_is_none() {
     if !has("openssl") {
         return;
     }
-    // A head without its end, and then the end of the connection without an alert.
+    // An incomplete head, and then the end of the connection without an alert.
     let (here, heard) = between(at(&server), |_| true);
     let mut client = command
         .args(["s_client", "-connect", &here, "-quiet"])
@@ -181,7 +181,7 @@ fn a_request_that_is_cut_is_none() {
         .expect("openssl");
     let mut input = client.stdin.take().expect("piped");
     input.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n").expect("said");
-    // Its handshake and its half of a head are some hundred bytes.
+    // The handshake and the incomplete head take some hundred bytes.
     wait_until("it has said something", || heard.lock().expect("sound").len() >= 400);
     client.kill().expect("killed");
     client.wait().expect("ended");
@@ -190,8 +190,8 @@ fn a_request_that_is_cut_is_none() {
     assert!(!log(&place).contains("\" 200 "), "{}", log(&place));
 }
 
-/// The server takes no early data over TCP (RFC 8446 §2.3): its tickets say so, and who sends some all the same is not
-/// answered it. So a request that somebody has recorded is done once, whatever is sent again.
+/// The server accepts no early data over TCP (RFC 8446 §2.3): its tickets say so, and early data that is sent anyway is
+/// not processed. So a recorded request is executed only once, even if it is replayed.
 #[test]
 fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
     if !has("openssl") {
@@ -202,7 +202,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
     let early = place.file("early", "GET /early HTTP/1.1\r\nHost: a\r\n\r\n");
     let server = serve(&place, &["--threads", "2"]);
     let session = format!("{}/session", place.text());
-    // HTTP/2 as OpenSSL can say it: the preface, SETTINGS, and a request (:method GET, :scheme https, :path /).
+    // HTTP/2 as input for OpenSSL: the preface, SETTINGS, and a request (:method GET, :scheme https, :path /).
     let two = [
         &b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"[..],
         b"\0\0\x06\x01\x05\0\0\0\x01\x82\x87\x84\x01\x01a",
@@ -225,7 +225,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
             let mut heard = Vec::new();
             let mut output = child.stdout.take().expect("piped");
             let mut piece = [0; 4096];
-            // HTTP/2 goes on until it is told to end.
+            // An HTTP/2 connection stays open after the response.
             while !heard.windows(5).any(|five| five == b"hello") {
                 match output.read(&mut piece) {
                     Ok(length @ 1..) => heard.extend_from_slice(&piece[..length]),
@@ -245,7 +245,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
         let text = early.to_str().expect("UTF-8");
         let again = say(&at(&server), &["-sess_in", &session, "-early_data", text]);
         assert!(!again.contains("Early data was accepted"), "{again}");
-        // Somebody records a resumed session, and says the same again: its keys are those of another handshake.
+        // Records a resumed session and replays it: its keys belong to another handshake.
         let (here, heard) = between(at(&server), |_| true);
         let resumed = say(&here, &["-sess_in", &session]);
         assert!(resumed.contains("Reused, ") && resumed.contains("hello"), "{resumed}");
@@ -257,7 +257,7 @@ fn early_data_is_not_offered_and_what_is_said_again_is_not_done_again() {
             let _ = stream.write_all(&recorded);
             let mut answer = Vec::new();
             let _ = stream.read_to_end(&mut answer);
-            // A hello, and an alert at the end.
+            // A ServerHello and finally an alert.
             assert!(answer.first().is_none_or(|kind| [21, 22].contains(kind)), "{answer:?}");
         }
     }

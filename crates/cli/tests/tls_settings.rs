@@ -1,6 +1,7 @@
-//! What TLS offers, as Mozilla's "intermediate" or stricter; sessions that are resumed; and where secrets are, and are not.
+//! The TLS settings that are offered, which are Mozilla's "intermediate" or stricter; resumed sessions; and where
+//! secrets are written.
 //!
-//! OpenSSL's `s_client` is the peer.
+//! The peer is OpenSSL's `s_client`.
 
 #![cfg(target_os = "linux")]
 
@@ -11,7 +12,7 @@ use std::fs;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-/// A server over TLS with a certificate for localhost; what it says goes to files.
+/// Starts a server over TLS with a certificate for localhost; its output goes to files.
 fn serve(place: &Scratch, certificate: &(String, String), words: &[&str]) -> Running {
     place.file("site/index.html", "hello");
     let mut command = anabranch();
@@ -25,7 +26,7 @@ fn at(server: &Running) -> String {
     server.url("https").trim_start_matches("https://").trim_end_matches('/').to_owned()
 }
 
-/// `openssl s_client` with these words, which says `input` to the server and waits for the end.
+/// Runs `openssl s_client` with these arguments, sends `input` to the server, and waits for the end.
 fn s_client(at: &str, words: &[&str], input: &str) -> Output {
     let mut child = Command::new("openssl")
         .args(["s_client", "-connect", at, "-servername", "localhost"])
@@ -35,7 +36,7 @@ fn s_client(at: &str, words: &[&str], input: &str) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("openssl");
-    // It may have ended already.
+    // The process may have ended already.
     let _ = child.stdin.take().expect("piped").write_all(input.as_bytes());
     child.wait_with_output().expect("ended")
 }
@@ -44,7 +45,7 @@ fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &errors(output)
 }
 
-/// A certificate of an ECDSA key, for the suites that want one.
+/// Makes a certificate with an ECDSA key, for the cipher suites that require one.
 fn ecdsa(place: &Scratch) -> (String, String) {
     let (file, key) = (format!("{}/ec.pem", place.text()), format!("{}/ec.key", place.text()));
     let made = run(Command::new("openssl")
@@ -65,8 +66,8 @@ fn ecdsa(place: &Scratch) -> (String, String) {
     (file, key)
 }
 
-/// What a server agrees to of `all`, when it is offered all of them, then all but what it has taken, and so on until it takes
-/// nothing; `taken` reads what it took.
+/// Returns the subset of `all` that a server accepts. It is offered all of them, then the ones it has not chosen yet,
+/// until it accepts none; `taken` returns its choice.
 fn agreed(all: &[String], mut taken: impl FnMut(&str) -> Option<String>) -> BTreeSet<String> {
     let mut agreed = BTreeSet::new();
     loop {
@@ -78,8 +79,8 @@ fn agreed(all: &[String], mut taken: impl FnMut(&str) -> Option<String>) -> BTre
     }
 }
 
-/// Of each suite and each group that OpenSSL has, what Mozilla's "intermediate" configuration (5.7) lists without its suites of
-/// DHE is what there is.
+/// Among the cipher suites and groups that OpenSSL has, the server accepts those of Mozilla's "intermediate"
+/// configuration (5.7) without the DHE suites.
 #[test]
 fn what_is_offered_is_mozillas_intermediate_or_stricter() {
     if !has("openssl") {
@@ -91,7 +92,7 @@ fn what_is_offered_is_mozillas_intermediate_or_stricter() {
     let listed = run(Command::new("openssl").args(["ciphers", "-tls1_2", "ALL:COMPLEMENTOFALL:@SECLEVEL=0"]));
     let listed = String::from_utf8_lossy(&listed.stdout).trim().to_owned();
     let names = |text: &str| text.split(':').map(str::to_owned).collect::<Vec<_>>();
-    // Those of TLS 1.3 are told of apart.
+    // The suites of TLS 1.3 are tested separately.
     let old: Vec<String> = names(&listed).into_iter().filter(|name| !name.starts_with("TLS_")).collect();
     assert!(old.len() > 60, "OpenSSL has more than what we look for: {old:?}");
     let new = names(
@@ -121,12 +122,12 @@ fn what_is_offered_is_mozillas_intermediate_or_stricter() {
             });
             assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), ["P-256", "P-384", "X25519"]);
         }
-        // Versions before 1.2 are refused, however weak the client lets itself be.
+        // Versions before 1.2 are rejected, even if the client permits weak security.
         for version in ["-tls1", "-tls1_1"] {
             let said = text(&s_client(&at, &[version, "-cipher", "ALL:@SECLEVEL=0"], "Q\n"));
             assert!(said.contains("Cipher is (NONE)"), "{version}: {said}");
         }
-        // Neither compression (RFC 7525 §3.3) nor a second handshake within a session (§3.5) comes about.
+        // Neither compression (RFC 7525 §3.3) nor renegotiation (§3.5) is possible.
         let said = text(&s_client(&at, &["-tls1_2", "-cipher", "ALL"], "R\n"));
         assert!(said.contains("Compression: NONE"), "{said}");
         assert!(said.contains("RENEGOTIATING") && !said.contains("HTTP/1.1"), "{said}");
@@ -150,7 +151,7 @@ fn what_is_offered_is_mozillas_intermediate_or_stricter() {
     }
 }
 
-/// A request of HTTP/1.1 whose answer ends the connection.
+/// An HTTP/1.1 request whose response ends the connection.
 const ASKED: &str = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 
 #[test]
@@ -167,22 +168,22 @@ fn openssl_resumes_sessions_by_tickets_in_any_thread_and_after_a_reload() {
         assert!(first.contains("New, ") && first.contains("hello"), "{version}: {first}");
         let held = run(Command::new("openssl").args(["sess_id", "-in", &session, "-noout", "-text"]));
         let held = text(&held);
-        // A ticket, not a session that the server would have to remember.
+        // A ticket, not a session ID that would require state at the server.
         assert!(held.contains("TLS session ticket:"), "{version}: {held}");
         for _ in 0..6 {
             let again = text(&s_client(&at, &[version, "-ign_eof", "-sess_in", &session], ASKED));
             assert!(again.contains("Reused, ") && again.contains("hello"), "{version}: {again}");
         }
     }
-    // Five times on end, by OpenSSL's own means: it goes on by tickets of TLS 1.2, which come within the handshake.
+    // Five consecutive resumptions by OpenSSL itself, with tickets of TLS 1.2, which are sent within the handshake.
     let said = text(&s_client(&at, &["-tls1_2", "-reconnect"], "Q\n"));
     assert_eq!(said.matches("Reused, TLSv1.2").count(), 5, "{said}");
     server.hang_up();
     server.line("certificate: read again from ");
-    // The last one kept is of TLS 1.2.
+    // The session that was saved last uses TLS 1.2.
     let again = text(&s_client(&at, &["-tls1_2", "-ign_eof", "-sess_in", &session], ASKED));
     assert!(again.contains("Reused, "), "{again}");
-    // A ticket of another server's keys is none: the handshake is a whole one.
+    // A ticket that was encrypted with another server's keys is ignored: the handshake is a full one.
     let other = serve(&place, &certificate(&place, "other", "30"), &[]);
     let said = text(&s_client(&self::at(&other), &["-tls1_2", "-ign_eof", "-sess_in", &session], ASKED));
     assert!(said.contains("New, ") && said.contains("hello"), "another server's keys: {said}");
@@ -204,7 +205,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     command.env("SSLKEYLOGFILE", &keys).args(["get", "--trust", &identity.0, &url]);
     let got = run(&mut command);
     assert_eq!((got.status.code(), got.stdout.as_slice()), (Some(0), &b"hello"[..]), "{}", errors(&got));
-    // What cannot be used is told of without what it holds.
+    // The error about an unusable key does not quote its contents.
     let broken = fs::read_to_string(&identity.1).expect("a key").replacen("MII", "XII", 1);
     let broken = place.secret_file("broken.key", broken);
     let refused = run(anabranch().args(["serve", place.text(), "--listen", "https://127.0.0.1:0"]).args([
@@ -217,7 +218,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     server.hang_up();
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0);
-    // Both ends write the same secrets (the format is NSS's).
+    // Both ends write the same secrets (in the format of NSS).
     let read = |name: &str| fs::read_to_string(format!("{}/{name}", place.text())).expect("secrets");
     let (of_client, of_server) = (read("client.keys"), read("server.keys"));
     let secrets = |text: &str| -> BTreeSet<String> {
@@ -226,7 +227,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     };
     assert!(secrets(&of_client).len() >= 4, "{of_client}");
     assert!(secrets(&of_client).is_subset(&secrets(&of_server)), "{of_client}\n{of_server}");
-    // And nothing else does: not the log, not what was said.
+    // No secret appears elsewhere: not in the log, and not in messages.
     let pem = fs::read_to_string(&identity.1).expect("a key");
     let of_key = pem.lines().filter(|line| !line.starts_with('-') && line.len() > 16).map(str::to_owned);
     let said = [read("log"), lines.join("\n"), errors(&got), errors(&refused)].join("\n");
@@ -234,7 +235,7 @@ fn secrets_are_in_the_key_log_and_nowhere_else() {
     for secret in of_key.chain(secrets(&of_server)) {
         assert!(!said.contains(&secret), "a secret is told: {said}");
     }
-    // Without the variable nobody writes them.
+    // Without the environment variable no file is written.
     let mut command = anabranch();
     command.env_remove("SSLKEYLOGFILE").args(["get", "--quiet", "--insecure", &url]);
     let before = fs::read_dir(&place.0).expect("a directory").count();

@@ -1,7 +1,7 @@
-//! Waiting in tests: for a condition, not for a time.
+//! Waiting in tests: for a condition, not for a duration.
 //!
-//! The tests of the command sleep here and nowhere else: between two looks at a condition, and in peers that are slow on
-//! purpose. A wait that takes too long fails and says what it waited for.
+//! The tests of the command sleep only in this module: between two checks of a condition, and in deliberately slow
+//! peers. A wait that exceeds its limit fails with the condition.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
@@ -12,22 +12,22 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A wait that takes longer has failed, on however busy a machine.
+/// A wait that takes longer has failed, even on a busy machine.
 pub const LONG: Duration = Duration::from_secs(120);
 
-/// The time between two looks at a condition.
+/// The interval between two checks of a condition.
 const POLL: Duration = Duration::from_millis(5);
 
-/// A value is steady when it is the same in this many looks: half a second.
+/// A value is steady if it is the same in this many consecutive checks, which take half a second.
 const STEADY: u32 = 100;
 
-/// Waits until `is_so`, for at most [`LONG`].
+/// Waits until `is_so` holds, for at most [`LONG`].
 #[track_caller]
 pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
     assert!(comes_true(is_so), "waited too long until {what}");
 }
 
-/// Waits until `is_so`; false where it is not so within [`LONG`].
+/// Waits until `is_so` holds; returns false if it does not within [`LONG`].
 pub fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
     for _ in 0..LONG.as_millis() / POLL.as_millis() {
         if is_so() {
@@ -38,7 +38,7 @@ pub fn comes_true(mut is_so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Waits until `value` no longer changes: what goes on has come to rest.
+/// Waits until `value` no longer changes.
 #[track_caller]
 pub fn wait_until_steady<T: PartialEq>(what: &str, mut value: impl FnMut() -> T) {
     let (mut last, mut same) = (value(), 0);
@@ -50,7 +50,7 @@ pub fn wait_until_steady<T: PartialEq>(what: &str, mut value: impl FnMut() -> T)
     });
 }
 
-/// Waits until `child` takes connections at `address`.
+/// Waits until `child` accepts connections at `address`.
 #[track_caller]
 pub fn wait_until_listening(child: &mut Child, address: SocketAddr) {
     wait_until(&format!("somebody listens at {address}"), || {
@@ -59,7 +59,7 @@ pub fn wait_until_listening(child: &mut Child, address: SocketAddr) {
     });
 }
 
-/// Waits until the other end of a connection over the loopback interface has read all that was written to `stream`.
+/// Waits until the other end of a loopback connection has read everything that was written to `stream`.
 #[track_caller]
 pub fn wait_until_read(stream: &TcpStream) {
     let (Ok(SocketAddr::V4(here)), Ok(SocketAddr::V4(there))) = (stream.local_addr(), stream.peer_addr())
@@ -77,7 +77,7 @@ pub fn wait_until_read(stream: &TcpStream) {
     });
 }
 
-/// Waits until all datagrams that have come to this port of this host are read.
+/// Waits until all datagrams received on this port of this host have been read.
 #[track_caller]
 pub fn wait_until_datagrams_are_read(port: u16) {
     let end = format!(":{port:04X}");
@@ -86,7 +86,7 @@ pub fn wait_until_datagrams_are_read(port: u16) {
     });
 }
 
-/// Waits until a process handles SIGINT by itself.
+/// Waits until a process has a handler for SIGINT.
 #[track_caller]
 pub fn wait_until_it_handles_interrupts(process: u32) {
     wait_until("it handles SIGINT", || {
@@ -99,7 +99,8 @@ pub fn wait_until_it_handles_interrupts(process: u32) {
 const SENT: usize = 0;
 const RECEIVED: usize = 1;
 
-/// Bytes in one queue of the sockets of a table of the kernel that `is_meant` names by the words of their line.
+/// Returns the number of bytes in one queue of the sockets in a kernel table that `is_meant` selects by the words of
+/// their line.
 fn queued(table: &str, is_meant: impl Fn(&[&str]) -> bool, queue: usize) -> u64 {
     let text = fs::read_to_string(format!("/proc/net/{table}")).unwrap_or_default();
     let lines = text.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<_>>());
@@ -109,14 +110,14 @@ fn queued(table: &str, is_meant: impl Fn(&[&str]) -> bool, queue: usize) -> u64 
         .sum()
 }
 
-/// Waits between two steps of a peer that is slow on purpose.
+/// Sleeps between two steps of a deliberately slow peer.
 #[expect(clippy::disallowed_methods, reason = "programs run in the user's own time")]
 pub fn pace(time: Duration) {
     thread::sleep(time);
 }
 
-/// Runs a command that ends before anybody loses patience: within [`LONG`], while its own limits are longer. One that
-/// takes longer is killed, and the test fails.
+/// Runs a command that must end within [`LONG`], while the timeouts of the programs are longer. If it takes longer it
+/// is killed, and the test fails.
 #[track_caller]
 pub fn run_in_time(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");

@@ -1,7 +1,8 @@
-//! What passes one gateway and two: WebSockets, responses to who half-closes, trailers, responses that are cut.
+//! What passes through one gateway and through two: WebSockets, responses to clients that half-close, trailers,
+//! truncated responses.
 //!
-//! On streams in memory and in virtual time. Clients and origins are on sessions of one stream that half-closes, as TCP has;
-//! between two gateways there are sessions of many streams, as SCTP has.
+//! Everything runs on streams in memory and in virtual time. Clients and origins use sessions with one stream that
+//! supports half-close, like TCP; between two gateways there are sessions with many streams, like SCTP.
 
 #[path = "../../http/tests/rig/memory.rs"]
 #[expect(dead_code, reason = "it can do more than is wanted here")]
@@ -53,7 +54,7 @@ async fn head(stream: &mut PipeStream) -> String {
     String::from_utf8(head).expect("text")
 }
 
-/// What comes to the end, and whether that was one.
+/// Reads to the end. Returns the data, and whether the stream ended regularly.
 async fn rest(stream: &mut PipeStream) -> (String, bool) {
     let (mut all, mut piece) = (Vec::new(), [0; 512]);
     let ended = loop {
@@ -66,7 +67,7 @@ async fn rest(stream: &mut PipeStream) -> (String, bool) {
     (String::from_utf8(all).expect("text"), ended)
 }
 
-/// Returns the result of `client`, whose origin runs `act` on its one stream behind this number of gateways.
+/// Returns the result of `client`. Its origin, behind this number of gateways, runs `act` on its only stream.
 fn behind<T>(
     gateways: usize,
     act: impl AsyncFn(&SimWorld, &mut PipeStream) + 'static,
@@ -197,7 +198,7 @@ fn trailers_pass_to_who_takes_them() {
     }
 }
 
-/// Its head has come, and no end: the client cannot take it for whole.
+/// The head of the response arrived but its end did not, so the client cannot mistake it for complete.
 #[test]
 fn a_response_that_was_cut_does_not_end() {
     for gateways in [1, 2] {

@@ -1,7 +1,7 @@
-//! New connections to an origin: never more than its queue takes, and the client that has the fewest is next.
+//! New connections to an origin: never more than its accept queue holds, and the client with the fewest is next.
 //!
-//! Clients, network and gateway are in virtual time; the origin is a queue of connections, of which it takes one every
-//! three milliseconds. What is counted is connections, whatever the machine is busy with.
+//! Clients, network and gateway run in virtual time. The origin is a queue of connections, from which it accepts one
+//! every three milliseconds. The test counts connections, so the load of the machine does not matter.
 
 use anabranch_base::Rng;
 use anabranch_base::time::{Duration, Instant};
@@ -23,18 +23,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An origin, as the gateway's kernel sees it.
+/// An origin, as seen by the gateway's kernel.
 #[derive(Default)]
 struct Origin {
-    /// Connections that it has not taken yet.
+    /// Connections that it has not accepted yet.
     queue: RefCell<VecDeque<Rc<Pipe>>>,
-    /// The most that there were.
+    /// The maximum length of the queue.
     longest: Cell<usize>,
-    /// Whose request came on each that it has taken.
+    /// The request target on each accepted connection, which identifies the client.
     taken: RefCell<Vec<String>>,
 }
 
-/// A connection to it.
+/// A connection to the origin.
 #[derive(Default)]
 struct Pipe {
     request: RefCell<Vec<u8>>,
@@ -43,7 +43,7 @@ struct Pipe {
 }
 
 impl Origin {
-    /// Takes the connections, one after the other, and begins to answer each.
+    /// Accepts the connections one after the other, and begins a response on each.
     async fn serve(self: Rc<Self>, world: SimWorld) {
         loop {
             let first = self.queue.borrow_mut().pop_front();
@@ -60,7 +60,7 @@ impl Origin {
     }
 }
 
-/// The gateway's side of a connection.
+/// The gateway's end of a connection.
 struct Near(Rc<Pipe>);
 
 impl Connection for Near {
@@ -117,7 +117,7 @@ impl Connection for Near {
     }
 }
 
-/// Nobody listens by the kernel here.
+/// A listener of the kernel that never accepts a connection; no test needs one.
 struct Nobody;
 
 impl Listening for Nobody {
@@ -132,7 +132,7 @@ impl Listening for Nobody {
     }
 }
 
-/// The gateway's host, whose kernel reaches the origin.
+/// The gateway's host, whose kernel connects to the origin.
 #[derive(Clone)]
 struct Gateway {
     world: SimWorld,
@@ -209,7 +209,7 @@ impl KernelTcp for Gateway {
     }
 }
 
-/// The network, and what is in it: a gateway before an origin, and clients.
+/// The network with a gateway in front of an origin, and clients.
 struct Scene {
     network: Network,
     gateway: Gateway,
@@ -233,7 +233,7 @@ impl Scene {
     }
 }
 
-/// So many associations of a client with the gateway.
+/// Opens `count` associations from a client to the gateway.
 async fn associations(client: &SimWorld, count: usize) -> Vec<SctpSession<SimWorld>> {
     let host = sctp(client).await;
     let IpAddr::V4(own) = client.addresses()[0] else { unreachable!("it is of IPv4") };
@@ -255,7 +255,7 @@ async fn sctp(world: &SimWorld) -> SctpHost<SimWorld> {
     SctpHost::new(world.clone(), config, Carrier::Ip, None).await.expect("a host")
 }
 
-/// One client asks for 4,000 connections at once, another for one now and then.
+/// One client requests 4,000 connections at once; another requests single ones from time to time.
 #[test]
 fn one_client_does_not_fill_the_queue_of_an_origin() {
     let Scene { network, gateway, clients: [greedy, honest] } = Scene::new();
@@ -321,6 +321,6 @@ fn one_client_does_not_fill_the_queue_of_an_origin() {
     let (longest, asked) = (origin.longest.get(), origin.taken.borrow().len() + origin.queue.borrow().len());
     assert!(asked > 3_000, "{asked}: nobody was greedy");
     assert!(longest <= 512, "{longest} new connections at a time are more than an origin's queue takes");
-    // Half of them at most are the greedy client's: so many were there when the other came, who is next.
+    // At most half of the queue is the greedy client's, and only these precede the other client, which is next.
     assert!(behind.iter().all(|count| *count <= 260), "{behind:?}");
 }

@@ -1,5 +1,5 @@
-//! Requests of HTTP/1.1 are answered as the table of `anabranch-cli` says, by a server and by a reverse gateway before it, on
-//! streams in memory and in virtual time.
+//! A server and a reverse gateway in front of it answer HTTP/1.1 requests as the table of `anabranch-cli` says. The
+//! streams are in memory and in virtual time.
 
 #[path = "../../http/tests/rig/memory.rs"]
 #[expect(dead_code, reason = "it can do more than is wanted here")]
@@ -26,7 +26,7 @@ fn clock() -> Option<fn() -> u64> {
     Some(|| 1_900_000_000)
 }
 
-/// Asks for each row in a session of its own.
+/// Sends each row's request in a session of its own.
 async fn ask_all(world: &SimWorld, meeting: &Meeting, rows: &[Row]) -> Vec<Vec<u8>> {
     let mut answers = Vec::new();
     for row in rows {

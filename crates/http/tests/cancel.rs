@@ -1,5 +1,5 @@
-//! An object that times out is cancelled: its stream begins anew for another,
-//! and what was not sent of it is not (RFC 6525, RFC 3758).
+//! An object that times out is cancelled: its stream is reset and used for another object, and its unsent data is
+//! discarded (RFC 6525, RFC 3758).
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, sctp, sctp_server};
@@ -10,10 +10,10 @@ use anabranch_http::observe::{FetchError, Record};
 use anabranch_http::{fetch, serve};
 use anabranch_transport::sctp::{Carrier, SctpConnector, SctpHost};
 
-/// The outcome, what the observers saw, and the user bytes that the server sent.
+/// Returns the outcome, the observers' record, and the number of user bytes that the server sent.
 fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Outcome, Record, u64) {
     let rig = Rig::new(&["rate=10mbit,rtt=80ms"], 1);
-    // The large one keeps the server busy, which serves one request after the other.
+    // The server answers one request at a time, and the large object keeps it busy.
     let page = page(1_000, &[4_000_000, 1_000_000, 1_000_000, 2_000]);
     let policy = Policy { timeout: Some(Duration::from_millis(1_200)), ..sctp(2).policy() };
     let options = serve::Options { serial: true, ..serve::Options::default() };
@@ -40,7 +40,7 @@ fn load(changes: &[(&str, &str)], server_changes: &[(&str, &str)]) -> (fetch::Ou
 const RECONFIG: (&str, &str) = ("reconfig", "yes");
 const PARTIAL: (&str, &str) = ("partial_reliability", "yes");
 
-/// The stream of what timed out carries the next object, twice, while the large one goes on.
+/// The stream of an object that timed out is reused for the next one, twice, while the large object continues.
 #[test]
 fn the_stream_of_what_timed_out_is_used_again() {
     let both = [RECONFIG, PARTIAL];
@@ -50,14 +50,14 @@ fn the_stream_of_what_timed_out_is_used_again() {
     assert_eq!(outcome.connections, 1);
     let streams = |object: usize| record.objects[object].assigned.as_ref().expect("assigned").exchange.stream;
     assert_eq!([2, 3, 4].map(streams), [1, 1, 1]);
-    // Both sides name the exchange alike: the server has seen the one that was served.
+    // Both sides identify the exchange in the same way: the server recorded the one that was served.
     let last = record.objects[4].assigned.as_ref().expect("assigned").exchange;
     assert!(record.served[&last].written.is_some(), "{last:?}");
-    // Of the two that were cancelled, 2 MB, nothing was sent: this is the large one with its headers.
+    // Nothing was sent of the two cancelled objects (2 MB): this is the large object with its headers.
     assert!(sent < 4_300_000, "{sent}");
 }
 
-/// Without RE-CONFIG, there or here, the answers are read and thrown away, as ever.
+/// Without RE-CONFIG at either end, the responses are read and discarded, as before.
 #[test]
 fn without_it_the_answers_are_thrown_away() {
     for (here, there) in [(&[][..], &[RECONFIG][..]), (&[RECONFIG], &[])] {

@@ -1,5 +1,5 @@
-//! Fetching and serving without a network: who opens what, what is counted,
-//! what happens when things break.
+//! Fetching and serving without a network: which connections and streams are used, the counters, and the behaviour on
+//! failures.
 
 use crate::rig::memory::Meeting;
 use crate::rig::page;
@@ -15,7 +15,7 @@ use anabranch_transport::{Listener, Session, Stream};
 use anabranch_world::World;
 use std::rc::Rc;
 
-/// Fetches `page` in memory.
+/// Fetches `page` through sessions in memory.
 fn load(meeting: &Meeting, page: &Rc<Page>, policy: Policy, options: serve::Options) -> (Outcome, Record) {
     let network = Network::new(1);
     let host = network.host("both", &[[10, 0, 0, 1].into()]);
@@ -85,7 +85,8 @@ fn every_policy_delivers_every_byte() {
     }
 }
 
-/// Heads may be as small as what has to be in them, and then have exactly that size, on connections that end, too.
+/// The declared size of a head may be as small as its required fields. The head then has exactly that size, even on
+/// connections that close.
 #[test]
 fn heads_of_the_least_size_are_met_exactly() {
     for (name, meeting, policy) in policies() {
@@ -110,7 +111,8 @@ fn heads_of_the_least_size_are_met_exactly() {
     }
 }
 
-/// Every connection is there before anything is asked for, however little there is to ask first.
+/// With `preconnect`, every connection is established before the first request, even if there are fewer requests at
+/// first.
 #[test]
 fn connections_can_all_be_opened_first() {
     let page = page(20_000, &[1, 5_000, 70_000, 333]);
@@ -126,8 +128,8 @@ fn connections_can_all_be_opened_first() {
     }
 }
 
-/// A stream that is given back after each request serves as one that is kept, whatever follows and when. Whose turn it is
-/// among those that ask in the same moment may be another's.
+/// A stream whose buffers are released after each request behaves like one that keeps them, whatever follows and when.
+/// Only the order of requests in the same moment may differ.
 #[test]
 fn streams_without_buffers_serve_the_same() {
     let page = page(20_000, &[1, 0, 5_000, 70_000, 333, 12_345, 4, 99_999, 16_384]);
@@ -204,7 +206,7 @@ fn a_broken_connection_is_replaced_and_its_objects_tried_again() {
         assert_eq!(broken.0.end, End::Done, "{name}: {:?}", broken.0);
         assert_eq!(broken.0.body_bytes, page.body_bytes(), "{name}");
     }
-    // One that always breaks is given up.
+    // An object whose connection breaks every time is given up.
     let meeting = Meeting::new(1, false);
     (1..100).for_each(|n| meeting.break_after(n, 10_000));
     let (outcome, record) = load(&meeting, &page, Policy::default(), serve::Options::default());
@@ -271,7 +273,7 @@ fn what_does_not_move_times_out_and_is_counted() {
     assert_eq!(outcome.objects[0], Err(FetchError::Timeout));
     assert_eq!(outcome.elapsed(), Duration::from_secs(15));
 
-    // Progress keeps the clock back: 4 x 10 s of service, pipelined, and nothing fails.
+    // Progress restarts the timeout: with pipelining, 4 x 10 s of service time pass without a failure.
     let slower = serve::Options { service_time: Duration::from_secs(10), ..serve::Options::default() };
     let pipelined = Policy { timeout, ..Choices::default().policy(false, false).expect("a policy") };
     let (outcome, _) = load(&Meeting::new(1, false), &page, pipelined, slower);
@@ -315,7 +317,7 @@ fn an_idle_session_is_closed_and_an_incomplete_request_aborted() {
     assert!(!half.is_graceful() && then == Instant::from_millis(40_000), "{half} {then}");
 }
 
-/// The first bytes of the next request come with the one before, the others when the stream has given its buffers back.
+/// The first bytes of a request arrive with the previous request; the others after the stream has released its buffers.
 #[test]
 fn a_request_that_has_begun_is_not_lost_with_the_buffers() {
     const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -351,7 +353,7 @@ fn a_request_that_has_begun_is_not_lost_with_the_buffers() {
     assert_eq!(answers, vec![answers[0].clone(); 3]);
 }
 
-/// A server that answers every connection with the same bytes and closes it.
+/// Fetches from a server that answers every connection with the same bytes and closes it.
 fn answered(answer: &'static [u8], streams: u64) -> Outcome {
     let network = Network::new(1);
     let host = network.host("both", &[[10, 0, 0, 1].into()]);

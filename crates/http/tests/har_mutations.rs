@@ -1,5 +1,5 @@
-//! HARs as no browser writes them: whatever is in a file, it is read or refused in one line, and every entry that is
-//! not fetched is counted.
+//! HARs that no browser would write. Whatever the file contains, it is read or rejected with one line, and every entry
+//! that is not fetched is counted.
 
 use anabranch_base::Rng;
 use anabranch_http::har;
@@ -44,7 +44,7 @@ fn entry(rng: &mut Rng, index: u64) -> Value {
         "pageref": page,
         "startedDateTime": format!("2024-05-01T10:00:{:02}.{:03}Z", rng.below(60), rng.below(1000)),
         "time": rng.below(500),
-        // Of itself, of a later one, of one that is not there.
+        // The initiator is the entry itself, a later entry, or one that does not exist.
         "_initiator": {"type": "script", "url": url, "stack": {"callFrames": [{"url": url}]}},
         "request": {"method": "GET", "url": url, "headersSize": -1, "bodySize": 0,
             "headers": [{"name": "Referer", "value": url}]},
@@ -53,7 +53,7 @@ fn entry(rng: &mut Rng, index: u64) -> Value {
     })
 }
 
-/// Sets or removes something somewhere below `value`.
+/// Sets or removes a random value within `value`.
 fn mutate(value: &mut Value, rng: &mut Rng) {
     let size = match value {
         Value::Object(fields) => fields.len(),
@@ -79,7 +79,7 @@ fn mutate(value: &mut Value, rng: &mut Rng) {
     }
 }
 
-/// Entries that the warnings say are not fetched.
+/// Returns the number of entries that the warnings report as not fetched.
 fn left_out(warnings: &[String]) -> usize {
     const REASONS: [&str; 7] = [
         "belongs to another page",
@@ -90,7 +90,7 @@ fn left_out(warnings: &[String]) -> usize {
         "no usable size",
         "came from the browser's cache, with no size given",
     ];
-    // The list of pages names none.
+    // The warning about several pages has no count of entries.
     let counted = |line: &String| {
         if line.contains(" pages in one file, ") {
             return None;

@@ -1,4 +1,4 @@
-//! HTTP/2 over TCP in virtual time: a page, how a session begins, and clients that are wrong.
+//! HTTP/2 over TCP in virtual time: a page, the start of a session, and clients that break the protocol.
 
 use crate::rig::page;
 use crate::rig::sim::{Rig, fetch_page, tcp_hosts, tcp_server};
@@ -21,7 +21,7 @@ fn options(versions: Versions) -> serve::Options {
     serve::Options { versions, ..serve::Options::default() }
 }
 
-/// All bodies were compared byte for byte. The server notes when it writes the first byte of each answer.
+/// All bodies were compared byte for byte. The server records when it writes the first byte of each response.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for versions in [Versions::Http2, Versions::Both] {
@@ -60,16 +60,17 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
-/// END_STREAM and END_HEADERS.
+/// The flags END_STREAM and END_HEADERS.
 const WHOLE: u8 = 0x5;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The preface of a client and its SETTINGS (RFC 9113 §3.4).
+/// The client's connection preface, including its SETTINGS (RFC 9113 §3.4).
 fn preface() -> Vec<u8> {
     [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
 }
 
-/// GET of a path, with a field whose value is this: `:method` and `:scheme` by the static table (RFC 7541), the rest as text.
+/// A GET request for a path, with an additional field of this value. `:method` and `:scheme` are from the static table
+/// (RFC 7541), the rest is literal.
 fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
     let mut section = vec![0x82, 0x86, 0x01, 1, b'a', 0x04, path.len() as u8];
     section.extend_from_slice(path.as_bytes());
@@ -78,7 +79,7 @@ fn get(stream: u32, path: &str, value: &str) -> Vec<u8> {
     frame(HEADERS, WHOLE, stream, &section)
 }
 
-/// A connection with a server of ours, and what has come on it.
+/// A connection to our server, and the bytes received on it.
 struct Client {
     world: SimWorld,
     stream: TcpStream<SimWorld>,
@@ -90,7 +91,7 @@ impl Client {
         self.stream.write_all(bytes).await.expect("written");
     }
 
-    /// Reads until nothing has come for half a second.
+    /// Reads until nothing has arrived for half a second.
     async fn read(&mut self) {
         let mut buffer = [0; 10_000];
         let silence = Some(Duration::from_millis(500));
@@ -99,7 +100,7 @@ impl Client {
         }
     }
 
-    /// The payloads of frames of this type on this stream.
+    /// The payloads of the received frames of this type on this stream.
     fn frames(&self, kind: u8, stream: u32) -> Vec<&[u8]> {
         let (mut rest, mut found) = (&self.came[..], Vec::new());
         while let [a, b, c, of, _, id @ ..] = rest.get(..9).unwrap_or_default() {
@@ -113,13 +114,13 @@ impl Client {
         found
     }
 
-    /// Bytes of content that came on a stream.
+    /// The number of content bytes received on a stream.
     fn content(&self, stream: u32) -> usize {
         self.frames(DATA, stream).iter().map(|payload| payload.len()).sum()
     }
 }
 
-/// Runs a client that writes bytes of its own against a server of two objects, of 1,000,000 and 5,000 bytes.
+/// Runs a client that writes raw bytes against a server with two objects, of 1,000,000 and 5,000 bytes.
 fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Client) -> T) -> T {
     let rig = Rig::new(&[LINK], 1);
     let page = page(1_000_000, &[5_000]);
@@ -137,7 +138,7 @@ fn with_client<T>(versions: Versions, program: impl AsyncFnOnce(Client) -> T) ->
     rig.network.run(run, Instant::MAX).expect_done()
 }
 
-/// RFC 9113 §3.3: where both versions are spoken, the first bytes say which, however they are cut.
+/// RFC 9113 §3.3: a server of both versions tells them apart by the first bytes, however they are split.
 #[test]
 fn the_preface_may_come_in_pieces() {
     for cut in [1, 10, 23] {
@@ -161,7 +162,7 @@ fn the_preface_may_come_in_pieces() {
     assert!(answer.starts_with(b"HTTP/1.1 405 "), "{:?}", String::from_utf8_lossy(&answer));
 }
 
-/// RFC 9113 §8.1.1: a malformed request is an error of its stream, and of no other.
+/// RFC 9113 §8.1.1: a malformed request is an error of its stream only.
 #[test]
 fn a_malformed_request_is_reset_with_protocol_error() {
     with_client(Versions::Http2, async |mut client| {
@@ -172,21 +173,22 @@ fn a_malformed_request_is_reset_with_protocol_error() {
     });
 }
 
-/// RFC 9113 §10.5: the server ends a connection whose client sends frame after frame and asks for nothing.
+/// RFC 9113 §10.5: the server closes a connection whose client keeps sending frames without making requests.
 #[test]
 fn frames_that_accomplish_nothing_have_a_bound() {
     const MOST: usize = 20_000;
     with_client(Versions::Http2, async |mut client| {
         client.write(&preface()).await;
         let ping = frame(PING, 0, 0, &[0; 8]);
-        // SETTINGS is the first of them.
+        // SETTINGS is the first of the counted frames.
         for _ in 0..(MOST - 1) / 100 {
             client.write(&ping.repeat(100)).await;
             client.world.sleep_until(client.world.now() + Duration::from_millis(5)).await;
         }
         client.write(&ping.repeat((MOST - 1) % 100)).await;
         client.read().await;
-        // They are counted when the next frame comes. That one is answered: there are not too many yet.
+        // The count is checked when the next frame arrives. This one is still answered, because the limit is not
+        // exceeded yet.
         client.write(&ping).await;
         client.read().await;
         assert_eq!(client.frames(PING, 0).len(), MOST);
@@ -199,13 +201,14 @@ fn frames_that_accomplish_nothing_have_a_bound() {
     });
 }
 
-/// RFC 9113 §6.9: an answer goes as far as the client's windows let it. One that is cancelled takes nothing from the next.
+/// RFC 9113 §6.9: a response stops at the client's flow-control windows. A cancelled response uses no window of the
+/// next one.
 #[test]
 fn an_answer_waits_for_its_window_and_leaves_room_when_it_is_cancelled() {
     with_client(Versions::Http2, async |mut client| {
         client.write(&[preface(), get(1, "/object-1", "y")].concat()).await;
         client.read().await;
-        // RFC 9113 §6.9.2: the windows at first.
+        // RFC 9113 §6.9.2: the initial windows.
         assert_eq!((client.content(1), client.frames(RST_STREAM, 1).len()), (65_535, 0));
         let window = |stream, bytes: u32| frame(WINDOW_UPDATE, 0, stream, &bytes.to_be_bytes());
         client.write(&[window(0, 100_000), window(1, 10_000)].concat()).await;

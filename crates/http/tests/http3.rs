@@ -1,4 +1,5 @@
-//! HTTP/3 on QUIC in virtual time: a page in the order of its urgencies, the same bytes by seed, and peers that are wrong.
+//! HTTP/3 over QUIC in virtual time: a page in the order of its urgencies, reproducible runs, and peers that break the
+//! protocol.
 
 mod early;
 mod rules;
@@ -31,7 +32,8 @@ const NAME: &str = "server.test";
 const SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 const LINK: &str = "rate=10mbit,rtt=40ms";
 
-/// What `program` comes to on a client's and a server's host, with this link between them, and the client's capture.
+/// Runs `program` with a client's and a server's host connected by this link. Returns its result and the client's
+/// capture.
 fn run<T, F: Future<Output = T>>(seed: u64, link: &str, program: impl FnOnce(Hosts) -> F) -> (T, Vec<u8>) {
     let network = Network::new(seed);
     let [client, server] = [("client", [10, 0, 0, 1].into()), ("server", SERVER)]
@@ -94,7 +96,7 @@ fn page_of(objects: Vec<Object>) -> Rc<Page> {
     Rc::new(page)
 }
 
-/// A page and what it asks for at once: images first, as a document may have them.
+/// A page whose objects are all requested at once: images first, as a document may have them.
 fn page() -> Rc<Page> {
     let kinds = ["image/png", "application/json", "text/javascript", "text/css"];
     let objects = (0..20).map(|n| Object {
@@ -106,7 +108,7 @@ fn page() -> Rc<Page> {
     page_of(objects.collect())
 }
 
-/// Loads a page from a server of ours.
+/// Loads a page from our server.
 fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     let ((outcome, record), capture) = run(seed, link, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -120,7 +122,8 @@ fn load(seed: u64, link: &str) -> (Outcome, Record, Vec<u8>) {
     (outcome, record, capture)
 }
 
-/// All bodies were compared byte for byte. Each exchange has its stream, and its bytes lie where an engine's trace has them.
+/// All bodies were compared byte for byte. Each exchange has a stream, and its byte range is the one that an engine's
+/// trace reports.
 #[test]
 fn a_page_comes_whole_over_streams_of_one_connection() {
     for seed in 1..=5 {
@@ -132,7 +135,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
         );
         for (number, object) in record.objects.iter().enumerate() {
             let assigned = object.assigned.as_ref().expect("assigned");
-            // The most urgent are asked for first, and those that are as urgent in the order of the page.
+            // The most urgent objects are requested first; equally urgent ones in the order of the page.
             let stream = match number / 5 {
                 0 => number + 15,
                 3 => number - 15,
@@ -140,7 +143,7 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
             };
             assert_eq!((assigned.exchange.stream, assigned.exchange.index), (stream as u64, 0));
             let delivered = object.delivered.as_ref().expect("delivered");
-            // Fields of a browser's size are there; of what is named by the static table few bytes are.
+            // The request fields are as large as a browser's. Those in the static table take few bytes.
             assert!((300..650).contains(&assigned.request.end), "{assigned:?}");
             assert!((20_200..20_450).contains(&delivered.response.end), "{delivered:?}");
             assert!(record.served[&assigned.exchange].written.is_some());
@@ -148,7 +151,8 @@ fn a_page_comes_whole_over_streams_of_one_connection() {
     }
 }
 
-/// What comes as fast as it is taken does not pile up between the transport and who takes it; each byte is counted once.
+/// Data does not accumulate between the transport and its reader, even if it arrives as fast as it is read. Each byte
+/// is counted once.
 #[test]
 fn large_bodies_come_whole_on_a_fast_network() {
     const BYTES: u64 = 8_000_000;
@@ -177,7 +181,7 @@ fn large_bodies_come_whole_on_a_fast_network() {
     });
     let (streams, taken, traffic) = came;
     assert_eq!((streams.as_slice(), taken, traffic.data), (&[0_u64][..], BYTES, BYTES));
-    // A frame has three bytes or five before each 8 KiB, and there is one head.
+    // Each 8 KiB of content is preceded by a frame header of three or five bytes, and there is one header section.
     assert!((BYTES..BYTES + BYTES / 500).contains(&traffic.received) && traffic.sent < 200, "{traffic:?}");
 }
 
@@ -202,8 +206,8 @@ fn alt_svc_is_sent_over_http_3() {
     assert_eq!(came.as_deref(), Some("h3=\":8443\"; ma=86400"));
 }
 
-/// Requests that come together are answered in the order of their urgencies, whatever was asked for first; those that share
-/// end together.
+/// Concurrent requests are answered in the order of their urgencies, not of their arrival. Incremental ones share the
+/// bandwidth and end together.
 #[test]
 fn the_urgent_come_first() {
     let (_, record, _) = load(1, LINK);
@@ -214,7 +218,7 @@ fn the_urgent_come_first() {
     let urgencies: Vec<u8> =
         order.iter().map(|&n| Priority::of_type(&page.objects[n].content_type).urgency).collect();
     assert!(urgencies.is_sorted(), "{urgencies:?} {order:?}");
-    // What scripts fetch shares, as images do, before them.
+    // Objects that scripts fetch are incremental, like images, but more urgent.
     let whole = [15, 16, 17, 18, 19, 10, 11, 12, 13, 14];
     assert_eq!(order[..10], whole, "each whole, in order");
     let [first, last] = [0, 4].map(delivered);
@@ -228,7 +232,7 @@ fn the_same_seed_gives_the_same_bytes() {
     assert!(capture(1) != capture(2), "two seeds give the same");
 }
 
-/// An answer that is asked for late and is urgent waits for little of what is under way.
+/// An urgent request that is sent late waits for only a small part of the response in progress.
 #[test]
 fn an_urgent_answer_overtakes_a_long_one() {
     let kinds = [("image/png", 4_000_000), ("text/css", 10_000)];
@@ -250,12 +254,12 @@ fn an_urgent_answer_overtakes_a_long_one() {
     });
     assert_eq!((outcome.end, outcome.connections), (End::Done, 1));
     let sheet = record.objects[1].delivered.as_ref().expect("delivered").at;
-    // A round trip, what the queue holds (60 ms), and 26 kB before it and of it: not the seconds that the image takes.
+    // One round trip, the queue (60 ms), and 26 kB of data: not the seconds that the image takes.
     let late = sheet - (Instant::ZERO + Duration::from_secs(1));
     assert!(late < Duration::from_millis(200), "{late:?}");
 }
 
-/// What a fetch of one object comes to with a server whose connections `answer`.
+/// Fetches one object from a server that handles its connections with `answer`. Returns the outcome.
 fn with_server<F: Future<Output = ()> + 'static>(
     answer: impl Fn(SimWorld, QuicSession<SimWorld>) -> F + 'static,
 ) -> Outcome {
@@ -277,7 +281,7 @@ fn with_server<F: Future<Output = ()> + 'static>(
     outcome
 }
 
-/// Says these bytes on a stream of one way, which stays open.
+/// Writes these bytes on a unidirectional stream, which stays open.
 async fn say(session: &QuicSession<SimWorld>, bytes: &[u8]) -> QuicStream<SimWorld> {
     let mut stream = poll_fn(|cx| session.poll_begin(cx, true)).await.expect("begun");
     stream.write_all(bytes).await.expect("written");
@@ -294,7 +298,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
-/// A control stream that says nothing.
+/// A control stream with empty SETTINGS and nothing else.
 const CONTROL: [u8; 4] = [0, SETTINGS, 0x40, 0];
 /// `:status: 200`, by the static table (RFC 9204 §4.5, Appendix A).
 const OK: [u8; 3] = [0, 0, 0xc0 | 25];
@@ -302,7 +306,7 @@ const OK: [u8; 3] = [0, 0, 0xc0 | 25];
 #[test]
 fn a_server_that_is_wrong_is_one_line() {
     let head = |bytes: usize| {
-        // A literal field of so many bytes: a name by the static table (content-type), and a value.
+        // A literal field line whose value has this many bytes; the name (content-type) is from the static table.
         let mut block = vec![0, 0, 0xc0 | 25, 0x5f, 0x1d, 0x7f];
         let mut left = bytes - 127;
         while left >= 128 {
@@ -355,7 +359,8 @@ fn a_server_that_is_wrong_is_one_line() {
     }
 }
 
-/// One that takes nothing more is asked again elsewhere; one that never takes anything is told of in one line.
+/// A request that a closing server rejects is retried on another connection. If the server never accepts it, the error
+/// is one line.
 #[test]
 fn a_server_that_goes_away_is_one_line() {
     let outcome = with_server(|_, session| async move {
@@ -377,8 +382,8 @@ fn a_server_that_goes_away_is_one_line() {
     assert!(error.contains("too much") && error.contains("263"), "{error}");
 }
 
-/// What a server of ours, with a page of one object, does to a client that sends these bytes as a request: what it answers,
-/// and how the connection ends.
+/// Sends these bytes as a request to our server, which has a page. Returns the response and the reason why the
+/// connection ended.
 fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -397,7 +402,7 @@ fn with_client(request: Vec<u8>) -> (Vec<u8>, Option<CloseReason>) {
             answer.extend_from_slice(&buffer[..read]);
         }
         let ended = client.timeout(Some(Duration::from_secs(1)), session.closed()).await;
-        // The server serves others still.
+        // The server still serves other clients.
         let outcome = fetch::run(client, connector, page, policy(), Unobserved).await;
         assert_eq!(outcome.end, End::Done);
         (answer, ended)
@@ -417,7 +422,7 @@ fn a_client_that_is_wrong_is_told_so() {
     let many = [get("/0"), [&[0x5f, 0x1d, 100][..], &[b'a'; 100]].concat().repeat(640)].concat();
     let large = [&[HEADERS][..], &(many.len() as u32 | 0x8000_0000).to_be_bytes(), &many].concat();
     let (answer, ended) = with_client(large);
-    // 431 is not in the static table: it stands there as text.
+    // 431 is not in the static table, so the status is a literal.
     assert!(answer.len() < 100 && answer[0] == HEADERS && ended.is_none(), "{answer:?} {ended:?}");
     for (request, line) in [
         (frame(DATA, b"hi"), "DATA comes before HEADERS"),
@@ -429,21 +434,21 @@ fn a_client_that_is_wrong_is_told_so() {
         let ended = ended.expect("the connection is over").to_string();
         assert!(answer.is_empty() && ended.contains(line), "'{ended}' is not '{line}'");
     }
-    // Of one request alone.
+    // These are errors of one request only.
     for request in [vec![], frame(HEADERS, &[0, 0])] {
         let (answer, ended) = with_client(request);
         assert!(answer.is_empty() && ended.is_none(), "{answer:?} {ended:?}");
     }
 }
 
-/// Whatever comes, each side ends in good time, and no other client of the server suffers.
+/// Whatever bytes arrive, each side ends in time, and no other client of the server is affected.
 #[test]
 fn bytes_at_random_end_in_a_line() {
     let mut rng = Rng::new(1);
     let mut some = |most: u64| -> Vec<u8> {
         let mut bytes = vec![0; rng.below(most) as usize];
         rng.fill(&mut bytes);
-        // Mostly what looks like a frame.
+        // Make most of them look like a frame.
         if let [kind, length, ..] = &mut bytes[..] {
             (*kind, *length) = (*kind % 16, *length % 64);
         }
@@ -467,7 +472,8 @@ fn bytes_at_random_end_in_a_line() {
     }
 }
 
-/// A server that ends finishes what it has begun, and takes nothing more: what is asked for later is asked for elsewhere.
+/// A closing server completes the responses that it has begun and rejects later requests, which the client retries
+/// elsewhere.
 #[test]
 fn a_server_ends_in_good_order() {
     let ((outcome, ended), _) = run(1, "rate=1mbit,rtt=40ms", |hosts| async move {

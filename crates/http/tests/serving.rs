@@ -1,4 +1,4 @@
-//! How long a server waits for heads, and what it holds of answers that nobody takes.
+//! How long a server waits for request heads, and how much memory unread responses use.
 //!
 //! RFC 9112 §2.2 (empty lines before a head), §9.5 (timeouts).
 
@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 const GET: &[u8] = b"GET /object-1 HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// Runs a client of a hundred streams against a server that waits ten seconds for a head.
+/// Runs a client with 100 streams against a server with a head timeout of ten seconds.
 fn served<S: Site, T>(site: S, client: impl AsyncFnOnce(SimWorld, Pipe) -> T) -> T {
     let network = Network::new(1);
     let host = network.host("both", &[[10, 0, 0, 1].into()]);
@@ -39,7 +39,7 @@ async fn pause(world: &SimWorld, seconds: u64) {
     world.sleep_until(world.now() + Duration::from_secs(seconds)).await;
 }
 
-/// Reads at least so many bytes.
+/// Reads at least `bytes` bytes.
 async fn takes(world: &SimWorld, stream: &mut PipeStream, mut bytes: usize) {
     let mut buffer = [0; 4000];
     while bytes > 0 {
@@ -63,7 +63,8 @@ fn an_answer_on_one_stream_gives_no_time_to_the_head_of_another() {
     assert_eq!(ended, (false, Instant::from_millis(10_000)));
 }
 
-/// What a client sends ahead while its answer is coming is no head that is late, nor is an empty line on any stream.
+/// A request head that a client sends while it still receives a response is not late, and neither are empty lines on
+/// any stream.
 #[test]
 fn nobody_waits_for_the_next_head_while_an_answer_is_under_way() {
     const LENGTH: usize = 100_000;
@@ -76,14 +77,14 @@ fn nobody_waits_for_the_next_head_while_an_answer_is_under_way() {
         other.write_all(b"\r\n").await.expect("written");
         pause(&world, 60).await;
         takes(&world, &mut stream, LENGTH).await;
-        // Now it is waited for.
+        // Now the head timeout runs.
         let since = world.now();
         (session.closed().await.is_graceful(), world.now() - since)
     });
     assert_eq!(ended, (false, Duration::from_secs(10)));
 }
 
-/// What is no request is no reason to stay, however much there is of it.
+/// Bytes that form no request do not keep a session open, however many there are.
 #[test]
 fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
     for (begun, more) in [(&b"\r\n\r\n"[..], &b"\r\n"[..]), (b"GET / HTTP/1.1\nX: y\r\n\r\n", b"GET ")] {
@@ -98,7 +99,7 @@ fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
         });
         assert!((10_000..=21_000).contains(&(at.as_nanos() / 1_000_000)), "{more:?}: {at}");
     }
-    // One that was refused and sends no more may stay, beside others.
+    // A session whose rejected stream sends nothing more stays open for its other streams.
     served(PageSite::new(&page(5, &[])), async |world, session| {
         let (mut bad, mut good) = (session.open(0).expect("a stream"), session.open(1).expect("a stream"));
         bad.write_all(b"GET / HTTP/1.1\nX: y\r\n\r\n").await.expect("written");
@@ -108,7 +109,7 @@ fn empty_lines_and_what_follows_a_refusal_come_to_an_end() {
     });
 }
 
-/// A file that counts what is read of it.
+/// A file that counts the bytes read from it.
 struct Counted(Rc<Cell<usize>>);
 
 impl Store for Counted {
@@ -130,7 +131,8 @@ impl Site for Large {
 
 const LARGE: u64 = 1_000_000;
 
-/// 100 answers of which nothing is taken: beside what the transport has, 128 KiB of all together and 4 KiB of each.
+/// With 100 unread responses the server holds at most 128 KiB in all and 4 KiB for each, besides the transport's
+/// buffers.
 #[test]
 fn stalled_answers_hold_little_and_come_whole() {
     let read = Rc::new(Cell::new(0));
@@ -148,12 +150,12 @@ fn stalled_answers_hold_little_and_come_whole() {
         }
         most
     });
-    // The transport has 3000 bytes of each.
+    // The transport buffers 3000 bytes of each.
     assert!((100 * 3_000..=131_072 + 100 * (4_096 + 3_000)).contains(&most), "{most}");
     assert_eq!(read.get(), 100 * LARGE as usize);
 }
 
-/// RFC 9110 §9.3.2: an answer to HEAD has no content, so the first byte of the next answer follows its head.
+/// RFC 9110 §9.3.2: a response to HEAD has no content, so the first byte of the next response follows its head.
 #[test]
 fn the_answer_after_one_to_head_is_noted_when_it_is_written() {
     let network = Network::new(1);

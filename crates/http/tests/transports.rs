@@ -179,7 +179,7 @@ fn milestones_and_traces_speak_of_the_same_bytes() {
 fn nobody_listening_is_refused_and_an_outage_times_out() {
     let small = page(100, &[100]);
     for contestant in [tcp(Choices::default()), sctp(10)] {
-        // The server host is up, but not on the port that is asked for.
+        // The server's host is up, but nothing listens on the requested port.
         let rig = Rig::new(&[DEFAULT], 1);
         let policy = contestant.policy();
         let recorder = anabranch_http::observe::Unobserved;
@@ -207,7 +207,7 @@ fn nobody_listening_is_refused_and_an_outage_times_out() {
         );
         assert!(outcome.elapsed() < Duration::from_secs(2), "{contestant:?} {:?}", outcome.elapsed());
 
-        // The link dies in the middle of the page.
+        // The link fails in the middle of the page.
         let rig = Rig::new(&[DEFAULT], 1);
         rig.network.outage(rig.links[0], Instant::from_millis(700), None);
         let timeout = Some(Duration::from_secs(15));
@@ -258,8 +258,8 @@ fn sctp_runs_in_udp_and_over_two_paths_one_of_which_fails() {
     }
 }
 
-/// Streams that can be used are the smaller of both directions, of what both sides want, and requests ride with the
-/// handshake, before that is known: those on streams that there are not go on those that there are.
+/// The number of usable streams is the smaller of both directions, and of what both ends support. Early requests are
+/// sent with the handshake, before it is known. Those on streams that do not exist are sent again on streams that do.
 #[test]
 fn what_rides_early_on_streams_that_are_not_there_rides_again() {
     let page = Rc::new(Page::from_sizes("12x10kB").expect("a page"));
@@ -338,7 +338,7 @@ fn hosts_close_in_good_order_and_every_wait_ends() {
 #[test]
 fn a_short_backlog_delays_but_loses_nothing() {
     use anabranch_transport::{Connector, Listener, Session};
-    // A server that takes connections at once: those that did not fit try again.
+    // A server that accepts connections immediately: connections that did not fit in the queue are retried.
     let page = page(20_000, &[10_000; 12]);
     let six = tcp(Choices { connections: Some(6), ..Choices::default() });
     let rig = Rig::new(&[DEFAULT], 1);
@@ -351,7 +351,8 @@ fn a_short_backlog_delays_but_loses_nothing() {
     let outcome = rig.network.run(run, Instant::MAX).expect_done();
     assert_eq!((outcome.end, outcome.body_bytes), (End::Done, page.body_bytes()), "{outcome:?}");
 
-    // One that is late: what does not fit its queue waits, as with a kernel that drops the end of the handshake.
+    // A server that accepts late: connections beyond its queue wait, as with a kernel that drops the last packet of the
+    // handshake.
     let rig = Rig::new(&[DEFAULT], 1);
     let run = async {
         let (client, server) = tcp_hosts(&rig, "modern").await;
@@ -373,14 +374,14 @@ fn a_short_backlog_delays_but_loses_nothing() {
     assert_eq!(rig.network.run(run, Instant::MAX).expect_done(), (5, 5));
 }
 
-/// A context nobody waits in.
+/// A context that wakes no task.
 fn noop() -> std::task::Context<'static> {
     std::task::Context::from_waker(std::task::Waker::noop())
 }
 
 #[test]
 fn a_server_that_closes_between_exchanges_costs_a_connection_and_no_object() {
-    // Four thinks of two seconds between objects, and a server that waits one.
+    // A chain of objects with a think time of two seconds before each, and a server with an idle timeout of one second.
     let mut chain = Page::from_sizes("5x3kB").expect("a page");
     for i in 1..chain.objects.len() {
         chain.objects[i].initiator = Some(i - 1);

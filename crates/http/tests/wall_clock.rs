@@ -1,4 +1,4 @@
-//! A wall clock that is stepped while a server runs: the Date field follows it, and no timer does.
+//! A wall clock that is stepped while a server runs: the Date field follows it, and timers do not.
 //!
 //! RFC 9110 §6.6.1 (Date).
 
@@ -16,20 +16,20 @@ use std::future::poll_fn;
 use std::rc::Rc;
 
 thread_local! {
-    /// What the host says that the time is.
+    /// The host's wall-clock time in seconds.
     static WALL: Cell<u64> = const { Cell::new(0) };
 }
 
-/// RFC 9110's own example.
+/// The date of the example in RFC 9110.
 const BEFORE: u64 = 784_111_777;
 
-/// Writes a request and reads the answer's head; its Date.
+/// Sends a request, reads the response, and returns its Date.
 async fn date(stream: &mut impl Stream, target: &str) -> String {
     let request = format!("GET {target} HTTP/1.1\r\nHost: server\r\n\r\n");
     let written = poll_fn(|cx| stream.poll_write(cx, request.as_bytes())).await;
     assert_eq!(written, Ok(request.len()));
     let (mut answer, mut buffer) = (String::new(), [0; 4096]);
-    // The content is ten bytes.
+    // The content has ten bytes.
     while answer.split_once("\r\n\r\n").is_none_or(|(_, content)| content.len() < 10) {
         let read = poll_fn(|cx| stream.poll_read(cx, &mut buffer)).await.expect("an answer");
         assert!(read > 0, "closed after: {answer}");
@@ -40,8 +40,8 @@ async fn date(stream: &mut impl Stream, target: &str) -> String {
     line[6..].to_owned()
 }
 
-/// Asks, has the clock stepped, asks again, and waits until the server finds the connection idle: both dates, and when
-/// that was.
+/// Sends a request, steps the clock to `to`, sends another, and waits until the server closes the idle connection.
+/// Returns both dates and the time of the close.
 fn stepped(to: u64) -> ([String; 2], Instant) {
     WALL.set(BEFORE);
     let rig = Rig::new(&["rate=10mbit,rtt=10ms"], 1);

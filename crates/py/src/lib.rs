@@ -1,12 +1,13 @@
-//! anabranch as a module of Python: races in this process, and the whole command line for a process of its own.
+//! anabranch as a Python module: races in this process, and the complete command line for a separate process.
 //!
-//! What is said of bad input is the command line's own sentence, raised as an exception. Runs go on in threads of ours while
-//! the interpreter is free for others; an interrupt stops them.
+//! Bad input raises an exception with the command line's own message. Runs use threads of this module, during which the
+//! interpreter is free for other threads; an interrupt stops them.
 //!
-//! Races run in the interpreter's process, in threads of ours, and give tables by the Arrow C Data Interface. Server, link, capture and
-//! study take a process over, so they are the command line in a process of its own. Sweeps, on threads or on Dask, are Python over that.
-//! Tests are Python's, because a module of Python cannot be linked into a test program of Rust. `check.sh` builds the wheel and tests it
-//! where nothing else of ours is.
+//! Races run in the interpreter's process and return tables through the Arrow C Data Interface. Servers, links,
+//! captures and studies take over a process, so they run the command line in a process of its own. Sweeps, on threads
+//! or on Dask, are written in Python on top of that. The tests are in Python, because a Python extension module cannot
+//! be linked into a Rust test program. `check.sh` builds the wheel and tests it where nothing else of this repository
+//! is installed.
 
 mod people;
 mod race;
@@ -15,8 +16,8 @@ mod tables;
 use pyo3::prelude::*;
 use std::ffi::OsString;
 
-/// Does what a command line says, the program's name first, and gives the exit code. For a process of its own: it takes
-/// signals over, and may end the process.
+/// Carries out a command line, which begins with the program's name, and returns the exit code. It is meant for a
+/// separate process: it takes over signals, and may end the process.
 #[pyfunction]
 fn run(words: Vec<OsString>) -> u8 {
     anabranch_cli::run_within(words)

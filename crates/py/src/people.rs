@@ -1,4 +1,4 @@
-//! People that were raced: what the tables of a sweep say of them, as text and as a page.
+//! Summarizes races of people from the tables of a sweep, as text and as a page.
 
 use anabranch_lab::population::tally::{Group, NamedCause};
 use anabranch_lab::population::{Tally, page, text};
@@ -8,12 +8,12 @@ use pyo3::prelude::*;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A contestant of a person, and its time in milliseconds; none where a page load was not done.
+/// A contestant and its time for one person in milliseconds; `None` if the page load did not complete.
 type Time = (String, Option<f64>);
-/// Two contestants, and what was decided of the first over the second.
+/// Two contestants, and the verdict on the first compared with the second.
 type Decided = (String, String, String);
 
-/// For which share of people which contestant is best.
+/// Counts for which share of people each contestant is fastest.
 #[pyclass(frozen)]
 pub struct People(Mutex<Tally>);
 
@@ -24,15 +24,15 @@ impl People {
         Self(Mutex::default())
     }
 
-    /// Adds a person: population, region, access, loss, number, and each contestant's time.
+    /// Adds a person: population, region, access, loss, number, and the time of each contestant.
     fn add(&self, population: &str, region: &str, access: &str, loss: &str, number: u64, times: Vec<Time>) {
         let times: Vec<(&str, Option<f64>)> =
             times.iter().map(|(name, time)| (name.as_str(), *time)).collect();
         self.locked().add_person(&Group::new(population, region, access, loss), number, &times);
     }
 
-    /// Says of a person that was added what was decided of contestants: `less` where the first has less time, `more`, `level` or
-    /// `undecided`.
+    /// Records the verdicts on pairs of contestants for a person that was added: `less` if the first needs less time,
+    /// `more`, `level` or `undecided`.
     fn decide(
         &self,
         population: &str,
@@ -55,7 +55,8 @@ impl People {
         Ok(())
     }
 
-    /// Adds what an experiment with a person found; effect above 1: `change` makes the loser sooner by that.
+    /// Adds the result of an experiment with a person. An effect above 1 means that `change` makes the loser faster by
+    /// that factor.
     #[expect(clippy::too_many_arguments, reason = "a row of the table of causes")]
     fn add_cause(
         &self,
@@ -72,23 +73,23 @@ impl People {
         self.locked().add_cause(population, number, &found);
     }
 
-    /// How many people there are.
+    /// The number of people.
     #[getter]
     fn count(&self) -> usize {
         self.locked().count()
     }
 
-    /// What the command prints.
+    /// The text that the command prints.
     fn text(&self) -> String {
         text::render(&self.locked())
     }
 
-    /// The page of `--out`.
+    /// The page that `--out` writes, as HTML.
     fn html(&self, command: &str, populations: Vec<String>) -> String {
         page::html(&self.locked(), command, populations.iter().map(String::as_str))
     }
 
-    /// Writes the page.
+    /// Writes the page to a file.
     fn report(&self, path: &str, command: &str, populations: Vec<String>) -> PyResult<()> {
         Ok(std::fs::write(Path::new(path), self.html(command, populations))?)
     }

@@ -1,4 +1,4 @@
-//! A race in this process: the plan that keywords describe, its runs, and what came of them.
+//! A race in this process: the plan that keywords describe, its runs and its results.
 
 use crate::tables::{self, Table};
 use anabranch_lab::plan::{self, Outline, Plan};
@@ -23,10 +23,10 @@ pyo3::create_exception!(
     "A plan that cannot be run, in the words of the command line."
 );
 
-/// Flags of the command line without their dashes, and what each is given.
+/// Flags of the command line without their dashes, and their values.
 type Flags = Vec<(String, String)>;
 
-/// How often an interrupt is looked for, and progress told.
+/// The interval at which interrupts are checked and progress is reported.
 const LOOK: Duration = Duration::from_millis(50);
 
 fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
@@ -34,7 +34,7 @@ fn outline(flags: &Flags, file: Option<&str>) -> PyResult<Outline> {
     plan::read(file, flags).map_err(|error| PlanError::new_err(error.to_string()))
 }
 
-/// The points of a plan, each a race of its own: read once, raced one by one.
+/// The points of a plan, each raced separately: the plan is read once and its points are raced one by one.
 #[pyclass(frozen)]
 pub struct Points {
     outline: Mutex<Outline>,
@@ -49,20 +49,20 @@ impl Points {
         Ok(Self { outline: Mutex::new(outline(&flags, file)?), command: command(&flags, file) })
     }
 
-    /// How many there are: one, each combination of what varies, or each person.
+    /// The number of points: one, the number of combinations of factor levels, or the number of people.
     #[getter]
     fn count(&self) -> usize {
         self.locked().count()
     }
 
-    /// The populations of whom the points are people; none where they are not.
+    /// The populations, if the points are people; otherwise empty.
     #[getter]
     fn populations(&self) -> Vec<String> {
         let outline = self.locked();
         outline.people().map_or(Vec::new(), |people| people.populations().map(str::to_owned).collect())
     }
 
-    /// Races point `number`, from 0.
+    /// Races point `number`, counted from 0.
     #[pyo3(signature = (number, threads=1))]
     fn race(&self, py: Python<'_>, number: usize, threads: usize) -> PyResult<Race> {
         let plan = {
@@ -90,7 +90,7 @@ fn refused(error: plan::PlanError) -> PyErr {
     PlanError::new_err(error.to_string())
 }
 
-/// What a race found.
+/// The results of a race.
 #[pyclass(frozen)]
 pub struct Race {
     results: Results,
@@ -98,7 +98,7 @@ pub struct Race {
     terms: Vec<Vec<String>>,
 }
 
-/// Races what the flags describe.
+/// Runs the race that the flags describe.
 #[pyfunction]
 #[pyo3(signature = (flags, file=None, threads=None, progress=None))]
 pub fn race(
@@ -117,7 +117,7 @@ pub fn race(
     let results = carried_out(py, &plan, threads, progress.as_ref())?;
     let elapsed = started.elapsed();
     let mut race = Race::new(results, command(&flags, file));
-    // Of the whole race alone, as on the command line.
+    // Recorded only for a whole race, as on the command line.
     (race.results.host.threads, race.results.host.elapsed_s) =
         (Some(threads as u32), Some(elapsed.as_secs_f64()));
     Ok(race)
@@ -150,7 +150,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// The command line of these flags.
+/// Formats these flags as a command line.
 fn command(flags: &Flags, file: Option<&str>) -> String {
     let quoted = |text: &str| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
@@ -163,7 +163,7 @@ fn command(flags: &Flags, file: Option<&str>) -> String {
     words.join(" ")
 }
 
-/// Runs a plan in threads of its own, while this one looks for interrupts and tells how far they are.
+/// Runs a plan in separate threads. Meanwhile the calling thread checks for interrupts and reports progress.
 fn carried_out(
     py: Python<'_>,
     plan: &Plan,
@@ -174,13 +174,14 @@ fn carried_out(
     let all = plan.most_runs();
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
-        // A receiver alone is not for several threads, which the wait without the interpreter could be.
+        // A receiver cannot be shared between threads, and `detach` requires that its closure could run in another
+        // thread.
         let receiver = Mutex::new(receiver);
         let (stop, done) = (&stop, &done);
         scope.spawn(move || {
             let progress = |runs: usize| done.store(runs, Ordering::Relaxed);
             let options = Options { threads, progress: &progress, stop };
-            // Nobody receives after an interrupt.
+            // After an interrupt nobody receives the result.
             let _ = sender.send(batch::race(plan, &options));
         });
         let mut told = 0;
@@ -204,7 +205,7 @@ fn carried_out(
             told = now;
         };
         if result.is_err() {
-            // The threads end at their next look at `stop`.
+            // The threads end when they next check `stop`.
             py.detach(|| while matches!(wait(&receiver), Err(RecvTimeoutError::Timeout)) {});
         } else if let (Some(progress), true) = (progress, told != all) {
             result = progress.call1(py, (all, all)).and(result);
@@ -219,39 +220,39 @@ fn carried_out(
 
 #[pymethods]
 impl Race {
-    /// What `anabranch race --json` writes.
+    /// The results as JSON, the same as the output of `anabranch race --json`.
     fn to_json(&self) -> String {
         json::render(&self.results)
     }
 
-    /// The report of `--out`, without captures.
+    /// The report that `--out` writes, as HTML without captures.
     fn html(&self) -> String {
         let framing = Framing { command: &self.command, terms: &self.terms, ..Framing::default() };
         report::html(&self.results, &framing)
     }
 
-    /// What the command prints.
+    /// The table that the command prints.
     fn text(&self) -> String {
         table::render(&self.results, Style { color: false, pictures: false })
     }
 
-    /// A sentence for each point: which contestant is first, by how much, and why.
+    /// A sentence for each point: the fastest contestant, its lead, and the reason.
     fn verdicts(&self) -> Vec<String> {
         self.results.points.iter().map(verdict::sentence).collect()
     }
 
-    /// The command that gives these results.
+    /// The command that reproduces these results.
     fn command(&self) -> &str {
         &self.command
     }
 
-    /// Whether all that was expected was found; `None` where nothing was.
+    /// Whether all expectations were met; `None` if there are none.
     fn expectations_met(&self) -> Option<bool> {
         let expectations = &self.results.expectations;
         (!expectations.is_empty()).then(|| expectations.iter().all(|one| one.met))
     }
 
-    /// What the reader must know before trusting the numbers.
+    /// Warnings that the reader must know before trusting the numbers.
     fn warnings(&self) -> Vec<String> {
         self.results.warnings.clone()
     }
@@ -271,7 +272,7 @@ impl Race {
         tables::objects(&self.results)
     }
 
-    /// A row for each two contestants and metric that they are compared in.
+    /// A row for each pair of contestants and metric that is compared.
     fn comparisons(&self) -> PyResult<Table> {
         tables::comparisons(&self.results)
     }
@@ -287,7 +288,7 @@ impl Race {
     }
 }
 
-/// The result, when it is there within one look.
+/// Returns the result if it arrives within one interval.
 fn wait<T: Send>(receiver: &Mutex<mpsc::Receiver<T>>) -> Result<T, RecvTimeoutError> {
     receiver.lock().map_err(|_| RecvTimeoutError::Disconnected)?.recv_timeout(LOOK)
 }

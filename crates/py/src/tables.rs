@@ -1,7 +1,7 @@
-//! Results as tables by the Arrow C Data Interface: what pandas, polars, DuckDB and pyarrow take without a copy.
+//! Results as tables through the Arrow C Data Interface, which pandas, polars, DuckDB and pyarrow read without copying.
 //!
-//! Columns are factors first, then those of the results' own names; times are milliseconds where the name ends in `_ms`, integer
-//! nanoseconds where it ends in `_ns`.
+//! The factors are the first columns, followed by columns named as in the results. Names that end in `_ms` hold
+//! milliseconds, names that end in `_ns` integer nanoseconds.
 
 use anabranch_lab::results::{Comparison, Object, Outcome, PARTS, Point, Race, Run, Stat, Summary, Why};
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
@@ -16,10 +16,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 use std::sync::Arc;
 
-/// The name of a column, and where a row of it has its number.
+/// The name of a column, and the function that reads its value from a row.
 type Column<T, N> = (&'static str, fn(&T) -> Option<N>);
 
-/// Rows and columns, read by whoever knows `__arrow_c_stream__`.
+/// A table of results. Any library that supports `__arrow_c_stream__` can read it.
 #[pyclass(frozen)]
 pub struct Table {
     batch: RecordBatch,
@@ -27,25 +27,25 @@ pub struct Table {
 
 #[pymethods]
 impl Table {
-    /// Rows.
+    /// The number of rows.
     #[getter]
     fn num_rows(&self) -> usize {
         self.batch.num_rows()
     }
 
-    /// Names of the columns, in order.
+    /// The names of the columns, in order.
     #[getter]
     fn column_names(&self) -> Vec<String> {
         self.batch.schema().fields().iter().map(|field| field.name().clone()).collect()
     }
 
-    /// The schema as a capsule of Arrow's C Data Interface.
+    /// The schema, as a capsule of the Arrow C Data Interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
         let schema = FFI_ArrowSchema::try_from(self.batch.schema().as_ref()).map_err(broken)?;
         PyCapsule::new_with_value(py, schema, c"arrow_schema")
     }
 
-    /// The rows as a capsule of Arrow's C Stream Interface. Another schema than the table's own is not made.
+    /// The rows, as a capsule of the Arrow C Stream Interface. A requested schema is ignored.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -72,12 +72,12 @@ fn broken(error: arrow_schema::ArrowError) -> PyErr {
     PyRuntimeError::new_err(error.to_string())
 }
 
-/// Columns with their names.
+/// Named columns.
 #[derive(Default)]
 struct Columns(Vec<(String, ArrayRef)>);
 
 impl Columns {
-    /// The levels of the factors of each row.
+    /// Returns a column for each factor, with the factor's level in each row.
     fn of_factors<'a>(race: &Race, rows: impl Iterator<Item = &'a Point> + Clone) -> Self {
         let mut columns = Self::default();
         for factor in anabranch_lab::csv::factors(race.points.first()) {
@@ -123,7 +123,7 @@ const fn outcome(run: &Run) -> &'static str {
     }
 }
 
-/// A row for each point, contestant and metric.
+/// Returns a row for each point, contestant and metric.
 pub fn summary(race: &Race) -> PyResult<Table> {
     let mut rows: Vec<(&Point, &str, &str, &Stat)> = Vec::new();
     for point in &race.points {
@@ -157,7 +157,7 @@ pub fn summary(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// A row for each point, contestant and seed.
+/// Returns a row for each point, contestant and seed.
 pub fn runs(race: &Race) -> PyResult<Table> {
     let rows: Vec<(&Point, &str, &Run)> = of_runs(race).collect();
     let mut columns = Columns::of_factors(race, rows.iter().map(|row| row.0));
@@ -197,7 +197,7 @@ fn of_runs(race: &Race) -> impl Iterator<Item = (&Point, &str, &Run)> {
     })
 }
 
-/// A row for each point, contestant, seed and object.
+/// Returns a row for each point, contestant, seed and object.
 pub fn objects(race: &Race) -> PyResult<Table> {
     let rows: Vec<(&Point, &str, &Run, &Object)> = of_runs(race)
         .flat_map(|(point, contestant, run)| {
@@ -229,7 +229,7 @@ pub fn objects(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// A row for each point, contestant before another one, and metric that they are compared in.
+/// Returns a row for each point, pair of contestants and metric that is compared.
 pub fn comparisons(race: &Race) -> PyResult<Table> {
     let mut rows: Vec<(&Point, &Comparison)> = Vec::new();
     for point in &race.points {
@@ -247,7 +247,7 @@ pub fn comparisons(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// A row for each cause of a gap between two contestants.
+/// Returns a row for each cause of a gap between two contestants.
 pub fn causes(race: &Race) -> PyResult<Table> {
     let mut rows = Vec::new();
     for point in &race.points {
@@ -273,7 +273,8 @@ pub fn causes(race: &Race) -> PyResult<Table> {
     columns.table()
 }
 
-/// A CSV file of the command line as a table: a column is of integers or of numbers where each of its fields is one or empty.
+/// Reads a CSV file of the command line as a table. A column holds integers or numbers if each of its non-empty fields
+/// is one.
 #[pyfunction]
 pub fn read_csv(path: &str) -> PyResult<Table> {
     let wrong = |error: csv::Error| PyValueError::new_err(format!("{path}: {error}"));

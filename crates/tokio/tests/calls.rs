@@ -1,4 +1,4 @@
-//! Each call that waits, dropped while it does: what it was to do is not done, and the next call does it.
+//! Each waiting call is dropped while it waits: it must have no effect, and the next call does the work.
 #![cfg(target_os = "linux")]
 
 use crate::ends::{Ends, LONG, once, soon};
@@ -16,7 +16,7 @@ async fn a_connect_that_is_dropped_leaves_no_association() {
     }
     soon(|| ends.client.associations() == 0).await;
     timeout(LONG, ends.client.wait_idle()).await.expect("in time");
-    // One that was dropped may have been far enough to be accepted: it has ended.
+    // A dropped connection attempt may have been accepted already: then the association has ended.
     let server = ends.server.clone();
     let accepting = tokio::spawn(async move {
         let mut accepted = Vec::new();
@@ -57,7 +57,7 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
     let (_ends, ours, theirs) = Ends::up(&[("sndbuf", "20000B"), ("rcvbuf", "20000B")]).await;
     let options = SendOptions::new();
     let mut taken = Vec::new();
-    // Until the peer's buffer and ours are full.
+    // Send until the buffers of both ends are full.
     let mut turn = 0_u32;
     let mut refused = 0;
     soon(|| {
@@ -66,14 +66,14 @@ async fn a_send_that_is_dropped_has_sent_nothing_and_lets_others_pass() {
             taken.push(turn);
             (turn, refused) = (turn + 1, 0);
         } else {
-            // This one was not taken: its number may be used again.
+            // This message was not accepted, so its number can be reused.
             refused += 1;
         }
         refused == 50
     })
     .await;
     assert_eq!(ours.try_send(0, [7; 5_000], &options), Err(SendError::Full));
-    // Somebody waits; who would overtake waits behind.
+    // One sender waits; a later one may not overtake it.
     let waiting = tokio::spawn({
         let ours = ours.clone();
         async move { ours.send(0, [8; 5_000], &SendOptions::new()).await }
@@ -133,7 +133,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     assert_eq!(send.buffered_amount(), 0);
     timeout(LONG, send.buffered_amount_low()).await.expect("at once").expect("it is up");
-    // Nobody reads: the peer's buffer fills, then ours.
+    // The peer does not read: its buffer fills, then ours.
     let mut sent = 0;
     soon(|| {
         while send.buffered_amount() <= 10_000 && ours.try_send(0, [7; 1_000], &SendOptions::new()).is_ok() {
@@ -162,7 +162,7 @@ async fn a_buffered_amount_falls_to_its_threshold() {
     assert!(matches!(end, Err(SendError::Closed(_))), "{end:?}");
 }
 
-/// Sending and receiving after the end are errors that say so, of every call.
+/// After the end, every sending and receiving call returns the reason for the close.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn after_the_end_all_calls_say_it() {
     let (_ends, ours, theirs) = Ends::up(&[]).await;
@@ -177,7 +177,7 @@ async fn after_the_end_all_calls_say_it() {
     assert_eq!(ours.try_send(0, "late", &options), Err(SendError::Closed(end.clone())));
     assert_eq!(send.send("late").await, Err(SendError::Closed(end.clone())));
     assert_eq!(recv.recv().await, Err(RecvError::Closed(end.clone())));
-    // What came before is there.
+    // Data that arrived before the end is still delivered.
     assert_eq!(ours.recv().await.expect("a message").bytes, "the last");
     assert_eq!(ours.recv().await, Err(RecvError::Closed(end.clone())));
     assert_eq!(ours.try_recv(), Err(RecvError::Closed(end.clone())));

@@ -1,5 +1,5 @@
-//! Futures that are dropped at any await, as `select!` does, and what is written too late: nothing is lost, cut or doubled
-//! without a word.
+//! Futures that are dropped at any await, as `select!` does, and late writes: nothing is silently lost, truncated or
+//! duplicated.
 #![cfg(target_os = "linux")]
 
 use crate::wait::{LONG, pace, soon};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// A message of more pieces than wait for a reader.
+/// The length of a message with more pieces than the queue for a reader holds.
 const LENGTH: usize = 2_000_000;
 
 async fn endpoint(listen: Option<u16>, rcvbuf: &str, largest: usize) -> Endpoint {
@@ -25,12 +25,13 @@ async fn endpoint(listen: Option<u16>, rcvbuf: &str, largest: usize) -> Endpoint
     Endpoint::new(options).await.expect("an endpoint")
 }
 
-/// With a receive buffer that holds a fraction of [`LENGTH`]: the first poll for such a message never finds all of it.
+/// Opens an association whose receive buffer holds a fraction of [`LENGTH`]: the first poll never finds the whole
+/// message.
 async fn associated() -> ((Endpoint, Endpoint), Association, Association) {
     associated_with("256KiB", 1 << 22).await
 }
 
-/// With a receive buffer of this size, and for messages of at most so many bytes.
+/// Opens an association with a receive buffer of this size, for messages of at most `largest` bytes.
 async fn associated_with(rcvbuf: &str, largest: usize) -> ((Endpoint, Endpoint), Association, Association) {
     let server = endpoint(Some(80), rcvbuf, largest).await;
     let client = endpoint(None, rcvbuf, largest).await;
@@ -56,7 +57,7 @@ async fn once<T>(future: impl Future<Output = T>) -> Option<T> {
     .await
 }
 
-/// One poll at a time; how many were pending.
+/// Polls with a new future each time. Returns the result and the number of polls that were pending.
 async fn bit_by_bit(recv: &mut RecvStream) -> (Result<bytes::Bytes, RecvError>, u32) {
     let mut pending = 0;
     loop {
@@ -106,7 +107,7 @@ async fn what_has_come_of_a_message_is_there_for_who_reads_bytes() {
     });
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     for seed in 0..10 {
-        // Dropped while it waits: some of the message may have come.
+        // Dropped while it waits: a part of the message may have arrived.
         assert!(once(recv.recv()).await.is_none(), "message {seed} was there at once");
         let mut got = vec![0; LENGTH];
         timeout(LONG, recv.read_exact(&mut got)).await.expect("in time").expect("all of it");
@@ -166,7 +167,7 @@ async fn nothing_is_sent_after_the_end_and_the_writer_is_told() {
     }
 }
 
-/// `close` comes behind what was written, however full every queue on the way is.
+/// `close` takes effect after all data written before it, even if every queue on the way is full.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_written_before_a_close_arrives() {
     for round in 0..5 {
@@ -185,7 +186,7 @@ async fn what_was_written_before_a_close_arrives() {
                 let (send, mut recv) =
                     timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
                 readers.push(tokio::spawn(async move {
-                    // Slower than it is written.
+                    // Read more slowly than the writer writes.
                     let (mut all, mut piece) = (Vec::new(), vec![0; 50_000]);
                     loop {
                         match timeout(LONG, recv.read(&mut piece))
@@ -222,7 +223,7 @@ async fn what_was_written_before_a_close_arrives() {
     }
 }
 
-/// Who is asked for a stream and not waited for keeps none.
+/// A call for a stream that is dropped keeps no stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn opening_and_accepting_may_be_dropped() {
     let (_ends, ours, theirs) = associated().await;
@@ -230,7 +231,7 @@ async fn opening_and_accepting_may_be_dropped() {
         drop(ours.open_bi());
         assert!(once(theirs.accept_bi()).await.is_none(), "nothing was sent");
     }
-    // No stream is lost by that.
+    // No stream was lost by that.
     let mut held = Vec::new();
     for number in 0..ours.streams() {
         let mut opened = None;

@@ -1,9 +1,9 @@
-//! A chat of many, at a size for every day; `cargo bench -p anabranch-tokio --bench chat` has it at full size.
+//! A chat of a size for every test run; `cargo bench -p anabranch-tokio --bench chat` runs it at full size.
 #![cfg(target_os = "linux")]
 
 use crate::swarm::{self, Setup};
 
-/// Each of them hears the others of a room of eight.
+/// The number of lines received: each member receives those of the seven others in its room.
 fn heard(setup: Setup) -> u64 {
     7 * u64::from(setup.lines) * setup.associations as u64
 }
@@ -24,7 +24,7 @@ async fn many_chat_over_two_paths() {
     let setup = Setup { associations: 400, lines: 5, seed: 7, storm: false, rfc9260: false, dtls: None };
     let outcome = swarm::run(setup).await;
     assert_eq!(outcome.heard, heard(setup));
-    // Other tests run in this process meanwhile: the benchmark says what it is.
+    // Other tests run in this process at the same time, so the bound is loose; the benchmark gives the exact value.
     assert!(outcome.idle < 1 << 20 && outcome.spoken < 1 << 20, "{outcome:?}");
 }
 

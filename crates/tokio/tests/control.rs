@@ -1,5 +1,5 @@
-//! What a program may change of an association, and what it is told: options of messages, events, paths, addresses, streams,
-//! keys, and who is let in.
+//! The controls and events of an association: options of messages, events, paths, addresses, streams, keys, and whether
+//! a peer is accepted.
 #![cfg(target_os = "linux")]
 
 use crate::ends::{Ends, LONG, addresses, options, soon};
@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// The next event for which there is a result.
+/// Returns the result of `wanted` for the first event that has one.
 async fn until<T>(events: &mut Events, mut wanted: impl FnMut(Event) -> Option<T>) -> T {
     let found = async {
         loop {
@@ -57,7 +57,7 @@ async fn what_is_given_up_or_not_delivered_is_told() {
     let settings = [("partial_reliability", "yes"), ("sndbuf", "100000B"), ("rcvbuf", "10000B")];
     let (_ends, ours, theirs) = Ends::up(&settings).await;
     let mut events = ours.events();
-    // The peer does not read: what is behind its buffer stays here.
+    // The peer does not read, so data beyond its receive buffer stays here.
     for context in 0..10 {
         let brief = SendOptions::new().context(context).lifetime(Duration::from_millis(50)).ppid(4);
         ours.send(2, [7; 5_000], &brief).await.expect("sent");
@@ -78,7 +78,7 @@ async fn what_is_given_up_or_not_delivered_is_told() {
     });
     let failed = failed.await;
     assert_eq!((failed.stream, failed.ppid, failed.length), (1, 5, 40_000));
-    // Handed back, unless a part of it has arrived.
+    // The message is returned unless a part of it has arrived.
     assert!(failed.message.is_none_or(|message| message == vec![9; 40_000]));
 }
 
@@ -198,7 +198,7 @@ async fn who_comes_is_looked_at_before() {
         let refused = timeout(LONG, unwanted).await.expect("in time").expect("no panic");
         assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
     }
-    // More than may wait try again until there is room.
+    // Associations beyond the backlog retry until there is room.
     let mut waiting = Vec::new();
     for _ in 0..5 {
         let (client, to) = (ends.client.clone(), at.clone());
@@ -218,7 +218,7 @@ async fn who_comes_is_looked_at_before() {
     assert_eq!(refused.err(), Some(ConnectError::Failed(CloseReason::Refused)));
 }
 
-/// Events that nobody takes are bounded, and it is told how many were lost.
+/// Unread events are bounded, and the number of lost ones is reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_that_nobody_takes_are_counted() {
     let settings = [("partial_reliability", "yes"), ("rcvbuf", "2000B")];

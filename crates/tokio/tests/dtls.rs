@@ -1,4 +1,5 @@
-//! Associations under DTLS: a server with a certificate, clients that know its fingerprint, and those that know another.
+//! Associations over DTLS: a server with a certificate, clients that know its fingerprint, and clients that expect
+//! another.
 #![cfg(target_os = "linux")]
 
 use crate::ends::{LONG, addresses, options};

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 pub use crate::wait::{LONG, soon};
 
-/// A server on port 80 and a client.
+/// A server that listens on port 80, and a client.
 pub struct Ends {
     pub server: Endpoint,
     pub client: Endpoint,
@@ -21,7 +21,7 @@ pub fn addresses(count: u8) -> Vec<IpAddr> {
     (1..=count).map(|last| [127, 0, 0, last].into()).collect()
 }
 
-/// With these settings beside those of `modern`.
+/// Returns options with these settings in addition to those of `modern`.
 pub fn options(addresses: &[IpAddr], settings: &[(&str, &str)]) -> Options {
     let config = settings.iter().fold(ConfigBuilder::new(), |config, (key, value)| config.set(key, value));
     Options::default().addresses(addresses.iter().copied()).config(config.build().expect("settings"))
@@ -32,14 +32,14 @@ impl Ends {
         Self::with(options(&addresses(1), &[])).await
     }
 
-    /// Both made so.
+    /// Creates both endpoints with these options.
     pub async fn with(options: Options) -> Self {
         let server = Endpoint::new(options.clone().listen(80)).await.expect("an endpoint");
         let client = Endpoint::new(options).await.expect("an endpoint");
         Self { server, client }
     }
 
-    /// An association: the client's end, and the server's.
+    /// Opens an association; returns the client's end and the server's.
     pub async fn associate(&self) -> (Association, Association) {
         let accepting = async { self.server.accept().await.expect("somebody").accept() };
         let both = async { tokio::join!(self.client.connect(self.server.local_addresses(), 80), accepting) };

@@ -1,4 +1,4 @@
-//! The examples do what their first lines say. Each runs here as it is, in this process, and has to end in time.
+//! The examples do what their first lines say. Each runs unmodified in this process, and must end in time.
 #![cfg(target_os = "linux")]
 
 #[path = "../examples/chat.rs"]

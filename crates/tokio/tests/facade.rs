@@ -1,5 +1,5 @@
-//! Endpoints on loopback, from several threads: bytes and messages, back-pressure,
-//! what is dropped, and how things end.
+//! Endpoints on loopback, used by several threads: bytes and messages, back-pressure, dropped handles, and how sessions
+//! end.
 #![cfg(target_os = "linux")]
 
 use anabranch_tokio::{
@@ -89,7 +89,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
     let (mut send, _recv) = ours.open_bi().expect("a stream");
     let block = pattern(1 << 20, 3);
     let mut written = 0_u64;
-    // Buffers on the way take some; a minute of room there is not.
+    // Buffers on the way hold some data, but less than can be written in two seconds.
     let stuck = timeout(Duration::from_secs(2), async {
         loop {
             send.write_all(&block).await.expect("written");
@@ -98,7 +98,7 @@ async fn a_reader_who_does_not_read_holds_up_his_writer() {
     });
     assert!(stuck.await.is_err());
     assert!(written < 64 << 20, "{written} bytes were taken");
-    // Let go, it comes out of it: what was written whole arrives.
+    // When the reader reads again, everything that was written completely arrives.
     let (_send, mut recv) = timeout(LONG, theirs.accept_bi()).await.expect("in time").expect("a stream");
     let mut first = vec![0; block.len()];
     timeout(LONG, recv.read_exact(&mut first)).await.expect("in time").expect("a block");

@@ -1,5 +1,5 @@
-//! What a program is told of a network that fails and of a peer that restarts. A relay on loopback carries the packets, and
-//! drops them while it is told to.
+//! What a program sees of a failing network and of a peer that restarts. A relay on loopback forwards the packets, and
+//! drops them on request.
 #![cfg(target_os = "linux")]
 
 use crate::control::is_told;
@@ -11,11 +11,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use tokio::net::UdpSocket;
 use tokio::time::timeout;
 
-/// Carries packets between whoever sends to `address` and a server.
+/// Forwards packets between a server and the client that sends to `address`.
 struct Relay {
     address: SocketAddr,
     cut: Arc<AtomicBool>,
-    /// Packets of the client's that it has dropped.
+    /// The number of packets from the client that it has dropped.
     dropped: Arc<AtomicU32>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -48,7 +48,7 @@ impl Relay {
                         near.send_to(&down[..length], client).await
                     }
                 };
-                // Whoever has gone is not sent to.
+                // A send error is ignored: the receiver may be gone.
                 drop(sent);
             }
         });
@@ -66,7 +66,7 @@ impl Drop for Relay {
     }
 }
 
-/// Failures are found within tenths of a second; the association itself outlives many.
+/// Path failures are detected within tenths of a second; the association itself survives many.
 const IMPATIENT: [(&str, &str); 7] = [
     ("init_max_retrans", "100"),
     ("rto_initial", "50ms"),
@@ -114,7 +114,7 @@ async fn a_peer_that_does_not_come_back_ends_the_association() {
     is_told(&mut ours.events(), Event::Closed(reason)).await;
 }
 
-/// RFC 9260 §5.2.4 A: the same peer, which remembers nothing, takes its association's place.
+/// RFC 9260 §5.2.4 A: the peer restarts without its state, and its new association replaces the old one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_of_the_peer_is_told_of_and_streams_begin_anew() {
     let settings = [("assoc_max_retrans", "200")];
@@ -130,7 +130,7 @@ async fn a_restart_of_the_peer_is_told_of_and_streams_begin_anew() {
     ours.send(3, "before", &SendOptions::new()).await.expect("sent");
     let message = timeout(LONG, theirs.recv()).await.expect("in time").expect("a message");
     assert_eq!((message.ssn, &message.bytes[..]), (0, &b"before"[..]));
-    // Nothing of its end gets through.
+    // None of the packets that end the association get through.
     relay.cut(true);
     ours.abort();
     soon(|| relay.dropped.load(Ordering::Relaxed) > 0).await;

@@ -1,4 +1,4 @@
-//! Waiting in tests: for a condition, not for a time. Only here do the tests of this crate sleep.
+//! Waiting in tests: for a condition, not for a duration. Only this module of the tests sleeps.
 #![allow(dead_code, reason = "each program takes what it needs")]
 
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::time::{sleep, timeout};
 /// Generous: only a hang exceeds it.
 pub const LONG: Duration = Duration::from_secs(60);
 
-/// Until it is so.
+/// Waits until the condition holds.
 pub async fn soon(mut is: impl FnMut() -> bool) {
     let wait = async {
         while !is() {
@@ -17,7 +17,7 @@ pub async fn soon(mut is: impl FnMut() -> bool) {
     timeout(LONG, wait).await.expect("in time");
 }
 
-/// Until `value` no longer changes: the same in a hundred looks.
+/// Waits until `value` is the same in a hundred consecutive checks.
 pub async fn steady<T: PartialEq>(mut value: impl FnMut() -> T) {
     let (mut last, mut same) = (value(), 0);
     soon(|| {
@@ -29,7 +29,7 @@ pub async fn steady<T: PartialEq>(mut value: impl FnMut() -> T) {
     .await;
 }
 
-/// Between two looks at a condition, and between two steps of a reader that is slow on purpose.
+/// Sleeps between two checks of a condition, or between two steps of a deliberately slow reader.
 pub async fn pace(time: Duration) {
     sleep(time).await;
 }

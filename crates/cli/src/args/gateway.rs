@@ -3,7 +3,7 @@
 use super::lasting;
 use clap::{Arg, ArgAction, Command, value_parser};
 
-/// The verb.
+/// Returns the command.
 pub fn command() -> Command {
     super::secure::server_flags(super::secure::client_flags(flags()))
 }

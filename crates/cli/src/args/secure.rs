@@ -1,8 +1,8 @@
-//! The flags of TLS.
+//! The TLS flags.
 
 use clap::{Arg, ArgAction, Command};
 
-/// The flags of a server.
+/// Adds the flags of a server.
 pub fn server_flags(command: Command) -> Command {
     let file =
         |name: &'static str, help: &'static str| Arg::new(name).long(name).value_name("FILE").help(help);
@@ -17,7 +17,7 @@ pub fn server_flags(command: Command) -> Command {
         .arg(file("key", "Private key of the certificate, in PEM; with --cert").requires("cert"))
 }
 
-/// The flags of a client.
+/// Adds the flags of a client.
 pub fn client_flags(command: Command) -> Command {
     command
         .arg(
@@ -35,14 +35,14 @@ pub fn client_flags(command: Command) -> Command {
         )
 }
 
-/// Where connections of QUIC are logged.
+/// The flag for logging QUIC connections.
 pub fn qlog_flag() -> Arg {
     Arg::new("qlog").long("qlog").value_name("DIR").help(
         "Over h3:// write a qlog file for each connection to this directory, for qvis and the like [default: QLOGDIR, if set]",
     )
 }
 
-/// The version of HTTP that a client speaks.
+/// Adds the flag for the version of HTTP.
 pub fn http_flag(command: Command) -> Command {
     command.arg(
         Arg::new("http")

@@ -1,4 +1,4 @@
-//! The client's end: a test on one server, its lines, and what came of it.
+//! The client: runs a test against one server and prints its intervals and its result.
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
@@ -24,7 +24,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-/// What it is asked to do.
+/// The settings of a client.
 pub(super) struct Client {
     pub(super) url: Url,
     pub(super) plan: Plan,
@@ -113,11 +113,11 @@ impl Client {
             if to_stderr {
                 let _ = std::io::stderr().write_all(text.as_bytes());
             } else {
-                // Whoever closed it does not want the lines.
+                // If the reader has closed the pipe, the lines are no longer wanted.
                 let _ = say(text);
             }
         };
-        // Nothing stands above what has not begun.
+        // The heading is printed with the first line, so that a test that never starts has none.
         let headed = Cell::new(quiet);
         let head = |probe: Option<&Probe>| {
             if !headed.replace(true) {
@@ -155,7 +155,7 @@ impl Client {
         paths.begin(test.begun());
         framing.paths = paths.fields();
         let all = test.each(choices);
-        // Without a connection nothing is known, not even that it is plain TCP.
+        // Without any connection nothing is known, not even whether it would have been plain TCP.
         let multipath: Option<Vec<bool>> = all.iter().map(|choices| choices.multipath).collect();
         let multipath = multipath.filter(|sessions| !sessions.is_empty());
         framing.multipath = multipath.map(|sessions| sessions.into_iter().filter(|one| *one).count() as u64);
@@ -169,7 +169,7 @@ impl Client {
     }
 }
 
-/// What the kernel chose for a session; nothing of a session of ours.
+/// What the kernel chose for one of its TCP connections. Empty for SCTP and QUIC sessions.
 #[derive(Default)]
 struct KernelChoices {
     /// Whether it is Multipath TCP; `None` if it was not asked for.
@@ -186,7 +186,7 @@ impl KernelChoices {
 
 fn quic_probe(session: &QuicSession<OsWorld>) -> Option<Probe> {
     let figures = session.with_engine(|engine, id| engine.figures(id))?;
-    // What was in a packet that is taken for lost is sent again in another.
+    // The data of a packet that is declared lost is retransmitted in another packet.
     let srtt = anabranch_base::time::nanos(figures.srtt);
     Some(Probe { retransmitted: figures.lost, cwnd: figures.cwnd, srtt, paths: Vec::new() })
 }

@@ -1,4 +1,4 @@
-//! Whose protocol a test is over, how it is set, and what the kernel has of it.
+//! The protocol of a test, its settings, and whether the kernel supports them.
 
 use crate::place::{Carrier, Listen, Url};
 use crate::{Failure, knobs};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 pub(super) const FORMS: &str = "tcp://HOST:PORT, https://HOST:PORT (TLS), sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, \
                      https+sctp://HOST:PORT (over DTLS), h3://HOST:PORT (QUIC), mptcp://HOST:PORT or sctp-kernel://HOST:PORT";
 
-/// What was written is over, and the rest of it.
+/// Returns the carrier that the scheme names, and the rest of the text.
 fn of(text: &str) -> Result<(Carrier, &str), Failure> {
     let wrong = |why: &str| Failure::Usage(format!("{text}: {why}; write {FORMS}"));
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
@@ -45,7 +45,7 @@ pub(super) fn of_listen(text: &str) -> Result<Listen, Failure> {
     Listen::over(carrier, rest, wrong).map_err(Failure::Usage)
 }
 
-/// How the transport is set.
+/// The settings of the transport.
 pub(super) enum Knobs {
     Ours(Box<Config>),
     Quinn(Box<anabranch_quic::Config>),
@@ -107,7 +107,7 @@ impl Knobs {
         Ok(Self::Kernel(options))
     }
 
-    /// Says once what they leave open to attackers.
+    /// Warns once about weaknesses of these settings.
     pub(super) fn warn(&self) {
         if let Self::Ours(config) = self {
             knobs::warn(config);
@@ -132,7 +132,7 @@ impl Knobs {
     }
 }
 
-/// Whether the kernel has the protocol and the settings, for one of the addresses.
+/// Checks that the kernel supports the protocol and the settings, for at least one of the addresses.
 pub(super) fn possible(addresses: &[SocketAddr], options: &KernelOptions) -> Result<(), Failure> {
     let mut first = Ok(());
     for address in addresses {

@@ -1,4 +1,4 @@
-//! What the flags ask for, and who does it.
+//! Carries out `anabranch bulk` as the flags say, with a client or a server.
 
 use super::client::Client;
 use super::protocol::{Knobs, of_listen, of_url};
@@ -16,7 +16,7 @@ use anabranch_world::os::{self, OsWorld, Signals};
 use clap::ArgMatches;
 use std::time::Duration;
 
-/// Does what the flags say.
+/// Runs the command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut set = knobs::given(matches)?;
     if let Some(name) = matches.get_one::<String>("scheduler") {
@@ -143,7 +143,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         paths: serde_json::Map::default(),
     };
     let quiet = matches.get_flag("quiet");
-    // An end without data to send reports each half second what it has received; nobody waits for that.
+    // An end without data to send reports twice a second what it has received. Gaps between those reports are not
+    // interruptions.
     let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
     let client = Client { url, plan, knobs: made, sctp_port, tls, quiet, framing, paths };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
@@ -181,7 +182,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
     out + &dry_run_knobs(std::iter::once(made), plan.up)
 }
 
-/// What the transports are set to, once each; an end that does not send has no use for what acts at one that does.
+/// Prints the settings of the transports, each distinct set once. For an end that does not send, the knobs of senders
+/// are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {
@@ -195,12 +197,12 @@ fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> Strin
     lines.concat()
 }
 
-/// What ends either end.
+/// The signals that end a client or a server.
 pub(super) fn signals() -> Result<Signals, Failure> {
     let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
     watchdog::start(CLOSING, 130)?;
     Ok(signals)
 }
 
-/// How long the peer may take to agree that it is over.
+/// How long the peer may take to close the session.
 pub(super) const CLOSING: Duration = Duration::from_secs(2);

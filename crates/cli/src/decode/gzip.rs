@@ -1,29 +1,29 @@
-//! Captures that are compressed by gzip, unpacked as they are read.
+//! Decompresses captures that are compressed with gzip, while they are read.
 //!
-//! Nothing but the capture tells how large it is, and little may unpack to very much: beyond [`FREE`] a file may give so
-//! many times what was read of it, and no more.
+//! Only the data itself tells how large a capture is, and a small file may expand to a very large one. Beyond [`FREE`]
+//! bytes a file may expand only to [`MOST`] times the number of bytes read from it.
 
 use flate2::read::MultiGzDecoder;
 use std::cell::Cell;
 use std::io::{self, BufReader, Read};
 use std::rc::Rc;
 
-/// How gzip begins (RFC 1952 §2.3.1).
+/// The first bytes of a gzip file (RFC 1952 §2.3.1).
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Any file may unpack to so much.
+/// The number of bytes to which any file may expand.
 const FREE: u64 = 1 << 30;
-/// A larger one to so many times its size: captures come to 2 to 50, what deflate can do is 1032.
+/// The maximum expansion of larger files. Captures expand 2 to 50 times; deflate can reach 1032.
 const MOST: u64 = 100;
 
-/// A capture as it is, whatever the file was.
+/// A capture, decompressed if necessary.
 pub struct Capture {
     /// Its bytes.
     pub bytes: Box<dyn Read>,
-    /// The file ends in the middle of what gzip packed; known at its end.
+    /// Set if the file ends in the middle of the compressed data; known only at its end.
     pub cut: Rc<Cell<bool>>,
 }
 
-/// What `input` holds, unpacked where it is packed.
+/// Returns the content of `input`, decompressed if it is compressed.
 pub fn unpacked(input: impl Read + 'static) -> io::Result<Capture> {
     unpacked_within(input, FREE, MOST)
 }
@@ -44,7 +44,7 @@ fn unpacked_within(mut input: impl Read + 'static, free: u64, most: u64) -> io::
     Ok(Capture { bytes, cut })
 }
 
-/// Counts what is read.
+/// Counts the bytes that are read.
 struct Counted<R> {
     input: R,
     taken: Rc<Cell<u64>>,
@@ -72,12 +72,12 @@ impl<R: Read> Read for Unpacked<R> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let read = match self.decoder.read(into) {
             Ok(read) => read,
-            // What comes before is a capture all the same.
+            // The data before the cut is still a capture.
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
                 self.cut.set(true);
                 return Ok(0);
             }
-            // Those of the file itself are the host's.
+            // Errors of reading the file come from the operating system.
             Err(why) if why.raw_os_error().is_some() => return Err(why),
             Err(why) => return Err(wrong(format!("gzip: {why}"))),
         };
@@ -106,7 +106,7 @@ mod tests {
         encoder.finish().expect("packed")
     }
 
-    /// All that comes out of it, and whether it was cut.
+    /// Reads all content, and whether it was cut.
     fn read(bytes: Vec<u8>, free: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
         let Capture { mut bytes, cut } = unpacked_within(io::Cursor::new(bytes), free, most)?;
         let mut out = Vec::new();

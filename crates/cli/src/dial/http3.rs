@@ -1,4 +1,4 @@
-//! How a client reaches its server over HTTP/3, and how a server listens: QUIC of this host, made ready for it.
+//! How a client connects to its server over HTTP/3, and how a server listens: sets up QUIC on this host.
 
 use crate::Failure;
 use crate::place::Listen;
@@ -13,26 +13,26 @@ use std::rc::Rc;
 
 /// A server that is reached over HTTP/3.
 pub struct Http3Target {
-    /// Its addresses, with its UDP port.
+    /// Its addresses, with the UDP port.
     pub addresses: Vec<SocketAddr>,
-    /// What its certificate is to be for.
+    /// The name that its certificate must be valid for.
     pub name: String,
-    /// What this end is, and whom it believes.
+    /// The TLS client settings, including the certificates it trusts.
     pub client: Client,
-    /// What QUIC runs with here.
+    /// The QUIC configuration of this end.
     pub config: Config,
-    /// Where connections are logged.
+    /// Where connections are logged (qlog).
     pub logs: LogsTo,
 }
 
 impl Http3Target {
-    /// This host's QUIC, and a connector to each of the addresses.
+    /// Returns this host's QUIC, and a connector to each of the addresses.
     pub async fn host(self, world: &OsWorld) -> Result<(Rc<dyn Host>, AnyConnector), Failure> {
         let (host, connector) = self.typed_host(world).await?;
         Ok((Rc::new(host), AnyConnector::new(connector)))
     }
 
-    /// The same, with sessions that are known to be QUIC's.
+    /// Does the same, with the concrete types of QUIC instead of erased ones.
     pub async fn typed_host(
         self,
         world: &OsWorld,
@@ -51,18 +51,18 @@ fn options(shard: Option<Shard>, logs: LogsTo) -> Options {
     Options { source: Source::Routed, shard, logs }
 }
 
-/// What a server is over HTTP/3.
+/// The settings of an HTTP/3 server.
 #[derive(Clone)]
 pub struct Http3Server {
-    /// Who it is.
+    /// The TLS server, with its certificate.
     pub server: Server,
-    /// What QUIC runs with.
+    /// The QUIC configuration.
     pub config: Config,
-    /// Where connections are logged.
+    /// Where connections are logged (qlog).
     pub logs: LogsTo,
 }
 
-/// One of several threads' QUIC, over its own of the sockets that share a port.
+/// Starts QUIC for one of several threads, on its own socket among those that share a port.
 pub fn share(
     world: &OsWorld,
     socket: OsSocket,
@@ -73,7 +73,7 @@ pub fn share(
     start_over(world.clone(), socket, config, ends, options(Some(shard), logs)).map_err(|why| why.to_string())
 }
 
-/// This host's QUIC, to listen at `place`.
+/// Starts QUIC on this host, to listen at `place`.
 pub async fn listen(
     world: &OsWorld,
     place: &Listen,

@@ -1,7 +1,7 @@
-//! Files below a directory whose names another host has given.
+//! Files below a directory, with names that come from another host.
 //!
-//! Each directory on the way is opened in the one before it, and the file is made and renamed in the last: links that
-//! somebody puts there meanwhile lead nowhere else.
+//! Each directory on the way is opened relative to the one before it, and the file is created and renamed relative to
+//! the last. So symbolic links that somebody creates meanwhile cannot lead elsewhere.
 
 use super::{Reserved, failure, under_way};
 use crate::Failure;
@@ -13,12 +13,12 @@ use std::fs::File;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-/// The directory that a file is made and renamed in.
+/// The open directory in which a file is created and renamed.
 #[derive(Debug)]
 pub(super) struct Parent(OwnedFd);
 
 impl Parent {
-    /// Gives the file its final name; both are in this directory.
+    /// Renames the file to its final name, within this directory.
     pub(super) fn rename(&self, partial: &Path, target: &Path) -> io::Result<()> {
         let (Some(from), Some(to)) = (partial.file_name(), target.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -29,15 +29,15 @@ impl Parent {
     fn create_new(&self, partial: &Path) -> io::Result<File> {
         let name = partial.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // What the user's umask leaves of it, as of any new file.
+        // The user's umask applies, as for any new file.
         Ok(openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
     }
 }
 
 impl Reserved {
-    /// Makes sure that `name`, which another host has given, can be written below `directory`; directories on the way are
-    /// made. Links that lie there do not lead out of it, nor to anything hidden; what is itself a link, or no file, is left
-    /// alone.
+    /// Checks that `name`, which comes from another host, can be written below `directory`, and creates the directories
+    /// on the way. Symbolic links there may not lead out of the directory or to anything hidden. A target that is
+    /// itself a link or is not a regular file is left alone.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -66,7 +66,7 @@ impl Reserved {
                     way.push(part);
                     parent = next;
                 }
-                // A link, or no directory at all.
+                // A symbolic link, or not a directory.
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     let link = root.path().join(&way).join(part);
                     let there = link.canonicalize().map_err(failed)?;
@@ -101,7 +101,7 @@ impl Reserved {
     }
 }
 
-/// To open a directory in another, not by a link.
+/// Flags to open a directory relative to another, without following a symbolic link.
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
@@ -114,7 +114,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// A directory that becomes a link while files are put into it: they are in the directory, or nowhere.
+    /// While files are written into a directory, another thread replaces it with a symbolic link. Files end up in the
+    /// directory or nowhere.
     #[test]
     fn a_directory_that_is_swapped_meanwhile_leads_nowhere_else() {
         let scratch = std::env::temp_dir().join(format!("anabranch-below-{}", std::process::id()));
@@ -128,7 +129,7 @@ mod tests {
         let swapping = std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 let _ = fs::rename(place.join("sub"), place.join("away"));
-                // Another may have been made meanwhile.
+                // Another directory may have been created meanwhile.
                 let _ = symlink(&lure, place.join("sub"));
                 let _ = fs::remove_file(place.join("sub"));
                 let _ = fs::remove_dir_all(place.join("sub"));

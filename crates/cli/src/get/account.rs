@@ -14,15 +14,15 @@ use std::cell::RefCell;
 pub struct Fetched {
     /// The URL, as given or as embedded.
     pub url: String,
-    /// The object that embeds it.
+    /// The index of the object that embeds it.
     pub initiator: Option<usize>,
-    /// Status of the last response; `None`: there was none.
+    /// The status of the last response; `None` if there was none.
     pub status: Option<u16>,
-    /// Bytes of the body that arrived.
+    /// The number of bytes of the body that arrived.
     pub bytes: u64,
     /// The session and the stream that carried it.
     pub place: Option<(u64, u64)>,
-    /// When it was found, or asked for.
+    /// When it was found in the document, or requested by the user.
     pub issued: Option<Instant>,
     /// When it was assigned to a stream.
     pub assigned: Option<Instant>,
@@ -30,7 +30,7 @@ pub struct Fetched {
     pub first_byte: Option<Instant>,
     /// When the body was complete.
     pub delivered: Option<Instant>,
-    /// Why it failed.
+    /// The reason for its failure.
     pub error: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub struct Fetched {
 pub struct Ledger(RefCell<Vec<Fetched>>);
 
 impl Ledger {
-    /// A ledger of `urls`, of which nothing is fetched yet.
+    /// Creates a ledger for `urls`, none of which has been fetched yet.
     pub fn new<'a>(urls: impl Iterator<Item = &'a Url>) -> Self {
         Self(RefCell::new(urls.map(|url| Fetched { url: url.text.clone(), ..Fetched::default() }).collect()))
     }
@@ -78,16 +78,16 @@ pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
     fetched.collect()
 }
 
-/// Addresses that were not fetched.
+/// Embedded URLs that were not fetched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LeftOut {
-    /// How many.
+    /// Their number.
     pub count: usize,
     /// The first of them.
     pub first: Vec<String>,
 }
 
-/// The result of a `get` that began at `start` and ended at `end`, as JSON; with the fields of its paths.
+/// Formats the result of a `get` between `start` and `end` as JSON, including the fields about its paths.
 pub fn json(
     objects: &[Fetched],
     left_out: &LeftOut,
@@ -118,7 +118,7 @@ pub fn json(
     format!("{document:#}\n")
 }
 
-/// The result as CSV: a row for each object, with the names of the JSON; what is not known is empty.
+/// Formats the result as CSV: one row for each object, with the field names of the JSON. Unknown values are empty.
 pub fn csv(objects: &[Fetched], start: Instant) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for object in objects {

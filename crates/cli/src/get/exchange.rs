@@ -1,4 +1,4 @@
-//! One object of `anabranch get`: its request, its answer into a file or to standard output, its redirection.
+//! One object of `anabranch get`: its request, its response to a file or to standard output, and its redirections.
 
 use super::objects::{Ended, Settings, Wanted};
 use crate::Failure;
@@ -11,15 +11,15 @@ use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::io::Write;
 
-/// How an object is asked for.
+/// How an object is requested.
 pub(super) enum Way<'a, T> {
     /// On this stream.
     Stream(&'a mut T),
-    /// On a stream of its own, over HTTP/2 or HTTP/3.
+    /// On a new stream, over HTTP/2 or HTTP/3.
     Requests(&'a Requests),
 }
 
-/// Fetches one object. `true`: the stream can carry another.
+/// Fetches one object. Returns `true` if the stream can carry another exchange.
 pub(super) async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
     way: Way<'_, T>,
@@ -115,7 +115,8 @@ async fn exchange<T: anabranch_transport::Stream>(
     }
 }
 
-/// Writes an object to standard output. A reader that closes early is an error, because it has no whole object.
+/// Writes an object to standard output. A reader that closes the pipe early is an error: it does not have the whole
+/// object.
 fn deliver(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)
@@ -123,7 +124,7 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::Host(format!("cannot write to standard output: {error}")))
 }
 
-/// The URL that `location` names, relative to `url`.
+/// Resolves `location` relative to `url`.
 fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     let resolved = match url.carrier.is_http3() {
         true => resolve_secure(&url.authority(), &url.target, location),
@@ -140,5 +141,5 @@ fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     }
 }
 
-/// Most redirections of an object.
+/// The maximum number of redirections of an object.
 const MAX_MOVES: u32 = 10;

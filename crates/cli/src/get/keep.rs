@@ -1,7 +1,7 @@
-//! Where `get --page` keeps objects: in files below a directory, whose names come from the server.
+//! Where `get --page` stores objects: in files below a directory. The server determines their names.
 //!
-//! Whatever a page calls its objects, they are files below the directory, none of them hidden: a page that somebody loads
-//! into their home directory has no part in `.bashrc` or `.ssh`. Links in the directory lead nowhere else
+//! Whatever a page calls its objects, their files stay below the directory and are not hidden. So a page that is saved
+//! into a home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
 //! (`Reserved::below`).
 
 use super::meter::Meter;
@@ -16,18 +16,18 @@ use std::rc::Rc;
 /// Files below a directory. Each is complete, or does not exist.
 pub struct Kept {
     directory: Option<PathBuf>,
-    /// The names below it: of files, with their targets, and of directories.
+    /// The names in use below the directory: files, with the request target of each, and directories (`None`).
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
 
 impl Kept {
-    /// Keeps objects below `directory`, or none at all without one.
+    /// Stores objects below `directory`; without one, stores none.
     pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
         Self { directory, names: RefCell::default(), meter }
     }
 
-    /// The file below the directory that holds a target, and no other: a name that another has gets a number.
+    /// Returns the file for a request target. A number is appended if another target already uses the name.
     fn name(&self, target: &str) -> PathBuf {
         let mut names = self.names.borrow_mut();
         let wanted = name_of(target);
@@ -68,8 +68,8 @@ impl Keeper for Kept {
     }
 }
 
-/// The file below the directory that holds a target: `/a/` is `a/index.html`, escapes are undone where that makes a
-/// name.
+/// Returns the file name for a request target: `/a/` becomes `a/index.html`. Escapes are decoded where the result is a
+/// valid name.
 fn name_of(target: &str) -> PathBuf {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut file = PathBuf::new();
@@ -81,7 +81,7 @@ fn name_of(target: &str) -> PathBuf {
         file.push("index.html");
     }
     match query {
-        // The query is a part of the name.
+        // The query becomes part of the file name.
         Some(query) => {
             let path = file.file_name().unwrap_or_default().to_string_lossy();
             let name = bounded(format!("{path}?{}", query.replace('/', "%2F")));
@@ -91,7 +91,8 @@ fn name_of(target: &str) -> PathBuf {
     }
 }
 
-/// Within what file systems take for a name: of a longer one the beginning, and what tells it from others.
+/// Limits a name to a length that file systems accept: a longer one is cut, and a hash is appended that keeps it
+/// unique.
 fn bounded(name: String) -> String {
     if name.len() <= MAX_NAME_CHARS {
         return name;
@@ -104,12 +105,12 @@ fn bounded(name: String) -> String {
     format!("{}~{hash:016x}", &name[..end])
 }
 
-/// Not hidden: `_bashrc` for `.bashrc`. This is so of `..`, too, which would lead elsewhere.
+/// Makes a name visible: `.bashrc` becomes `_bashrc`. This also covers `..`, which would lead out of the directory.
 fn shown(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
-/// Whether an escape may be undone: what would lead elsewhere, or command a terminal, stays written as it is.
+/// Whether a decoded escape is a valid file name. Names that would lead elsewhere or control a terminal remain escaped.
 fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
 }
@@ -129,7 +130,7 @@ fn decoded(segment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Bytes of a file's name; most file systems take 255.
+/// The maximum length of a file name in bytes; most file systems accept 255.
 const MAX_NAME_CHARS: usize = 200;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The progress of a `get` on standard error: a bar on a terminal, elsewhere a line now and then if it takes long.
+//! The progress of a `get` on standard error: a bar on a terminal, elsewhere an occasional line if it takes long.
 //!
 //! The total and the time left are shown if the length of every known object is known; if not, the bytes so far and their
 //! rate.
@@ -34,17 +34,17 @@ struct Tally {
 #[derive(Debug, Default)]
 struct Item {
     come: u64,
-    /// Its length; `None`: not known.
+    /// Its length in bytes; `None` if unknown.
     of: Option<u64>,
 }
 
 impl Meter {
-    /// A meter without any objects yet.
+    /// Creates a meter without any objects.
     pub fn new() -> Rc<Self> {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Takes note of a step of object `number`. Objects are found one after the other.
+    /// Records a step of object `number`. Objects are found in the order of their numbers.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -62,7 +62,7 @@ impl Meter {
         }
     }
 
-    /// Shows the progress until it is dropped.
+    /// Shows the progress periodically until the future is dropped.
     pub async fn show(self: Rc<Self>, world: OsWorld) {
         let began = world.now();
         let period = if self.terminal { Duration::from_millis(200) } else { Duration::from_secs(1) };
@@ -76,7 +76,7 @@ impl Meter {
         let mut tally = self.tally.borrow_mut();
         let elapsed = now - began;
         tally.look(elapsed);
-        // Lines become rarer the longer it takes.
+        // The interval between lines grows with the elapsed time.
         let due = tally.shown + (elapsed / 4).clamp(Duration::from_millis(900), Duration::from_secs(10));
         if !self.terminal && elapsed < due {
             return;
@@ -108,7 +108,7 @@ impl Tally {
         }
     }
 
-    /// Recent bytes a second.
+    /// The recent rate in bytes per second.
     fn rate(&self) -> u64 {
         let (Some(&(from, before)), Some(&(to, come))) = (self.looks.front(), self.looks.back()) else {
             return 0;
@@ -199,7 +199,7 @@ mod tests {
         let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Came(13_100_000))];
         let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // One that has not begun yet, one without a length; then both are over.
+        // One object has not begun and one has no length; then both are complete.
         let mut several = begun.to_vec();
         several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);

@@ -1,4 +1,4 @@
-//! The objects of one command: those of a server share a session, and one that is redirected goes to another server.
+//! Fetches the objects of one command. Those of a server share a session; a redirected object may go to another server.
 
 use super::account::Ledger;
 use super::exchange::{Way, get_one};
@@ -41,9 +41,9 @@ pub(super) struct Settings {
     pub(super) quic: anabranch_quic::Config,
     pub(super) logs: qlog::LogsTo,
     pub(super) sctp_port: u16,
-    /// Whom it believes over TLS and DTLS; `None`: no URL was over either.
+    /// The client's TLS settings; `None` if no URL uses TLS or DTLS.
     pub(super) tls: Option<Believing>,
-    /// The version of HTTP that is spoken, where it was said.
+    /// The version of HTTP, if `--http` names one.
     pub(super) http: Option<String>,
     pub(super) meter: Rc<Meter>,
     pub(super) ledger: Ledger,
@@ -51,7 +51,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Notes that object `number` has failed.
+    /// Records that object `number` has failed.
     pub(super) fn failed(&self, number: usize, why: String) -> Ended {
         self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
         Ended::Failed(why)
@@ -61,11 +61,11 @@ impl Settings {
 /// The result of one object.
 pub(super) enum Ended {
     Delivered,
-    /// The transfer failed: a message, and exit code 1.
+    /// The transfer failed, with this message: exit code 1.
     Failed(String),
     /// The server redirects to another URL.
     Moved(Wanted),
-    /// This host does not permit it: exit code 3.
+    /// This host does not permit the request: exit code 3.
     Host(Failure),
 }
 
@@ -89,7 +89,7 @@ pub(super) async fn get_all(
             let Some(first) = of_server.first() else { continue };
             let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
-            // A failure of the server is printed once, and noted for each object.
+            // A failure of the server is printed once, and recorded for each of its objects.
             let all_failed = |why: &str| {
                 for &number in &numbers {
                     settings.ledger.note(number, |fetched| {
@@ -137,7 +137,7 @@ pub(super) async fn get_all(
                     Ended::Moved(one) => left.push(one),
                     Ended::Failed(why) => {
                         settings.meter.clear();
-                        // The message of one object begins with its target.
+                        // The message about a single object begins with its path.
                         let gap = if why.starts_with('/') { "" } else { ": " };
                         complain(&format!("{origin}{gap}{why}"));
                         done = Done::Badly;
@@ -165,7 +165,7 @@ async fn over_tcp(
     let names = vec![first.url.host().to_owned(); count];
     let secure = match settings.tls.clone() {
         Some(it) => TlsConnector::new(world.clone(), connector, it.client, &names),
-        // Redirected there from a URL in the clear: nothing was said of whom to believe.
+        // A redirect from a URL in the clear led here, so no trust settings were given.
         None => Believing::by_default(settings.http.as_deref())
             .and_then(|it| TlsConnector::new(world.clone(), connector, it.client, &names)),
     };
@@ -175,7 +175,7 @@ async fn over_tcp(
     }
 }
 
-/// Fetches one after the other, over one connection as far as it goes.
+/// Fetches objects one after the other, on one connection as long as it stays open.
 async fn one_by_one<C: Connector>(
     world: &OsWorld,
     connector: C,
@@ -188,7 +188,7 @@ async fn one_by_one<C: Connector>(
     let mut wanted = VecDeque::from(wanted);
     while let Some(one) = wanted.pop_front() {
         if kept.is_none() {
-            // The first address that answers is used.
+            // Use the first address that answers.
             match connect_any(world, &connector, count, settings.connect).await {
                 Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
                 Err(why) => {
@@ -219,7 +219,7 @@ async fn one_by_one<C: Connector>(
     ended
 }
 
-/// Fetches all over HTTP/2, on a connection that is there.
+/// Fetches all objects concurrently over HTTP/2, on an existing connection.
 async fn at_once<N: Session>(
     world: &OsWorld,
     (session, stream): (N, N::Stream),
@@ -238,7 +238,7 @@ async fn at_once<N: Session>(
     ended
 }
 
-/// Fetches all over HTTP/3, on one connection.
+/// Fetches all objects over HTTP/3, on one connection.
 async fn over_http3(
     world: &OsWorld,
     addresses: Vec<SocketAddr>,
@@ -264,7 +264,7 @@ async fn over_http3(
     Ok(ended)
 }
 
-/// Asks for all of them at once.
+/// Requests all of the objects concurrently.
 async fn ask_all(
     world: &OsWorld,
     requests: Requests,
@@ -274,7 +274,7 @@ async fn ask_all(
 ) -> Vec<Ended> {
     let (mut tasks, mut ended) = (Vec::new(), Vec::new());
     for one in wanted {
-        // Objects for standard output come one after the other.
+        // Objects for standard output are written one after the other.
         if one.file.is_none() {
             for task in tasks.drain(..) {
                 ended.push(task.await);
@@ -298,7 +298,7 @@ async fn over_sctp(
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
-    // Redirected there from a URL in the clear: nothing was said of whom to believe.
+    // A redirect from a URL in the clear led here, so no trust settings were given.
     let name = wanted.first().map_or("", |one| one.url.host());
     let by_default = || SecureTarget { trust: Trust::default(), name: name.to_owned(), unsummed: true };
     let secure = settings.tls.as_ref().map_or_else(by_default, |it| it.target(name));
@@ -322,7 +322,7 @@ async fn over_sctp(
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
     for (number, one) in (0_u32..).zip(wanted) {
-        // Objects for standard output come one after the other, and so do those that have no stream of their own.
+        // Objects for standard output are fetched one after the other, and so are those that share a stream.
         let alone = one.file.is_none() || u64::from(number) >= streams;
         if alone {
             for task in tasks.drain(..) {
@@ -349,5 +349,5 @@ async fn over_sctp(
     Ok(ended)
 }
 
-/// How long a peer may take to close.
+/// How long a peer may take to close a connection.
 const CLOSING: Duration = Duration::from_secs(2);

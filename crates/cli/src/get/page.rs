@@ -1,4 +1,4 @@
-//! `get --page`: a document and what it embeds, into a directory, with a waterfall.
+//! `get --page`: fetches a document and what it embeds into a directory, and draws a waterfall.
 
 use super::account::{self, Fetched, LeftOut};
 use super::keep::Kept;
@@ -36,34 +36,34 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What `get --page` was asked for.
+/// What the flags of `get --page` ask for.
 pub struct Asked {
-    /// The document.
+    /// The URL of the document.
     pub url: Url,
-    /// Where bodies go; `None`: nowhere.
+    /// The directory for bodies; `None` if they are not kept.
     pub directory: Option<PathBuf>,
-    /// Where the HAR goes.
+    /// The destination of the HAR.
     pub har: Har,
-    /// Where JSON and CSV go.
+    /// The destinations of JSON and CSV.
     pub outputs: Outputs,
     /// Whether to draw no waterfall.
     pub quiet: bool,
-    /// Whom it believes, over TLS and DTLS.
+    /// The client's TLS settings, for TLS, DTLS and HTTP/3.
     pub tls: Option<Believing>,
-    /// The version of HTTP, where it was said.
+    /// The version of HTTP, if `--http` names one.
     pub http: Option<String>,
-    /// Timeout of a connection.
+    /// Timeout for connecting.
     pub connect: Duration,
-    /// Timeout of an object without progress.
+    /// Timeout of an object that makes no progress.
     pub timeout: Duration,
     pub sctp: Config,
     pub quic: anabranch_quic::Config,
-    /// Where connections of QUIC are logged.
+    /// Where QUIC connections are logged (qlog).
     pub logs: LogsTo,
     pub sctp_port: u16,
 }
 
-/// Where the HAR goes.
+/// The destination of the HAR.
 pub enum Har {
     Nowhere,
     Stdout,
@@ -111,7 +111,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, no_tls));
         visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
     } else {
-        // Nothing comes: one line, and the document as what failed.
+        // The page could not be loaded: print one line, and report the document as failed.
         let nothing = |outputs: Outputs, why: String, line: String| {
             complain(&line);
             let (url, issued) = (url.text.clone(), Some(start));
@@ -143,7 +143,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
                         TlsConnector::new(world.clone(), connector, believing.client.clone(), &names)
                             .map_err(Failure::Usage)?;
                     let server = OneServer::new(world, connector, count, connect);
-                    // Who names a version stays with it.
+                    // A version that the user named is not upgraded to HTTP/3.
                     let talking = Rc::new(RefCell::default());
                     let reach = http.is_none().then(|| {
                         let talking = talking.clone();
@@ -207,7 +207,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             come
         }
     };
-    // Whether a connection has one stream.
+    // Whether a connection carries one exchange at a time.
     let alone = url.carrier.is_kernels() && spoken == HTTP1;
     drop(shown);
     meter.clear();
@@ -219,7 +219,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             _ => say(&drawn)?,
         }
     }
-    // A full disk is one failure, missing objects are others: each is reported.
+    // A full disk is one failure and missing objects are others: report each.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
@@ -251,7 +251,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             named.join(", ")
         ));
     }
-    // If nothing else has failed, the last of these is the command's failure.
+    // If nothing else has failed, the last write error becomes the command's failure.
     let last = if done == Done::Well { unwritten.pop() } else { None };
     unwritten.into_iter().for_each(|failure| complain(&failure.line()));
     if let Some(failure) = last {
@@ -263,8 +263,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Loads a page over TCP, or over TLS on it: by HTTP/2 where the server chooses it, or `http2` is meant, on one connection;
-/// else on some, by HTTP/1.1. The page, and the version of HTTP.
+/// Loads a page over TCP or TLS. Uses HTTP/2 on one connection if `http2` is set or the server chooses it; otherwise
+/// HTTP/1.1 on several. Returns the page and the version of HTTP.
 async fn over_tcp<C: Connector>(
     world: &OsWorld,
     server: OneServer<OsWorld, C>,
@@ -290,8 +290,8 @@ async fn over_tcp<C: Connector>(
     Ok((come, version))
 }
 
-/// Loads a page over HTTP/3, on one connection with one of so many servers of the connector. The page, and the version of
-/// HTTP.
+/// Loads a page over HTTP/3, on one connection to the first of `count` addresses that answers. Returns the page and the
+/// version of HTTP.
 async fn over_http3(
     world: &OsWorld,
     connector: AnyConnector,
@@ -311,14 +311,14 @@ async fn over_http3(
     Ok((come, version))
 }
 
-/// What reaches the same host over HTTP/3, where its answer says that it speaks that, too.
+/// Returns the function that connects to the same host over HTTP/3 when a response advertises it (Alt-Svc).
 fn elsewhere(
     world: &OsWorld,
     (url, addresses): (&Url, Vec<SocketAddr>),
     believing: Believing,
     (config, logs): (anabranch_quic::Config, LogsTo),
     connect: Duration,
-    // What is to be waited for in the end.
+    // Set to the task that closes the HTTP/3 connection, which the caller waits for at the end.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let (world, name) = (world.clone(), url.host().to_owned());
@@ -327,7 +327,7 @@ fn elsewhere(
         let (mut addresses, config, logs) = (addresses.clone(), config.clone(), logs.clone());
         let ending = ending.clone();
         Box::pin(async move {
-            // The certificate is to be for the server that was meant (RFC 7838 §2.1); other hosts are not looked up.
+            // The certificate must be valid for the original host (RFC 7838 §2.1); other hosts are not looked up.
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&name)) {
                 return None;
             }
@@ -382,16 +382,17 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
             failure: object.failure.clone(),
         });
     }
-    // HTTP/3 is of https:// URLs (RFC 9114 §3.1).
+    // HTTP/3 serves https:// URLs (RFC 9114 §3.1).
     let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
     har::write(&page, scheme, &fetches, began, env!("CARGO_PKG_VERSION"), "anabranch get --page")
 }
 
 /// Connections to one server, as many as browsers open.
 const CONNECTIONS: usize = 6;
-/// Requests outstanding at once over HTTP/2 and HTTP/3, until the server says how many it takes; as many as browsers begin with.
+/// Concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit; browsers start with the same
+/// number.
 const REQUESTS: usize = 100;
-/// How long a peer may take to close.
+/// How long a peer may take to close a connection.
 const CLOSING: Duration = Duration::from_secs(2);
-/// Most addresses that a warning names.
+/// The maximum number of addresses that a warning lists.
 const NAMED: usize = 3;

@@ -1,11 +1,11 @@
-//! A page load, drawn as bars over time.
+//! Draws a page load as bars over time.
 
 use anabranch_base::time::Instant;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
-/// A line for each object: what it is, how large, on which stream, when, and a bar. Where a connection has but one stream,
-/// `by_connection` tells those instead, in the order of their first objects.
+/// Draws a line for each object: name, size, stream, times and a bar. If a connection has only one stream,
+/// `by_connection` shows the connection instead, numbered in the order of their first objects.
 pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let whole = (end - start).as_nanos().max(1);
@@ -70,7 +70,7 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     text
 }
 
-/// Shortens a long name at its beginning: the end says more.
+/// Shortens a long name at its start, because its end is more distinctive.
 fn shortened(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {
@@ -87,7 +87,7 @@ fn readable(bytes: u64) -> String {
     }
 }
 
-/// Columns of a bar.
+/// The width of a bar in columns.
 const BAR: usize = 40;
-/// Columns of a name.
+/// The maximum width of a name in columns.
 const WIDEST: usize = 32;

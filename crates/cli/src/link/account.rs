@@ -1,4 +1,4 @@
-//! What links did, as JSON: schema `anabranch.link/1`. Times are nanoseconds.
+//! A report on what the links did, as JSON (schema `anabranch.link/1`). Times are in nanoseconds.
 
 use crate::outputs::command_line;
 use anabranch_emu::report::{DirectionReport, PathReport};
@@ -6,7 +6,7 @@ use anabranch_emu::shell::{Ended, Request};
 use anabranch_link::Tally;
 use serde_json::{Value, json};
 
-/// The whole account.
+/// Returns the complete report.
 pub fn json(request: &Request, ended: &Ended) -> String {
     let links: Vec<Value> =
         request.links.iter().zip(&ended.paths).map(|(spec, path)| link(spec, path)).collect();

@@ -1,4 +1,5 @@
-//! `anabranch study bundle`: a study as a directory that others review. Owns what goes where; it appears whole or not at all.
+//! `anabranch study bundle`: packs a study into a directory for reviewers. Owns its layout; it appears complete or not
+//! at all.
 
 use super::{open, run_studies};
 use crate::files::{self, Reserved, ReservedDirectory};
@@ -12,7 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Does what the flags say.
+/// Runs the command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
@@ -73,7 +74,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Runs the study from its copy, as the bundle's script does, and keeps what it writes and prints.
+/// Runs the study from its copy, as the bundle's script does, and keeps its files and its output.
 fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(Outputs, Done), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");
@@ -109,7 +110,7 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
     Ok((outputs, done))
 }
 
-/// All files below a directory, in order, by their names from there.
+/// Returns all files below a directory in order, with paths relative to it.
 fn all_below(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![root.to_owned()];
@@ -140,7 +141,7 @@ fn digest(path: &Path) -> Result<String, Failure> {
     Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Everybody may run it.
+/// Makes a file executable for everybody.
 #[cfg(unix)]
 fn executable(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt;

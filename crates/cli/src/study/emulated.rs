@@ -1,7 +1,8 @@
-//! `anabranch study run --world emulated`: the host's own protocols on the rigs of studies, beside print and ours.
+//! `anabranch study run --world emulated`: runs the host's own protocols on the test beds of studies, to compare with
+//! the published values and with the simulation.
 //!
-//! Owns the order: what cannot be is told before anything runs; then each side in real time, one run at a time unless
-//! told otherwise, as runs beside it would take its processor.
+//! Owns the order: what is impossible is reported before anything runs. Then each side runs in real time, by default
+//! one run at a time, because concurrent runs would compete for the CPU.
 
 use super::{Directory, failure, identity, open};
 use crate::race::{self, STOP};
@@ -13,15 +14,15 @@ use anabranch_lab::study::{Bench, Emulated, Forgetful, Seeds, Size, Store, Study
 use clap::ArgMatches;
 use std::path::Path;
 
-/// `run` is to be in the emulated world.
+/// Whether `run` is to use the emulated world.
 pub fn is_wanted(run: &ArgMatches) -> bool {
     run.get_one::<String>("world").is_some_and(|world| world == "emulated")
 }
 
-/// Before anything else is done: an emulated race may have to change the process, which only one of one thread can.
+/// Runs before anything else: an emulated race may have to enter new namespaces, which requires a single thread.
 ///
 /// # Errors
-/// What is wrong with the request, or this host does not let us.
+/// The request is wrong, or this host does not permit it.
 pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("run", run)) if is_wanted(run) => {
@@ -45,7 +46,7 @@ fn studies(run: &ArgMatches) -> Result<Vec<Study>, Failure> {
     names.iter().map(|name| open(name)).collect()
 }
 
-/// Every side of the studies with its plan, in their order.
+/// Returns each side of the studies with its plan, in order.
 fn plans<'a>(
     run: &ArgMatches,
     studies: &'a [Study],
@@ -75,10 +76,10 @@ fn first_seed(run: &ArgMatches) -> u64 {
     run.get_one::<u64>("seed").copied().unwrap_or(1)
 }
 
-/// Runs what the studies have in the emulated world.
+/// Runs the emulated sides of the studies.
 ///
 /// # Errors
-/// What is wrong with the request, or what this host lacks, with nothing run; or a run failed.
+/// The request is wrong or the host lacks something, and nothing was run; or a run failed.
 pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
     let studies = studies(run)?;
     let plans = plans(run, &studies)?;

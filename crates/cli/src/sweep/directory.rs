@@ -1,10 +1,11 @@
-//! The directory of a sweep: `sweep.json` says what it is, `points/` holds a file for each point that is done, with its page
-//! loads and captures beside it.
+//! The directory of a sweep. `sweep.json` describes the sweep; `points/` holds a file for each completed point, with
+//! its page loads and captures.
 //!
-//! The first points' `course.json` has what the report draws beside packets.
+//! The `course.json` files of the first points hold what the report draws in addition to packets.
 //!
-//! A point is done when its file is there: it is the last of the point's files to get its name. Whoever writes holds a lock
-//! on `sweep.json`, so that two do not; whoever is killed leaves nothing that the next one cannot go on from.
+//! A point is complete when its file exists: it is the last of the point's files to be renamed to its final name. A
+//! writer holds a lock on `sweep.json`, so that there is only one. If it is killed, the next one can resume from what
+//! it left.
 
 use crate::Failure;
 use crate::files::{self, Kind, Reserved};
@@ -15,22 +16,22 @@ use anabranch_lab::sweep::{Manifest, Record, Shard, manifest, record};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// The largest manifest.
+/// The maximum size of a manifest in bytes.
 const MAX_MANIFEST: u64 = file::MAX_PLAN;
 
 /// A sweep's directory.
 pub struct Directory {
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     pub path: PathBuf,
-    /// What it says of itself.
+    /// The contents of `sweep.json`.
     pub manifest: Manifest,
     identity: String,
     part: Option<Shard>,
-    /// Held as long as this lives.
+    /// The lock on `sweep.json`, held while this value lives.
     _lock: File,
 }
 
-/// What a directory says of itself, without a lock.
+/// Reads a directory's manifest without taking the lock.
 pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     let name = path.join(manifest::NAME);
     if !files::has_own(&name, Kind::File)? {
@@ -42,13 +43,14 @@ pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     Manifest::from_json(&text).map_err(wrong)
 }
 
-/// Whether a sweep may begin there: nothing of another one is in the way.
+/// Whether a sweep may begin in the directory: it is empty or does not exist.
 pub fn is_free(path: &Path) -> bool {
     fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
 }
 
 impl Directory {
-    /// Begins a sweep. One that is finished, or has not begun, makes room for it; one under way does not.
+    /// Begins a sweep. A finished sweep in the directory, or one without completed points, is replaced; an unfinished
+    /// one is an error.
     pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
         if files::has_own(&path.join(manifest::NAME), Kind::File)? {
             let old = Self::open(path, true)?;
@@ -67,13 +69,13 @@ impl Directory {
             let what = "is not empty, and of no sweep; name another directory";
             return Err(Failure::Usage(format!("'{}' {what}", points.display())));
         }
-        // Of an earlier race; where it is, a sweep is finished.
+        // The results of an earlier race. If they were kept, the new sweep would look finished.
         remove(&path.join("results.json"))?;
         files::write(&path.join(manifest::NAME), manifest.to_json().as_bytes())?;
         Self::open(path, true)
     }
 
-    /// Opens a sweep, to write to it or to read it only.
+    /// Opens a sweep, for writing or only for reading.
     pub fn open(path: &Path, writes: bool) -> Result<Self, Failure> {
         let manifest = manifest(path)?;
         let name = path.join(manifest::NAME);
@@ -101,7 +103,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Refuses links, and what is no file, under the names that are read and written here.
+    /// Rejects symbolic links and non-files under the names that are read and written here.
     fn check_kinds(&self) -> Result<(), Failure> {
         for name in ["results.json", "report.html"] {
             files::has_own(&self.path.join(name), Kind::File)?;
@@ -118,38 +120,38 @@ impl Directory {
         Ok(())
     }
 
-    /// Where the points are.
+    /// The directory that holds the points.
     pub fn points(&self) -> PathBuf {
         self.path.join(POINTS)
     }
 
-    /// Which part of the sweep it holds.
+    /// The shard of the sweep that the directory holds.
     pub const fn part(&self) -> Option<Shard> {
         self.part
     }
 
-    /// Points of the whole sweep.
+    /// The number of points in the whole sweep.
     pub fn count(&self) -> usize {
         self.manifest.factors.count()
     }
 
-    /// The numbers of the points that belong here.
+    /// The numbers of the points that belong to this directory.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
         let part = self.part;
         (1..=self.count()).filter(move |number| part.is_none_or(|part| part.has(*number)))
     }
 
-    /// What the names of a point's files begin with.
+    /// The prefix of the names of a point's files.
     pub fn prefix(&self, number: usize) -> String {
         record::stem(number, self.count()) + "."
     }
 
-    /// The server's packets in a contestant's median run of a point.
+    /// The file with the packets that the server captured in a contestant's median run of a point.
     pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "server.pcapng")
     }
 
-    /// What these packets do not show.
+    /// The file with what the captured packets do not show.
     pub fn course(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "course.json")
     }
@@ -164,12 +166,12 @@ impl Directory {
         self.points().join(self.prefix(number) + "json")
     }
 
-    /// Bytes of a point's file; 0 where it is not done.
+    /// The size of a point's file in bytes; 0 if the point is not done.
     pub fn size(&self, number: usize) -> u64 {
         fs::metadata(self.file(number)).map_or(0, |file| file.len())
     }
 
-    /// A point, if it is done.
+    /// Reads a point, if it is done.
     pub fn read(&self, number: usize) -> Result<Option<Record>, Failure> {
         let name = self.file(number);
         if !name.exists() {
@@ -187,7 +189,7 @@ impl Directory {
         Ok(Some(record))
     }
 
-    /// Keeps a point, with the files that go with it.
+    /// Saves a point together with the files that belong to it.
     pub fn put(
         &self,
         number: usize,
@@ -210,7 +212,7 @@ impl Directory {
         Ok(record)
     }
 
-    /// Takes over a point of another directory of the same sweep, byte for byte.
+    /// Copies a point from another directory of the same sweep, byte for byte.
     pub fn take(&self, from: &Self, number: usize, record: &Record) -> Result<(), Failure> {
         let own = self.file(number).file_name().map(|name| name.to_string_lossy().into_owned());
         let mut copies = Vec::new();
@@ -224,15 +226,15 @@ impl Directory {
         files::settle(&self.points())
     }
 
-    /// Refuses what is in `points/` and of none of the points that belong here.
+    /// Rejects files in `points/` that belong to none of this directory's points.
     pub fn check_strays(&self) -> Result<(), Failure> {
-        // Of several the first by name, in whatever order the directory has them.
+        // Report the first by name, so that the message does not depend on the order of directory entries.
         let Some(stray) = self.names()?.filter(|name| !self.is_of_point(name)).min() else { return Ok(()) };
         let what = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
         Err(Failure::Usage(format!("{} is of no point {what}", self.points().join(stray).display())))
     }
 
-    /// Whether a file of this name belongs to one of the points that belong here.
+    /// Whether a file of this name belongs to one of this directory's points.
     fn is_of_point(&self, name: &str) -> bool {
         let number = name.split('.').next().and_then(|number| number.parse().ok());
         number.is_some_and(|number| {
@@ -248,8 +250,8 @@ impl Directory {
         Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()))
     }
 
-    /// Removes a finished sweep, and nothing else: what says that it is finished comes first, so that no half of one looks
-    /// whole.
+    /// Removes a finished sweep, and nothing else. `results.json` goes first, so that a half-removed sweep does not
+    /// look complete.
     fn remove(self) -> Result<(), Failure> {
         self.check_strays()?;
         let points = self.points();

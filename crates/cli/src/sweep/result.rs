@@ -1,5 +1,5 @@
-//! From a directory whose points are all done to what a whole race leaves: results.json, the report, the table. Point by
-//! point, so that no more than one is in memory.
+//! Makes the outputs of a whole race from a directory whose points are all done: results.json, the report and the
+//! table. Only one point at a time is in memory.
 
 use super::Tally;
 use super::directory::Directory;
@@ -16,7 +16,7 @@ use anabranch_lab::{compare, csv, json, table};
 use std::fs;
 use std::io::Write;
 
-/// Where pieces of a result go.
+/// Where a part of the result is written.
 enum Sink {
     File(Reserved),
     Stdout,
@@ -31,7 +31,7 @@ impl Sink {
     }
 }
 
-/// Writes it all; results.json comes last, so that where it is, everything is.
+/// Writes all outputs. `results.json` is published last, so that all others exist if it does.
 pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
     let mut sinks = vec![(Kind::Json, Sink::File(Reserved::new(&directory.path.join("results.json"))?))];
@@ -105,12 +105,12 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
     Ok(tally.done())
 }
 
-/// Of points up to so many bytes in all the report draws everything.
+/// Up to this total size of the point files in bytes, the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// Of more, up to so many points, it draws each contestant's median run.
+/// For larger results with at most this many points, the report draws each contestant's median run.
 const MOST_DRAWN: usize = 400;
 
-/// The largest capture that it draws packet by packet, bytes.
+/// The size in bytes of the largest capture that the report draws packet by packet.
 const MOST_PACKETS: u64 = 256 << 20;
 
 /// What the report draws.
@@ -136,7 +136,7 @@ impl Drawn {
         self.terms.push(table::terms(&point, &Transports::standard(), &report::names(&point)));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
-                // Without --pcap there is none, and the report is whole, too.
+                // Without --pcap there is no capture, and the report is complete without it.
                 let capture = directory.capture(number, &point, index);
                 if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
                     continue;

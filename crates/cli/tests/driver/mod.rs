@@ -1,8 +1,7 @@
-//! Debian's chromium, driven by WebDriver: fantoccini speaks to a chromedriver of our own.
+//! Debian's chromium, controlled through WebDriver: fantoccini talks to a chromedriver that the test starts.
 //!
-//! Owns the browser's process, how a page is looked at (width, colours, paper),
-//! and what the browser complained of: errors of the console, and requests for
-//! anything but the page itself.
+//! Owns the browser process, how a page is displayed (width, colours, paper), and the browser's complaints: console
+//! errors, and requests for anything other than the page itself.
 
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder};
@@ -13,33 +12,33 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::runtime::{Builder, Runtime};
 
-/// How a page is looked at.
+/// How a page is displayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Look {
-    /// On a screen so wide, with light or dark colours.
+    /// On a screen of this width, with light or dark colours.
     Screen { width: u32, dark: bool },
-    /// On paper, on a machine whose colours are light or dark.
+    /// On paper, on a machine that prefers light or dark colours.
     Paper { width: u32, dark: bool },
 }
 
 impl Look {
-    /// All that a report must stand.
+    /// All looks in which a report must work.
     pub const ALL: [Self; 6] = [
         Self::Screen { width: 1280, dark: false },
         Self::Screen { width: 1280, dark: true },
         Self::Screen { width: 390, dark: false },
         Self::Screen { width: 390, dark: true },
         Self::Paper { width: 1280, dark: true },
-        // As wide as A4 between its margins.
+        // The width of A4 between its margins.
         Self::Paper { width: 703, dark: false },
     ];
 
-    /// Whether light stands on dark: never on paper.
+    /// Whether text is light on a dark background, which it never is on paper.
     pub fn is_dark(self) -> bool {
         matches!(self, Self::Screen { dark: true, .. })
     }
 
-    /// For files.
+    /// The name used in file names.
     pub fn name(self) -> String {
         match self {
             Self::Screen { width, dark } => format!("{width}-{}", if dark { "dark" } else { "light" }),
@@ -48,7 +47,7 @@ impl Look {
     }
 }
 
-/// A command of chromedriver's own: its path behind the session, and its body.
+/// A command specific to chromedriver: its path after the session, and its body.
 #[derive(Debug)]
 struct Own(&'static str, Value);
 
@@ -62,7 +61,7 @@ impl WebDriverCompatibleCommand for Own {
     }
 }
 
-/// What is missing fails a test, as it does in CI.
+/// Whether missing programs fail the test, as they do in CI.
 pub fn is_required() -> bool {
     std::env::var_os("ANABRANCH_REQUIRE_PEERS").is_some_and(|value| value == "1")
 }
@@ -75,7 +74,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one; `None` where there is none, and none is required.
+    /// Starts a browser; `None` if there is none and none is required.
     pub fn start() -> Option<Self> {
         let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
         let spawned = runtime.block_on(async {
@@ -102,7 +101,7 @@ impl Browser {
                     break port.trim_end_matches('.').to_owned();
                 }
             };
-            // It must not stand still when nobody reads what it writes.
+            // Drain its output, so that it does not block.
             tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
             let options = json!({
                 "goog:chromeOptions": { "args": [
@@ -128,12 +127,12 @@ impl Browser {
         self.runtime.block_on(self.client().issue_cmd(Own(path, body))).expect(path)
     }
 
-    /// A command of the browser's debugger.
+    /// Sends a command of the browser's debugger.
     fn debugger(&self, command: &str, parameters: Value) -> Value {
         self.own("goog/cdp/execute", json!({ "cmd": command, "params": parameters }))
     }
 
-    /// Opens a page, to be looked at so.
+    /// Opens a page in this look.
     pub fn open(&mut self, page: &Path, look: Look) {
         let (width, media, dark) = match look {
             Look::Screen { width, dark } => (width, "screen", dark),
@@ -148,12 +147,12 @@ impl Browser {
         self.runtime.block_on(self.client().goto(&address)).expect("it opens");
     }
 
-    /// What a script gives.
+    /// Runs a script and returns its result.
     pub fn run(&mut self, script: &str) -> Value {
         self.runtime.block_on(self.client().execute(script, Vec::new())).expect("it runs")
     }
 
-    /// Keeps the page as a picture where the environment says so.
+    /// Saves a screenshot of the page if the environment asks for it.
     pub fn keep(&mut self, name: &str) {
         let Some(directory) = std::env::var_os("SCREENSHOTS") else { return };
         let whole = json!({ "format": "png", "captureBeyondViewport": false });
@@ -162,7 +161,7 @@ impl Browser {
         let _ = std::fs::write(Path::new(&directory).join(format!("{name}.png")), decode(text));
     }
 
-    /// What the console and the network said since last asked.
+    /// Returns the complaints of the console and the network since the last call.
     pub fn complaints(&mut self) -> Vec<String> {
         let mut found = Vec::new();
         for entry in self.own("se/log", json!({ "type": "browser" })).as_array().into_iter().flatten() {
@@ -193,7 +192,7 @@ impl Drop for Browser {
     }
 }
 
-/// Base 64, as the debugger sends pictures.
+/// Decodes base64, in which the debugger sends screenshots.
 fn decode(text: &str) -> Vec<u8> {
     let value = |c: u8| match c {
         b'A'..=b'Z' => c - b'A',

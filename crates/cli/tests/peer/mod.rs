@@ -1,4 +1,5 @@
-//! A peer of a program under test: a world with our SCTP, so that a test says what goes on each stream and when.
+//! A peer of a program under test: a world with our SCTP, so that the test decides what is sent on each stream and
+//! when.
 
 #![cfg(target_os = "linux")]
 
@@ -12,7 +13,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Runs a peer in a world of its own, at 127.0.0.1; one that waits for ever fails.
+/// Runs a peer in a world of its own at 127.0.0.1.
 pub fn in_a_world<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = os::Options {
         addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
@@ -22,7 +23,7 @@ pub fn in_a_world<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     os::run(options, program).expect("a world")
 }
 
-/// Waits until `value` no longer changes, while the world goes on: the same in 50 looks.
+/// Waits until `value` is the same in 50 consecutive checks, while the world continues to run.
 pub async fn steady<T: PartialEq>(world: &OsWorld, mut value: impl FnMut() -> T) {
     let (began, mut last, mut same) = (world.now(), value(), 0);
     while same < 50 {
@@ -34,7 +35,7 @@ pub async fn steady<T: PartialEq>(world: &OsWorld, mut value: impl FnMut() -> T)
     }
 }
 
-/// What a thread comes to, while the world goes on.
+/// Waits for a thread and returns its result, while the world continues to run.
 pub async fn meanwhile<T>(world: &OsWorld, thread: JoinHandle<T>) -> T {
     while !thread.is_finished() {
         pace(world, Duration::from_millis(5)).await;
@@ -42,19 +43,20 @@ pub async fn meanwhile<T>(world: &OsWorld, thread: JoinHandle<T>) -> T {
     thread.join().expect("it holds")
 }
 
-/// Between two looks at a condition, and between two steps of a peer that is slow on purpose: the world goes on.
+/// Sleeps between two checks of a condition, or between two steps of a deliberately slow peer, while the world
+/// continues to run.
 pub async fn pace(world: &OsWorld, time: Duration) {
     world.sleep_until(world.now() + time).await;
 }
 
-/// A host whose associations ask for so many streams.
+/// A host whose associations request this number of streams.
 pub async fn host(world: &OsWorld, streams: u16) -> SctpHost<OsWorld> {
     let mut config = Config::default();
     (config.streams, config.reconfig) = (streams, true);
     SctpHost::new(world.clone(), config, Carrier::Udp { port: 0 }, None).await.expect("a host")
 }
 
-/// An association with what listens at the `http+sctp` address of `target`.
+/// Opens an association with the listener at the `http+sctp` URL of `target`.
 pub async fn associate(host: &SctpHost<OsWorld>, target: &Running) -> SctpSession<OsWorld> {
     let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
     let address: SocketAddr = url.parse().expect("an address");

@@ -1,7 +1,7 @@
-//! SCTP in UDP by hand: a peer that keeps next to nothing, says what it likes, and can be a thousand of them.
+//! Hand-made SCTP in UDP: a peer that stores next to nothing, sends arbitrary chunks, and can act as a thousand peers.
 //!
-//! Each association costs it a few words: what arrives is counted and forgotten, and the window that is advertised has
-//! nothing to do with any buffer.
+//! Each association needs only a few words of memory. Received data is counted and discarded, and the advertised window
+//! does not depend on any buffer.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-/// All associations of an attacker, behind one UDP port.
+/// All associations of an attacker, on one UDP port.
 pub struct Raw {
     socket: UdpSocket,
     server: SocketAddr,
@@ -19,7 +19,7 @@ pub struct Raw {
     packets: Vec<u8>,
 }
 
-/// One of them.
+/// One association.
 #[derive(Clone, Default)]
 pub struct Association {
     /// Our SCTP port; our verification tag is the same.
@@ -27,37 +27,37 @@ pub struct Association {
     peer_tag: u32,
     pub established: bool,
     pub aborted: bool,
-    /// The TSN that we send next.
+    /// The next TSN that we send.
     pub tsn: u32,
-    /// The highest TSN of the peer's that came in order.
+    /// The highest TSN of the peer up to which all have arrived.
     cumulative: u32,
-    /// Bytes of user data that came.
+    /// The number of bytes of user data received.
     pub received: u64,
-    /// What the next SACK advertises.
+    /// The window that the next SACK advertises.
     pub window: u32,
-    /// Bytes that may come before the window is shut for good.
+    /// The number of bytes after which the window is closed for good.
     pub allowed: u64,
-    /// What the peer advertised last, and how far it has acknowledged us.
+    /// The peer's last advertised window, and its last cumulative acknowledgement of our TSNs.
     pub peer_window: u32,
     pub acknowledged: u32,
-    /// RE-CONFIG requests sent.
+    /// The number of RE-CONFIG requests sent.
     requests: u32,
-    /// What the peer said of the last one: 1 is success (RFC 6525 §4.4).
+    /// The peer's result for the last one: 1 is success (RFC 6525 §4.4).
     pub result: Option<u32>,
 }
 
-/// How a piece of a message is marked.
+/// The B and E flags of a fragment of a message.
 pub const BEGIN: u8 = 2;
 pub const END: u8 = 1;
 pub const WHOLE: u8 = BEGIN | END;
 
 impl Raw {
-    /// So many associations with the SCTP listener of `target`, each with all the streams that it grants.
+    /// Opens `count` associations with the SCTP listener of `target`, each with all the streams that it grants.
     pub fn associate(target: &Running, count: usize, window: u32) -> Self {
         Self::associate_from([127, 0, 0, 1], target, count, window)
     }
 
-    /// The same, of the client at this address.
+    /// The same, from a client at this address.
     pub fn associate_from(from: [u8; 4], target: &Running, count: usize, window: u32) -> Self {
         let url = target.url("http+sctp").trim_start_matches("http+sctp://").trim_end_matches('/');
         let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).expect("a socket");
@@ -114,7 +114,7 @@ impl Raw {
         self.listen_while(silences, |_| true);
     }
 
-    /// The same, while there is to be more.
+    /// The same, while `is_wanted` holds.
     pub fn listen_while(&mut self, silences: u32, is_wanted: impl Fn(&Self) -> bool) {
         let mut silent = 0;
         while silent < silences && is_wanted(self) {
@@ -122,7 +122,7 @@ impl Raw {
         }
     }
 
-    /// Takes in what comes, and answers it, until `value` no longer changes: the same in a hundred looks.
+    /// Receives and answers packets until `value` is the same in a hundred consecutive checks.
     pub fn listen_until_steady<T: PartialEq>(&mut self, mut value: impl FnMut() -> T) {
         let (mut last, mut same) = (value(), 0);
         for _ in 0..20_000 {
@@ -137,7 +137,7 @@ impl Raw {
         panic!("it comes to no rest");
     }
 
-    /// Takes in one packet, where one is there or comes within a millisecond.
+    /// Receives one packet, if one is available within a millisecond.
     pub fn take_next(&mut self) -> bool {
         let mut bytes = std::mem::take(&mut self.packets);
         let come = self.socket.recv(&mut bytes);
@@ -205,7 +205,7 @@ impl Raw {
         }
     }
 
-    /// Says how far the peer has come, and which window there is.
+    /// Sends a SACK with the cumulative TSN and the window.
     pub fn sack(&mut self, at: usize) {
         let Association { cumulative, window, peer_tag, .. } = self.associations[at];
         let mut body = Vec::new();
@@ -215,7 +215,7 @@ impl Raw {
         self.send(at, peer_tag, &[chunk(3, 0, &body)]);
     }
 
-    /// A DATA chunk at `ahead` TSNs beyond the one that comes next.
+    /// Returns a DATA chunk whose TSN is `ahead` beyond the next one.
     pub fn data(&self, at: usize, ahead: u32, (stream, ssn): (u16, u16), marks: u8, bytes: &[u8]) -> Vec<u8> {
         let mut body = Vec::new();
         body.extend((self.associations[at].tsn.wrapping_add(ahead)).to_be_bytes());
@@ -226,14 +226,14 @@ impl Raw {
         chunk(0, marks, &body)
     }
 
-    /// A whole message, the next one.
+    /// Sends a complete message with the next TSN.
     pub fn say(&mut self, at: usize, stream: u16, ssn: u16, bytes: &[u8]) {
         let data = self.data(at, 0, (stream, ssn), WHOLE, bytes);
         self.associations[at].tsn += 1;
         self.chunks(at, &[data]);
     }
 
-    /// RFC 6525 §4.5, §4.6: asks for so many more streams in the direction of this parameter (17: ours, 18: the peer's).
+    /// RFC 6525 §4.5, §4.6: requests `more` streams in the direction of this parameter (17: outgoing, 18: incoming).
     pub fn add_streams(&mut self, at: usize, parameter: u8, more: u16) {
         let one = &mut self.associations[at];
         // RFC 6525 §4.1: requests are numbered from the initial TSN.
@@ -252,7 +252,7 @@ impl Raw {
 
     fn send(&self, at: usize, tag: u32, chunks: &[Vec<u8>]) {
         let packet = packet(self.associations[at].port, tag, chunks);
-        // What does not fit the server's socket is lost, as on any network.
+        // A packet that does not fit the server's socket buffer is lost, as on any network.
         let _ = self.socket.send_to(&packet, self.server);
     }
 
@@ -261,7 +261,7 @@ impl Raw {
     }
 }
 
-/// A packet of these chunks for the port that servers have.
+/// Returns a packet with these chunks, addressed to SCTP port 80.
 pub fn packet(source: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     let mut packet = Vec::with_capacity(1500);
     packet.extend(source.to_be_bytes());
@@ -274,7 +274,7 @@ pub fn packet(source: u16, tag: u32, chunks: &[Vec<u8>]) -> Vec<u8> {
     packet
 }
 
-/// A chunk, padded.
+/// Returns a padded chunk.
 pub fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     let mut chunk = vec![kind, flags];
     chunk.extend((4 + value.len() as u16).to_be_bytes());
@@ -283,7 +283,7 @@ pub fn chunk(kind: u8, flags: u8, value: &[u8]) -> Vec<u8> {
     chunk
 }
 
-/// RFC 9260 Appendix A, bit by bit from a table.
+/// RFC 9260 Appendix A: the CRC-32c, with a table that is computed bit by bit.
 fn crc32c(bytes: &[u8]) -> u32 {
     static TABLE: std::sync::OnceLock<[u32; 256]> = std::sync::OnceLock::new();
     let table = TABLE.get_or_init(|| {
@@ -294,5 +294,5 @@ fn crc32c(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, |sum: u32, &byte| (sum >> 8) ^ table[usize::from(sum as u8 ^ byte)])
 }
 
-/// Handshakes at a time: more would not fit the server's socket.
+/// The number of concurrent handshakes: more would overflow the server's socket buffer.
 const GROUP: usize = 64;

@@ -1,6 +1,6 @@
-//! Requests of HTTP/1.1 as bytes, with the status that each is answered with and the section of the RFC that says so.
+//! HTTP/1.1 requests as bytes, each with the status of its response and the section of the RFC that requires it.
 
-/// Request lines, each before `Host: a`.
+/// Request lines, each followed by `Host: a`.
 const LINES: &[(&str, u16, &str)] = &[
     // RFC 9112 §3.1: methods.
     ("GET / HTTP/1.1", 200, "9110 9.3.1"),
@@ -83,7 +83,7 @@ const LINES: &[(&str, u16, &str)] = &[
     ("CONNECT user@a:80 HTTP/1.1", 400, "9112 3.2.3"),
     ("CONNECT / HTTP/1.1", 400, "9112 3.2.3"),
     ("CONNECT http://a:80/ HTTP/1.1", 400, "9112 3.2.3"),
-    // RFC 9112 §2.3, §3: versions, and how a request line is made.
+    // RFC 9112 §2.3, §3: versions, and the syntax of a request line.
     ("GET / HTTP/1.0", 200, "9112 2.3"),
     ("GET / HTTP/1.2", 200, "9110 6.2"),
     ("GET / HTTP/1.9", 200, "9110 6.2"),
@@ -107,7 +107,7 @@ const LINES: &[(&str, u16, &str)] = &[
     ("GET /\tHTTP/1.1", 400, "9112 3"),
 ];
 
-/// Values of Host.
+/// Values of the Host field.
 const HOSTS: &[(&str, u16)] = &[
     ("", 200),
     ("a", 200),
@@ -162,7 +162,7 @@ const HOSTS: &[(&str, u16)] = &[
     ("a:65536", 400),
 ];
 
-/// Fields of a GET of `/`, behind `Host: a`.
+/// Fields of a GET of `/`, after `Host: a`.
 const FIELDS: &[(&str, u16, &str)] = &[
     ("X:", 200, "9110 5.5"),
     ("X:y", 200, "9112 5"),
@@ -206,7 +206,7 @@ const FIELDS: &[(&str, u16, &str)] = &[
     ("If-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT", 412, "9110 13.1.4"),
 ];
 
-/// Fields of a POST of `/`, behind `Host: a`, and what follows the head.
+/// Fields of a POST of `/`, after `Host: a`, and the bytes that follow the head.
 const BODIES: &[(&str, &str, u16, &str)] = &[
     ("Content-Length: 0", "", 405, "9112 6.3"),
     ("Content-Length: 5", "abcde", 405, "9112 6.3"),
@@ -237,7 +237,7 @@ const BODIES: &[(&str, &str, u16, &str)] = &[
     ("Transfer-Encoding: \u{b}chunked", "0\r\n\r\n", 400, "9110 5.5"),
 ];
 
-/// One request, how it is answered in the clear and over TLS, and where that stands.
+/// A request, the status of its response in the clear and over TLS, and the section that requires it.
 pub struct Row {
     pub bytes: Vec<u8>,
     pub clear: u16,
@@ -245,7 +245,7 @@ pub struct Row {
     pub section: String,
 }
 
-/// All rows.
+/// Returns all rows.
 pub fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     let mut row = |text: String, status: u16, section: &str| {
@@ -308,7 +308,7 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// What is wrong with the answer to a row, if anything is.
+/// Describes the error in the response to a row, if there is one.
 pub fn fault(row: &Row, status: u16, answer: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(answer);
     let head = text.split("\r\n\r\n").next().unwrap_or_default().to_ascii_lowercase();
@@ -319,7 +319,7 @@ pub fn fault(row: &Row, status: u16, answer: &[u8]) -> Option<String> {
     if said != status {
         return fault(&format!("{said} instead of {status}"));
     }
-    // RFC 9110 §6.6.1: every answer has its date; RFC 9112 §9.6: what cannot be read ends the connection.
+    // RFC 9110 §6.6.1: every response has a Date; RFC 9112 §9.6: a request that cannot be parsed ends the connection.
     if !head.contains("\r\ndate: ") {
         return fault("no date");
     }
@@ -330,7 +330,7 @@ pub fn fault(row: &Row, status: u16, answer: &[u8]) -> Option<String> {
     None
 }
 
-/// The answer is all there.
+/// Whether the response is complete.
 pub fn is_whole(answer: &[u8], head_only: bool) -> bool {
     let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
     let head = String::from_utf8_lossy(&answer[..end]).to_ascii_lowercase();

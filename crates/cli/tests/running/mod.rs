@@ -1,4 +1,4 @@
-//! Programs under test: started with ports that the system chooses, killed when the test is over.
+//! Programs under test: started with ports that the system chooses, and killed at the end of the test.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -16,40 +16,40 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::thread;
 
-/// `anabranch`, as it was built for this test.
+/// The `anabranch` program that was built for this test.
 pub fn anabranch() -> Command {
     Command::new(env!("CARGO_BIN_EXE_anabranch"))
 }
 
-/// A server that has said where it listens.
+/// A server that has printed its URLs.
 pub struct Running {
     child: Child,
-    /// URLs as it told them.
+    /// The URLs that it has printed.
     pub urls: Vec<String>,
-    /// What it says on standard error from then on.
+    /// The lines on its standard error from then on.
     lines: mpsc::Receiver<String>,
 }
 
 impl Running {
-    /// Starts `anabranch` with these words, and waits for the line that tells where it listens.
+    /// Starts `anabranch` with these arguments, and waits for the line with its URLs.
     pub fn start(words: &[&str]) -> Self {
         Self::start_with(words, Stdio::null())
     }
 
-    /// The same, with its standard output, which is the log of a server, there.
+    /// Does the same with this standard output, to which a server writes its log.
     pub fn start_with(words: &[&str], output: impl Into<Stdio>) -> Self {
         let mut command = anabranch();
         command.args(words);
         Self::start_as(command, output)
     }
 
-    /// The same, however it is started.
+    /// Does the same for any command.
     pub fn start_as(command: Command, output: impl Into<Stdio>) -> Self {
         let words = format!("{command:?}");
         Self::try_start(command, output).unwrap_or_else(|line| panic!("{words} said: {line}"))
     }
 
-    /// The same, or what it said instead.
+    /// Does the same; on failure returns the line that it printed instead.
     pub fn try_start(mut command: Command, output: impl Into<Stdio>) -> Result<Self, String> {
         command.stdout(output).stderr(Stdio::piped());
         let mut child = command.spawn().expect("started");
@@ -67,19 +67,19 @@ impl Running {
         if running.urls.is_empty() || line.contains("cannot listen") { Err(line) } else { Ok(running) }
     }
 
-    /// The first URL of this scheme.
+    /// Returns the first URL with this scheme.
     pub fn url(&self, scheme: &str) -> &str {
         let found = self.urls.iter().find(|url| url.starts_with(&format!("{scheme}://")));
         found.unwrap_or_else(|| panic!("no {scheme} in {:?}", self.urls))
     }
 
-    /// Where it listens on TCP.
+    /// The address on which it listens for TCP.
     pub fn tcp(&self) -> SocketAddr {
         let url = self.url("http").trim_start_matches("http://").trim_end_matches('/');
         url.parse().expect("an address")
     }
 
-    /// A connection to it.
+    /// Opens a connection to it.
     pub fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.tcp()).expect("connected");
         stream.set_read_timeout(Some(LONG)).expect("a deadline");
@@ -92,27 +92,27 @@ impl Running {
         let mut stream = self.connect();
         stream.write_all(request.as_ref()).expect("sent");
         let mut answer = Vec::new();
-        // A reset takes nothing away from what has come.
+        // Data that arrived before a reset remains valid.
         let _ = stream.read_to_end(&mut answer);
         String::from_utf8_lossy(&answer).into_owned()
     }
 
-    /// Its number among processes.
+    /// Its process ID.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// How many descriptors it has.
+    /// The number of its open file descriptors.
     pub fn descriptors(&self) -> usize {
         fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("running").count()
     }
 
-    /// Memory it holds, in KiB.
+    /// Its resident memory in KiB.
     pub fn resident(&self) -> u64 {
         self.memory("VmRSS:")
     }
 
-    /// The most that it has held, in KiB.
+    /// Its peak resident memory in KiB.
     pub fn peak(&self) -> u64 {
         self.memory("VmHWM:")
     }
@@ -123,12 +123,12 @@ impl Running {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
     }
 
-    /// Asks it to end, and how it did.
+    /// Sends SIGTERM and returns the exit code.
     pub fn end(self) -> i32 {
         self.end_with_lines().0
     }
 
-    /// The same, and what it has said since it began.
+    /// Does the same, and also returns the lines that it has printed.
     pub fn end_with_lines(mut self) -> (i32, Vec<String>) {
         let pid = i32::try_from(self.child.id()).expect("a process");
         Command::new("kill").arg("-TERM").arg(pid.to_string()).status().expect("kill");
@@ -136,13 +136,13 @@ impl Running {
         (code, self.lines.iter().collect())
     }
 
-    /// Tells it that its files have changed.
+    /// Sends SIGHUP, so that it reads its files again.
     pub fn hang_up(&self) {
         let status = Command::new("kill").arg("-HUP").arg(self.child.id().to_string()).status();
         assert!(status.expect("kill").success());
     }
 
-    /// Waits until it says a line with these words.
+    /// Waits until it prints a line that contains `words`.
     pub fn line(&self, words: &str) {
         loop {
             let line = self.lines.recv_timeout(LONG).unwrap_or_else(|_| panic!("it never said: {words}"));
@@ -152,7 +152,7 @@ impl Running {
         }
     }
 
-    /// Does nothing from here on, and is there all the same.
+    /// Stops the process with SIGSTOP. It does nothing from here on, but its sockets stay open.
     pub fn pause(&self) {
         let status = Command::new("kill").arg("-STOP").arg(self.child.id().to_string()).status();
         assert!(status.expect("kill").success());
@@ -162,7 +162,7 @@ impl Running {
         self.try_wait().is_none()
     }
 
-    /// How it has ended, if it has.
+    /// Its exit status, if it has ended.
     pub fn try_wait(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().expect("known")
     }
@@ -175,12 +175,12 @@ impl Drop for Running {
     }
 }
 
-/// A directory that is gone when the test is over.
+/// A directory that is removed at the end of the test.
 pub struct Scratch(pub PathBuf);
 
 impl Scratch {
     pub fn new(name: &str) -> Self {
-        // Tests of all files run in one process.
+        // The tests of all files run in one process.
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let made = MADE.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("anabranch-{}-{made}-{name}", std::process::id()));
@@ -196,7 +196,7 @@ impl Scratch {
         path
     }
 
-    /// A file that nobody but its owner may read or write, as keys have to be.
+    /// Writes a file that only its owner may read or write, as required for keys.
     pub fn secret_file(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.file(name, content);
         fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("ours");
@@ -214,7 +214,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Runs a command to its end, which comes in time.
+/// Runs a command to its end, with a time limit.
 pub fn run(command: &mut Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     let (mut out, mut err) = (child.stdout.take().expect("piped"), child.stderr.take().expect("piped"));
@@ -229,12 +229,12 @@ pub fn run(command: &mut Command) -> Output {
     Output { status, stdout, stderr: reader.join().expect("read") }
 }
 
-/// What a program said.
+/// The standard error of a program.
 pub fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Whether this host has emulated links. Where they are required, it must.
+/// Whether this host supports emulated links. Panics if they are required and missing.
 pub fn emulated_links() -> bool {
     let output = run(anabranch().args(["link", "--quiet", "--", "true"]));
     if output.status.success() {
@@ -250,7 +250,8 @@ pub fn emulated_links() -> bool {
     false
 }
 
-/// A network namespace with these addresses, where the host lets us make one: as root. Where it is required, it must.
+/// Returns a network namespace with these addresses if the host permits it, which needs root. Panics if it is required
+/// and missing.
 pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
     let made = Namespace::create();
     if let Err(why) = &made {
@@ -274,12 +275,12 @@ pub fn namespace(addresses: &[&str]) -> Option<Namespace> {
     Some(made)
 }
 
-/// Whether a program of another package is here. Where they are required, it must be.
+/// Whether a program of another package is installed. Panics if such programs are required and it is missing.
 pub fn has(program: &str) -> bool {
     let there = ["/usr/sbin", "/usr/bin", "/bin", "/usr/local/bin"]
         .iter()
         .any(|directory| Path::new(directory).join(program).exists());
-    // Where the package of Debian has another name.
+    // Programs whose Debian package has another name.
     let package = match program {
         "nghttp" | "h2load" => "nghttp2-client",
         "nginx" => "nginx-light",
@@ -295,7 +296,7 @@ pub fn has(program: &str) -> bool {
     there
 }
 
-/// Bytes that repeat nowhere near.
+/// Pseudo-random bytes without short repetitions.
 pub fn noise(length: usize) -> Vec<u8> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     (0..length)

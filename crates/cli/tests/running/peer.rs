@@ -1,5 +1,5 @@
-//! Peers of a server of several threads: engines over sockets of the test, in UDP or on IP. They move between addresses
-//! and ports, and lose their memory, when the test wants it.
+//! Peers of a server with several threads: engines on sockets of the test, in UDP or on IP. The test makes them move
+//! between addresses and ports, and lose their state.
 
 #![cfg(target_os = "linux")]
 #![allow(dead_code, reason = "each test takes what it needs")]
@@ -15,17 +15,17 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Peers of a test: one would find its thread by chance.
+/// The number of peers in a test: a single one might reach the right thread by chance.
 pub const PEERS: u64 = 10;
 const REQUEST: &[u8] = b"GET /1k HTTP/1.1\r\nHost: x\r\n\r\n";
 
-/// An engine behind sockets, one for each of its addresses.
+/// An engine with a socket for each of its addresses.
 pub struct Peer {
     pub engine: Endpoint,
     begun: std::time::Instant,
-    /// Its address as the engine knows it, the socket, packets sent from there.
+    /// The address as known to the engine, the socket, and the number of packets sent from it.
     pub sockets: Vec<(SocketAddr, Link, usize)>,
-    /// Sockets that it had: their ports are nobody else's.
+    /// Former sockets, kept open so that nobody else gets their ports.
     pub left: Vec<Link>,
     port: u16,
     events: Vec<Event>,
@@ -63,7 +63,7 @@ impl Link {
         }
     }
 
-    /// A packet, and where in `bytes` it is; `None` where none comes at once.
+    /// Receives a packet if one is available, and returns its source and its range in `bytes`.
     fn recv(&self, bytes: &mut [u8]) -> Option<(SocketAddr, Range<usize>)> {
         match self {
             Self::Udp(socket) => socket.recv_from(bytes).ok().map(|(length, source)| (source, 0..length)),
@@ -85,7 +85,7 @@ impl Link {
 }
 
 impl Peer {
-    /// With an SCTP port of its own on these addresses, behind one UDP port.
+    /// A peer with an SCTP port of its own on these addresses, in one UDP port.
     pub fn new(addresses: &[[u8; 4]], seed: u64) -> Self {
         loop {
             let (mut port, mut links) = (0, Vec::new());
@@ -100,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// The same on IP.
+    /// The same directly on IP.
     pub fn on_ip(addresses: &[[u8; 4]], seed: u64) -> Self {
         Self::over(addresses.iter().map(|&ip| Link::ip(ip).expect("permitted")).collect(), seed)
     }
@@ -123,19 +123,19 @@ impl Peer {
         self.engine.associate(self.now(), ask).expect("begun")
     }
 
-    /// What it has known is gone; its addresses and ports are the same.
+    /// Discards the engine's state; the addresses and ports stay the same.
     fn forget(&mut self, seed: u64) {
         self.engine = engine(&self.sockets, seed);
         self.events.clear();
     }
 
-    /// Takes in and sends what there is.
+    /// Receives and sends all pending packets.
     pub fn turn(&mut self) {
         let mut bytes = vec![0; 65_536];
         for (target, socket, _) in &self.sockets {
             while let Some((source, range)) = socket.recv(&mut bytes) {
                 let payload = &bytes[range];
-                // On IP all that have the address hear it.
+                // On IP, every socket with this address receives the packet.
                 if payload.get(2..4) != Some(&self.port.to_be_bytes()) {
                     continue;
                 }
@@ -192,12 +192,12 @@ impl Peer {
         self.engine.send(self.now(), id, message, bytes).expect("room");
     }
 
-    /// A request is answered.
+    /// Checks that a request is answered.
     pub fn is_served(&mut self, id: AssociationId) {
         self.is_served_as(id, 63, 63);
     }
 
-    /// A request in a message of one payload protocol identifier is answered in messages of another.
+    /// Checks that a request with one payload protocol identifier is answered with another.
     pub fn is_served_as(&mut self, id: AssociationId, asked: u32, answered: u32) {
         self.send(id, asked, REQUEST);
         let (mut answer, mut buffer) = (Vec::new(), vec![0; 65_536]);
@@ -211,9 +211,9 @@ impl Peer {
         assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(&noise(1000)));
     }
 
-    /// Served at its first address, it is served from the second one to `there`, too.
+    /// Checks that the peer is served at its first address, and then also from the second one to `there`.
     pub fn goes_over_to(&mut self, id: AssociationId, there: IpAddr) {
-        // The other path is probed first (RFC 9260 §5.4), then used.
+        // The other path is probed first (RFC 9260 §5.4) and used afterwards.
         self.is_served(id);
         let path = self.engine.info(id).expect("there").paths.iter().position(|path| path.address == there);
         self.engine.set_primary(self.now(), id, path.expect("a path")).expect("there");
@@ -228,7 +228,7 @@ fn engine(sockets: &[(SocketAddr, Link, usize)], seed: u64) -> Endpoint {
     Endpoint::new(config, sockets.iter().map(|(address, ..)| *address).collect(), Rng::new(seed))
 }
 
-/// Peers restart in the middle of an association, of an answer, and again: the server serves each at its first attempt.
+/// Peers restart during an association, during a response, and once more: the server serves each at its first attempt.
 pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     for seed in 0..PEERS {
         let mut peer = new(seed);
@@ -247,7 +247,7 @@ pub fn restart(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     }
 }
 
-/// Peers forget an association and answer what comes as out of the blue: the server ends it, and serves the next one.
+/// Peers lose an association and treat its packets as out of the blue: the server ends it, and serves the next one.
 pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
     let mut peers: Vec<Peer> = (0..PEERS).map(new).collect();
     for (peer, seed) in peers.iter_mut().zip(100..) {
@@ -255,7 +255,7 @@ pub fn vanish(server: &[SocketAddr], new: impl Fn(u64) -> Peer) {
         peer.ask(id);
         peer.turn();
         peer.forget(seed);
-        // The answer comes out of the blue.
+        // The response is out of the blue for the peer.
         peer.until("ABORT", |peer| peer.engine.totals().stray_sent > 0);
     }
     wait_until_datagrams_are_read(server[0].port());
@@ -278,7 +278,8 @@ pub fn serve(site: &Scratch, words: &[&str]) -> Running {
     Running::start(&[&["serve", site.text(), "--quiet"], words].concat())
 }
 
-/// It ends well, and says how many associations each thread had, what was handed on, and what was lost.
+/// Ends the server, which must succeed. Returns the number of associations of each thread, of packets passed between
+/// threads, and of lost packets.
 pub fn account(server: Running) -> (Vec<u64>, u64, u64) {
     let (code, lines) = server.end_with_lines();
     assert_eq!(code, 0, "{lines:?}");

@@ -1,5 +1,5 @@
-//! Debian's chromium as a client of `serve`: a page of 72 objects over HTTP/2 and over HTTP/3, as its own net log says, each
-//! body by its digest.
+//! Debian's chromium as a client of `serve`: a page of 72 objects over HTTP/2 and over HTTP/3 according to its own net
+//! log, with the digest of each body.
 
 use crate::driver::is_required;
 use crate::wait::comes_true;
@@ -11,10 +11,10 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Objects beside the document.
+/// The number of objects besides the document.
 const OBJECTS: u32 = 71;
 
-/// Asks for all objects at once, and puts their digests where the document was.
+/// Requests all objects at once, and replaces the document's text by their digests.
 const DOCUMENT: &str = "<!doctype html><meta charset=utf-8><title>72</title><body><script>
 const hex = bytes => Array.from(new Uint8Array(bytes), byte => byte.toString(16).padStart(2, '0')).join('');
 const digest = async number => {
@@ -42,7 +42,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// A server, and where it listens over TLS and over HTTP/3.
+/// A server, and its ports for TLS and for HTTP/3.
 struct Server {
     child: Child,
     ports: [u16; 2],
@@ -83,7 +83,7 @@ impl Drop for Server {
     }
 }
 
-/// SHA-256 of the public key of a certificate, as browsers want it.
+/// Returns the SHA-256 of a certificate's public key, in the form that browsers expect.
 fn key_hash(certificate: &Path) -> Option<String> {
     let script = "openssl x509 -in \"$0\" -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary \
                   | openssl base64";
@@ -91,7 +91,7 @@ fn key_hash(certificate: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()).filter(|hash| hash.len() == 44)
 }
 
-/// The document as chromium has it in the end, and its net log; `None`: it is not there.
+/// Returns the final document in chromium and its net log; `None` if chromium is not installed.
 fn load(place: &Path, url: &str, words: &[String]) -> Option<(String, Value)> {
     let (profile, log) = (place.join("profile"), place.join("net.json"));
     let _ = fs::remove_dir_all(&profile);
@@ -138,7 +138,7 @@ fn load(place: &Path, url: &str, words: &[String]) -> Option<(String, Value)> {
     Some((text, serde_json::from_str(&log).expect("JSON")))
 }
 
-/// How many requests were sent over HTTP/2 and over HTTP/3, as the net log says.
+/// Returns the number of requests sent over HTTP/2 and over HTTP/3, according to the net log.
 fn requests(log: &Value) -> [usize; 2] {
     let kinds = &log["constants"]["logEventTypes"];
     let events = log["events"].as_array().expect("events");
@@ -149,7 +149,7 @@ fn requests(log: &Value) -> [usize; 2] {
     [count("HTTP2_SESSION_SEND_HEADERS"), count("HTTP3_HEADERS_SENT")]
 }
 
-/// Loads the page both ways.
+/// Loads the page over both versions.
 pub fn a_page_comes_whole(program: &str, place: &Path) {
     fs::create_dir_all(place.join("o")).expect("a directory");
     fs::write(place.join("index.html"), DOCUMENT).expect("a file");
@@ -163,10 +163,10 @@ pub fn a_page_comes_whole(program: &str, place: &Path) {
     let server = Server::start(program, place);
     let hash = key_hash(&place.join("anabranch/self-signed.pem")).expect("openssl (apt-get install openssl)");
     let trust = format!("--ignore-certificate-errors-spki-list={hash}");
-    // The name has an address of IPv6, too, where nobody listens.
+    // The name also has an IPv6 address, on which nothing listens.
     let here = "--host-resolver-rules=MAP localhost 127.0.0.1".to_owned();
     for (version, port) in server.ports.into_iter().enumerate() {
-        // Over TLS the answers name HTTP/3, which is not to be gone to.
+        // Responses over TLS advertise HTTP/3, which the browser must not use here.
         let way = [format!("--origin-to-force-quic-on=localhost:{port}"), "--disable-quic".to_owned()];
         let words = [trust.clone(), here.clone(), way[usize::from(version == 0)].clone()];
         let Some((text, log)) = load(place, &format!("https://localhost:{port}/"), &words) else { return };

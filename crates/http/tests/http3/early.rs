@@ -1,10 +1,11 @@
-//! Requests that ride with the handshake (RFC 8470): what is taken of them at a server, and what a client sends so.
+//! Early requests, sent with the handshake (RFC 8470): what a server accepts, and what a client sends early.
 
 use super::*;
 use anabranch_quic::{QuicHost, visit};
 use anabranch_tls::{Pair, Visits};
 
-/// Both ends of a client that was here before, or was not, and a server that remembers it, or does not.
+/// Returns both ends. `visits`: whether the client has been here before. `remembered`: whether the server remembers the
+/// client.
 async fn visited(
     [here, there]: [&SimWorld; 2],
     visits: Visits,
@@ -32,8 +33,8 @@ async fn visited(
     (listener.expect("listening"), connector)
 }
 
-/// A request by this method, whose number in the static table this is: whether it rode with the handshake, what came back, and
-/// when.
+/// Sends a request with the method of this index in the static table. Returns whether it was sent early, the status,
+/// and the time until the response.
 async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (bool, u16, Duration) {
     let request = [0, 0, 0xc0 | method, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'];
     let (began, early) = (world.now(), session.early_data());
@@ -47,9 +48,9 @@ async fn ask(world: &SimWorld, session: &QuicSession<SimWorld>, method: u8) -> (
     (early, status(&answer), world.now() - began)
 }
 
-/// `:status` of an answer, of those that are expected here.
+/// Decodes the `:status` of a response, among those expected here.
 pub(super) fn status(answer: &[u8]) -> u16 {
-    // A frame's type and length (RFC 9000 §16), and the prefix of the field section.
+    // The type and length of a frame (RFC 9000 §16), and the prefix of the field section.
     let [HEADERS, length, rest @ ..] = answer else { return 0 };
     match rest
         .get((1 << (length >> 6)) - 1..)
@@ -58,20 +59,20 @@ pub(super) fn status(answer: &[u8]) -> u16 {
     {
         [0xd9, ..] => 200,
         [0xff, 7, ..] => 425,
-        // A name by the table, and a value in Huffman's code (RFC 7541 Appendix B).
+        // A name from the static table, and a value in Huffman code (RFC 7541 Appendix B).
         [0x5f, 9, 0x83, 0x68, 0x0d, 0xff, ..] => 405,
         [0x5f, 9, 0x83, 0x69, 0x90, 0xff, ..] => 431,
         _ => 0,
     }
 }
 
-/// GET, HEAD, POST and PUT, by the static table (RFC 9204 Appendix A).
+/// The indexes of GET, HEAD, POST and PUT in the static table (RFC 9204 Appendix A).
 const GET: u8 = 17;
 const HEAD: u8 = 18;
 const POST: u8 = 20;
 const PUT: u8 = 21;
 
-/// Two hosts with a link of 40 ms, and a server of a page on one of them.
+/// Runs `program` with two hosts connected by a link of 40 ms, one of which serves a page.
 fn between<T, F: Future<Output = T>>(
     visits: Visits,
     remembered: bool,
@@ -92,8 +93,8 @@ fn between<T, F: Future<Output = T>>(
     network.run(all, Instant::ZERO + Duration::from_secs(60)).expect_done()
 }
 
-/// RFC 8470 §5.2: what could do harm if a stranger sent a copy of it is refused before the handshake is done, with a status
-/// that says so; behind it, the same request is taken as any other.
+/// RFC 8470 §5.2: before the handshake is complete, requests that would do harm if replayed are rejected with status
+/// 425. Afterwards the same request is handled like any other.
 #[test]
 fn what_is_not_safe_is_refused_while_it_could_be_a_copy() {
     for (method, early, late) in [(GET, 200, 200), (HEAD, 200, 200), (POST, 425, 405), (PUT, 425, 405)] {
@@ -104,13 +105,13 @@ fn what_is_not_safe_is_refused_while_it_could_be_a_copy() {
         });
         assert_eq!([(first.0, first.1), (second.0, second.1)], [(true, early), (false, late)], "{method}");
         if method != GET {
-            // A round trip, and what the server's handshake takes of the link: it was answered at once.
+            // One round trip plus the server's handshake packets: the response did not wait for the handshake.
             assert!(first.2 < Duration::from_millis(60), "{method}: {:?}", first.2);
         }
     }
 }
 
-/// Nothing rides with a handshake that a stranger could repeat to a client that was not here before.
+/// A client without a ticket that permits early data sends nothing with the handshake that an attacker could replay.
 #[test]
 fn without_a_ticket_for_it_nothing_is_sent_early() {
     for visits in [Visits::Never, Visits::Before] {
@@ -125,7 +126,8 @@ fn without_a_ticket_for_it_nothing_is_sent_early() {
     }
 }
 
-/// A page is asked for with the handshake; by a server that does not remember the client, once more, and it is whole.
+/// A page is requested with the handshake. If the server does not remember the client, it is requested again and
+/// complete.
 #[test]
 fn a_client_asks_again_for_what_a_server_has_not_taken_early() {
     for (remembered, connections) in [(true, 1), (false, 2)] {
@@ -140,7 +142,7 @@ fn a_client_asks_again_for_what_a_server_has_not_taken_early() {
     }
 }
 
-/// A client that is told 425 says so: it does not ask for ever.
+/// A response of 425 is reported as an error, and the request is not repeated forever.
 #[test]
 fn an_answer_of_too_early_is_one_line() {
     let outcome = with_server(|_, session| async move {

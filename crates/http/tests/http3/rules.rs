@@ -1,8 +1,8 @@
-//! Each rule of RFC 9114 §4 to §7 and of RFC 9204 §2 to §4 that a peer can break, with the error that it has to meet: a client
-//! that breaks it at our server, and a server that breaks it at our client. What must be tolerated is in the tables, too.
+//! The rules of RFC 9114 §4 to §7 and RFC 9204 §2 to §4 that a peer can break, each with its error. A client breaks it
+//! at our server, or a server breaks it at our client. The tables also contain what must be tolerated.
 //!
-//! Here: what both ends say and meet, and the rules of request streams. `streams`: those of unidirectional streams. `servers`:
-//! a server at our client. `limits`: bounds.
+//! This module has the actions of a peer, the verdicts, and the rules of request streams. `streams`: the rules of
+//! unidirectional streams. `servers`: a server that breaks rules at our client. `limits`: limits.
 
 mod limits;
 mod servers;
@@ -13,26 +13,26 @@ use super::*;
 use anabranch_http::http3::Code;
 use std::fmt::Write as _;
 
-/// What one end says, in this order.
+/// An action of the peer; the actions of a list are performed in order.
 #[derive(Clone)]
 enum Said {
     /// Bytes on a unidirectional stream, which stays open.
     OneWay(Vec<u8>),
-    /// The same, and its end.
+    /// The same, followed by FIN.
     OneWayEnd(Vec<u8>),
-    /// The same, which is then reset.
+    /// The same, followed by RESET_STREAM.
     OneWayReset(Vec<u8>),
-    /// Bytes on a request stream, and its end.
+    /// Bytes on a request stream, followed by FIN.
     Request(Vec<u8>),
-    /// The same without an end.
+    /// The same without FIN.
     Open(Vec<u8>),
-    /// More on the stream of the last request, when its answer has come.
+    /// More bytes on the stream of the last request, after its response has arrived.
     AfterAnswer(Vec<u8>),
-    /// The peer's control stream is not wanted.
+    /// STOP_SENDING for the peer's control stream.
     StopControl,
 }
 
-/// What comes of it.
+/// The expected outcome: a connection error, a stream error, or the status of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Verdict {
     Connection(Code),
@@ -60,7 +60,7 @@ fn section(fields: &[(&str, &str)]) -> Vec<u8> {
 const GET: [(&str, &str); 4] =
     [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/0")];
 
-/// HEADERS of a request without `without`, and with `more`.
+/// A HEADERS frame of a request, without the field `without` and with the fields `more`.
 fn head(without: &str, more: &[(&str, &str)]) -> Vec<u8> {
     let kept = GET.iter().filter(|(name, _)| *name != without).copied();
     frame(HEADERS, &section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()))
@@ -74,7 +74,7 @@ fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(HEADERS, &section(fields))
 }
 
-/// The control stream, with these frames after SETTINGS.
+/// A control stream with these frames after SETTINGS.
 fn control(frames: &[&[u8]]) -> Said {
     OneWay([&CONTROL[..], &frames.concat()].concat())
 }
@@ -83,24 +83,24 @@ fn settings(payload: &[u8]) -> Said {
     OneWay([&[0][..], &frame(SETTINGS, payload)].concat())
 }
 
-/// A request whose field lines are these bytes.
+/// A request whose encoded field lines are these bytes.
 fn encoded(lines: &[u8]) -> Said {
     Request(frame(HEADERS, lines))
 }
 
-/// Frames that are ignored (RFC 9114 §7.2.8): a reserved type.
+/// A frame of a reserved type, which is ignored (RFC 9114 §7.2.8).
 fn grease() -> Vec<u8> {
     frame(0x21, b"abc")
 }
 
-/// What our server does with a client that says this. A client whose words are a request alone has a control stream.
+/// Returns our server's reaction to a client that performs these actions. A control stream is added if there is none.
 fn client_says(said: &[Said]) -> Verdict {
     let mut said = said.to_vec();
     let is_control = |said: &Said| matches!(said, OneWay(bytes) | OneWayEnd(bytes) | OneWayReset(bytes) if bytes.first() == Some(&0));
     if !said.iter().any(is_control) {
         said.insert(0, control(&[]));
     }
-    // Where only the connection can end, a request shows whether it has.
+    // If only the connection can fail, a request shows whether it has.
     if !said.iter().any(|said| matches!(said, Request(_) | Open(_))) {
         said.push(Request(get()));
     }
@@ -123,13 +123,13 @@ fn client_says(said: &[Said]) -> Verdict {
                 }
                 OneWayReset(bytes) => {
                     let mut stream = say(&session, &bytes).await;
-                    // It arrives first.
+                    // The data arrives before the reset.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     stream.cancel_writing(Code::H3_NO_ERROR.0);
                     held.push(stream);
                 }
                 Request(ref bytes) | Open(ref bytes) => {
-                    // What was said before arrives first.
+                    // Data that was sent before arrives first.
                     client.timeout(Some(Duration::from_millis(200)), session.closed()).await;
                     let Ok(mut stream) = poll_fn(|cx| session.poll_begin(cx, false)).await else { continue };
                     let _ = stream.write_all(bytes).await;
@@ -148,7 +148,7 @@ fn client_says(said: &[Said]) -> Verdict {
                     stream.write_all(&bytes).await.expect("written");
                 }
                 StopControl => {
-                    // The first that a server of ours begins.
+                    // The first unidirectional stream that our server opens is its control stream.
                     let mut stream =
                         poll_fn(|cx| session.poll_accept_one_way(cx)).await.expect("a control stream");
                     stream.cancel_reading(Code::H3_NO_ERROR.0);
@@ -177,15 +177,15 @@ fn client_says(said: &[Said]) -> Verdict {
     .0
 }
 
-/// The code with which a peer has closed the connection.
+/// The error code with which the peer closed the connection.
 fn code_of(reason: &CloseReason) -> Code {
     let line = reason.to_string();
-    // It stands behind the reason phrase.
+    // The code is the last number in the message.
     let mut numbers = line.split(|character: char| !character.is_ascii_digit()).rev();
     Code(numbers.find_map(|number| number.parse().ok()).unwrap_or(0))
 }
 
-/// Compares verdicts with a table, and fails with all rows that differ.
+/// Compares the outcomes with a table, and fails with a list of all rows that differ.
 fn hold(rows: Vec<(&str, Vec<Said>, Verdict)>, outcome: impl Fn(&[Said]) -> Verdict) {
     let mut wrong = String::new();
     for (rule, said, expected) in rows {
@@ -298,7 +298,7 @@ fn malformed_requests_are_errors_of_their_stream() {
         ("9114 §4.2.2 a large head", vec![encoded(&large_section())], Status(431)),
         (
             "9114 §4.2.2 large trailers",
-            // The server waits for content whose length is said, so the answer does not come before the error.
+            // The server waits for content of a declared length, so the response does not arrive before the error.
             vec![Request(
                 [
                     head("", &[("content-length", "1")]),
@@ -370,12 +370,12 @@ fn malformed_requests_are_errors_of_their_stream() {
     hold(rows, client_says);
 }
 
-/// A header section of a request of more than 64 KiB, in few bytes: a field of the static table, many times.
+/// A header section of more than 64 KiB in a few bytes: a field of the static table, repeated many times.
 fn large_section() -> Vec<u8> {
     [section(&GET), vec![0xc0 | 59; 1_500]].concat()
 }
 
-/// RFC 9114 §5.2: GOAWAY of a client is about pushes. A request that crosses it on the way is answered, and so is one after it.
+/// RFC 9114 §5.2: a client's GOAWAY concerns pushes. Requests that cross it in flight or follow it are answered.
 #[test]
 fn requests_beside_a_clients_goaway_are_answered() {
     let (answers, _) = run(1, LINK, |hosts| async move {
@@ -392,7 +392,7 @@ fn requests_beside_a_clients_goaway_are_answered() {
             if turn == 1 {
                 control.write_all(&frame(GOAWAY, &[0])).await.expect("written");
             }
-            // The last comes when the server has had time to act on GOAWAY with no request under way.
+            // The last request is sent after the server has had time to act on GOAWAY with no request in progress.
             client.sleep_until(client.now() + Duration::from_millis(if turn == 2 { 500 } else { 0 })).await;
             let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
             stream.write_all(&get()).await.expect("written");

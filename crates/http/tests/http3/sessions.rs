@@ -1,15 +1,15 @@
-//! The sessions of a server: what it says first and last, and which gives up its slot for a newcomer.
+//! The sessions of a server: the first and last frames it sends, and which session gives up its slot to a newcomer.
 
 use super::*;
 use anabranch_http::limits::ConcurrencyLimit;
 use std::cell::Cell;
 
-/// HEADERS of GET https://a/0.
+/// A HEADERS frame with GET https://a/0.
 fn get() -> Vec<u8> {
     frame(HEADERS, &[0, 0, 0xc0 | 17, 0xc0 | 23, 0x50, 1, b'a', 0x51, 2, b'/', b'0'])
 }
 
-/// Asks on a stream of its own.
+/// Sends a request on a new stream.
 async fn ask(session: &QuicSession<SimWorld>) -> QuicStream<SimWorld> {
     let mut stream = poll_fn(|cx| session.poll_begin(cx, false)).await.expect("begun");
     stream.write_all(&get()).await.expect("written");
@@ -17,7 +17,7 @@ async fn ask(session: &QuicSession<SimWorld>) -> QuicStream<SimWorld> {
     stream
 }
 
-/// Reads to the end: how many bytes came, and whether all did.
+/// Reads to the end. Returns the number of bytes, and whether the stream ended regularly.
 async fn whole(stream: &mut QuicStream<SimWorld>) -> (usize, bool) {
     let (mut bytes, mut buffer) = (0, [0; 10_000]);
     loop {
@@ -29,7 +29,7 @@ async fn whole(stream: &mut QuicStream<SimWorld>) -> (usize, bool) {
     }
 }
 
-/// RFC 9114 §6.2.1, §7.2.4: SETTINGS come first. §5.2: GOAWAY names the first request that is not answered.
+/// RFC 9114 §6.2.1, §7.2.4: SETTINGS is the first frame. §5.2: GOAWAY names the first request that is not answered.
 #[test]
 fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
     let (came, _) = run(1, LINK, |hosts| async move {
@@ -50,21 +50,21 @@ fn a_control_stream_begins_with_settings_and_ends_with_goaway() {
         let read = control.read(&mut buffer).await.expect("settings");
         came.push(buffer[..read].to_vec());
         stop.stop();
-        // The server's task looks at it with its next event.
+        // The server's task notices the stop with its next event.
         let _last = ask(&session).await;
         let read = client.timeout(Some(Duration::from_secs(1)), control.read(&mut buffer)).await;
         came.push(buffer[..read.expect("in time").expect("a frame")].to_vec());
         came
     });
-    // The stream's type; SETTINGS of 19 bytes: SETTINGS_MAX_FIELD_SECTION_SIZE of 64 KiB, and two that are reserved.
+    // The stream type; SETTINGS of 19 bytes: SETTINGS_MAX_FIELD_SECTION_SIZE of 64 KiB, and two reserved settings.
     let settings =
         [0, SETTINGS, 19, 6, 0x80, 1, 0, 0, 0x81, 0xf0, 0, 0x21, 0, 0xc0, 0, 0x1f, 0, 0, 0, 0, 0x21, 0];
     // The third request stream has the identifier 8 (RFC 9000 §2.1).
     assert_eq!(came, [settings.to_vec(), vec![GOAWAY, 1, 8]]);
 }
 
-/// A server of one session at a time, whose client waits for an answer: whether a newcomer that comes so long after is turned
-/// away, and what becomes of the answer.
+/// A server with a limit of one session, whose client waits for a response; a newcomer arrives `after` that time.
+/// Returns whether the newcomer is turned away, and the bytes and completeness of the response.
 fn newcomer(link: &str, options: serve::Options, bytes: u64, after: Duration) -> (bool, (usize, bool)) {
     run(1, link, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -95,13 +95,13 @@ fn a_session_keeps_its_slot_while_the_server_works_on_its_request() {
 
 #[test]
 fn a_session_keeps_its_slot_while_its_client_takes_the_answer() {
-    // 2 MB take 16 s of the link.
+    // The link needs 16 s for 2 MB.
     let link = "rate=1mbit,rtt=40ms,queue=50p";
     let (turned_away, (bytes, whole)) = newcomer(link, options(), 2_000_000, Duration::from_secs(10));
     assert!(turned_away && whole && bytes > 2_000_000, "{turned_away} {whole} {bytes}");
 }
 
-/// RFC 9114 §4.1.1: only what a server has not processed is asked for again.
+/// RFC 9114 §4.1.1: only requests that a server has not processed are retried.
 #[test]
 fn a_malformed_answer_is_not_asked_for_again() {
     let asked = Rc::new(Cell::new(0));

@@ -1,4 +1,4 @@
-//! Sessions without a network: perfect pipes in memory, and faults on request.
+//! Sessions without a network: lossless pipes in memory, with faults on request.
 
 use anabranch_transport::{CloseReason, ConnectError, Connector, Listener, OpenError, Session, Stream};
 use std::cell::RefCell;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A place where a client and a server meet.
+/// An in-memory transport that connects a client and a server.
 #[derive(Clone)]
 pub struct Meeting {
     inner: Rc<RefCell<MeetingInner>>,
@@ -19,7 +19,7 @@ struct MeetingInner {
     backlog: VecDeque<Pipe>,
     acceptor: Option<Waker>,
     refuse: bool,
-    /// Sessions with these numbers (from 1) break after so many bytes to the client.
+    /// Sessions that break after this number of bytes to the client, by session number (from 1).
     breaks: BTreeMap<u64, u64>,
 }
 
@@ -35,7 +35,7 @@ impl Meeting {
         self.inner.borrow_mut().refuse = true;
     }
 
-    /// Session `number` is reset once the server has written so many bytes to it.
+    /// Resets session `number` once the server has written this number of bytes to it.
     pub fn break_after(&self, number: u64, bytes: u64) {
         self.inner.borrow_mut().breaks.insert(number, bytes);
     }
@@ -105,13 +105,13 @@ struct PipeState {
     established: bool,
     waiting: Vec<Waker>,
     streams_open: BTreeMap<u64, StreamState>,
-    /// Bytes to the client until it breaks.
+    /// The number of bytes to the client until the session breaks.
     budget: Option<u64>,
 }
 
 #[derive(Default)]
 struct StreamState {
-    /// Towards the server, towards the client.
+    /// The direction towards the server and the direction towards the client.
     ways: [Way; 2],
     server_holds: bool,
 }

@@ -1,4 +1,4 @@
-//! What the tests share: sessions in memory, virtual networks, small pages.
+//! Helpers that the tests share: sessions in memory, virtual networks, small pages.
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 pub mod memory;

@@ -14,7 +14,7 @@ use anabranch_transport::{Connector, Listener};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Two hosts and as many paths between them as there are links.
+/// Two hosts, and one path between them for each link.
 pub struct Rig {
     pub network: Network,
     pub client: SimWorld,
@@ -39,7 +39,7 @@ impl Rig {
     }
 }
 
-/// How a page is fetched in a test.
+/// The transport and settings with which a test fetches a page.
 #[derive(Clone, Debug)]
 pub enum Contestant {
     Tcp(&'static str, Choices),
@@ -54,7 +54,7 @@ pub fn sctp(streams: u16) -> Contestant {
     Contestant::Sctp("rfc9260", streams, Choices::default())
 }
 
-/// The contestants every page is tried with.
+/// The contestants with which every page is tested.
 pub fn contestants() -> Vec<Contestant> {
     let none = Choices::default();
     vec![
@@ -101,7 +101,7 @@ pub async fn sctp_hosts(
     (client, server)
 }
 
-/// The server as its clients reach it over every path.
+/// The addresses of the server on every path.
 pub fn sctp_server(rig: &Rig, carrier: Carrier) -> SctpServer {
     let port = match carrier {
         Carrier::Ip => 0,
@@ -115,15 +115,15 @@ pub fn tcp_server(rig: &Rig) -> SocketAddr {
     SocketAddr::new(anabranch_world::World::addresses(&rig.server)[0], 80)
 }
 
-/// What a page load gave.
+/// The result of a page load.
 pub struct Load {
     pub outcome: Outcome,
     pub record: Record,
-    /// Connections the server has accepted.
+    /// The number of connections that the server has accepted.
     pub accepted: usize,
 }
 
-/// Fetches `page` with both hosts already up.
+/// Fetches `page` between hosts that are already up.
 pub async fn fetch_page<C: Connector, L: Listener>(
     rig: &Rig,
     connector: C,
@@ -140,7 +140,7 @@ pub async fn fetch_page<C: Connector, L: Listener>(
     (outcome, recorder.take())
 }
 
-/// Fetches `page` by `contestant` over `rig`.
+/// Fetches `page` with `contestant` over `rig`.
 pub fn load(rig: &Rig, contestant: &Contestant, page: &Rc<Page>, change: impl FnOnce(&mut Policy)) -> Load {
     let mut policy = contestant.policy();
     change(&mut policy);

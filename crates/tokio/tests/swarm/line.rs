@@ -1,14 +1,14 @@
-//! Lines of the chat: what they are follows from the seed, who says them, and which of theirs they are; so whoever hears one
-//! knows how it has to be.
+//! Lines of the chat. The contents of a line follow from the seed, its sender and its number, so a receiver can verify
+//! it.
 
 use anabranch_base::Rng;
 use anabranch_tokio::{Received, SendOptions};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Streams of ordered lines; one more has unordered ones.
+/// The number of streams with ordered lines; one more stream has unordered ones.
 const ORDERED: u64 = 3;
 
-/// A line.
+/// A line of the chat.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     by: u32,
@@ -23,7 +23,7 @@ impl Line {
     }
 
     pub(super) fn stream(&self) -> u16 {
-        // 0 has the names.
+        // Stream 0 carries the names.
         1 + (self.draw % (ORDERED + 1)) as u16
     }
 
@@ -39,7 +39,7 @@ impl Line {
         SendOptions::new().ppid(self.ppid()).unordered(self.unordered())
     }
 
-    /// Mostly small; some of several packets, a few that are handed out in parts.
+    /// Mostly small; some of several packets, and a few that are delivered in parts.
     pub(super) fn bytes(&self) -> Vec<u8> {
         let draw = (self.draw >> 20) as usize;
         let length = match draw % 200 {
@@ -55,14 +55,14 @@ impl Line {
     }
 }
 
-/// What somebody has heard.
+/// The lines that one member has received.
 #[derive(Debug)]
 pub(super) struct Heard {
     seed: u64,
     lines: u32,
-    /// By whom, and which of theirs.
+    /// The sender and number of each line.
     all: BTreeSet<(u32, u32)>,
-    /// The latest line of each on each stream.
+    /// The latest line of each sender on each stream.
     latest: BTreeMap<(u32, u16), u32>,
 }
 
@@ -75,7 +75,7 @@ impl Heard {
         self.all.len() as u64
     }
 
-    /// One more: it has to be as it was said, new, and in its order.
+    /// Adds a line, which must be unaltered, new, and in order.
     pub(super) fn take(&mut self, message: &Received) {
         let number =
             |at: usize| u32::from_be_bytes(message.bytes[at..at + 4].try_into().expect("four bytes"));

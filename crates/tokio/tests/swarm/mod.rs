@@ -1,8 +1,8 @@
-//! A chat of very many: rooms of eight, each member of which hears every line of the others once, whole and in order. In a
-//! storm each call is dropped at random points and made anew.
+//! A chat with very many members: in rooms of eight, each member receives every line of the others once, complete and
+//! in order. In a storm each call is dropped at random points and repeated.
 //!
-//! Both ends run in this process. What an association costs is what the process holds more, by association: both ends, their
-//! tasks and their threads.
+//! Both ends run in this process. The cost of an association is the growth of the process's memory divided by the
+//! number of associations. It covers both ends, their tasks and their threads.
 
 mod line;
 mod storm;
@@ -21,54 +21,54 @@ use storm::{Chances, Storm};
 use tokio::sync::{Barrier, Semaphore};
 use tokio::time::timeout;
 
-/// What is tried.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// People in the chat, one association each; a multiple of eight.
+    /// The number of members, with one association each; a multiple of eight.
     pub associations: usize,
-    /// Lines that each of them says.
+    /// The number of lines that each member sends.
     pub lines: u32,
-    /// Where all randomness comes from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// Futures are dropped at random points.
+    /// Whether futures are dropped at random points.
     pub storm: bool,
-    /// The settings of RFC 9260 by the letter, in place of `modern`.
+    /// Uses the profile that follows RFC 9260 to the letter, instead of `modern`.
     pub rfc9260: bool,
-    /// DTLS beneath; one path then, and so many client endpoints, each with a connection of its own.
+    /// Uses DTLS, with one path and this number of client endpoints, each with a connection of its own.
     pub dtls: Option<usize>,
 }
 
-/// What came of it.
+/// The results of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// What the process holds more, by association, once all are in the chat: bytes.
+    /// The growth of the process's memory for each association, once all members have joined, in bytes.
     pub idle: i64,
-    /// The same once everything was said and heard.
+    /// The same, once every line has been sent and received.
     pub spoken: i64,
-    /// Lines that were heard.
+    /// The number of lines received.
     pub heard: u64,
-    /// Futures that were dropped.
+    /// The number of futures that were dropped.
     pub dropped: u64,
-    /// Paths that were verified later than their association.
+    /// The number of paths that were verified after their association was established.
     pub paths: u64,
 }
 
-/// People of a room.
+/// The number of members in a room.
 const ROOM: usize = 8;
 /// The SCTP port.
 const PORT: u16 = 5222;
 /// Generous: only a hang exceeds it.
 const LONG: Duration = Duration::from_secs(600);
-/// What a message is.
+/// Payload protocol identifiers: a member's name, and the reply to it.
 const NAME: u32 = 1;
 const WELCOME: u32 = 2;
 
 type Rooms = Arc<Mutex<BTreeMap<usize, Vec<(u32, Association)>>>>;
 
-/// The chat from its begin to its end.
+/// Runs the chat from beginning to end.
 ///
 /// # Panics
-/// Something was lost, doubled, cut or out of order, or hangs.
+/// If a message is lost, duplicated, truncated or out of order, or if the run hangs.
 pub async fn run(setup: Setup) -> Outcome {
     timeout(LONG, all(setup)).await.expect("in time")
 }
@@ -96,14 +96,14 @@ async fn all(setup: Setup) -> Outcome {
         people.push(tokio::spawn(person.live(client, at.clone(), dialling.clone())));
     }
     steps[0].wait().await;
-    // Of 256 KiB each: what is freed goes, and what is on its way arrives.
+    // In units of 256 KiB: wait until freed memory is returned and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let idle = resident() - before;
     steps[1].wait().await;
-    // Each association of the server's has verified the path to its peer's second address.
+    // Each association of the server has verified the path to its peer's second address.
     soon(|| setup.dtls.is_some() || storm.paths() >= setup.associations as u64).await;
     steps[2].wait().await;
-    // Of 256 KiB each: what is freed goes, and what is on its way arrives.
+    // In units of 256 KiB: wait until freed memory is returned and packets in flight have arrived.
     steady(|| resident() >> 18).await;
     let spoken = resident() - before;
     let mut heard = 0;
@@ -132,7 +132,7 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
         .streams(10)
         .partial_reliability(true)
         .set("udp_apart", if setup.dtls.is_some() { "yes" } else { "no" });
-    // In a storm senders are to wait for room.
+    // In a storm senders should have to wait for buffer space.
     let config = if setup.storm { config.send_buffer(150_000).receive_buffer(50_000) } else { config };
     let paths: &[IpAddr] = &[[127, 0, 0, 1].into(), [127, 0, 0, 2].into()];
     let paths = if dtls.is_some() { &paths[..1] } else { paths };
@@ -143,26 +143,26 @@ async fn endpoint(setup: &Setup, number: usize, dtls: Option<Dtls>) -> Endpoint 
     Endpoint::new(options).await.expect("an endpoint")
 }
 
-/// Takes everybody in, until the endpoint is closed.
+/// Accepts all associations until the endpoint is closed.
 async fn serve(server: Endpoint, storm: Arc<Storm>, rooms: Rooms) {
     let mut chances = storm.chances("accept");
     while let Some(incoming) = storm.call(&mut chances, || server.accept()).await {
         assert_eq!(incoming.remote_address().ip(), IpAddr::from([127, 0, 0, 1]));
         let chances = chances.fork(&incoming.remote_address().to_string());
-        // A peer that has dropped its call may be gone.
+        // A peer that has dropped its call may already be gone.
         if let Ok(association) = incoming.accept() {
             tokio::spawn(pass_on(association, chances, storm.clone(), rooms.clone()));
         }
     }
 }
 
-/// Passes on what somebody says to the others of the room.
+/// Forwards a member's messages to the other members of the room.
 async fn pass_on(association: Association, mut chances: Chances, storm: Arc<Storm>, rooms: Rooms) {
     let mut events = association.events();
     let mut event_chances = chances.fork("events");
     let mut room = None;
     loop {
-        // Whichever comes first; the other is dropped.
+        // Take whichever is ready first and drop the other.
         let next = tokio::select! {
             message = storm.call(&mut chances, || association.recv()) => Ok(message),
             event = storm.call_mut(&mut event_chances, &mut events, async |events| events.next().await) => Err(event),
@@ -210,17 +210,18 @@ async fn tell_others(
     }
 }
 
-/// Somebody in the chat.
+/// A member of the chat.
 struct Person {
     number: u32,
     setup: Setup,
     storm: Arc<Storm>,
-    /// All are in; all may speak; all have heard everything.
+    /// Barriers: all have joined; all may send; all have received everything.
     steps: [Arc<Barrier>; 3],
 }
 
 impl Person {
-    /// How many lines were heard. What it does in turn is in boxes of their own: waiting costs little.
+    /// Returns the number of lines received. Each phase is a boxed future, so that the task uses little memory while it
+    /// waits.
     async fn live(self, client: Endpoint, at: Arc<[SocketAddr]>, dialling: Arc<Semaphore>) -> u64 {
         let mut chances = self.storm.chances(&format!("person {}", self.number));
         let association = Box::pin(self.come_in(&mut chances, client, at, dialling)).await;
@@ -273,7 +274,7 @@ impl Person {
     }
 }
 
-/// Says all lines of somebody.
+/// Sends all lines of one member.
 async fn speak(association: &Association, number: u32, setup: Setup, mut chances: Chances, storm: &Storm) {
     for turn in 0..setup.lines {
         let line = Line::new(setup.seed, number, turn);
@@ -283,7 +284,7 @@ async fn speak(association: &Association, number: u32, setup: Setup, mut chances
     }
 }
 
-/// Hears all lines of the others: one half of the people whatever the stream, the other stream by stream.
+/// Receives all lines of the other members: half of the members read from any stream, the others stream by stream.
 async fn hear(
     association: &Association,
     number: u32,
@@ -303,7 +304,7 @@ async fn hear(
     let heard = Arc::new(Mutex::new(heard));
     let mut readers = Vec::new();
     while heard.lock().expect("no panic").lines() < all {
-        // All streams that there will be are known once all lines were heard.
+        // All streams are known only once all lines have been received.
         let accepted =
             timeout(Duration::from_millis(50), storm.call(&mut chances, || association.accept_bi()));
         let Ok(accepted) = accepted.await else { continue };
@@ -321,12 +322,12 @@ async fn hear(
             }
         }));
     }
-    // They read on: what comes behind the last line is found by that.
+    // The readers continue, to detect messages after the last line.
     drop(readers);
     heard.lock().expect("no panic").lines()
 }
 
-/// Bytes of memory that this process holds.
+/// The resident memory of this process in bytes.
 fn resident() -> i64 {
     let statm = std::fs::read_to_string("/proc/self/statm").expect("procfs");
     let pages: i64 = statm.split(' ').nth(1).and_then(|pages| pages.parse().ok()).expect("a number");

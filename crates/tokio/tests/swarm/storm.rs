@@ -1,4 +1,4 @@
-//! Calls that are dropped after a few polls and made anew, as a loop around `select!` does.
+//! Calls that are dropped after a few polls and repeated, as a loop around `select!` does.
 
 use crate::wait::pace;
 use anabranch_base::Rng;
@@ -10,17 +10,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// Whether calls are dropped, and what was counted.
+/// Whether calls are dropped, and the counters.
 #[derive(Clone, Debug)]
 pub(super) struct Storm {
-    /// The seed of what is dropped where, if anything is.
+    /// The seed of the random points, if calls are dropped.
     seed: Option<u64>,
     dropped: Arc<AtomicU64>,
     paths: Arc<AtomicU64>,
 }
 
-/// What a task draws from at which points its calls are dropped: the seed of the next draw, so that it takes little room
-/// where memory is measured; nothing where no storm is.
+/// A task's source of random numbers for dropping calls. It holds only the seed of the next draw, because memory is
+/// measured; `None` without a storm.
 #[derive(Debug)]
 pub(super) struct Chances(Option<NonZeroU64>);
 
@@ -35,7 +35,7 @@ impl Chances {
         Some(rng)
     }
 
-    /// How many more polls than the first the next call gets.
+    /// The number of polls after the first that the next call gets.
     fn polls(&mut self) -> Option<u64> {
         self.draw().map(|mut rng| rng.below(5).saturating_sub(2))
     }
@@ -46,7 +46,7 @@ impl Storm {
         Self { seed, dropped: Arc::default(), paths: Arc::default() }
     }
 
-    /// Of the task of this name.
+    /// The source of random numbers of the task with this name.
     pub(super) fn chances(&self, name: &str) -> Chances {
         Chances(self.seed.and_then(NonZeroU64::new)).fork(name)
     }
@@ -63,7 +63,7 @@ impl Storm {
         self.paths.load(Ordering::Relaxed)
     }
 
-    /// What a call comes to that is dropped at random points and made anew.
+    /// Returns the result of a call that is dropped at random points and repeated.
     pub(super) async fn call<F: Future>(
         &self,
         chances: &mut Chances,
@@ -81,7 +81,7 @@ impl Storm {
         }
     }
 
-    /// The same of a call that borrows what it is a call of.
+    /// The same for a call that borrows the object `of`.
     pub(super) async fn call_mut<O, T>(
         &self,
         chances: &mut Chances,
@@ -110,7 +110,7 @@ impl Storm {
     }
 }
 
-/// `None` once it was pending after `polls` more polls than the first, where those are counted.
+/// Polls the future. Returns `None` if it is still pending when its counted polls are used up.
 fn poll<F: Future>(
     future: Pin<&mut F>,
     cx: &mut Context<'_>,

@@ -1,8 +1,8 @@
-//! Bounds on what a peer may send, and what of a request is waited for.
+//! Limits on the data that a peer may send, and the parts of a request for which the server waits.
 
 use super::*;
 
-/// A session with a server of a page, and the client's world.
+/// Runs `program` with the client's world and a session with a server of a page.
 fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSession<SimWorld>) -> F) -> T {
     run(1, LINK, |hosts| async move {
         let Hosts { client, server, listener, connector } = hosts;
@@ -17,7 +17,7 @@ fn with_session<T, F: Future<Output = T>>(program: impl FnOnce(SimWorld, QuicSes
     .0
 }
 
-/// Reads an answer to its end: its status.
+/// Reads a response to its end, and returns its status.
 async fn answered(stream: &mut QuicStream<SimWorld>) -> u16 {
     let (mut answer, mut buffer) = (Vec::new(), [0; 10_000]);
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
@@ -26,7 +26,7 @@ async fn answered(stream: &mut QuicStream<SimWorld>) -> u16 {
     status(&answer)
 }
 
-/// Writes, a part in a millisecond, until the server does not want more: the code that it says so with.
+/// Writes a part every millisecond until the server stops the stream. Returns the code of its STOP_SENDING.
 async fn stopped(client: &SimWorld, stream: &mut QuicStream<SimWorld>, part: &[u8]) -> Option<u64> {
     for _ in 0..2_000 {
         if stream.write_all(part).await.is_err() {
@@ -41,7 +41,7 @@ async fn stopped(client: &SimWorld, stream: &mut QuicStream<SimWorld>, part: &[u
 fn control_frames_have_a_bound() {
     for (of, payload) in [(0x21, 12_000), (SETTINGS, 16_383)] {
         let reason = with_session(|client, session| async move {
-            // SETTINGS of 16,385 bytes has a length of four bytes.
+            // The length of SETTINGS, 16,385 bytes, is encoded in four bytes.
             let begin = match of {
                 SETTINGS => [&[0, SETTINGS][..], &0x8000_4001_u32.to_be_bytes()].concat(),
                 _ => CONTROL.to_vec(),
@@ -69,7 +69,7 @@ fn frames_that_are_ignored_have_a_bound() {
         stopped(&client, &mut stream, &[0]).await
     });
     assert_eq!(code, Some(Code::H3_EXCESSIVE_LOAD.0));
-    // Beside content there may be more: a sixteenth of it.
+    // Along with content, more ignored bytes are allowed: a sixteenth of the content.
     let mixed = [frame(DATA, &[0; 12_000]), frame(0x21, &[0; 600])].concat().repeat(40);
     let status = with_session(|_, session| async move {
         let _control = say(&session, &CONTROL).await;
@@ -92,7 +92,7 @@ fn a_stream_of_an_unknown_type_is_stopped() {
     assert_eq!(code, Some(Code::H3_STREAM_CREATION_ERROR.0));
 }
 
-/// RFC 9114 §4.1: a server that has answered need not read the rest, and says so without an error.
+/// RFC 9114 §4.1: a server that has answered need not read the rest of the request, and stops it without an error.
 #[test]
 fn content_without_end_is_answered_and_stopped() {
     for length in [None, Some("4000000")] {
@@ -108,7 +108,7 @@ fn content_without_end_is_answered_and_stopped() {
     }
 }
 
-/// RFC 9110 §10.1.1: a client that waits for an answer before it sends content gets one.
+/// RFC 9110 §10.1.1: a client that waits for 100 (Continue) before it sends content gets a response.
 #[test]
 fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
     let ask = |more: &'static [(&str, &str)]| {
@@ -131,7 +131,7 @@ fn content_whose_length_is_said_is_waited_for_unless_the_client_waits() {
     assert_eq!(ask(&[]), None);
 }
 
-/// RFC 9114 §4.2.2: a client does not send a head that the server does not take.
+/// RFC 9114 §4.2.2: a client does not send a header section larger than the server accepts.
 #[test]
 fn a_head_that_the_server_does_not_take_is_not_sent() {
     let (got, _) = run(1, LINK, |hosts| async move {
@@ -155,7 +155,7 @@ fn a_head_that_the_server_does_not_take_is_not_sent() {
     assert!(line.contains("where the server takes 60"), "{line}");
 }
 
-/// RFC 9114 §5.2: what a server has not processed is told apart from what it has.
+/// RFC 9114 §5.2: requests that a server has not processed are distinguished from those it has.
 #[test]
 fn a_request_beyond_goaway_is_refused_and_one_before_it_is_answered() {
     let (got, _) = run(1, LINK, |hosts| async move {

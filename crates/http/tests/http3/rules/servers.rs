@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// What our client makes of a server that says this: the code that the server is told with the end of the connection, or that
-/// the error of the exchange names.
+/// Returns our client's reaction to a server that performs these actions: the code with which it closes the connection,
+/// or the code that the error of the exchange names.
 fn server_says(said: &[Said]) -> Verdict {
     let mut said = said.to_vec();
     if !said.iter().any(|said| matches!(said, OneWay(bytes) | OneWayEnd(bytes) if bytes.first() == Some(&0)))
@@ -45,7 +45,7 @@ fn server_says(said: &[Said]) -> Verdict {
         session.established().await.expect("stands");
         let (requests, conversation, _) = Requests::begin_http3(session).await.expect("begun");
         let talking = client.spawn("conversation", conversation);
-        // What the server says by itself arrives first.
+        // Data that the server sends unprompted arrives first.
         client.sleep_until(client.now() + Duration::from_millis(200)).await;
         let timeout = Duration::from_secs(5);
         let take = |_: &Answer, _: &[u8]| Ok::<_, ()>(());
@@ -214,13 +214,13 @@ fn a_client_holds_a_server_to_the_rules() {
     hold(rows, server_says);
 }
 
-/// The same of a response.
+/// A header section of more than 64 KiB in a response.
 fn large_response() -> Vec<u8> {
     [&[0, 0, 0xd9][..], &[0xc0 | 59; 1_500]].concat()
 }
 
-/// A stream ends with its own last byte: the end of the connection, in good order or not, is not the end of content without a
-/// length.
+/// Content ends only with the end of its stream. The end of the connection, whether graceful or not, does not end
+/// content of unknown length.
 #[test]
 fn the_end_of_a_connection_is_not_the_end_of_content() {
     for code in [Code::H3_NO_ERROR, Code::H3_INTERNAL_ERROR] {
@@ -234,7 +234,7 @@ fn the_end_of_a_connection_is_not_the_end_of_content() {
                     let mut stream = session.accept().await.expect("a request");
                     let response = [headers(&[(":status", "200")]), frame(DATA, b"abc")].concat();
                     stream.write_all(&response).await.expect("written");
-                    // It arrives first.
+                    // The response arrives first.
                     world.sleep_until(world.now() + Duration::from_secs(1)).await;
                     session.close_with(code.0, "");
                     session.closed().await;

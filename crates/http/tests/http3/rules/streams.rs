@@ -1,4 +1,4 @@
-//! The rules of control streams (RFC 9114 §5.2, §6.2, §7.2) and of QPACK (RFC 9204): a client that breaks them at our server.
+//! The rules of control streams (RFC 9114 §5.2, §6.2, §7.2) and of QPACK (RFC 9204), broken by a client at our server.
 
 use super::*;
 

@@ -1,14 +1,14 @@
-//! A new result beside an old one.
+//! Compares a new result with an older one.
 
 use crate::results::{Contestant, Point, Race};
 use crate::stats::metrics;
 use std::fmt::Write;
 
-/// The metrics that are set side by side.
+/// The metrics that are compared.
 const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
 
-/// Every contestant that both results have, at every point that both have: the new over the old, seed by seed where
-/// the seeds are the same. What one of them has alone is named.
+/// Formats the ratios of new to old for every contestant and point that both results have. Runs with the same seed are
+/// compared pairwise. Contestants that only one result has are listed by name.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
     let rows = table(&new.points.iter().map(|new| point(old, new)).collect::<String>());
@@ -27,7 +27,7 @@ pub fn render(old: &Race, new: &Race) -> String {
     format!("{rows}Not compared, the other result having no contestant of that name: {}\n", alone.join(", "))
 }
 
-/// The rows of one point of the new result.
+/// Formats the rows for one point of the new result.
 #[must_use]
 pub fn point(old: &Race, point: &Point) -> String {
     let mut out = String::new();
@@ -41,7 +41,7 @@ pub fn point(old: &Race, point: &Point) -> String {
     out
 }
 
-/// The rows of all points under their heading.
+/// Formats the rows of all points under a heading.
 #[must_use]
 pub fn table(rows: &str) -> String {
     if rows.is_empty() {
@@ -53,7 +53,7 @@ pub fn table(rows: &str) -> String {
     )
 }
 
-/// The contestants of a result, which are the same at every point.
+/// Returns the contestants of a result, which are the same at every point.
 fn contestants(race: &Race) -> impl Iterator<Item = &Contestant> {
     race.points.first().into_iter().flat_map(|point| &point.contestants)
 }
@@ -64,7 +64,7 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
-    // The runs of the seeds that both have, in the same order.
+    // The runs of the seeds that both results have, in the same order.
     let common = |from: &Contestant, other: &Contestant| {
         let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
         from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()
@@ -81,7 +81,7 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
             (None, _) => "-".to_owned(),
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
-        // The time until all is there goes by what that is.
+        // The name of the total time depends on the workload.
         let named =
             if metric == "page_ms" { format!("{}_ms", point.workload.whole()) } else { metric.to_owned() };
         let _ = writeln!(

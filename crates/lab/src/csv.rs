@@ -1,22 +1,22 @@
-//! A row for each point, contestant, seed and object.
+//! The CSV output: one row for each point, contestant, seed and object.
 
 use crate::results::{Outcome, PARTS, Point, Race, Why};
 use std::fmt::Write;
 
-/// The race as CSV (RFC 4180, but lines end in a line feed alone). A value that is not known is an empty field.
+/// Formats a race as CSV (RFC 4180, but lines end in a line feed alone). An unknown value is an empty field.
 #[must_use]
 pub fn render(race: &Race) -> String {
     let factors: Vec<&str> = factors(race.points.first());
     header(&factors) + &race.points.iter().map(|point| rows(&factors, point)).collect::<String>()
 }
 
-/// The factors of a race whose first point this is, in the order of their columns.
+/// Returns the factors of a race in the order of their columns. `first` is the first point of the race.
 #[must_use]
 pub fn factors(first: Option<&Point>) -> Vec<&str> {
     first.map_or(Vec::new(), |point| point.factors.keys().map(String::as_str).collect())
 }
 
-/// The first line.
+/// Returns the header line.
 #[must_use]
 pub fn header(factors: &[&str]) -> String {
     let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
@@ -39,7 +39,7 @@ pub fn header(factors: &[&str]) -> String {
     header.join(",") + "\n"
 }
 
-/// The lines of a point.
+/// Returns the lines of one point.
 #[must_use]
 pub fn rows(factors: &[&str], point: &Point) -> String {
     let mut out = String::new();
@@ -83,7 +83,7 @@ fn number(value: Option<u64>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 
-/// RFC 4180 §2.6, §2.7: quoted when it holds a comma, a quote or a line break.
+/// RFC 4180 §2.6, §2.7: a field is quoted if it has a comma, a quote or a line break.
 pub fn field(text: &str) -> String {
     if text.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", text.replace('"', "\"\""))

@@ -1,29 +1,29 @@
-//! A result as text: one line a run, so that two results can be compared line by line.
+//! Results as JSON with one line for each run, so that two results can be compared line by line.
 
 use crate::results::{Point, Race};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
 
-/// The race as JSON, ending in a line feed.
+/// Formats a race as JSON that ends in a line feed.
 #[must_use]
 pub fn render(race: &Race) -> String {
     written(race, Shallow::default()) + "\n"
 }
 
-/// What stands before the points of a race and what behind them, the race being one without points. Between the two
-/// belongs each point as [`point`] renders it.
+/// Returns the JSON before and after the points of a race. Its own points are ignored. Each point is inserted between
+/// the two as [`point`] formats it.
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
-    // A line feed is in no text and no key, so this stands nowhere else.
+    // JSON escapes line feeds in strings, so this text occurs only once.
     let (before, behind) = text.split_once(EMPTY).unwrap_or((&text, ""));
     (format!("{before}\n  \"points\": ["), format!("\n  ],{behind}"))
 }
 
 const EMPTY: &str = "\n  \"points\": [],";
 
-/// One point as [`render`] has it in its race.
+/// Formats one point as [`render`] does within a race.
 #[must_use]
 pub fn point(point: &Point, first: bool) -> String {
     let mut within = Shallow::default();
@@ -35,7 +35,7 @@ pub fn point(point: &Point, first: bool) -> String {
     format!("{separator}\n    {}", written(point, within))
 }
 
-/// Race and list of points.
+/// The nesting depth of a point: race and list of points.
 const POINT_DEPTH: usize = 2;
 
 fn written(value: &impl Serialize, formatter: Shallow) -> String {
@@ -46,7 +46,7 @@ fn written(value: &impl Serialize, formatter: Shallow) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Lines and indents down to the runs, none within a run.
+/// Breaks and indents lines down to the level of runs, and puts each run on a single line.
 #[derive(Default)]
 struct Shallow {
     depth: usize,
@@ -54,7 +54,7 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// Race, points, point, contestants, contestant, runs: what lies in a run is deeper.
+/// Race, points, point, contestants, contestant, runs. The contents of a run are nested deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
 impl Shallow {
@@ -126,7 +126,7 @@ mod tests {
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
         let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
         let mut race = batch::race(&plan, &options).expect("a race");
-        // What looks like the place of the points is not, in a text.
+        // The same characters in a string must not be mistaken for the points.
         race.warnings.push("\n  \"points\": [],".to_owned());
         assert_eq!(race.points.len(), 4);
         let (before, behind) = around_points(&race);

@@ -1,9 +1,8 @@
-//! Plans to runs to results to report.
+//! Turns plans into runs, runs into results, and results into reports.
 //!
-//! [`plan`] says what to race; [`run`] runs it, a world per seed and a thread
-//! per world; [`results`] is what comes out, in a documented format; [`stats`]
-//! summarises; [`table`] and `report` show it; [`sweep`] is what many points add. Nothing here knows how a packet
-//! is made.
+//! [`plan`] says what to race. [`run`] runs it, with a world for each seed and a thread for each world. [`results`] is
+//! the documented format of the output. [`stats`] summarises it, and [`table`] and `report` present it. [`sweep`] adds
+//! what many points need. This crate does not know how a packet is made.
 //!
 //! # Causes
 //!

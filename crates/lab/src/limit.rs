@@ -1,98 +1,91 @@
-//! What no contestant can beat: a page over the bare capacity of its network.
+//! The lower bound for every contestant: a page at the bare capacity of its network.
 //!
-//! Each object's *earliest release* follows from dependency alone: were it
-//! alone on the network, its request would go up at the rate and take the
-//! delay, the server its time, and its response likewise go down; then what it
-//! causes is released. All responses (HTTP bytes only: no transport or IP
-//! header, no handshake, no loss) go down as a fluid through the summed
-//! capacity of all paths, first in first out by release, and the last one
-//! takes the smallest delay of all paths on top.
+//! Each object has an *earliest release*, which follows from dependencies alone. If it were alone on the network, its
+//! request would go up at the rate and with the delay. The server would add its time, and the response would come down
+//! likewise. Its delivery releases the objects that depend on it. All responses go down as a fluid through the summed
+//! capacity of all paths, in the order of release. They count only HTTP bytes, without transport or IP headers,
+//! handshake or loss. The smallest delay of all paths is added to the last one.
 //!
-//! Both halves are optimistic for every transport: nothing can be released
-//! earlier than alone, and a fluid that never idles while something is
-//! released ends as early as any order of serving can. So the page time is a
-//! true lower bound, and so is [`Limit::earliest`] for a single object.
-//! Arithmetic is exact: integer nanoseconds, rounded up once at the end of each
-//! transmission, as any real instant would be. At the rate [`UNLIMITED`]
-//! transmission takes no time at all.
+//! Both parts are optimistic for every transport. Nothing can be released earlier than when it is alone. A fluid that
+//! is never idle while something is released ends as early as any other order of service. So the page time is a true
+//! lower bound, and so is [`Limit::earliest`] for a single object. The arithmetic is exact: integer nanoseconds that
+//! are rounded up once, at the end of each transmission. At the rate [`UNLIMITED`], transmission takes no time.
 
-/// The capacity of one direction of one path over time: constant between
-/// steps, zero during outages.
+/// The capacity of one direction of one path over time. It is constant between steps, and zero during outages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// From which nanosecond on, how many bits per second; starts at 0, ascending.
+    /// The start of each step in nanoseconds and its rate in bits per second. Starts at 0, ascending.
     steps: Vec<(u64, u64)>,
-    /// The steps begin again after so many nanoseconds.
+    /// The period in nanoseconds after which the steps repeat, if they do.
     period: Option<u64>,
-    /// Nothing passes from the first (inclusive) until the second.
+    /// The outages, from the first time (inclusive) until the second.
     outages: Vec<(u64, u64)>,
 }
 
-/// One direction of the network: all its paths.
+/// One direction of the network, with all its paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Direction {
-    /// Capacity of each path.
+    /// The capacity of each path.
     pub paths: Vec<Capacity>,
-    /// The smallest one-way delay of all paths, nanoseconds.
+    /// The smallest one-way delay of all paths in nanoseconds.
     pub delay_ns: u64,
 }
 
-/// What is to be transferred.
+/// An object to transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Item {
-    /// Bytes of the request, HTTP head and all.
+    /// The size of the request in bytes, including the HTTP head.
     pub request: u64,
-    /// Bytes of the response, HTTP head and all.
+    /// The size of the response in bytes, including the HTTP head.
     pub response: u64,
     /// Index of the earlier item whose delivery releases this one.
     pub initiator: Option<usize>,
-    /// How long after that (or after the start) it is issued, nanoseconds.
+    /// The time from then (or from the start) until the request, in nanoseconds.
     pub think_ns: u64,
-    /// The server's own time, nanoseconds.
+    /// The processing time of the server in nanoseconds.
     pub server_ns: u64,
 }
 
-/// The bound. A time is `None` where the capacity never suffices.
+/// The lower bounds. A time is `None` if the capacity is never sufficient.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// Until everything is delivered, nanoseconds from the start.
+    /// The time from the start until everything is delivered, in nanoseconds.
     pub page_ns: Option<u64>,
-    /// For each item the earliest delivery were it alone with those it depends on.
+    /// The earliest delivery of each item if only it and its dependencies were on the network.
     pub earliest: Vec<Option<u64>>,
 }
 
 impl Capacity {
-    /// A rate that never changes.
+    /// Returns a capacity that never changes.
     #[must_use]
     pub fn constant(bits_per_second: u64) -> Self {
         Self { steps: vec![(0, bits_per_second)], period: None, outages: Vec::new() }
     }
 
-    /// The rate is that of the last step reached; `steps` are (nanosecond,
-    /// bits per second). Before the first nothing passes.
+    /// Returns a capacity whose rate is that of the last step reached. `steps` are (nanosecond, bits per second). The
+    /// rate is 0 before the first step.
     #[must_use]
     pub fn stepwise(mut steps: Vec<(u64, u64)>) -> Self {
         steps.sort_by_key(|&(at, _)| at);
         if steps.first().is_none_or(|&(at, _)| at > 0) {
             steps.insert(0, (0, 0));
         }
-        // Of several steps at one instant the last given counts.
+        // If several steps are at the same time, the last one is used.
         steps.reverse();
         steps.dedup_by_key(|&mut (at, _)| at);
         steps.reverse();
         Self { steps, period: None, outages: Vec::new() }
     }
 
-    /// A recorded trace in mahimahi's form: each entry is the millisecond at
-    /// which `bytes` may pass; after the last it begins again. The bytes are
-    /// spread over the millisecond that ends there, so no instant of the trace
-    /// has let more pass.
+    /// Returns the capacity of a recorded trace in mahimahi's format: each entry is the millisecond at which `bytes`
+    /// may pass, and the trace repeats after the last entry. The bytes are spread over the millisecond that ends there.
+    /// So at no time has the trace let more bytes pass.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // One at 0 belongs to the first millisecond, one at the end to the last.
+            // An entry at 0 belongs to the first millisecond, and an entry at the end to the last.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -105,13 +98,13 @@ impl Capacity {
         Self { period: Some(period * MS), ..Self::stepwise(steps) }
     }
 
-    /// The steps, as in [`stepwise`](Self::stepwise), begin again after `period` nanoseconds.
+    /// Returns a capacity whose steps, as in [`stepwise`](Self::stepwise), repeat after `period` nanoseconds.
     #[must_use]
     pub fn repeating(steps: Vec<(u64, u64)>, period: Option<u64>) -> Self {
         Self { period, ..Self::stepwise(steps) }
     }
 
-    /// With an outage from `from_ns` until `until_ns` (`u64::MAX`: for good).
+    /// Adds an outage from `from_ns` until `until_ns` (`u64::MAX`: forever).
     #[must_use]
     pub fn with_outage(mut self, from_ns: u64, until_ns: u64) -> Self {
         if from_ns < until_ns {
@@ -120,7 +113,7 @@ impl Capacity {
         self
     }
 
-    /// Bits per second at `at`, and when that may next change.
+    /// Returns the rate at `at` in bits per second, and the next time at which it may change.
     fn at(&self, at: u64) -> (u64, u64) {
         let (base, within) = match self.period {
             Some(period) => (at - at % period, at % period),
@@ -145,10 +138,10 @@ impl Capacity {
         (if out { 0 } else { rate }, change)
     }
 
-    /// The capacity ends for good: the steps do not repeat, the last is 0 or cut off.
+    /// Returns whether the capacity has ended forever: the remaining steps are 0, or an outage never ends.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // Of steps that repeat all are still to come, else the one that `at` lies in and those after it.
+        // If the steps repeat, all are still to come. Otherwise only the current step and later ones are.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -159,11 +152,11 @@ impl Capacity {
 /// One direction as a queue of fluid.
 struct Fluid<'a> {
     direction: &'a Direction,
-    /// Everything accepted so far has passed at this nanosecond.
+    /// The time in nanoseconds by which everything accepted so far has passed.
     now: u64,
-    /// Capacity (bit-nanoseconds per second) left between the exact end and `now`.
+    /// The unused capacity between the exact end and `now`, in bits per second times nanoseconds.
     spare: u128,
-    /// The period that all paths repeat in, its capacity, and when the last outage has begun or ended.
+    /// The common period of all paths, its capacity, and the time of the last start or end of an outage.
     round: Option<(u64, u128, u64)>,
 }
 
@@ -172,7 +165,8 @@ impl<'a> Fluid<'a> {
         Self { direction, now: 0, spare: 0, round }
     }
 
-    /// When the last of `bytes`, released at `release`, has passed behind all that came before.
+    /// Returns when the last of `bytes` has passed, if they are released at `release` behind everything accepted
+    /// earlier.
     fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
         if release >= self.now {
             self.now = release;
@@ -186,7 +180,7 @@ impl<'a> Fluid<'a> {
         need -= self.spare;
         self.spare = 0;
         loop {
-            // Whole repetitions at once: a short trace and a large object make many.
+            // Skips whole periods at once: a short trace and a large object would need very many.
             if let Some((period, capacity, settled)) = self.round
                 && self.now >= settled
                 && self.now.is_multiple_of(period)
@@ -227,7 +221,7 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// The period in which all of `paths` repeat, if they do, what passes in it, and from when on no outage changes that.
+/// Returns the common period of `paths`, its capacity, and the time after which no outage changes it, if there is one.
 fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
@@ -245,8 +239,8 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     (capacity > 0).then_some((period, capacity, settled))
 }
 
-/// The bound for `items` over a network of these two directions. An item whose
-/// initiator does not stand before it is taken as issued at the start.
+/// Returns the lower bounds for `items` over a network with these two directions. An item whose initiator is not an
+/// earlier item is requested at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     let (up_round, down_round) = (round(&up.paths), round(&down.paths));
@@ -284,10 +278,11 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     Limit { page_ns, earliest }
 }
 
-/// Bits per second of a link on which packets take no time: from here on nothing is rounded up to a nanosecond.
+/// The rate of a link on which packets take no time, in bits per second. At this rate nothing is rounded up to a
+/// nanosecond.
 pub const UNLIMITED: u64 = 1 << 62;
 
-/// Nanoseconds in a millisecond.
+/// The number of nanoseconds in a millisecond.
 const MS: u64 = 1_000_000;
 
 #[cfg(test)]
@@ -318,8 +313,8 @@ mod tests {
 
     #[test]
     fn a_document_and_what_it_embeds_by_hand() {
-        // HTML 10,000 B: 0.4 + 40 + 8 + 40 = 88.4 ms. Its two images are released then; both requests have
-        // arrived at 88.4 + 0.4 + 40 = 128.8 ms; 2 x 50,000 B are 80 ms; 40 ms more: 248.8 ms.
+        // HTML 10,000 B: 0.4 + 40 + 8 + 40 = 88.4 ms. This releases its two images. Both requests have arrived at 88.4
+        // + 0.4 + 40 = 128.8 ms; 2 x 50,000 B take 80 ms; 40 ms more: 248.8 ms.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(50_000, Some(0)), object(50_000, Some(0))];
         let limit = limit(&page, &net, &net);
@@ -338,9 +333,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The chain idles the link for a round trip; the big object fits in without making it later than its own bytes.
-        // Both answers are released at 40.4 ms; 10,000 B and 100,000 B last until 128.4 ms. The child was released
-        // by dependency alone at 88.4 + 40.4 = 128.8 ms: 8 ms more and 40 ms.
+        // The chain leaves the link idle for a round trip. The big object fits into that time, and delays the page only
+        // by its own bytes. Both responses are released at 40.4 ms; 10,000 B and 100,000 B take until 128.4 ms.
+        // Dependencies alone release the child at 88.4 + 40.4 = 128.8 ms; 8 ms and 40 ms follow.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -358,13 +353,14 @@ mod tests {
     #[test]
     fn outages_and_steps_are_waited_out() {
         let up = constant(10, 40);
-        // The response begins at 40.4 ms. Out from 50 to 80 ms: 9.6 ms pass before, the other 70.4 ms after.
+        // The response begins at 40.4 ms. The outage is from 50 to 80 ms: 9.6 ms pass before it, the other 70.4 ms
+        // after it.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // Half the rate from 60.4 ms on: 20 ms at 10 Mbit/s, then 60 ms' worth takes 120 ms.
+        // Half the rate from 60.4 ms on: 20 ms at 10 Mbit/s, then the bytes of 60 ms take 120 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
-        // The other path carries it while one is out.
+        // The other path carries all data while one has an outage.
         let down = Direction {
             paths: vec![
                 Capacity::constant(5_000_000).with_outage(0, u64::MAX),
@@ -401,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_trace_repeats_and_never_lets_more_pass_than_recorded() {
-        // 1500 B at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms: the seventh passes at 11 ms, the sixth at 10.
+        // 1500 B at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms: the seventh packet passes at 11 ms, the sixth at 10.
         let down = direction(Capacity::opportunities(&[1, 2, 5], 1500), 0);
         let up = constant(1000, 0);
         let page = [Item { request: 0, response: 7 * 1500, ..Item::default() }];
@@ -412,7 +408,7 @@ mod tests {
 
     #[test]
     fn rounding_is_not_added_up() {
-        // 8/3 ns a byte: 300 bytes one by one take 800 ns, not 900.
+        // 8/3 ns a byte: 300 bytes, one by one, take 800 ns, not 900.
         let net = Direction { paths: vec![Capacity::constant(3_000_000_000)], delay_ns: 0 };
         let page = vec![Item { response: 1, ..Item::default() }; 300];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(800));
@@ -420,12 +416,12 @@ mod tests {
 
     #[test]
     fn whole_repetitions_are_passed_at_once() {
-        // 1500 bytes a millisecond: a tebibyte would be 700 million repetitions.
+        // 1500 bytes a millisecond: this size takes 700 million periods.
         let down = direction(Capacity::opportunities(&[1], 1500), 0);
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // The same in steps: an outage far ahead forbids the jump, and is never reached.
+        // The same in single steps: an outage far in the future, which is never reached, prevents skipping.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {
@@ -476,7 +472,7 @@ mod tests {
         }
     }
 
-    /// A transport without any overhead that serves, packet by packet, a random one of the released objects.
+    /// A transport without overhead that serves a random released object, packet by packet.
     fn some_order(page: &[Item], rate: u64, delay: u64, rng: &mut Rng) -> u64 {
         let send = |bytes: u64| (bytes * 8_000_000_000).div_ceil(rate);
         let mut left: Vec<u64> = page.iter().map(|item| item.response).collect();

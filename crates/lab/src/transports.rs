@@ -1,7 +1,7 @@
-//! The transports that can race: the one list of them, and where each runs.
+//! The list of transports that can race, and the world in which each runs.
 //!
-//! A transport is a line of [`Transports::standard`]; one from outside is added by [`Transports::with`]. Everything else
-//! asks this list, and what a transport is asked are its capabilities.
+//! A transport is a line of [`Transports::standard`]. [`Transports::with`] adds one from outside. All other code asks
+//! this list, and depends only on the capabilities of a transport.
 
 use crate::results::label;
 use anabranch_quic::Quic;
@@ -15,14 +15,14 @@ use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// What runs a transport in the emulated world.
+/// Runs a transport in the emulated world.
 #[cfg(target_os = "linux")]
 pub type Emulated = dyn Runs<anabranch_world::os::OsWorld>;
-/// What would run a transport in the emulated world, which this system has not.
+/// The same type on a system that has no emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport that can race. It derefs to what the transport is where our engine speaks it, or else the kernel.
+/// A transport that can race. It derefs to the protocol of our engine or, if there is none, of the kernel.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn Runs<SimWorld>>>,
@@ -31,59 +31,59 @@ pub struct Transport {
     visit: Option<Visit>,
 }
 
-/// A visit of a client to a server before an experiment, which leaves it tickets: of a transport that is secure by itself.
+/// Makes a visit of a client to a server before the experiment, to collect tickets. For transports with TLS inside.
 pub type Visit = fn(&dyn Settings, &Client, &Server) -> Result<(), String>;
 
 impl Transport {
-    /// One that runs in the virtual world.
+    /// Makes a transport that runs in the virtual world.
     pub fn simulated(protocol: impl Runs<SimWorld> + 'static) -> Self {
         let simulated: Arc<dyn Runs<SimWorld>> = Arc::new(protocol);
         Self { protocol: simulated.clone(), simulated: Some(simulated), emulated: None, visit: None }
     }
 
-    /// One that runs in the emulated world only.
+    /// Makes a transport that runs only in the emulated world.
     #[must_use]
     pub fn emulated(protocol: Arc<Emulated>) -> Self {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
-    /// A transport with what runs in its name in the emulated world.
+    /// Adds what runs under this name in the emulated world.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
     }
 
-    /// A transport that is secure by itself, whose visits are such.
+    /// Adds the function that makes visits, for a transport with TLS inside.
     #[must_use]
     pub fn with_visits(self, visit: Visit) -> Self {
         Self { visit: Some(visit), ..self }
     }
 
-    /// A visit over it, where it is secure by itself.
+    /// Returns the function that makes visits, for a transport with TLS inside.
     #[must_use]
     pub fn visit(&self) -> Option<Visit> {
         self.visit
     }
 
-    /// What runs in the virtual world, if it does there.
+    /// Returns what runs in the virtual world, if anything.
     #[must_use]
     pub fn in_simulation(&self) -> Option<&Arc<dyn Runs<SimWorld>>> {
         self.simulated.as_ref()
     }
 
-    /// What runs in the emulated world, if it does there.
+    /// Returns what runs in the emulated world, if anything.
     #[must_use]
     pub fn in_emulation(&self) -> Option<&Arc<Emulated>> {
         self.emulated.as_ref()
     }
 
-    /// No engine of ours speaks it: the kernel's, in the emulated world only.
+    /// Returns whether only the kernel has this transport, in the emulated world.
     #[must_use]
     pub fn is_kernels(&self) -> bool {
         self.simulated.is_none()
     }
 
-    /// In the emulated world it is the kernel's, whether or not we have an engine for it.
+    /// Returns whether the kernel runs it in the emulated world, even if we have an engine for it.
     #[must_use]
     pub fn is_kernels_emulated(&self) -> bool {
         self.emulated.as_ref().is_some_and(|protocol| protocol.capabilities().kernel)
@@ -98,8 +98,8 @@ impl Deref for Transport {
     }
 }
 
-/// The contestants of a race that names none: what a page of today is carried by, each as browsers and servers set it, all
-/// secured and all in the order of the objects' urgency.
+/// The default contestants: the transports of today's web pages, each as browsers and servers configure it. All are
+/// encrypted, and all deliver objects in order of urgency.
 pub const BARE_RACE: [&str; 4] = [
     "http1=tcp:connections=6,tls=yes,priority=yes",
     "http2=tcp:http=2,tls=yes",
@@ -107,29 +107,29 @@ pub const BARE_RACE: [&str; 4] = [
     "sctp-dtls=sctp:dtls=yes,priority=yes",
 ];
 
-/// The same where messages are sent, which are no requests. QUIC is not among them: messages go on streams that the server
-/// begins.
+/// The default contestants for messages. QUIC is not among them, because messages need streams that the server opens.
 const BARE_MESSAGES: [&str; 3] =
     ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
 
-/// The contestants of a race in the clear that names none: six connections, as browsers have them; one of either transport;
-/// and six associations, which bid for as much bandwidth as six connections.
+/// The default contestants without encryption: six connections, as browsers open them; one TCP connection; one SCTP
+/// association; and six associations, which claim as much bandwidth as six connections.
 pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
 
-/// What decides which contestants race where none is named.
+/// The conditions that select the default contestants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bare {
-    /// In the clear was asked for.
+    /// Whether unencrypted contestants were asked for.
     pub cleartext: bool,
-    /// There are several networks. An association under DTLS has one path (RFC 8261 §6.1), so all are in the clear.
+    /// Whether there are several networks. An association under DTLS has one path (RFC 8261 §6.1), so none is
+    /// encrypted.
     pub several_paths: bool,
-    /// Messages are sent.
+    /// Whether messages are sent.
     pub messages: bool,
-    /// In the emulated world.
+    /// Whether the race runs in the emulated world.
     pub emulated: bool,
 }
 
-/// How background traffic is written, in help.
+/// The form of background traffic, for help texts.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
 
 /// The transports that can race, in the order in which they are listed.
@@ -139,7 +139,7 @@ pub struct Transports {
 }
 
 impl Transports {
-    /// All that there are.
+    /// Returns all transports of this crate.
     #[must_use]
     pub fn standard() -> Self {
         Self::default()
@@ -150,7 +150,7 @@ impl Transports {
             .with(Transport::emulated(Arc::new(Kernel(KernelProtocol::Sctp))))
     }
 
-    /// With one more, in the place of what had its name.
+    /// Adds a transport. It replaces one with the same name.
     #[must_use]
     pub fn with(mut self, transport: Transport) -> Self {
         let new = Arc::new(transport);
@@ -161,7 +161,7 @@ impl Transports {
         self
     }
 
-    /// The contestants of a race that names none.
+    /// Returns the default contestants.
     #[must_use]
     pub fn bare(&self, bare: Bare) -> Vec<&'static str> {
         let all: &[&str] = match bare {
@@ -177,18 +177,18 @@ impl Transports {
         all.iter().copied().filter(|text| there(text)).collect()
     }
 
-    /// The transport of this name.
+    /// Returns the transport with this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Transport>> {
         self.iter().find(|transport| transport.name() == name)
     }
 
-    /// All of them.
+    /// Returns all transports, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Transport>> {
         self.all.iter()
     }
 
-    /// Their names.
+    /// Returns the names of all transports.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.iter().map(|transport| transport.name()).collect()

@@ -195,7 +195,7 @@ fn sctp_tells_its_peer_and_goes_on() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// The client leaves half a second after it detected the new network, which was before it began. So it begins in the
+/// The client detected the new network before the run began, and leaves the old one during the run. So it begins in the
 /// new network, with both addresses.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {

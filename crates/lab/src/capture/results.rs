@@ -113,7 +113,8 @@ pub struct Handshake {
 /// How a conversation ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Ended {
-    /// `open` (at the end of the capture), `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`, `incomplete` (the handshake).
+    /// `open` (at the end of the capture), `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`, `incomplete`
+    /// (the handshake).
     pub how: &'static str,
     /// The side that began to end it: `A` or `B`.
     pub by: Option<&'static str>,

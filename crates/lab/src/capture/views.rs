@@ -76,7 +76,7 @@ pub struct Loss {
 }
 
 impl View {
-    /// Data passed; at most `most` are kept.
+    /// Adds data that passed, unless `most` pieces are already kept.
     pub(super) fn data(
         &mut self,
         most: usize,
@@ -100,7 +100,7 @@ impl View {
         self.data.push(Data { at_ns, start, end, stream, why });
     }
 
-    /// How far it is acknowledged, and how much is under way.
+    /// Records how far the data is acknowledged and how much is in flight, if that changed.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {
@@ -111,7 +111,7 @@ impl View {
         }
     }
 
-    /// A round trip was measured.
+    /// Adds a measured round-trip time.
     pub(super) fn round_trip(&mut self, most: usize, at_ns: u64, nanos: u64) {
         if self.round_trips.len() < most {
             self.round_trips.push((at_ns, nanos));

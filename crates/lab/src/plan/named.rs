@@ -71,7 +71,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
              tools"
                 .to_owned(),
         )),
-        // JavaScript around JSON may look like TOML in its first words, and no more.
+        // JavaScript around JSON may begin like TOML, but does not parse as TOML.
         _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(Named::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
         _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(Named::Plan).map_err(wrong),

@@ -78,7 +78,7 @@ pub struct Contestant {
     pub http3: bool,
     /// TLS on its connections, if any.
     pub security: Option<Security>,
-    /// DTLS beneath its transport, if any.
+    /// DTLS below its transport, if any.
     pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,

@@ -22,8 +22,8 @@
 //!
 //! # Instants that are out of order or unknown
 //!
-//! The instants never decrease. One that would be before its predecessor is moved up to it, and one after `delivered`
-//! is moved down to it, so that the part between them is zero. This happens in two cases:
+//! The instants never decrease. An instant before its predecessor is moved up to it, and one after `delivered` is moved
+//! down to it. The part between them is then zero. This happens in two cases:
 //! - A client may write a request before the connection is established. `assigned` is then the time from which a byte
 //!   could move: the establishment, or the first data sent with the handshake.
 //! - A server may record `serving` at the same time at which it also writes.

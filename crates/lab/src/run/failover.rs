@@ -31,11 +31,11 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
 /// `read`.
 ///
 /// The previous rate is that of the last second of whole buckets before the failure, without the time before the first
-/// data. The service is restored with the first bucket that has data, is not earlier than the first new data, and
-/// begins a second whose data reach half that rate. A bucket counts for at most the largest bucket before the failure:
-/// data that had piled up behind a gap and arrives at once is no rate. If the transfer ends within that second, the
-/// time to its end is used instead. It does not matter which path carries the data: a path that comes back also
-/// restores the service.
+/// data. The service is restored with the first bucket that has data and begins a second whose data reach half that
+/// rate. Buckets before the first new data do not count. A bucket counts for at most the largest bucket before the
+/// failure: data that had piled up behind a gap and arrives at once is no rate. If the transfer ends within that
+/// second, the time to its end is used instead. It does not matter which path carries the data: a path that comes back
+/// also restores the service.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
     let bucket = |at: u64| (at / BUCKET_NS) as usize;

@@ -161,9 +161,9 @@ fn completed(object: Object, there: &ObjectRecord, here: impl Fn(Instant) -> Ins
     }
 }
 
-/// Returns the time from the first path failure to the arrival of the first data that the server sent after it, if that
-/// was before the client finished. The link does not know about packets that a rule drops behind it, so with rules
-/// there is no result.
+/// Returns the time from the first path failure to the arrival of the first data that the server sent after it. The
+/// data must arrive before the client finishes. The link does not know about packets that a rule drops behind it, so
+/// with rules there is no result.
 fn next_data(point: &PointPlan, ended: &Ended, lanes: &[&LaneOutcome], ruled: bool) -> Option<u64> {
     let failed = first_failure(point).filter(|_| !ruled)?;
     let end = ended.seen.on_network(ended.fetched.finished);

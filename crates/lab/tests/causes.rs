@@ -1,6 +1,6 @@
-//! The causes that experiments name, where the true ones are known; and what is made of them.
+//! Tests the causes that experiments find, where the true causes are known, and how they are reported.
 //!
-//! With few seeds; `cargo run --release --bin causes` in `benches/` has more.
+//! These tests use few seeds. `cargo run --release --bin causes` in `benches/` uses more.
 
 #[path = "../../../benches/src/causes.rs"]
 #[allow(dead_code, reason = "the command shows more of a row")]
@@ -40,7 +40,7 @@ fn no_named_cause_is_wrong() {
     assert!(rows.iter().all(|row| row.right), "\n{table}");
 }
 
-/// Three contestants, so that there is a budget, and a winner and runner-up that are neither first nor last.
+/// Three contestants, so that there is a budget. Winner and runner-up are neither first nor last in the plan.
 const THREE: &str = r#"
     objects = "12x50kB"
     loss = "2%"
@@ -61,7 +61,7 @@ fn experiments_are_the_same_for_any_number_of_threads_and_keep_to_their_budget()
     );
     assert!(experiment.runs > 0 && experiment.runs <= 5 * 3 * 12, "{} runs", experiment.runs);
     assert!(experiment.runs as usize <= plan.most_runs() - plan.run_count());
-    // What is named can be raced as it is written.
+    // A reported factor can be raced as it is written.
     for tried in &experiment.factors {
         let text = format!(
             "objects = '12x50kB'\nloss = '2%'\nruns = 12\ncauses = 'off'\ntransport = ['{}']",
@@ -88,14 +88,14 @@ fn full_tries_every_pair_and_the_other_way_round() {
         let experiment = comparison.experiment.as_ref().expect("it is there");
         let shares: f64 = experiment.factors.iter().map(|it| it.shapley.expect("a share").ratio.ln()).sum();
         let left = experiment.unexplained.as_ref().expect("all were set").ratio.ln();
-        // Its own runs and no other's: all subsets, either way, and two for each condition.
+        // Only its own runs: all subsets in both directions, and two for each condition.
         let most = 12 * (2 * (1 << experiment.factors.len()) + 2 * experiment.conditions.len() as u64);
         assert!(experiment.runs <= most, "{} runs of at most {most}", experiment.runs);
         assert!((shares + left - experiment.gap.ln()).abs() < 1e-9, "shares and the rest are the gap");
     }
 }
 
-/// An oracle: all connections are there before the page's time begins.
+/// An oracle: all connections exist before the page time starts.
 #[test]
 fn a_gap_of_handshakes_alone_is_only_where_they_are_waited_for() {
     let without = |objects: &str, loser: &str| {
@@ -137,7 +137,7 @@ fn of_several_causes_that_of_most_effect_comes_first() {
     assert!(found.causes.is_sorted_by(|a, b| a.effect >= b.effect), "{:?}", found.causes);
 }
 
-/// Fifty packets at once are too many for a queue of ten, and for no other.
+/// Fifty packets at once overflow a queue of ten, but no longer queue.
 #[test]
 fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     let race = race(
@@ -154,7 +154,7 @@ fn a_gap_of_a_short_queue_is_only_where_it_is_short() {
     assert_eq!(experiment.conditions.iter().map(|it| it.needed).collect::<Vec<_>>(), [false, true, true]);
     let why = found.why(3).expect("said").join("\n");
     assert!(why.contains("only where the queue is short"), "{why}");
-    // Without chance one run is all of them: of either contestant one without each of the three.
+    // Without randomness one run represents all: one of each contestant without each of the three conditions.
     assert_eq!(experiment.runs, 6);
 }
 
@@ -190,7 +190,7 @@ fn a_plan_can_say_what_a_change_does() {
     assert_eq!(met.len(), 1);
     assert!(met[0].met && met[0].found.is_some_and(|found| found > 1.2), "{met:?}");
     assert!(!claim("ratio_max = 1.1")[0].met && claim("ratio_max = 5")[0].met);
-    // Of two points it speaks of one.
+    // The claim applies to one of the two points.
     let two = THREE.replace("'2%'", "['1%', '2%']").replace("\"2%\"", "['1%', '2%']");
     let table = "of = 'sctp:profile=modern'\nchange = 'connections=6'\nratio_min = 0.1\nloss = '2%'";
     let told = race(&plan(&format!("{two}\ncauses = 'off'\n[[cause]]\n{table}")), 1).expectations;
@@ -208,13 +208,13 @@ fn a_plan_can_say_what_a_change_does() {
     }
 }
 
-/// What a page or a study names as a cause holds with seeds that nobody has looked at.
+/// Causes that a page or a study names must hold for new seeds.
 #[test]
 fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     if !full_ring() {
         return;
     }
-    // docs/guide/race.md: the race in the clear.
+    // docs/guide/race.md: the race without encryption.
     let page = plan(
         "cleartext = true\nruns = 1000\nseed = 1001\ncauses = 'off'\n\
          [[cause]]\nof = 'six-sctp'\nchange = 'connections=1'\nloss = '0'\nratio_min = 1.2\n\
@@ -225,8 +225,8 @@ fn causes_that_pages_name_hold_on_a_thousand_fresh_seeds() {
     assert!(!found.is_empty() && found.iter().all(|expectation| expectation.met), "{found:?}");
 }
 
-/// So do those that a study names; and one that was put there to be refuted is. With a hundred seeds here;
-/// `study run NAME --runs 1000 --seed 1001` takes a thousand.
+/// Causes that studies name must hold, too, and a claim that was added to be refuted must fail. This test uses a
+/// hundred seeds; `study run NAME --runs 1000 --seed 1001` uses a thousand.
 #[test]
 fn causes_that_studies_name_hold_on_fresh_seeds() {
     if !full_ring() {
@@ -235,13 +235,14 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let options = Options { threads: 2, progress: &|_| {}, stop: &stop };
     let seeds = Seeds { runs: 100, first: 1001, changes: &[] };
-    // What `today` finds is held by the outcomes that are written down: its page loads with encryption take too long here.
+    // The findings of `today` are checked by its recorded outcomes, because its page loads with encryption take too
+    // long here.
     for name in study::names().filter(|name| *name != "today") {
         let study = study::open(name).expect("a study");
         let mut bench = Bench::new(&options, &Forgetful);
         for cause in &study.causes {
             let table = study.table(&cause.table).expect("its table");
-            // The place alone: what the cause explains elsewhere, and its curve, are not looked at here.
+            // Only the point of the cause. What it explains elsewhere, and its curve, are not tested here.
             let alone = study::Cause { explains: false, chart: None, ..cause.clone() };
             let found = alone.run(table, &seeds, &mut bench).expect("a run");
             assert!(found.is_met(), "{name}: {}: {:?}", cause.id, found.effect);
@@ -249,7 +250,7 @@ fn causes_that_studies_name_hold_on_fresh_seeds() {
     }
 }
 
-/// What a plan claims, and nothing else: the points and the contestants of its claims.
+/// Returns the plan with only the points and contestants of its claims.
 fn claimed(mut plan: Plan) -> Plan {
     assert!(!plan.claims.is_empty(), "it claims nothing");
     let claims = plan.claims.clone();

@@ -1,6 +1,7 @@
-//! Goodput over round trips and losses, as it stands: a change of behaviour shows here as a difference to be looked at.
+//! A snapshot of goodput over round-trip times and losses. A change of behaviour shows up here as a difference to
+//! review.
 //!
-//! So few seeds say little of the cells with few losses; `cargo run --release --bin grid` in `benches/` runs more.
+//! Few seeds say little about the cells with few losses. `cargo run --release --bin grid` in `benches/` runs more.
 
 #[path = "../../../benches/src/grid.rs"]
 mod table;
@@ -24,8 +25,8 @@ fn goodput_is_what_was_recorded() {
     }
 }
 
-/// Slow start fills the queue and loses a thousand packets at once, every other one of a window: more holes than a
-/// SACK can tell of (RFC 9260 §6.7). Nothing is reordered, so that every needless retransmission is a mistake.
+/// Slow start fills the queue and loses a thousand packets at once, every other one of a window. A SACK cannot report
+/// so many gaps (RFC 9260 §6.7). Nothing is reordered, so every needless retransmission is a mistake.
 #[test]
 fn a_thousand_losses_are_repaired_once() {
     let flags = [

@@ -1,4 +1,4 @@
-//! Clients that move from one network to another: what is on the wire, what comes of it, what is refused.
+//! Clients that move from one network to another: their packets, their results, and the settings that are rejected.
 
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::{Draft, Plan};
@@ -25,10 +25,10 @@ fn race(flags: &[(&str, &str)]) -> Race {
     batch::race(&plan(flags), &options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// The packets as the client's interfaces saw them.
+/// Returns the packets at the client's interfaces, as a ladder.
 fn ladder(transport: &str, keys: &[(&str, &str)]) -> String {
     let flags = [("bulk", "40kB"), ("handover", "320ms"), ("transport", transport)];
-    // Another workload takes the place of the transfer.
+    // Another workload replaces the transfer.
     let own = |key: &str| keys.iter().any(|(own, _)| *own == key || key == "bulk" && *own == "objects");
     let flags: Vec<_> = flags.iter().filter(|(key, _)| !own(key)).chain(keys).copied().collect();
     let captures = one::capture(&batch::scenario(&plan(&flags), 0, Some(0), 1)).expect("a capture").1;
@@ -195,7 +195,8 @@ fn sctp_tells_its_peer_and_goes_on() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// It leaves half a second after it came to know the new network, before it began: it begins there, with both addresses.
+/// The client detected the new network before the run began, and leaves the old one during the run. So it begins in the
+/// new network, with both addresses.
 #[test]
 fn sctp_begins_in_the_network_that_it_knows() {
     let keys = [("overlap", "20m"), ("speed", "20m/s"), ("detection", "50ms"), ("bulk", "20kB")];
@@ -251,7 +252,8 @@ fn sctp_begins_in_the_network_that_it_knows() {
     "#]].assert_eq(&ladder(&format!("{MOVES},iw=4"), &keys));
 }
 
-/// Its address is gone at 320 ms, and it has another at 350 ms: it opens anew, and asks for what it has not in whole.
+/// The old address is gone at 320 ms, and the client gets another one at 350 ms. It opens a new connection and requests
+/// incomplete objects again.
 #[test]
 fn tcp_without_mobile_ip_opens_anew() {
     let keys = [("speed", "20m/s"), ("overlap", "1m"), ("detection", "80ms"), ("objects", "3x6kB")];
@@ -322,7 +324,7 @@ fn tcp_without_mobile_ip_opens_anew() {
     "#]].assert_eq(&ladder("tcp:iw=4,reconnect=yes", &keys));
 }
 
-/// Bytes of the tunnel take time where it leads, and only to who keeps its address.
+/// The bytes of the tunnel take time on packets to the client, and only for clients that keep their address.
 #[test]
 fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     let with = |keys: &[(&str, &str)]| {
@@ -341,7 +343,7 @@ fn a_tunnel_adds_to_each_packet_for_who_keeps_its_address() {
     assert_eq!(bare[1..], tunnel[1..]);
 }
 
-/// As they are read: the same wherever they stand.
+/// Errors are the same for flags and files.
 #[test]
 fn wrong_moves_are_answered_in_one_line() {
     let refused = |flags: &[(&str, &str)]| draft(flags).map(|_| ()).expect_err("refused");
@@ -408,7 +410,7 @@ fn pages(race: &Race) -> Vec<Vec<Option<u64>>> {
     point.map(|contestant| contestant.runs.iter().map(|run| run.page_ns).collect()).collect()
 }
 
-/// A seed has one moment, whoever asks; what counts of way and speed is their ratio alone.
+/// A seed always gives the same moment. Of distance and speed, only the ratio matters.
 #[test]
 fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     let with = |overlap, speed| {
@@ -427,7 +429,7 @@ fn a_random_moment_repeats_and_only_the_time_of_overlap_counts() {
     assert!(all.clone().any(|run| run.packets.down.lost > 0), "somebody met it");
 }
 
-/// Without detection and with an overlap nobody loses anything.
+/// Without detection time and with an overlap, no packet is lost.
 #[test]
 fn who_has_time_enough_loses_nothing() {
     let keys = [

@@ -1,4 +1,4 @@
-//! HTTP/2 as a layer of a contestant, in virtual time: streams of one connection, their order, and what is told of it.
+//! HTTP/2 as a layer of a contestant, in virtual time: its streams, their order, and the parts of its response times.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Run};
@@ -10,7 +10,8 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft).map_err(|error| error.to_string())
 }
 
-/// One run of one contestant, which delivers all; every object's parts add up, and none is sooner than can be.
+/// Runs one contestant, which must deliver everything. The parts of every object must add up, and none may beat the
+/// limit.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");
@@ -28,7 +29,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// Ten requests leave together: two round trips of handshakes, one of the exchange, and the bytes. HTTP/1.1 asks one by one.
+/// Ten requests leave together: two round trips for handshakes, one for the exchange, and the bytes. HTTP/1.1 sends
+/// them one by one.
 #[test]
 fn requests_are_streams_of_one_connection() {
     let flags = [NET[0], NET[1], ("objects", "10x1kB")];
@@ -46,7 +48,8 @@ fn requests_are_streams_of_one_connection() {
     assert!(new.up + 2_000 < old.up && new.down + 1_000 < old.down, "{old:?} {new:?}");
 }
 
-/// What is lost of one stream withholds all others: with one object a connection nothing is, with many something.
+/// A loss on one stream delays all other streams: with one object per connection no object is blocked, with many some
+/// are.
 #[test]
 fn blocking_is_across_streams() {
     let blocked = |flags: &[(&str, &str)]| -> u64 {
@@ -61,8 +64,8 @@ fn blocking_is_across_streams() {
     assert!(many > 0);
 }
 
-/// The same where one packet is lost: the packets at the client show when the hole came about and when it was filled, and to
-/// the nanosecond that is what objects of other streams are `blocked` for, which had arrived in whole behind it.
+/// Loses one packet. The packets at the client show when the gap opened and when it was filled. Objects of other
+/// streams that had arrived completely behind it must be `blocked` for exactly this time.
 #[test]
 fn what_is_blocked_is_what_the_packets_show() {
     for transport in ["tcp:http=2", "tcp:http=2,tls=yes"] {
@@ -71,7 +74,7 @@ fn what_is_blocked_is_what_the_packets_show() {
         let plan = plan(&flags).expect("a plan");
         let (runs, hosts) = one::capture(&batch::scenario(&plan, 0, Some(0), 1)).expect("a capture");
         let client = hosts.iter().find(|host| host.host == "client").expect("it is there");
-        // Of what the server sends: when it came, its number, and its payload's length.
+        // The server's segments: arrival time, sequence number, payload length.
         let mut segments: Vec<(u64, u32, u32)> = Vec::new();
         let mut reader = Reader::new(&client.pcapng).expect("a capture");
         while let Some(record) = reader.next_packet().expect("whole") {
@@ -114,13 +117,14 @@ fn what_is_blocked_is_what_the_packets_show() {
     }
 }
 
-/// A page's sheets and scripts come before its images, though these were asked for together with them or before.
+/// A page's style sheets and scripts arrive before its images, even if these were requested earlier or at the same
+/// time.
 #[test]
 fn the_urgent_come_first() {
     let run = run("tcp:http=2,tls=yes", &[NET[0], NET[1], ("page", "news")], 1);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
     let page = &plan.points[0].workload.page;
-    // Of objects that were issued together, the last of the urgent and the last image.
+    // Among objects that were issued together, the last urgent object and the last image.
     let first = |kind: &str| -> Vec<(u64, u64)> {
         let of =
             page.objects.iter().zip(&run.objects).filter(|(object, _)| object.content_type.starts_with(kind));
@@ -137,7 +141,7 @@ fn the_urgent_come_first() {
     }
 }
 
-/// A window smaller than what the path holds is what a transfer waits for.
+/// A window smaller than the bandwidth-delay product slows a transfer down.
 #[test]
 fn windows_are_in_force() {
     let page = |windows: &str| {
@@ -145,12 +149,12 @@ fn windows_are_in_force() {
         run(&format!("tcp:http=2,{windows}"), &flags, 1).page_ns.expect("done") / 1_000_000
     };
     let (chromium, rfc) = (page("windows=chromium"), page("windows=rfc"));
-    // 64 KiB a round trip: 31 of them. h2 grants more when half a window is used up.
+    // 64 KiB per round trip: 31 round trips. h2 grants more when half of a window is used.
     assert!(chromium < 1_500 && rfc > 2_000, "{chromium} {rfc}");
     let large = page("windows=rfc,stream-window=6MiB,connection-window=15MiB");
     assert_eq!(large, chromium);
     assert_eq!(page("windows=nginx"), chromium);
-    // What Chromium grants is less than what the path holds.
+    // Chromium's window is smaller than this bandwidth-delay product.
     let page = |windows: &str| {
         let flags = [("rate", "1gbit"), ("rtt", "200ms"), ("queue", "30MB"), ("objects", "1x100MB")];
         run(&format!("tcp:http=2,iw=64,rcvbuf=64MiB,sndbuf=64MiB,{windows}"), &flags, 1)

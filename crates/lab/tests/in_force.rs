@@ -1,4 +1,4 @@
-//! What is printed is what was in force: connections, streams and settings.
+//! Printed values are those that were in force: connections, streams and settings.
 
 use anabranch_lab::plan::{Draft, Plan, contestant};
 use anabranch_lab::results::{Outcome, Race, Run};
@@ -32,7 +32,7 @@ fn shown(race: &Race) -> String {
     lines.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// How many objects each connection carried.
+/// Returns how many objects each connection carried.
 fn shares(run: &Run) -> Vec<usize> {
     let mut shares: BTreeMap<u64, usize> = BTreeMap::new();
     for object in &run.objects {
@@ -41,7 +41,7 @@ fn shares(run: &Run) -> Vec<usize> {
     shares.into_values().collect()
 }
 
-/// Six connections are six, of either transport and whatever else the client was told, and share the page.
+/// Six connections are opened for each transport, with any other keys of the client, and they share the page.
 #[test]
 fn six_connections_are_six() {
     for keys in [
@@ -68,13 +68,13 @@ fn six_connections_are_six() {
         );
         let noun = if keys.starts_with("sctp") { "associations" } else { "connections" };
         assert!(shown(&found).contains(&format!("{keys} 6 {noun},")), "{}", shown(&found));
-        // Each has streams of its own.
+        // Each connection has its own streams.
         if keys == "sctp:connections=6" {
             let highest = run.objects.iter().filter_map(|object| object.stream).max();
             assert!(shares.iter().all(|share| *share == 10) && highest <= Some(9), "{shares:?} {highest:?}");
         }
     }
-    // Replaced connections: six at a time.
+    // Replaced connections: six at the same time.
     for (keys, opened) in [
         ("sctp:connections=6,objects-per-connection=5", 12),
         ("tcp:connections=6,objects-per-connection=5", 12),
@@ -102,11 +102,11 @@ fn six_connections_are_six() {
         }
         assert_eq!(most, 6, "{keys}");
     }
-    // Arrivals that fill a connection are not spread.
+    // Arrivals that fill a connection are not spread over several.
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
     let found = race(&format!("{line} --transport sctp:connections=3,streams=4"));
     assert_eq!(shares(&found.points[0].contestants[0].runs[0]), [4, 4, 4]);
-    // Messages and bulk transfers have theirs, too.
+    // Messages and bulk transfers use several connections, too.
     for (workload, keys) in
         [("--bulk 600kB", "sctp:connections=6"), ("--messages 60/s --for 1s", "sctp:connections=6")]
     {
@@ -116,7 +116,7 @@ fn six_connections_are_six() {
     }
 }
 
-/// A page of three objects opens three connections, and says so.
+/// A page with three objects opens three connections, and the output says so.
 #[test]
 fn fewer_connections_than_allowed_are_told() {
     let found = race(
@@ -127,7 +127,7 @@ fn fewer_connections_than_allowed_are_told() {
     }
 }
 
-/// Another value of a knob than `value`: one of the words of its help, or one of these.
+/// Returns a value of a knob other than `value`: a word of its help, or one of the common values.
 fn another(engine: &dyn Settings, key: &str, value: &str, help: &str) -> String {
     let common = ["yes", "no", "3", "7", "137ms", "73s", "1300B", "300KiB", "off", "rr", "data"];
     let words = help.split(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-');
@@ -146,8 +146,8 @@ fn printed(engine: &dyn Settings, key: &str) -> String {
     engine.knobs().into_iter().find(|knob| knob.key == key).expect("a knob").value
 }
 
-/// Every knob: what the result says is what was asked for, and the engines that ran had nothing else (`harvest` compares
-/// them with the plan in each run).
+/// For every knob, the result has the value that was asked for. `harvest` checks in each run that the engines used the
+/// plan's settings.
 #[test]
 fn every_setting_that_is_printed_was_in_force() {
     for transport in ["tcp", "sctp"] {
@@ -181,7 +181,7 @@ fn every_setting_that_is_printed_was_in_force() {
     }
 }
 
-/// An exchange takes a stream of either direction: the smaller number is what there is.
+/// An exchange uses a stream in both directions, so the smaller number of streams is the limit.
 #[test]
 fn streams_are_those_of_both_directions() {
     let found = race("--objects 12x1kB --loss 0 --runs 1 --transport sctp:streams=100,inbound=4");
@@ -190,7 +190,7 @@ fn streams_are_those_of_both_directions() {
     assert_eq!(used, Some(3));
 }
 
-/// An arrival that fills a connection has one of its own: its objects are not spread over others.
+/// An arrival that fills a connection has its own connection: its objects are not spread over others.
 #[test]
 fn arrivals_that_fill_a_connection_share_it() {
     let line = "--objects 12x2kB --arrivals 20/s --arrivals-of connections --loss 0 --runs 1";
@@ -201,7 +201,7 @@ fn arrivals_that_fill_a_connection_share_it() {
     }
 }
 
-/// The parts of a bulk transfer are requested like objects, so that keys about requests are in force there.
+/// The parts of a bulk transfer are requested like objects, so keys about requests apply to them.
 #[test]
 fn bulk_transfers_take_keys_about_requests() {
     for keys in ["tcp:per-object=yes", "sctp:when-full=rr", "tcp:objects-per-connection=3,connections=2"] {

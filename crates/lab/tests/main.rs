@@ -1,4 +1,4 @@
-//! The laboratory, from plans to reports.
+//! Integration tests of the laboratory, from plans to reports.
 
 mod causes;
 mod grid;

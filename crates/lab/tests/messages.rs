@@ -1,4 +1,4 @@
-//! Messages at a fixed rate: what came, how late, and why.
+//! Messages at a fixed rate: which arrive, how late, and why.
 
 use anabranch_lab::capture::{self, Settings};
 use anabranch_lab::plan::{Draft, Plan};
@@ -23,7 +23,7 @@ fn runs(race: &Race) -> impl Iterator<Item = &Run> {
     race.points.iter().flat_map(|point| &point.contestants).flat_map(|contestant| &contestant.runs)
 }
 
-/// The parts of every delay add up to it, and every message is there.
+/// Checks that every message arrived, and that the parts of every delay add up.
 fn sound(race: &Race, messages: usize) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -38,7 +38,7 @@ fn sound(race: &Race, messages: usize) {
     }
 }
 
-/// With 100 streams a lost message delays itself alone; on one, all that follow it.
+/// With 100 streams a lost message only delays itself. With one stream it delays all that follow.
 #[test]
 fn a_hole_holds_up_its_stream_alone() {
     let race = race(&[
@@ -63,7 +63,7 @@ fn a_hole_holds_up_its_stream_alone() {
     assert!(blocked(0) > 10 * blocked(1) && blocked(2) > 10 * blocked(1));
 }
 
-/// A bulk transfer on the same TCP connection goes before the messages; on a connection of its own it does not.
+/// A bulk transfer on the same TCP connection delays the messages. On a connection of its own it does not.
 #[test]
 fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
     let flags = |transport| {
@@ -93,7 +93,7 @@ fn bulk_beside_messages_is_told_apart_and_counts_in_no_delay() {
     assert!(p50(&shared) > 2.0 * p50(&apart), "{} {}", p50(&shared), p50(&apart));
 }
 
-/// Messages go on over the second path; how long the first ones after the failure took is told.
+/// Messages continue over the second path. The time to the first one after the failure is reported.
 #[test]
 fn messages_survive_a_path_that_fails() {
     let path = ("path", "rate=10mbit,rtt=80ms");
@@ -112,7 +112,8 @@ fn messages_survive_a_path_that_fails() {
     assert!(summary.object_max_ms.mean.is_some_and(|ms| (200.0..2000.0).contains(&ms)));
 }
 
-/// Without a way back the delivered ones are no sample of the whole: what is missing had waited until the deadline.
+/// After a failure without another path, the delivered messages are a biased sample. So missing ones count as late as
+/// the deadline.
 #[test]
 fn messages_that_are_missing_count_as_late_as_the_deadline() {
     let race = race(&[
@@ -126,14 +127,14 @@ fn messages_that_are_missing_count_as_late_as_the_deadline() {
     ]);
     let contestant = &race.points[0].contestants[0];
     assert_eq!(contestant.runs[0].outcome, Outcome::Deadline);
-    // Of 200, issued 20 ms apart, the first fifty come: in order of their delays the 190th is the one that was issued as the
-    // 61st, at 1.2 s.
+    // Of 200 messages, issued 20 ms apart, the first fifty arrive. In order of delay, the 190th is the one issued as
+    // the 61st, at 1.2 s.
     let p95 = contestant.summary.object_p95_ms.mean;
     assert!(p95.is_some_and(|ms| (18_780.0..18_820.0).contains(&ms)), "{p95:?}");
     assert!(contestant.summary.undelivered.mean.is_some_and(|lost| (100.0..200.0).contains(&lost)));
 }
 
-/// The sender shuts down when all is acknowledged, and the receiver lets it.
+/// The sender shuts down when everything is acknowledged, and the receiver agrees.
 #[test]
 fn associations_end_in_good_order() {
     for (transport, associations) in [("sctp", 1), ("sctp:connections=3", 3)] {
@@ -183,7 +184,8 @@ fn wrong_messages_are_answered_in_one_line() {
     .assert_eq(&(lines.join("\n") + "\n"));
 }
 
-/// The parts of every message that came, where others of its stream were given up before and after they were sent.
+/// Checks the parts of every delivered message. Other messages of its stream were abandoned before and after being
+/// sent.
 fn sound_though_given_up(race: &Race) {
     for run in runs(race) {
         assert_eq!(run.outcome, Outcome::Done);
@@ -198,7 +200,7 @@ fn sound_though_given_up(race: &Race) {
     }
 }
 
-/// What is given up is counted by its sender and seen by nobody: the parts of what came are found all the same.
+/// Only the sender knows that a message was abandoned. The parts of delivered messages are still known.
 #[test]
 fn the_parts_are_known_where_others_are_given_up() {
     let expiring = race(&[
@@ -232,7 +234,7 @@ fn the_parts_are_known_where_others_are_given_up() {
     sound_though_given_up(&failing);
 }
 
-/// The one path of TCP fails for good, and SCTP has another: TCP's messages are as late as the deadline, at least.
+/// TCP's only path fails forever, and SCTP has another one. TCP's messages are at least as late as the deadline.
 #[test]
 fn messages_that_never_came_make_the_ratio_a_bound() {
     let found = race(&[
@@ -251,8 +253,8 @@ fn messages_that_never_came_make_the_ratio_a_bound() {
     let [sctp, tcp] = point.contestants.as_slice() else { panic!("two contestants") };
     assert!(runs(&found).any(|run| run.outcome == Outcome::Done), "SCTP goes on");
     assert_eq!((sctp.summary.object_p95_ms.failed, tcp.summary.object_p95_ms.failed), (0, 1));
-    // Half of the messages are missing, the last issued at 3.98 s; in order of how long they waited, the 95th of 100 is
-    // that of 2 s and a little more.
+    // Half of the messages are missing, the last one issued at 3.98 s. In order of delay, the 95th of 100 was issued at
+    // slightly more than 2 s.
     let p95 = tcp.summary.object_p95_ms.mean.expect("a bound");
     assert!((27_500.0..28_100.0).contains(&p95), "{p95}");
     let p50 = tcp.summary.object_p50_ms.mean.expect("a delay");
@@ -283,7 +285,7 @@ fn a_race_in_which_some_runs_miss_messages_says_so() {
     assert!(table.contains(" >="), "{table}");
 }
 
-/// Messages of a megabyte come whole by every transport that races messages, with all bytes that they should have.
+/// Messages of a megabyte arrive complete over every transport that races messages.
 #[test]
 fn messages_of_a_megabyte() {
     let race = race(&[
@@ -304,7 +306,7 @@ fn messages_of_a_megabyte() {
     sound(&race, 8);
 }
 
-/// A message of which a part has been read may be given up: the rest of its stream is read as before.
+/// A message can be abandoned after a part of it was read. The rest of its stream is read as usual.
 #[test]
 fn large_messages_that_are_given_up() {
     let race = race(&[
@@ -326,7 +328,7 @@ fn large_messages_that_are_given_up() {
     }
 }
 
-/// What the send buffer cannot hold is refused before the race.
+/// Messages that do not fit into the send buffer are rejected before the race.
 #[test]
 fn messages_larger_than_the_send_buffer() {
     let why = refused(&[("messages", "1/s"), ("size", "60kB"), ("transport", "sctp:profile=kame-2002")]);

@@ -1,7 +1,7 @@
-//! `sctp:profile=ns2` beside ns-2.35: the same bulk transfer, packet for packet.
+//! Compares `sctp:profile=ns2` with ns-2.35: the same bulk transfer, packet by packet.
 //!
-//! What ns-2 does stands here as figures, which `benches/physics/ns2/sctp.tcl` prints again. Where ns-2 is installed (Debian:
-//! `apt-get install ns2`) it is run as well, and has to print them.
+//! The results of ns-2 are constants here, which `benches/physics/ns2/sctp.tcl` prints again. If ns-2 is installed
+//! (Debian: `apt-get install ns2`), the tests also run it and compare.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::Outcome;
@@ -11,10 +11,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-/// User bytes of a chunk in a packet of 1500.
+/// The user bytes of a chunk in a packet of 1500 bytes.
 const CHUNK: u64 = 1452;
 
-/// 10 Mbit/s, 80 ms, no loss: packets, and the microseconds from the first leaving to the last arriving in ns-2.35.
+/// 10 Mbit/s, 80 ms, no loss: packets, and the microseconds from the first departure to the last arrival in ns-2.35.
 const LOSS_FREE: [(u64, u64); 7] = [
     (1, 41_200),
     (3, 43_600),
@@ -29,7 +29,7 @@ const LOSS_FREE: [(u64, u64); 7] = [
 const LOSSY: [(&str, u64, u64); 4] =
     [("1%", 690, 4_659), ("1%", 3444, 21_585), ("2%", 690, 6_732), ("2%", 3444, 32_911)];
 
-/// Microseconds from the first packet's leaving the server to the last one's arriving, one a seed.
+/// Returns the microseconds from the departure of the first packet to the arrival of the last one, for each seed.
 fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     let bulk = format!("{}B", packets * CHUNK);
     let flags = [
@@ -53,7 +53,7 @@ fn ours(packets: u64, loss: &str, runs: &str) -> Vec<u64> {
     race.points[0].contestants[0].runs.iter().map(span).collect()
 }
 
-/// A line of ns-2's trace; the kind of chunk is I for INIT and COOKIE ECHO, H for HEARTBEAT, D for DATA.
+/// A line of ns-2's trace. The kind of chunk is I for INIT and COOKIE ECHO, H for HEARTBEAT, D for DATA.
 struct Event<'a> {
     is_arrival: bool,
     micros: u64,
@@ -68,14 +68,14 @@ fn event(line: &str) -> Option<Event<'_>> {
     (columns.len() >= 15).then_some(Event { is_arrival: columns[0] == "r", micros, kind, columns })
 }
 
-/// What ns-2 prints; `None` where it is not installed.
+/// Returns the output of ns-2, or `None` if it is not installed.
 fn trace(loss: &str, seed: u64, seconds: &str) -> Option<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../benches/physics/ns2/sctp.tcl");
     let output = Command::new("ns").arg(script).args([loss, &seed.to_string(), seconds]).output().ok()?;
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// The same of ns-2; `None` where it is not installed.
+/// Returns the same times for ns-2, or `None` if it is not installed.
 fn theirs(packets: &[u64], loss: &str, seed: u64) -> Option<Vec<u64>> {
     let trace = trace(loss, seed, "120")?;
     let (mut first, mut found, mut have, mut whole) = (None, Vec::new(), BTreeSet::new(), 0);
@@ -107,7 +107,7 @@ fn without_loss_every_packet_arrives_when_ns2_has_it_arrive() {
     let found: Vec<(u64, u64)> = LOSS_FREE.map(|(packets, _)| (packets, ours(packets, "0", "1")[0])).to_vec();
     println!("{found:?}");
     for ((packets, ours), (_, theirs)) in found.into_iter().zip(LOSS_FREE) {
-        // Before our first packet of data the link carries the SACK of the request, 48 bytes: 38.4 us, and nothing else differs.
+        // Our link first carries the SACK of the request, 48 bytes, which takes 38.4 us. Nothing else differs.
         assert!(
             (theirs + 37..=theirs + 40).contains(&ours),
             "{packets} packets: {ours} us, ns-2 {theirs} us"
@@ -115,8 +115,8 @@ fn without_loss_every_packet_arrives_when_ns2_has_it_arrive() {
     }
 }
 
-/// Between set-up and data ns-2 sends a HEARTBEAT and waits for its answer: three round trips, where RFC 9260 has two (§5.4:
-/// the address that the user gave is verified).
+/// Between set-up and data, ns-2 sends a HEARTBEAT and waits for its answer. That makes three round trips, where RFC
+/// 9260 needs two (§5.4: the address that the user gave is verified).
 #[test]
 fn data_waits_for_three_round_trips_with_ns2_and_for_two_here() {
     if let Some(trace) = trace("0", 1, "1") {

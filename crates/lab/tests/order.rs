@@ -1,4 +1,5 @@
-//! The order of answers: by urgency, and alike over every transport that has streams, so that a comparison is of transports.
+//! The order of answers: by urgency, and the same over every transport with streams, so that only transports are
+//! compared.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Run};
@@ -22,8 +23,8 @@ fn run(transport: &str) -> Run {
     run
 }
 
-/// Of objects that were asked for together, how many images of 10 kB and more come before a sheet or script that is asked for
-/// with them, for each of those, in the mean.
+/// Returns how many images of at least 10 kB arrive before a style sheet or script requested at the same time. The
+/// result is the mean over style sheets and scripts.
 fn images_ahead(transport: &str) -> f64 {
     let run = run(transport);
     let plan = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");
@@ -53,13 +54,14 @@ fn the_urgent_come_first_over_every_transport_alike() {
     for transport in ["tcp:http=2,tls=yes", "quic", "sctp:dtls=yes,priority=yes", "sctp:priority=yes"] {
         assert_eq!(images_ahead(transport), 0.0, "{transport}");
     }
-    // In turn, ten large images come before a sheet: that is another order, and no other transport.
+    // With round robin, ten large images arrive before a style sheet. This changes the order, not the transport.
     for transport in ["sctp:dtls=yes,priority=no", "sctp"] {
         assert!(images_ahead(transport) > 5.0, "{transport}");
     }
 }
 
-/// What is asked for in the order of urgency waits in it: of six connections that are all busy, the next takes what is urgent.
+/// Requests wait in the order of urgency: when all six connections are busy, the next free one takes the most urgent
+/// request.
 #[test]
 fn what_waits_for_a_connection_goes_by_urgency() {
     let page = plan(&[("page", "news"), ("transport", "tcp")]).expect("a plan");

@@ -1,4 +1,4 @@
-//! The pages for people say what plans and results hold: every key, every field, every rule, and no others.
+//! The documentation pages list every key, field and rule of plans and results, and no others.
 
 use anabranch_lab::causes::check;
 use anabranch_lab::plan::harmful::RULES;
@@ -18,7 +18,8 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// What is quoted in the first two columns of the tables below a heading, to the next heading of its rank or a higher.
+/// Returns the quoted words in the first two columns of the tables below a heading, up to the next heading of the same
+/// or a higher rank.
 fn rows(page: &str, heading: &str) -> BTreeSet<String> {
     let rank = heading.split(' ').next().unwrap_or_default();
     let (_, below) =
@@ -58,14 +59,14 @@ fn each_key_of_a_plan_is_in_the_page() {
     }
 }
 
-/// Each block of TOML in the pages is a plan, as far as files of its own are not needed.
+/// Each TOML block in the pages is a valid plan.
 #[test]
 fn plans_in_the_pages_are_plans() {
     let mut count = 0;
     for name in ["plan.md", "race.md"] {
         let page = page(name);
         for block in page.split("```toml\n").skip(1) {
-            // Pages are written for who stands at the root.
+            // Paths in the pages are relative to the root of the repository.
             let examples = format!("\"{}/examples/", root().display());
             let text = block.split("```").next().unwrap_or_default().replace("\"examples/", &examples);
             let plan = Draft::from_toml(name, &text).and_then(Plan::interpret);
@@ -76,7 +77,7 @@ fn plans_in_the_pages_are_plans() {
     assert!(count >= 3, "the pages have lost their plans: {count}");
 }
 
-/// The fields of a schema's object, each with the way to it.
+/// Returns the fields of an object in the schema, each with its path.
 fn fields(schema: &Value, way: &str, found: &mut BTreeSet<String>) {
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
         let way = format!("{way}{name}");

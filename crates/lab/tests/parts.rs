@@ -1,6 +1,6 @@
-//! Each part of a response time alone: worlds in which nothing else takes time, so that exactly one part is not zero.
+//! Tests each part of a response time alone: nothing else takes time, so exactly one part is not zero.
 //!
-//! Most have a network without delay and with any rate, so that what is designed is all there is.
+//! Most tests have a network without delay at an unlimited rate, so that only the intended time remains.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Object, Outcome, PARTS, Run};
@@ -18,7 +18,7 @@ fn run(line: &str) -> Run {
     run
 }
 
-/// The parts of an object that are not zero, with their nanoseconds.
+/// Returns the parts of an object that are not zero, in nanoseconds.
 fn parts(object: &Object) -> Vec<(&'static str, u64)> {
     let why = object.why.expect("delivered");
     let parts = PARTS.into_iter().zip(why.parts().map(|part| part.expect("known")));
@@ -36,7 +36,7 @@ fn server() {
     }
 }
 
-/// Without pipelining the second waits for the connection.
+/// Without pipelining, the second request waits for the connection.
 #[test]
 fn queue() {
     let line = format!("{TIMELESS} --objects 2x1kB --server-time 100ms --transport tcp:pipeline=no");
@@ -45,7 +45,7 @@ fn queue() {
     assert_eq!(parts(&run(&line).objects[1]), [("queue", 100 * MS), ("server", 100 * MS)]);
 }
 
-/// With it, it waits at the server, unread or unserved.
+/// With pipelining, it waits at the server, unread or unserved.
 #[test]
 fn ahead() {
     for contestant in ["tcp:pipeline=yes", "sctp:streams=1,when-full=rr"] {
@@ -54,7 +54,7 @@ fn ahead() {
     }
 }
 
-/// What waits for room in the send buffer, or for the congestion window, waits in the transport and not in the server.
+/// Bytes that wait for space in the send buffer or for the congestion window wait in the transport, not in the server.
 #[test]
 fn send() {
     for (work, contestant) in [
@@ -88,14 +88,14 @@ fn send() {
 
 #[test]
 fn connect_and_wire() {
-    // A handshake of one round trip and a flight each way; nothing else.
+    // A handshake of one round trip, and a delay in each direction.
     let tcp = run("--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport tcp");
     assert_eq!(parts(&tcp.objects[0]), [("connect", 40 * MS), ("wire", 40 * MS)]);
     let sctp = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 1x1kB --transport sctp:cookie_data=no",
     );
     assert_eq!(parts(&sctp.objects[0]), [("connect", 80 * MS), ("wire", 40 * MS)]);
-    // The association is there: what comes later has the flights alone.
+    // The association is established, so later objects only have the delays.
     let later = run(
         "--rate unlimited --delay 20ms --loss 0 --runs 1 --objects 9x1kB --arrivals 2/s --transport sctp",
     );
@@ -104,7 +104,8 @@ fn connect_and_wire() {
     }
 }
 
-/// Message 3 is lost and alone on its way, so only a timer retransmits it; on one stream those behind it are withheld.
+/// Message 3 is lost, and no other is in flight, so only a timer retransmits it. On one stream, later messages are
+/// blocked.
 #[test]
 fn timeout_recovery_and_blocked() {
     let base = "--rate unlimited --delay 20ms --runs 1 --size 100B --queue unlimited";
@@ -115,7 +116,7 @@ fn timeout_recovery_and_blocked() {
     let [one] = late[..] else { panic!("{:?}", alone.objects.iter().map(parts).collect::<Vec<_>>()) };
     let [("timeout", span), ("wire", 20_000_000)] = parts(one)[..] else { panic!("{:?}", parts(one)) };
     assert!((300 * MS..600 * MS).contains(&span), "{span}");
-    // Others follow soon: their SACKs tell, and on its stream they wait for it.
+    // Other messages follow soon: their SACKs report the loss, and messages of its stream wait for it.
     for (streams, withheld) in [("100", false), ("1", true)] {
         let line = format!(
             "{base} --messages 200/s --for 1s --down-loss list:60 --transport sctp:profile=rfc9260,streams={streams}"
@@ -136,7 +137,7 @@ fn timeout_recovery_and_blocked() {
     }
 }
 
-/// The whole first window is lost and a timer retransmits it: what stands behind it may not go meanwhile.
+/// The whole first window is lost, and a timer retransmits it. Meanwhile later bytes may not be sent.
 #[test]
 fn stalled() {
     let run = run(

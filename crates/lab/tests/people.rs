@@ -1,4 +1,4 @@
-//! People as points of a sweep: each follows from the seed and its number, and a planted cause is the one that is named.
+//! People as points of a sweep: each depends only on the seed and its number, and a planted cause is found.
 
 use anabranch_lab::plan::{Draft, Outline};
 use anabranch_lab::population::{EXPLAINED, Tally, text};
@@ -10,7 +10,7 @@ fn outline(flags: &[(&str, &str)]) -> Outline {
     Outline::interpret(draft).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What these people, by their numbers from 1, come to.
+/// Returns the tally of these people, by their numbers from 1.
 fn tally(outline: &mut Outline, numbers: impl IntoIterator<Item = usize>) -> Tally {
     let mut tally = Tally::default();
     for number in numbers {

@@ -1,4 +1,4 @@
-//! What plans mean, and the one line that each wrong plan gets.
+//! The meaning of plans, and the one-line error for each wrong plan.
 
 use anabranch_lab::plan::{Draft, Plan, PlanError, bare_network};
 use anabranch_lab::results::World;
@@ -6,7 +6,7 @@ use anabranch_lab::run::batch;
 use expect_test::{Expect, expect};
 
 fn flags(line: &str) -> Result<Plan, PlanError> {
-    // `--a b` and `--a=b`, with '…' around values that hold spaces.
+    // `--a b` and `--a=b`, with '…' around values that contain spaces.
     let mut pairs: Vec<(&str, &str)> = Vec::new();
     let words: Vec<&str> = line.split_whitespace().collect();
     for word in words {
@@ -22,7 +22,7 @@ fn file(text: &str) -> Result<Plan, PlanError> {
     Draft::from_toml("plan.toml", text).and_then(Plan::interpret)
 }
 
-/// Lists of accepted names come from the tables, which grow: the first two stand for a long one.
+/// Shortens lists of accepted names, which come from growing tables, to their first two names.
 fn abridged(error: &str) -> String {
     let Some((head, list)) = error.split_once("accepted: ") else { return error.to_owned() };
     let names: Vec<&str> = list.split(", ").collect();
@@ -70,11 +70,11 @@ fn the_bare_race_is_the_default_network_without_loss_and_with() {
     .assert_eq(&plan.to_toml());
     assert!(plan.contestants.iter().all(anabranch_lab::plan::Contestant::is_secured), "{plan:?}");
     assert_eq!((plan.seeds.len(), plan.points.len()), (100, 2));
-    // One set of current settings for all.
+    // All contestants use the current settings.
     assert!(plan.contestants.iter().all(|contestant| contestant.profile == "modern"), "{plan:?}");
 }
 
-/// Nobody is secured by surprise, nor in the clear: unless contestants are named it is what the page of race says.
+/// The default contestants are encrypted or not exactly as the documentation of race says.
 #[test]
 fn who_races_unnamed_is_secured_where_that_can_be() {
     let who = |line: &str| {
@@ -91,7 +91,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
     assert_eq!(who("--messages 10/s --for 1s").0, "six-tls tcp-tls sctp-dtls");
     assert_eq!(who("--world emulated").1, flags("--world emulated").expect("a plan").contestants.len());
     assert_eq!(who("--bulk 1MB").1, 4);
-    // Who is named is what its keys say.
+    // Named contestants are as their keys say.
     assert_eq!(who("--transport tcp,sctp,quic").1, 1);
     for secured in ["quic", "tcp:tls=yes", "sctp:dtls=yes"] {
         let error = flags(&format!("--cleartext --transport tcp --transport {secured}")).expect_err(secured);
@@ -102,7 +102,7 @@ fn who_races_unnamed_is_secured_where_that_can_be() {
     }
 }
 
-/// What a plan means, but for how it is written.
+/// Returns the meaning of a plan, independent of how it is written.
 fn meaning(plan: &Plan) -> String {
     let contestants: Vec<String> =
         plan.contestants.iter().map(|one| format!("{} {:?}", one.text, one.engine)).collect();
@@ -143,7 +143,7 @@ fn naming_a_default_changes_nothing() {
         "--cleartext=no",
     ] {
         let named = meaning(&flags(line).unwrap_or_else(|error| panic!("{line}: {error}")));
-        // What was set by hand is remembered, to find contradictions, and means nothing else.
+        // The keys that were set are remembered to find contradictions. They have no other effect.
         let without = |text: &str| {
             let mut out = String::new();
             for (i, part) in text.split("given: [").enumerate() {
@@ -196,7 +196,7 @@ fn a_contestant_may_have_a_name() {
     );
 }
 
-/// What a link is not given it does not do: no rate, no delay, no loss, in whatever order links lie in one another.
+/// A link only does what its keys say: by default it has no rate, delay or loss, in any nesting of links.
 #[test]
 fn a_link_does_what_it_is_given_and_nothing_else() {
     let link = |pairs: &[(&str, &str)]| bare_network(pairs.iter().copied()).map(|network| network.paths);
@@ -295,7 +295,7 @@ fn the_world_is_part_of_the_plan_where_it_is_not_the_virtual_one() {
     let overlaid = Draft::from_toml("plan.toml", "world = 'emulated'").expect("a file");
     let flags = Draft::from_flags([("world", "virtual")]).expect("flags");
     assert_eq!(Plan::interpret(overlaid.overlaid(flags)).expect("a plan").world, World::Virtual);
-    // Virtual time is not what it asks for.
+    // The plan asks for the emulated world, so it cannot run in virtual time.
     let error = batch::check(&emulated).expect_err("it is refused").to_string();
     assert!(error.starts_with("--world: "), "{error}");
 }
@@ -542,7 +542,7 @@ fn wrong_plan_files() {
     );
 }
 
-/// Nothing can be said of a page without any size; an object of 0 bytes among others is one.
+/// A page without any size is rejected. An object of 0 bytes among others is allowed.
 #[test]
 fn a_page_without_any_size_is_refused() {
     let place = std::env::temp_dir().join(format!("anabranch-empty-page-{}", std::process::id()));

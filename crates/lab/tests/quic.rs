@@ -1,4 +1,5 @@
-//! QUIC as a contestant in virtual time: its handshakes, its streams, what of its time can be told, and that it repeats.
+//! QUIC as a contestant in virtual time: its handshakes, its streams, the parts of its response times, and its
+//! repeatability.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Run};
@@ -10,7 +11,7 @@ fn plan(flags: &[(&str, &str)]) -> Plan {
     Plan::interpret(draft).expect("a plan")
 }
 
-/// One run of one contestant, which delivers all; every object's parts are known and add up.
+/// Runs one contestant, which must deliver everything. The parts of every object must be known and add up.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let plan = plan(&flags.iter().copied().chain([("transport", transport)]).collect::<Vec<_>>());
     let run = one::run(&batch::scenario(&plan, 0, Some(0), seed)).expect("a run").remove(0);
@@ -27,15 +28,15 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 const MS: u64 = 1_000_000;
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// Transport and security take one round trip together; with a ticket the certificates stay away, and with early data the
-/// request does not wait at all.
+/// Transport and security take one round trip together. With a ticket no certificates are sent, and with early data the
+/// request does not wait.
 #[test]
 fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
-    // Small enough for what a server may send to an address that is not proven, and for any first window.
+    // Small enough for the limit on data to unverified addresses, and for any initial window.
     let parts = |transport: &str| {
         let run = run(transport, &[NET[0], NET[1], ("objects", "1x2kB")], 1);
         let why = run.objects[0].why.expect("delivered");
-        // From the server's first packet on it is security's: certificates, and what they take to arrive.
+        // From the server's first packet on, the time counts as security: certificates, and the time until they arrive.
         let secure = why.secure_ns.expect("known");
         assert!(secure < 6 * MS, "{transport}: {secure}");
         (why.connect_ns.expect("known") + secure, run.wire_bytes.down, run.page_ns.expect("done"))
@@ -49,7 +50,7 @@ fn one_round_trip_is_the_whole_handshake_and_early_data_needs_none() {
     assert!(early < MS && soonest + 95 * MS < sooner, "{early}, {soonest} {sooner}");
 }
 
-/// A lost packet holds up the streams whose bytes it has, and no other: what has arrived whole is delivered.
+/// A lost packet only delays the streams whose bytes it carries. Objects that have arrived completely are delivered.
 #[test]
 fn nothing_is_withheld_behind_another_s_loss() {
     let flags = [NET[0], NET[1], ("objects", "20x10kB"), ("loss", "3%")];
@@ -66,7 +67,7 @@ fn nothing_is_withheld_behind_another_s_loss() {
     assert!(lost > 0 && repaired > 0, "{lost} lost, {repaired} repaired");
 }
 
-/// More objects than streams at a time: each has one of its own all the same.
+/// More objects than concurrent streams: each object still has its own stream.
 #[test]
 fn streams_are_fresh_and_so_many_at_a_time() {
     let flags = [NET[0], NET[1], ("objects", "30x2kB")];
@@ -100,8 +101,8 @@ fn the_same_seed_gives_the_same_captures_with_their_secrets() {
     }
 }
 
-/// HTTP/3 unless told otherwise, and its frames are what the streams have: a page's sheets come before its images, which were
-/// asked for together with them or before.
+/// HTTP/3 is the default, and streams carry its frames. A page's style sheets arrive before its images, even if these
+/// were requested earlier or at the same time.
 #[test]
 fn http3_answers_the_urgent_first() {
     let flags = [NET[0], NET[1], ("page", "news")];
@@ -123,7 +124,7 @@ fn http3_answers_the_urgent_first() {
     }
 }
 
-/// Heads are written with the static table and Huffman's code: a fifth less than as text, not next to nothing as over HTTP/2.
+/// Heads use the static table and Huffman's code. They are a fifth smaller than text, not almost empty as over HTTP/2.
 #[test]
 fn the_key_says_what_is_spoken() {
     let up = |transport: &str| {
@@ -138,7 +139,7 @@ fn the_key_says_what_is_spoken() {
     assert!(error.contains("http=2: write 3 or 1.1"), "{error}");
 }
 
-/// With the secrets that are in the capture tshark opens every packet and finds the requests in its streams.
+/// With the secrets in the capture, tshark decrypts every packet and finds the requests in its streams.
 #[test]
 fn tshark_reads_a_capture() {
     if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -178,7 +179,7 @@ fn messages_are_refused_in_one_line() {
     );
 }
 
-/// A timer runs out where a packet is lost at the end and nothing comes behind it, and not for every loss.
+/// A timer expires if the last packet is lost and nothing follows it, but not for every loss.
 #[test]
 fn losses_on_a_slow_link_are_no_timeouts() {
     let flags =

@@ -1,4 +1,4 @@
-//! Whole races: the same plan gives the same bytes, on however many threads; what is asked for is what runs.
+//! Whole races: the same plan gives the same bytes with any number of threads, and runs what it asks for.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race, Run};
@@ -63,7 +63,7 @@ fn every_part_of_every_response_time_adds_up_and_nothing_beats_the_limit() {
     }
 }
 
-/// The others are asked for in the instant at which the first is there, on whatever carries them.
+/// The other objects are requested at the moment when the first has arrived, over every transport.
 #[test]
 fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     let plan = plan(&[
@@ -91,8 +91,8 @@ fn a_first_object_is_fetched_alone_and_the_others_when_it_has_arrived() {
     assert!(found.points[0].workload.name.starts_with("60kB, then 3x20kB (4 objects, 120 kB)"), "{found:?}");
 }
 
-/// Without loss a single object's bytes are those of its heads and its body, on any transport: one byte of head more is one
-/// byte more on the wire, and the bound knows of it.
+/// Without loss, a single object takes the bytes of its heads and body, over any transport. One more byte of a head is
+/// one more byte on the wire, and the limit includes it.
 #[test]
 fn heads_have_the_sizes_that_the_plan_says() {
     let sized = |request: u64, response: u64| {
@@ -122,7 +122,7 @@ fn heads_have_the_sizes_that_the_plan_says() {
     }
 }
 
-/// A transfer that fills its link pays for each packet's framing and access, and the bound knows of the least of it.
+/// A bulk transfer pays for each packet's framing and access, and the limit includes the least cost.
 #[test]
 fn packets_pay_for_framing_and_access() {
     let time = |costs: &[(&str, &str)]| {
@@ -139,7 +139,7 @@ fn packets_pay_for_framing_and_access() {
         (page(0), page(1), runs[0].limit_ns.expect("there is one"))
     };
     let (tcp, sctp, limit) = time(&[]);
-    // 3 MB at 10 Mbit/s and two flights.
+    // 3 MB at 10 Mbit/s, and the delay in both directions.
     assert_eq!(limit, 2_410_000_000);
     let (framed_tcp, framed_sctp, framed_limit) = time(&[("overhead", "24B"), ("packet-time", "118us")]);
     // Packets of 1500 B take 1337.2 us instead of 1200: 8,973,976 bit/s are left, rounded up.
@@ -148,12 +148,12 @@ fn packets_pay_for_framing_and_access() {
         let ratio = with / without;
         assert!((1.11..1.12).contains(&ratio), "{with} {without}: {ratio}");
     }
-    // In one direction alone: acknowledgements are few.
+    // In one direction only: there are few acknowledgements.
     let (up, _, up_limit) = time(&[("up-overhead", "24B"), ("up-packet-time", "118us")]);
     assert!(up < tcp * 1.01 && up_limit == limit, "{up} {tcp}");
 }
 
-/// The server's processor does one request after the other, whatever carries them, and the answers' packets behind.
+/// The server's CPU processes requests one by one, over any transport, and then the packets of the answers.
 #[test]
 fn requests_take_the_servers_processor() {
     let ended = |transport: &str| {
@@ -167,7 +167,7 @@ fn requests_take_the_servers_processor() {
     for transport in ["tcp:connections=3", "tcp:pipeline=yes", "sctp"] {
         let free = ended(transport);
         let first = free[0];
-        // The answers leave in order when the last request is done with: all three were there at once.
+        // The answers leave in order when the last request is processed, because all three arrived at the same time.
         let paid =
             ended(&format!("{transport}{}request-cost=3ms", if transport.contains(':') { "," } else { ":" }));
         assert!(
@@ -200,11 +200,11 @@ fn the_mtu_is_the_same_largest_packet_for_all_and_mss_is_not() {
     }
     assert_eq!(largest("1500", "tcp:mss=536B"), 576);
     assert_eq!(largest("1500", "tcp:mss=536B,timestamps=no"), 576);
-    // 20 B of IP, 12 B of SCTP, two chunks of 16 B and 536 B, and what fits beside them.
+    // 20 B of IP, 12 B of SCTP, two chunks of 16 B and 536 B, and what else fits into the packet.
     assert!((1136..=1500).contains(&largest("1500", "sctp:mss=536B,interleaving=no")));
 }
 
-/// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
+/// Osterdahl's figures 1 and 2: an HTML page with 3 and with 9 embedded files.
 #[test]
 fn old_and_new_ways_open_as_many_connections_as_the_figures_show() {
     for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {
@@ -310,8 +310,8 @@ fn tables_fit_a_hundred_columns_and_csv_has_a_row_an_object() {
     assert_eq!(csv::render(&found).lines().count(), 1 + objects);
 }
 
-/// What is read counts when it is read, not when the last byte of its object is; and a connection's set-up is a time of
-/// every transport.
+/// Bytes count when they are read, not when the last byte of their object is. Set-up time is reported for every
+/// transport.
 #[test]
 fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     let found = race(&[
@@ -327,7 +327,7 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
     for run in runs(&found) {
         let read = &run.series.application;
         assert_eq!(read.iter().sum::<u64>(), 5_000_000);
-        // 20 Mbit/s are 250 kB in 100 ms; what waited for retransmissions of the queue's losses comes at once.
+        // 20 Mbit/s are 250 kB in 100 ms. Bytes that waited for retransmissions are read at once.
         assert!(read.iter().all(|&bytes| bytes <= 1_000_000), "{read:?}");
         assert!(read.iter().filter(|&&bytes| bytes > 0).count() >= 15, "{read:?}");
         for object in &run.objects {
@@ -337,14 +337,14 @@ fn a_bulk_transfer_is_followed_from_its_handshake_to_its_last_byte() {
             assert!(written < first, "written at {written}, read at {first}");
         }
     }
-    // RFC 9293 §3.5: one round trip; RFC 9260 §5.1: two, though data rides with the second.
+    // RFC 9293 §3.5: one round trip; RFC 9260 §5.1: two, although data is sent with the second.
     let times: Vec<_> = runs(&found).map(|run| run.connect_ns.expect("connected") / 1_000_000).collect();
     assert!((80..=82).contains(&times[0]), "{times:?}");
     assert!(times[1..].iter().all(|ms| (160..=164).contains(ms)), "{times:?}");
     assert!(found.points[0].contestants.iter().all(|contestant| contestant.summary.connect_ms.n == 1));
 }
 
-/// Every workload's reads add up to what was delivered.
+/// The bytes read add up to the bytes delivered, for every workload.
 #[test]
 fn what_was_read_adds_up_to_what_was_delivered() {
     let contestants = [("runs", "1"), ("transport", "tcp:connections=6"), ("transport", "sctp")];
@@ -379,7 +379,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let beside = compare::render(&found, &found);
     assert!(beside.contains("  transfer_ms ") && !beside.contains("page_ms"), "{beside}");
     assert!(!beside.contains("Not compared"), "{beside}");
-    // Other names: what both have is compared, and what is not is named.
+    // Other names: contestants of both results are compared, and the others are listed.
     let other = race(&[flags[0], flags[1], ("transport", "one=tcp"), ("transport", "sctp")]);
     let beside = compare::render(&found, &other);
     let left = "Not compared, the other result having no contestant of that name: tcp:connections=2 (old), one=tcp (new)\n";
@@ -387,7 +387,7 @@ fn a_transfer_is_called_one_and_the_first_contestant_by_its_name() {
     let nothing = compare::render(&found, &race(&[flags[0], flags[1], ("transport", "one=tcp")]));
     assert!(nothing.starts_with("The two results have no contestant at a point in common"), "{nothing}");
     assert!(nothing.ends_with("tcp:connections=2 (old), sctp (old), one=tcp (new)\n"), "{nothing}");
-    // A page's stays a page's, also where the name leaves no more room.
+    // The heading stays that of a page, even if a long name takes its space.
     let long = "tcp:connections=2,pipeline=yes";
     let pages = table::render(
         &race(&[("objects", "2x10kB"), ("runs", "2"), ("transport", long), ("transport", "sctp")]),

@@ -1,4 +1,4 @@
-//! TLS as a layer of a contestant, in virtual time: what it costs, what of it can be told, and that it repeats.
+//! TLS as a layer of a contestant, in virtual time: its cost, its part of response times, and its repeatability.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Run};
@@ -10,7 +10,7 @@ fn plan(flags: &[(&str, &str)]) -> Result<Plan, String> {
     Plan::interpret(draft).map_err(|error| error.to_string())
 }
 
-/// One run of one contestant, which delivers all; every object's parts add up.
+/// Runs one contestant, which must deliver everything. The parts of every object must add up.
 fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
     let flags: Vec<_> = flags.iter().copied().chain([("transport", transport)]).collect();
     let plan = plan(&flags).expect("a plan");
@@ -27,7 +27,8 @@ fn run(transport: &str, flags: &[(&str, &str)], seed: u64) -> Run {
 const MS: u64 = 1_000_000;
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
 
-/// A round trip of TCP, then one of TLS with 3 kB of certificates, which take 2.4 ms of the link; or with a ticket, without.
+/// One round trip for TCP, then one for TLS with 3 kB of certificates, which take 2.4 ms on the link. With a ticket
+/// there are no certificates.
 #[test]
 fn the_two_handshakes_are_told_apart() {
     let parts = |transport: &str| {
@@ -47,7 +48,7 @@ fn the_two_handshakes_are_told_apart() {
     assert!(long > secure + 4 * MS && more > bytes + 6_000, "{long} {more}");
 }
 
-/// DTLS comes before SCTP: two round trips with the cookie, three in version 1.2; then one for INIT, as in the clear.
+/// DTLS comes before SCTP: two round trips with the cookie, three in version 1.2. Then INIT takes one, as without DTLS.
 #[test]
 fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     let parts = |transport: &str| {
@@ -73,7 +74,7 @@ fn the_handshake_of_dtls_is_told_apart_from_that_of_sctp() {
     assert!(bytes > plain + 9_000, "{bytes}");
 }
 
-/// A handshake that takes longer than SCTP waits for an answer is no loss of SCTP's: nothing of it has been sent.
+/// A handshake below that takes longer than SCTP's timeout is no SCTP timeout, because SCTP has not sent anything yet.
 #[test]
 fn a_slow_handshake_beneath_is_no_timeout_of_the_transport() {
     let flags = [("rate", "10mbit"), ("rtt", "700ms"), ("objects", "1x10kB")];
@@ -97,7 +98,7 @@ fn captures_show_dtls_and_repeat() {
             assert_eq!(secrets.matches(label).count(), 1, "{version}: {secrets}");
             let packets = blocks(&host.pcapng, 6).concat();
             assert!(!packets.windows(9).any(|bytes| bytes == b"HTTP/1.1 "), "{version}");
-            // A ClientHello: handshake, DTLS 1.2 or the 1.0 of records, epoch 0.
+            // A ClientHello: handshake, record version DTLS 1.2 or 1.0, epoch 0.
             assert!(
                 packets.windows(5).any(|bytes| matches!(bytes, [22, 0xfe, 0xfd | 0xff, 0, 0])),
                 "{version}"
@@ -106,7 +107,7 @@ fn captures_show_dtls_and_repeat() {
     }
 }
 
-/// With the secrets that are in the capture tshark opens the records of DTLS 1.2; of 1.3 tshark 4.0 knows nothing.
+/// With the secrets in the capture, tshark decrypts DTLS 1.2 records. tshark 4.0 does not support DTLS 1.3.
 #[test]
 fn tshark_opens_what_dtls_carries() {
     if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
@@ -134,7 +135,7 @@ fn tshark_opens_what_dtls_carries() {
     assert_eq!(bad, "");
 }
 
-/// SCTP goes without its own checksum beneath DTLS, unless it is told otherwise.
+/// Below DTLS, SCTP goes without its own checksum by default.
 #[test]
 fn dtls_takes_the_place_of_the_checksum() {
     for (transport, value) in [
@@ -152,8 +153,8 @@ fn dtls_takes_the_place_of_the_checksum() {
     }
 }
 
-/// What a connection carries by itself is read when its last byte arrives: nothing of it is withheld behind another's, with
-/// TLS as without. Were records not mapped to the engine's bytes, the end of a response would be sought too early.
+/// A connection with a single object delivers its response when the last byte arrives. Nothing is blocked, with or
+/// without TLS. If records were not mapped to the engine's bytes, the end of a response would be searched too early.
 #[test]
 fn losses_are_told_as_without_tls() {
     let flags = [NET[0], NET[1], ("objects", "1x200kB"), ("loss", "3%")];
@@ -165,7 +166,7 @@ fn losses_are_told_as_without_tls() {
     assert!(lossy.map(|why| why.stalled_ns.unwrap_or(0) + why.recovery_ns.unwrap_or(0)).sum::<u64>() > 0);
 }
 
-/// Blocks of this type in a capture.
+/// Returns the blocks of this type in a capture.
 fn blocks(pcapng: &[u8], kind: u32) -> Vec<&[u8]> {
     let (mut at, mut found) = (0, Vec::new());
     let word = |at: usize| u32::from_le_bytes(pcapng[at..at + 4].try_into().expect("four bytes"));

@@ -1,4 +1,4 @@
-//! The sentence that a race ends with.
+//! The sentence at the end of a race's output.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race};
@@ -15,7 +15,8 @@ fn race(line: &str) -> Race {
     batch::race(&plan, &options).unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// What ended the runs is named, with its value and what to write instead; that is then enough.
+/// The sentence names the setting that ended the runs, with its value and what to write instead. That value is
+/// sufficient.
 #[test]
 fn a_deadline_is_named() {
     let line = "--bulk 5MB --rate 1mbit --loss 0 --runs 2 --transport tcp,sctp";
@@ -34,11 +35,11 @@ fn a_deadline_is_named() {
             .all(|run| run.outcome == Outcome::Done)
     );
     assert!(!verdict::sentence(&found.points[0]).contains("deadline"));
-    // The default has a name, too, and a path that is dead needs no later one.
+    // The default deadline is also named. A dead path needs no later deadline.
     let found = race("--bulk 5MB --fail path=1,at=1s --loss 0 --runs 1 --transport tcp");
     let told = verdict::sentence(&found.points[0]);
     assert!(told.contains("(--deadline 600s) ended tcp; write a later one"), "{told}");
-    // One finished, the other did not.
+    // One contestant finished, the other did not.
     let found = race(
         "--objects 1x100kB --rate 1mbit --loss 0 --runs 2 --deadline 2s --transport tcp --transport sctp:rcvbuf=1500B",
     );
@@ -47,7 +48,7 @@ fn a_deadline_is_named() {
     assert!(told.contains("ended sctp:rcvbuf=1500B;"), "{told}");
 }
 
-/// In a grid a point is won by who is sooner than every other; how far ahead it is, the next one says.
+/// In a grid, a contestant wins a point if it is faster than every other. Its lead is measured against the runner-up.
 #[test]
 fn a_cell_sets_the_first_beside_the_next() {
     let cell = |transports: &str| {
@@ -62,13 +63,13 @@ fn a_cell_sets_the_first_beside_the_next() {
     times.sort_by(f64::total_cmp);
     assert!(times[2] > 1.1 * times[1], "{times:?}");
     assert_eq!(won.lead, Some(times[1] / times[0]));
-    // Level with one of two is level.
+    // A tie with one of two others is a tie.
     let level = cell(&format!("{slow} tcp {alike}"));
     assert_eq!((level.standing, level.first, level.winner()), (Standing::Level, Some(1), None));
     assert_eq!(level.lead, Some(1.0));
 }
 
-/// Where time went is no cause: nothing is said of causes.
+/// The sentence explains where time was spent, but names no causes.
 #[test]
 fn the_sentence_names_no_cause() {
     let found = race("--runs 5 --page gallery --loss 1% --transport tcp,sctp --seed 1");

@@ -1,11 +1,12 @@
-//! Each part of a response time, by the case that it names, in the virtual network; and two page loads by hand.
+//! Tests each part of a response time in the virtual network by a case of its own, and two page loads calculated by
+//! hand.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Object, Outcome, Run};
 use anabranch_lab::run::batch::{self, Options};
 use std::sync::atomic::AtomicBool;
 
-/// One run of one contestant; every object's parts add up.
+/// Runs one contestant. The parts of every object must add up.
 fn run(contestant: &str, flags: &[(&str, &str)]) -> Run {
     let own = [("runs", "1"), ("transport", contestant)];
     let draft = Draft::from_flags(flags.iter().copied().chain(own)).expect("flags");
@@ -26,7 +27,7 @@ fn response(object: &Object) -> u64 {
     object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued")
 }
 
-/// The parts of one object, milliseconds.
+/// The parts of one object in milliseconds.
 struct Parts {
     connect: f64,
     queue: f64,
@@ -43,7 +44,7 @@ struct Parts {
     blocked: f64,
 }
 
-/// The parts of every object of a run.
+/// Returns the parts of every object of a run.
 fn parts(run: &Run) -> Vec<Parts> {
     let ms = |part: Option<u64>| part.expect("known in the virtual world") as f64 / 1e6;
     let of = |object: &Object| {
@@ -67,9 +68,9 @@ fn parts(run: &Run) -> Vec<Parts> {
     run.objects.iter().map(of).collect()
 }
 
-/// 100 ms there and back; a byte takes 800 ns.
+/// A round-trip time of 100 ms; a byte takes 800 ns.
 const NET: [(&str, &str); 2] = [("rate", "10mbit"), ("rtt", "100ms")];
-/// The same, ten times as fast: a byte takes 100 ns, a packet of 1500 bytes 150 us. Losses: none.
+/// The same, but faster: a byte takes 100 ns, and a packet of 1500 bytes 150 us. No losses.
 const WIDE: [(&str, &str); 2] = [("rate", "80mbit"), ("rtt", "100ms")];
 
 fn on(
@@ -79,7 +80,7 @@ fn on(
     net.iter().chain(more).copied().collect()
 }
 
-/// Nanoseconds of `bytes` on the wide link, and the way one way.
+/// Returns the nanoseconds that `bytes` take on the wide link. `WAY` is the delay in one direction.
 const fn wire(bytes: u64) -> u64 {
     bytes * 100
 }
@@ -88,17 +89,17 @@ const WAY: u64 = 50_000_000;
 #[test]
 fn tcp_by_hand() {
     // 40,000 bytes and 300 of head, in segments of 1448 (timestamps): 27 full ones and 1204 bytes. Every segment is
-    // acknowledged; the window begins at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
+    // acknowledged. The window starts at ten segments and grows by one for each acknowledgement (RFC 5681 §3.1).
     let run = run("tcp:cc=reno,iw=10,delack=0,nagle=no", &on(WIDE, &[("objects", "1x40kB")]));
-    // SYN and SYN ACK are 60 bytes, an acknowledgement 52, the request 400 + 52.
+    // SYN and SYN ACK are 60 bytes, an acknowledgement is 52, and the request 400 + 52.
     let established = 2 * (wire(60) + WAY);
     let written = established + wire(52) + wire(452) + WAY;
     // The server acknowledges the request, then sends ten segments back to back; the first is acknowledged at once.
     let first_ack = written + wire(52) + wire(1500) + WAY + wire(52) + WAY;
-    // Acknowledgements come as the segments left, one every 150 us, and each sends two segments into the router's
-    // queue. Segment 28 goes with the ninth: 10 + 2 x 9.
+    // Acknowledgements arrive as the segments left, one every 150 us, and each sends two segments into the router's
+    // queue. Segment 28 is sent with the ninth: 10 + 2 x 9.
     let sent = first_ack + 8 * wire(1500);
-    // From the first acknowledgement on the link carries segments 11 to 27 without a pause, then the last.
+    // From the first acknowledgement on, the link carries segments 11 to 27 without a pause, and then the last one.
     let delivered = first_ack + 17 * wire(1500) + wire(1204 + 52) + WAY;
 
     let object = &run.objects[0];
@@ -120,18 +121,19 @@ fn tcp_by_hand() {
 
 #[test]
 fn sctp_by_hand() {
-    // 300 bytes of head in a chunk of their own, then 10,000 in six chunks of 1452 and one of 1288: TSNs 0 to 7.
-    // Every packet is acknowledged; the window begins at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468) and grows by what an
-    // acknowledgement covers while it is full.
+    // 300 bytes of head in a chunk of their own, then 10,000 bytes in six chunks of 1452 and one of 1288: TSNs 0 to 7.
+    // Every packet is acknowledged. The window starts at 4404 bytes (RFC 9260 §7.2.1: 3 packets of 1468), and grows by
+    // the acknowledged bytes while it is full.
     let run = run("sctp:profile=rfc9260,delack=0", &on(WIDE, &[("objects", "1x10kB")]));
-    // INIT is 60 bytes, INIT ACK with our cookie 104; the COOKIE ECHO takes the request along: 500.
+    // INIT is 60 bytes, and INIT ACK with our cookie 104. The COOKIE ECHO carries the request: 500.
     let usable = wire(60) + WAY + wire(104) + WAY;
     let written = usable + wire(500) + WAY;
-    // COOKIE ACK and SACK (52), the head (348), three full packets: 300 + 3 x 1452 reach past 4404. The SACK of the
-    // head sends TSN 4; that of TSN 1, a full packet later, TSNs 5 and 6; that of TSN 2 the last.
+    // COOKIE ACK and SACK (52), the head (348), and three full packets: 300 + 3 x 1452 exceed 4404. The SACK of the
+    // head sends TSN 4. The SACK of TSN 1, a full packet later, sends TSNs 5 and 6, and the SACK of TSN 2 sends the
+    // last.
     let first_sack = written + wire(52) + wire(348) + WAY + wire(48) + WAY;
     let sent = first_sack + 2 * wire(1500);
-    // From the first SACK on the link carries TSNs 4, 5 and 6 without a pause, then the last.
+    // From the first SACK on, the link carries TSNs 4, 5 and 6 without a pause, and then the last one.
     let delivered = first_sack + 3 * wire(1500) + wire(1288 + 48) + WAY;
 
     let object = &run.objects[0];
@@ -172,7 +174,7 @@ fn waiting_for_a_connection_or_a_stream_is_queue() {
     assert!(many.iter().all(|object| object.queue == 0.0));
 }
 
-/// RFC 6525: what finds no stream free waits a round trip for streams of its own, not for others' answers.
+/// RFC 6525: a request that finds no free stream waits a round trip for new streams, not for other answers.
 #[test]
 fn an_association_grows_when_full() {
     let flags = on(NET, &[("objects", "8x50kB")]);
@@ -197,7 +199,7 @@ fn a_busy_server_is_ahead_on_one_ordered_connection_only() {
 
 #[test]
 fn another_object_s_hole_blocks_tcp_and_not_sctp() {
-    // The first packet of the first object's body is lost; the rest of all three is there one flight later.
+    // The first packet of the first object's body is lost. The rest of all three objects arrives one delay later.
     let tcp = parts(&run("tcp:nagle=no", &on(NET, &[("objects", "3x4kB"), ("down-loss", "list:3")])));
     assert!(tcp[0].recovery > 100.0 && tcp[0].blocked == 0.0);
     assert!(tcp[1].blocked > 90.0 && tcp[2].blocked > 90.0 && tcp[1].recovery == 0.0);
@@ -218,7 +220,7 @@ fn own_losses_are_recovery_with_and_timeout_without_followers() {
         assert!((100.0..120.0).contains(&object.recovery), "{contestant}: a round trip: {}", object.recovery);
         assert_eq!(object.timeout, 0.0, "{contestant}");
     }
-    // The only packet of a response has no followers that would tell.
+    // The only packet of a response has no later packets whose SACKs would report its loss.
     let object = &parts(&run("tcp:tlp=no", &on(NET, &[("objects", "1x1kB"), ("down-loss", "list:3")])))[0];
     assert!(object.timeout >= 200.0 && object.recovery == 0.0, "{}", object.timeout);
     let object =
@@ -243,8 +245,8 @@ fn repair_of_others_bytes_stalls() {
 
 #[test]
 fn a_small_receive_buffer_behind_a_hole_stalls_tcp_where_sctp_s_streams_go_on() {
-    // 12 KiB hold eight segments. One is lost: TCP's receiver may keep what follows but hand out nothing, and the sender
-    // waits two round trips for room. SCTP's receiver hands out the other streams and has room all the time.
+    // 12 KiB hold eight segments. One is lost: TCP's receiver may keep later segments but deliver nothing, and the
+    // sender waits two round trips for space. SCTP's receiver delivers the other streams and always has space.
     let objects = [("objects", "8x2kB"), ("down-loss", "list:3")];
     let tcp = parts(&run("tcp:nagle=no,rcvbuf=12KiB", &on(NET, &objects)));
     assert!(

@@ -1,25 +1,24 @@
-//! One direction of one connection, as both engines' traces tell it.
+//! One direction of one connection, reconstructed from the traces of both engines.
 //!
-//! Owns the way from bytes of a stream to the packets that carried them: the
-//! first transmission of every unit, its repetitions, and its arrival. All
-//! tables are built in one pass over the traces and searched by halving, so
-//! the whole attribution is linear in their size but for a logarithm.
+//! This module maps bytes of a stream to the packets that carried them: the first transmission of every unit, its
+//! retransmissions, and its arrival. All tables are built in one pass over the traces and use binary search. So the
+//! whole attribution takes O(n log n) time.
 
 use super::sender_limit::{Class, Timeline};
 use anabranch_base::trace::{SendCause, TraceEvent, TraceRecord};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the traces say about one connection.
+/// The traces of one connection.
 #[derive(Default)]
 pub(super) struct Connection {
     /// When the client's engine began the handshake.
     pub opening: Option<u64>,
-    /// When a layer beneath had done its handshake, if one was waited for.
+    /// When a layer below had finished its handshake, if there is one.
     pub beneath: Option<u64>,
-    /// When the server's first packet came, of a handshake of transport and security in one.
+    /// When the server's first packet arrived, if transport and security share one handshake.
     pub answered: Option<u64>,
-    /// When user data could flow from the client.
+    /// When the client could send user data.
     pub established: Option<u64>,
     /// Client to server.
     pub up: Flow,
@@ -27,22 +26,22 @@ pub(super) struct Connection {
     pub down: Flow,
 }
 
-/// One direction.
+/// The traces of one direction.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// What limited the sender, over time.
+    /// The limits of the sender over time.
     pub sender_limit: Timeline,
     /// First transmissions, in order of units.
     pieces: Vec<Piece>,
-    /// When the first of them was.
+    /// The time of the first transmission.
     first: Option<u64>,
-    /// For each stream its pieces (indices), in order of bytes.
+    /// For each stream the indices of its pieces, in the order of bytes.
     streams: BTreeMap<u64, Vec<usize>>,
-    /// Later transmissions, in order of their first unit.
+    /// Retransmissions, in the order of their first units.
     repeats: Vec<Transmission>,
-    /// Units of the longest repeat: how far before a unit one that covers it may begin.
+    /// The number of units in the longest retransmission: one that covers a unit begins at most this far before it.
     longest: u64,
-    /// What arrived for the first time, in order of units.
+    /// First arrivals, in the order of units.
     arrivals: Vec<Arrival>,
 }
 
@@ -54,8 +53,8 @@ struct Piece {
     at: u64,
     packet: u64,
     cause: SendCause,
-    /// The last instant before `at` in which anything was sent for the first
-    /// time (0 if none): since then nothing new had its turn but this.
+    /// The last time before `at` at which anything was sent for the first time (0 if none). Nothing else was sent for
+    /// the first time since then.
     previous: u64,
 }
 
@@ -72,28 +71,27 @@ struct Arrival {
     packet: u64,
 }
 
-/// How the decisive bytes travelled: those whose arrival completed a range.
+/// The way of the decisive bytes: those whose arrival completed a range.
 pub(super) struct Journey {
-    /// Their transmissions from the first to the one that arrived: when, and
-    /// whether a timer was the cause.
+    /// Their transmissions from the first to the one that arrived: when, and whether a timer caused it.
     pub copies: Vec<(u64, bool)>,
     /// When they arrived.
     pub arrived: u64,
 }
 
 impl Journey {
-    /// Their first transmission.
+    /// Returns the time of their first transmission.
     pub fn sent(&self) -> u64 {
         self.copies.first().map_or(self.arrived, |&(at, _)| at)
     }
 
-    /// The transmission that arrived.
+    /// Returns the time of the transmission that arrived.
     pub fn copy(&self) -> u64 {
         self.copies.last().map_or(self.arrived, |&(at, _)| at)
     }
 }
 
-/// All connections of two traces, each in order of time.
+/// Returns all connections of two traces. Each trace is in order of time.
 pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTreeMap<u64, Connection> {
     let mut builders: BTreeMap<u64, (Connection, Builder, Builder)> = BTreeMap::new();
     for (records, is_client) in [(client, true), (server, false)] {
@@ -127,20 +125,20 @@ pub(super) fn connections(client: &[TraceRecord], server: &[TraceRecord]) -> BTr
     builders.into_iter().map(finish).collect()
 }
 
-/// Gathers one direction.
+/// Builds one direction.
 #[derive(Default)]
 struct Builder {
     pieces: Vec<Piece>,
     repeats: Vec<Transmission>,
     arrivals: Vec<Arrival>,
     limits: Vec<(u64, anabranch_base::trace::Limit)>,
-    /// From when to when the sender was silent until a timer ran out.
+    /// The periods in which the sender was silent until a timer expired.
     silences: Vec<(u64, u64)>,
-    /// Of each stream the first unit that was never sent.
+    /// The first unit of each stream that was never sent.
     high: BTreeMap<u64, u64>,
-    /// The last instant of sending.
+    /// The time of the last transmission.
     last: u64,
-    /// The last instant of sending something new, and the one before it.
+    /// The time of the last first transmission, and of the one before it.
     fresh: u64,
     previous: u64,
 }
@@ -159,7 +157,7 @@ impl Builder {
             return;
         }
         if at > self.last {
-            // What waits for a timer is silent until it has run out.
+            // A sender that waits for a timer is silent until it expires.
             if cause == SendCause::Timeout && !self.high.is_empty() {
                 self.silences.push((self.last, at));
             }
@@ -176,7 +174,7 @@ impl Builder {
                 self.previous = self.fresh;
                 self.fresh = at;
             }
-            // Only TCP repeats old bytes and sends new ones in one piece; there units are bytes.
+            // Only TCP combines old and new bytes in one segment, and its units are bytes.
             let skipped = if len(units) == len(bytes) { fresh - units.start } else { 0 };
             let piece = Piece {
                 stream,
@@ -194,7 +192,7 @@ impl Builder {
 
     fn finish(mut self) -> Flow {
         let first = self.pieces.iter().map(|piece| piece.at).min();
-        // Where streams have units of their own the order of sending is another.
+        // If streams have units of their own, the order of sending is a different one.
         self.pieces.sort_by_key(|piece| piece.units.start);
         let mut streams: BTreeMap<u64, Vec<usize>> = BTreeMap::new();
         for (at, piece) in self.pieces.iter().enumerate() {
@@ -218,12 +216,12 @@ impl Builder {
 }
 
 impl Flow {
-    /// When anything was sent for the first time.
+    /// Returns when anything was sent for the first time.
     pub fn first_sent(&self) -> Option<u64> {
         self.first
     }
 
-    /// The first transmissions of `bytes` on `stream`, in order of bytes.
+    /// Returns the first transmissions of `bytes` on `stream`, in the order of bytes.
     fn pieces(&self, stream: u64, bytes: &Range<u64>) -> impl Iterator<Item = &Piece> {
         let pieces = self.streams.get(&stream).map_or(&[][..], Vec::as_slice);
         let first = pieces.partition_point(|&piece| self.pieces[piece].bytes.end <= bytes.start);
@@ -234,8 +232,8 @@ impl Flow {
             .take_while(move |piece| piece.bytes.start < end)
     }
 
-    /// How the bytes travelled whose arrival completed `spans` on `stream`;
-    /// `None` when the traces do not say.
+    /// Returns how the bytes travelled whose arrival completed `spans` on `stream`, or `None` if the traces do not show
+    /// it.
     pub fn journey(&self, stream: u64, spans: &[Range<u64>]) -> Option<Journey> {
         let mut decisive: Option<(u64, u64, u64)> = None;
         for (piece, bytes) in
@@ -256,7 +254,7 @@ impl Flow {
             return None;
         }
         let mut copies = self.transmissions(unit, arrived);
-        // What was sent after the copy that arrived does not matter.
+        // Transmissions after the copy that arrived do not matter.
         if let Some(copy) = copies.iter().position(|&(_, _, by)| by == packet) {
             copies.truncate(copy + 1);
         }
@@ -264,7 +262,7 @@ impl Flow {
         Some(Journey { copies, arrived })
     }
 
-    /// All transmissions of one unit until `until`, in order of time.
+    /// Returns all transmissions of one unit until `until`, in order of time.
     fn transmissions(&self, unit: u64, until: u64) -> Vec<(u64, SendCause, u64)> {
         let piece = self.pieces.partition_point(|piece| piece.units.end <= unit);
         let first = self.pieces.get(piece).filter(|piece| piece.units.contains(&unit));
@@ -280,12 +278,12 @@ impl Flow {
         all
     }
 
-    /// How long, between `from` and `until`, these bytes waited for their own
-    /// transmission because of the congestion window, and of the receiver's.
+    /// Returns how long these bytes waited for their own transmission between `from` and `until`. The first time is due
+    /// to the congestion window, the second to the receiver's window.
     pub fn own_waits(&self, stream: u64, spans: &[Range<u64>], from: u64, until: u64) -> (u64, u64) {
         let (mut cwnd, mut rwnd) = (0, 0);
         let mut counted = from;
-        // Within a stream bytes are first sent in order, so the instants ascend.
+        // Within a stream, bytes are first sent in order, so the times ascend.
         for piece in spans.iter().flat_map(|bytes| self.pieces(stream, bytes)) {
             let begin = piece.previous.max(counted);
             let end = piece.at.min(until);
@@ -299,7 +297,7 @@ impl Flow {
     }
 }
 
-/// The units of `piece` that hold part of `bytes`.
+/// Returns the units of `piece` that hold part of `bytes`.
 fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     if len(&piece.units) != len(&piece.bytes) {
         return piece.units.clone();
@@ -309,7 +307,7 @@ fn within(piece: &Piece, bytes: &Range<u64>) -> Range<u64> {
     piece.units.start + skipped..piece.units.end - left_over
 }
 
-/// A timer's work: retransmission timeouts and window probes.
+/// Returns whether a timer was the cause: retransmission timeouts and window probes.
 fn by_timer(cause: SendCause) -> bool {
     matches!(cause, SendCause::Timeout | SendCause::Probe)
 }

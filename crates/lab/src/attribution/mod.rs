@@ -1,12 +1,9 @@
-//! Why a response took as long as it did: the response time of each object,
-//! cut at eleven instants into parts that add up to it exactly.
+//! Explains the response time of each object. Eleven instants cut it into parts that add up exactly.
 //!
-//! Owns the definitions. The milestones of client and server
-//! (`http::observe`) say when an object was issued, assigned, served, written
-//! and delivered, and where its bytes lie on which stream; the traces of both
-//! engines (`base::trace`) say in which packet those bytes went, which copy
-//! arrived when, and what held the sender back. `flow` answers questions
-//! about one direction of one connection; `sender_limit` about its sender.
+//! This module defines the parts. The milestones of client and server (`http::observe`) say when an object was issued,
+//! assigned, served, written and delivered, and which bytes of which stream it occupies. The traces of both engines
+//! (`base::trace`) say which packet carried these bytes, which copy arrived when, and what delayed the sender. `flow`
+//! answers questions about one direction of one connection, and `sender_limit` about its sender.
 //!
 //! | instant | is |
 //! |---|---|
@@ -20,33 +17,30 @@
 //! | `sent`, `copy`, `complete` | as the three for the request, for the response |
 //! | `delivered` | last byte given to the application |
 //!
-//! Where an arrival completes an object with several of its bytes, the last of
-//! these bytes is followed back to its first transmission.
+//! If one arrival completes an object with several of its bytes, the last of these bytes is traced back to its first
+//! transmission.
 //!
-//! # Instants that are not in order, or not known
+//! # Instants that are out of order or unknown
 //!
-//! The instants never decrease: one that would lie before its predecessor is
-//! moved up to it, one after `delivered` down to it, so that the part between
-//! is zero. This happens where the definitions meet reality:
-//! - a client may write a request before the connection is established;
-//!   `assigned` is then the instant from which a byte could move: the
-//!   establishment, or the first data that rode with the handshake;
-//! - a server may note `serving` in the instant in which it also writes.
+//! The instants never decrease. An instant before its predecessor is moved up to it, and one after `delivered` is moved
+//! down to it. The part between them is then zero. This happens in two cases:
+//! - A client may write a request before the connection is established. `assigned` is then the time from which a byte
+//!   could move: the establishment, or the first data sent with the handshake.
+//! - A server may record `serving` at the same time at which it also writes.
 //!
 //! # Layers
 //!
-//! Over TLS or HTTP/2 the milestones' byte ranges are of another stream than the trace's. [`Placement`] says which bytes of the
-//! one are in which of the other; a record or frame counts as a whole, since nothing of it can be read before. So what is
-//! withheld because another's record or frame has a hole is `blocked`, over HTTP/2 across its streams. The handshake of
-//! TLS is `secure`: from when the transport could carry data until the session above could; so is that of DTLS, from when the
-//! transport wanted to begin until it could. QUIC has both in one handshake: until the server's first packet comes it is
-//! `connect`, a round trip that whoever wants an answer has to wait for; what follows until data can flow (certificates,
-//! and round trips for them) is `secure`.
+//! With TLS or HTTP/2, the byte ranges of the milestones refer to a different stream than the trace. [`Placement`] maps
+//! bytes of one to bytes of the other. A record or frame counts as a whole, since no part of it can be read earlier. So
+//! bytes withheld because of a gap in another record or frame are `blocked`, over HTTP/2 even across streams. `secure`
+//! is the handshake of TLS: from when the transport could carry data until the session above it could. It is also the
+//! handshake of DTLS: from when the transport wanted to start until it could. QUIC has both in one handshake. It counts
+//! as `connect` until the server's first packet arrives, which takes at least a round trip. The rest of it
+//! (certificates, and round trips for them) is `secure`, until data can flow.
 //!
-//! A milestone that is missing (a server that keeps none) takes its
-//! predecessor's instant: what cannot be told from the next part counts there.
-//! Where the traces cannot say which packet brought the bytes (emulated
-//! world), the parts that need them are null and the others still given.
+//! A missing milestone (of a server that records none) takes the instant of its predecessor, and its part becomes zero.
+//! If the traces do not show which packet delivered the bytes (emulated world), the parts that need this are null. The
+//! other parts are still given.
 
 mod flow;
 mod sender_limit;
@@ -59,30 +53,30 @@ use flow::{Connection, Flow, Journey};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What is known about one delivered object.
+/// The analysis of one delivered object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attributed {
-    /// The nine inner instants; `None` if the traces cannot tell.
+    /// The nine inner instants, or `None` if the traces do not show them.
     pub instants: Option<Instants>,
-    /// The parts.
+    /// The parts of the response time.
     pub why: Why,
-    /// Details of `send`; `None` if the traces cannot tell.
+    /// The details of `send`, or `None` if the traces do not show them.
     pub send_detail: Option<SendDetail>,
 }
 
-/// The records of TLS between engines and applications, where there is TLS: of what clients and servers have written, over
-/// all connections. What is in frames of HTTP/2 the record of milestones tells.
+/// The TLS records of clients and servers over all connections, if TLS is used. The record of milestones has the frames
+/// of HTTP/2.
 pub type Records = Directions<Placement>;
 
-/// Bytes as a trace of an engine has them.
+/// Bytes as they appear in an engine's trace.
 struct Carried {
     stream: u64,
     spans: Vec<Range<u64>>,
 }
 
 impl Carried {
-    /// Where these bytes, which an application has written to a stream, are below these layers, the topmost first; `None`
-    /// where that is not known.
+    /// Maps bytes that an application wrote to a stream through these layers, the topmost first. Returns `None` if the
+    /// mapping is not known.
     fn below<'a>(
         layers: impl IntoIterator<Item = &'a Placement>,
         exchange: ExchangeId,
@@ -92,16 +86,15 @@ impl Carried {
         for layer in layers.into_iter().filter(|layer| layer.has(exchange.connection)) {
             let below = |span| layer.below(exchange.connection, carried.stream, span);
             let spans: Option<Vec<_>> = carried.spans.iter().map(below).collect();
-            // Whatever has frames or records has but one stream below.
+            // Below frames or records there is only one stream.
             carried = Self { stream: 0, spans: spans?.into_iter().flatten().collect() };
         }
         Some(carried)
     }
 }
 
-/// For each object of the record why it took as long as it did; `None` for
-/// those that were not delivered. The traces are those of the client's and the
-/// server's engine, in order of time, with any number of connections in them.
+/// Returns the analysis of each object in the record, or `None` for objects that were not delivered. The traces are
+/// those of the client's and the server's engine, in order of time, with any number of connections.
 #[must_use]
 pub fn attribute(
     record: &Record,
@@ -132,7 +125,7 @@ fn one(
     let established = connection
         .and_then(|c| c.established)
         .or(milestones.and_then(|m| m.established).map(|at| at.as_nanos()));
-    // What is sent unasked has no request: nothing of it travels, and nothing waits for it.
+    // An unsolicited response has no request, so nothing is sent and nothing waits for it.
     let unasked = assigned.request.is_empty();
     let nothing = || Journey { copies: Vec::new(), arrived: assigned.at.as_nanos() };
     let bytes = object.placed.as_ref().unwrap_or(&end.response);
@@ -146,8 +139,8 @@ fn one(
     let response =
         down.as_ref().and_then(|down| connection.and_then(|c| c.down.journey(down.stream, &down.spans)));
 
-    // The connection is usable when it is established, or as soon as data rode with its handshake.
-    // What TLS sends in its handshake is no data: there it is usable when both handshakes are done.
+    // A connection is usable when it is established, or as soon as data is sent with its handshake. TLS handshake bytes
+    // are not data: with TLS, the connection is usable when both handshakes are finished.
     let secured = records.up.has(exchange.connection);
     let rode = connection.and_then(|c| c.up.first_sent()).filter(|_| !secured);
     let carries = established.map(|at| rode.map_or(at, |rode| at.min(rode)));
@@ -162,7 +155,7 @@ fn one(
         (Some(from), Some(until)) => overlap(wait, (from, until)),
         _ => 0,
     };
-    // DTLS comes first, TLS last, and that of QUIC within.
+    // The handshake of DTLS comes first and that of TLS last. QUIC's is part of the transport's.
     let beneath = connection.and_then(|c| c.beneath);
     let answered = connection.and_then(|c| c.answered).or(carries).min(carries);
     let connect = part(beneath.or(opened), answered);
@@ -171,7 +164,7 @@ fn one(
         + if secured { part(carries, usable) } else { 0 };
     let mut why = Why {
         connect_ns: Some(connect),
-        // Without a trace nobody knows where the transport's handshake ends and that of TLS begins.
+        // Without a trace, the end of the transport's handshake and the start of TLS's are unknown.
         secure_ns: connection.map(|_| secure),
         queue_ns: Some(assigned_ns - issued - connect - secure),
         ..Why::default()
@@ -198,7 +191,7 @@ fn one(
         complete_ns: clock.next(Some(response.arrived)),
     };
 
-    // What is sent unasked is in no layer.
+    // An unsolicited response has no request bytes in any layer.
     let nowhere = Carried { stream: exchange.stream, spans: Vec::new() };
     let up_bytes = up.unwrap_or(nowhere);
     let up = SenderWaits::of(&connection.up, &up_bytes, (assigned_ns, instants.req_sent_ns));
@@ -223,21 +216,21 @@ fn one(
     Some(Attributed { instants: Some(instants), why, send_detail: Some(detail) })
 }
 
-/// Hands out instants that never decrease and never pass the end.
+/// Returns instants that never decrease and never exceed the end.
 struct Clock {
     last: u64,
     end: u64,
 }
 
 impl Clock {
-    /// `at`, put in order; the last instant where it is not known.
+    /// Moves `at` into the allowed range, and returns it. An unknown instant becomes the last one.
     fn next(&mut self, at: Option<u64>) -> u64 {
         self.last = at.unwrap_or(self.last).clamp(self.last, self.end);
         self.last
     }
 }
 
-/// What held some bytes in a sender, over an interval that the four fill.
+/// The reasons why bytes waited in a sender. The four times fill the interval.
 struct SenderWaits {
     stalled: u64,
     cwnd: u64,
@@ -246,8 +239,8 @@ struct SenderWaits {
 }
 
 impl SenderWaits {
-    /// The interval ends when the decisive bytes of `bytes` are first sent. A wait that ends with other
-    /// bytes' transmission is theirs (`turn`); one that ends with own bytes has the sender's own reason.
+    /// The interval ends when the decisive bytes of `bytes` are first sent. A wait that ends with the transmission of
+    /// other bytes counts as `turn`. A wait that ends with the own bytes counts by the sender's limit.
     fn of(flow: &Flow, bytes: &Carried, (from, until): (u64, u64)) -> Self {
         let stalled = flow.sender_limit.time(sender_limit::Class::Stalled, from, until);
         let (cwnd, rwnd) = flow.own_waits(bytes.stream, &bytes.spans, from, until);
@@ -255,14 +248,14 @@ impl SenderWaits {
     }
 }
 
-/// How much of the first interval the second covers.
+/// Returns how much of the first interval the second covers.
 fn overlap(a: (u64, u64), b: (u64, u64)) -> u64 {
     a.1.min(b.1).saturating_sub(a.0.max(b.0))
 }
 
 impl Journey {
-    /// The gaps between transmissions from `from` to `until`, by the cause of
-    /// the later one: (fast retransmission, timer).
+    /// Returns the times between transmissions from `from` to `until`, by the cause of the later one: (fast
+    /// retransmission, timer).
     fn recovery(&self, (from, until): (u64, u64)) -> (u64, u64) {
         let (mut recovery, mut timeout) = (0, 0);
         let mut last = from;
@@ -271,7 +264,7 @@ impl Journey {
             *(if by_timer { &mut timeout } else { &mut recovery }) += at - last;
             last = at;
         }
-        // Clamping may have moved the end beyond the last copy; that gap is its recovery too.
+        // Clamping may have moved the end beyond the last copy. That time counts as its recovery, too.
         *(if self.copies.last().is_some_and(|&(_, by_timer)| by_timer) {
             &mut timeout
         } else {

@@ -1,30 +1,29 @@
-//! What limited a sender, over time, with sums over any interval in logarithmic time.
+//! The limits of a sender over time. Sums over any interval take logarithmic time.
 //!
-//! Owns the classes that `send` and `stalled` are made of. The engine reports
-//! its limit whenever that changes; two things are added here:
+//! This module defines the classes that make up `send` and `stalled`. The engine reports its limit whenever it changes.
+//! Two rules are added here:
 //!
-//! - Before the first report nothing was waiting.
-//! - A sender does not know that it waits in vain. So the silence before a
-//!   timer's retransmission counts as recovery (`stalled`), whatever the engine
-//!   took for its limit then; except that a full receiver's window stays what
-//!   it is, since that would hold new bytes even after the retransmission.
+//! - Before the first report, nothing was waiting.
+//! - A sender does not know that it waits in vain. So the silence before a timer's retransmission counts as recovery
+//!   (`stalled`), whatever limit the engine reported. The exception is a full receiver's window, because it would hold
+//!   new bytes back even after the retransmission.
 
 use anabranch_base::trace::Limit;
 
-/// Why bytes that wait in a sender are not sent.
+/// The reason why waiting bytes are not sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// Other bytes are being retransmitted, or a timer for them is awaited.
+    /// Other bytes are being retransmitted, or a timer for them has not expired yet.
     Stalled = 0,
     /// The congestion window is full.
     Congestion = 1,
     /// The receiver's window is full.
     Receiver = 2,
-    /// Anything else: nothing waits, or the sender has reasons of its own.
+    /// Any other reason: nothing waits, or the sender has reasons of its own.
     Other = 3,
 }
 
-/// Spans of one class, in order, without gaps.
+/// Periods with one class each, in order and without gaps.
 #[derive(Default)]
 pub(super) struct Timeline {
     spans: Vec<Span>,
@@ -33,13 +32,13 @@ pub(super) struct Timeline {
 struct Span {
     from: u64,
     class: Class,
-    /// Nanoseconds of each class before `from`.
+    /// The nanoseconds of each class before `from`.
     before: [u64; 4],
 }
 
 impl Timeline {
-    /// From the reported limits (when, what) and the silences that a timer
-    /// ended, both in order of time.
+    /// Makes a timeline from the reported limits (when, what) and the silences that a timer ended. Both are in order of
+    /// time.
     pub fn new(limits: &[(u64, Limit)], silences: &[(u64, u64)]) -> Self {
         let mut edges: Vec<u64> = limits.iter().map(|&(at, _)| at).collect();
         edges.extend(silences.iter().flat_map(|&(from, until)| [from, until]));
@@ -71,7 +70,7 @@ impl Timeline {
         self.spans.push(Span { from, class, before });
     }
 
-    /// Nanoseconds of `class` between two instants.
+    /// Returns the nanoseconds of `class` between two times.
     pub fn time(&self, class: Class, from: u64, until: u64) -> u64 {
         self.until(class, until).saturating_sub(self.until(class, from))
     }

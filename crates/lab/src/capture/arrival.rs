@@ -1,43 +1,42 @@
-//! One packet of a conversation, placed: who sent it, where it was captured,
-//! and what its checksum says of it.
+//! One packet of a conversation, with its sender, the place where it was captured, and the result of its checksum.
 
 use super::frame::{Carried, Vantage};
 use std::net::IpAddr;
 
-/// Which side: 0 is A, 1 is B.
+/// A side of the conversation: 0 is A, 1 is B.
 pub(super) type Side = usize;
 
-/// What a packet's checksum says of it.
+/// The result of a packet's checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Checksum {
     Right,
     Wrong,
-    /// Not computed yet: the network card does that.
+    /// Not computed yet: the network card will do that.
     Left,
-    /// Not all of the packet was captured, or it has none.
+    /// The packet was not captured completely, or has no checksum.
     Unknown,
 }
 
-/// One packet of a conversation, placed.
+/// One packet of a conversation.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Arrival<'a> {
     pub at: u64,
     pub side: Side,
     pub source: IpAddr,
     pub target: IpAddr,
-    /// SCTP packet or TCP segment.
+    /// The SCTP packet or TCP segment.
     pub bytes: &'a [u8],
     pub wire_len: u64,
     pub identification: u32,
-    /// Tunnels that the packet travels in.
+    /// The tunnels that the packet travels in.
     pub tunnel: &'a [&'static str],
     pub vantage: Vantage,
     pub checksum: Checksum,
-    /// The bytes as a number, without the checksum.
+    /// A hash of the bytes without the checksum.
     pub digest: u64,
-    /// Nobody sends two packets of these bytes in a moment.
+    /// Whether no host sends two packets with these bytes in quick succession.
     pub is_unique: bool,
-    /// The packet carries user data.
+    /// Whether the packet carries user data.
     pub is_data: bool,
 }
 

@@ -1,4 +1,4 @@
-//! An SCTP association in a capture: what its chunks mean for what is counted.
+//! An SCTP association in a capture: interprets its chunks.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
@@ -10,37 +10,37 @@ use anabranch_wire::sctp::{
 };
 use std::collections::BTreeMap;
 
-/// TSNs further than this from the last are not this association's.
+/// TSNs further than this from the last one do not belong to this association.
 const REACH: i64 = 1 << 20;
-/// Heartbeats that wait for their answer.
+/// The most heartbeats that wait for their answer.
 const MAX_HEARTBEATS: usize = 256;
 
-/// Payload protocol identifiers told apart in each direction of an association.
+/// The most payload protocol identifiers that are distinguished in each direction of an association.
 const MAX_PPIDS: usize = 16;
 
-/// An association under way.
+/// An association that is being read.
 #[derive(Debug)]
 pub(super) struct Association {
     pub conversation: ConversationBuilder,
-    /// First INIT, last INIT, INIT ACK, COOKIE ECHO.
+    /// The times of the first INIT, the last INIT, the INIT ACK and the COOKIE ECHO.
     pub opening: [Option<u64>; 4],
-    /// Who sent SHUTDOWN, first.
+    /// The side that sent SHUTDOWN first.
     leaver: Option<Side>,
-    /// Heartbeats by what they say: when, and on which path.
+    /// The heartbeats by side and hash of their information, with time and path.
     heartbeats: BTreeMap<(Side, u64), (u64, usize)>,
-    /// The one between the same two, whose end this one's beginning is (RFC 9260 §5.2.4 A).
+    /// The earlier association between the same endpoints, which ends when this one begins (RFC 9260 §5.2.4 A).
     pub replaces: Option<usize>,
     takes_zero_checksum: [bool; 2],
-    /// Packets that are not taken in yet.
+    /// Packets that are not processed yet.
     pub waiting: WaitingRoom,
-    /// While the other direction is not known: this one, and who sends in it.
+    /// The sender and what is known of this direction, as long as the other direction is unknown.
     pub half: Option<Box<(Side, Half)>>,
-    /// This was one direction of another association.
+    /// The association that this one was merged into, because it was one direction of it.
     pub merged: Option<usize>,
 }
 
 impl Association {
-    /// One of which nothing has been taken in.
+    /// Makes an association without any packets.
     pub fn new(conversation: ConversationBuilder, replaces: Option<usize>) -> Self {
         Self {
             conversation,
@@ -55,7 +55,7 @@ impl Association {
         }
     }
 
-    /// Takes a packet in; tags that it taught, by owner.
+    /// Processes a packet and returns the tags that it revealed, by owner.
     pub fn take(&mut self, arrival: &Arrival<'_>, view: &PacketView<'_>, path: usize) -> [Option<u32>; 2] {
         let side = arrival.side;
         let mut learnt = [None; 2];
@@ -124,7 +124,7 @@ impl Association {
                 _ => {}
             }
         }
-        // What an ordinary packet carries is the tag of whom it is for.
+        // An ordinary packet carries the tag of its receiver.
         let tag = view.header.tag;
         if !aside && tag != 0 && self.conversation.tags[1 - side].is_none() {
             self.conversation.tags[1 - side] = Some(tag);
@@ -136,19 +136,19 @@ impl Association {
         learnt
     }
 
-    /// What a packet's checksum says of it.
+    /// Returns the result of a packet's checksum.
     pub fn checksum(&self, side: Side, bytes: &[u8], cut: bool) -> Checksum {
         if cut {
             return Checksum::Unknown;
         }
         if packet::has_zero_checksum(bytes) {
-            // RFC 9653 §5.3: none, as agreed on.
+            // RFC 9653 §5.3: there is no checksum, as agreed.
             return if self.takes_zero_checksum[1 - side] { Checksum::Unknown } else { Checksum::Left };
         }
         if crc32c::is_valid(bytes) || has_adler32(bytes) { Checksum::Right } else { Checksum::Wrong }
     }
 
-    /// Learns the tag of whom a packet is for, unless its chunks may have the sender's.
+    /// Learns the tag of a packet's receiver, unless its chunks may carry the sender's tag.
     pub fn learn(&mut self, side: Side, view: &PacketView<'_>) {
         let owner = &mut self.conversation.tags[1 - side];
         // RFC 9260 §8.5.1: INIT, ABORT and SHUTDOWN COMPLETE.
@@ -158,7 +158,7 @@ impl Association {
         }
     }
 
-    /// What is known of data that passes.
+    /// Returns what is known about data before it is processed.
     pub fn history(&mut self, side: Side, (start, end): Numbers) -> History {
         let Some(first) = self.conversation.firsts[side] else { return History::New };
         let track = self.conversation.tracks.of(side);
@@ -188,13 +188,13 @@ impl Association {
         self.opening[2] = Some(arrival.at);
     }
 
-    /// RFC 9653 §5.1: whether a side takes packets without a checksum.
+    /// RFC 9653 §5.1: records whether a side accepts packets without a checksum.
     fn offers(&mut self, side: Side, init: &Init<'_>) {
         let zero = |param| matches!(param, Ok(Param::ZeroChecksum(_)));
         self.takes_zero_checksum[side] = init.params.into_iter().any(zero);
     }
 
-    /// TSNs of this side begin here, unless data has told already.
+    /// Sets the first TSN of this side, unless data has already done so.
     fn begins(&mut self, side: Side, tsn: Tsn) {
         let idle = self.conversation.directions[side].data == 0;
         if idle {
@@ -206,7 +206,7 @@ impl Association {
         if self.opening[3].is_none()
             && let [_, Some(asked), Some(answered), _] = self.opening
         {
-            // Before the capture's point and behind it: together the whole round trip.
+            // The parts of the round trip before and behind the place of capture add up to the whole.
             self.conversation
                 .round_trip(answered.saturating_sub(asked) + arrival.at.saturating_sub(answered));
         }
@@ -220,15 +220,15 @@ impl Association {
         self.open();
     }
 
-    /// Data is acknowledged, or the cookie: there is an association.
+    /// Marks the association as open. Called when data or the cookie is acknowledged.
     fn open(&mut self) {
         if self.conversation.end.how == "incomplete" {
             self.conversation.end.how = "open";
         }
     }
 
-    /// DATA or I-DATA, by what both have. `carried`: whether a message ends here, and if so whether it is unordered; the
-    /// identifier of a message that begins here; bytes.
+    /// Processes DATA or I-DATA by their common fields. `carried`: whether a message ends here, and if so whether it is
+    /// unordered; the identifier of a message that begins here; the number of bytes.
     fn data(
         &mut self,
         arrival: &Arrival<'_>,
@@ -285,7 +285,7 @@ impl Association {
         if !track.plausible(cumulative, REACH) {
             return;
         }
-        // Offsets count from the cumulative TSN, the last unit of what has arrived. Nonsense is not gone through.
+        // Offsets count from the cumulative TSN, which is the last unit that has arrived. Invalid blocks are skipped.
         let block = |start: u16, end: u16| (cumulative - 1 + i64::from(start), cumulative + i64::from(end));
         let high = track.high();
         let blocks: Vec<(i64, i64)> = gaps
@@ -300,7 +300,7 @@ impl Association {
         }
     }
 
-    /// SHUTDOWN acknowledges, too.
+    /// SHUTDOWN acknowledges data, too.
     fn cumulative(&mut self, arrival: &Arrival<'_>, cumulative: Tsn) {
         let peer = 1 - arrival.side;
         let Some(first) = self.conversation.firsts[peer] else { return };
@@ -322,7 +322,7 @@ impl Association {
     }
 }
 
-/// What a packet says of TSNs.
+/// Returns the TSNs that a packet sends and acknowledges.
 pub(super) fn facts(view: &PacketView<'_>) -> Facts {
     let mut facts = Facts::default();
     for chunk in view.chunks().filter_map(Result::ok) {

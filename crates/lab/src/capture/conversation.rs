@@ -1,8 +1,7 @@
-//! One conversation under way, of either transport: its sides, paths and
-//! ladder, and what became of the data.
+//! One conversation of either transport while it is being read: its sides, paths and ladder, and the fate of its data.
 //!
-//! Owns what associations and connections have in common. Bounded: addresses,
-//! paths, ladder lines and copies remembered have a most; tracks bound themselves.
+//! This module has the common parts of associations and connections. Its memory is bounded: there are maximum numbers
+//! of addresses, paths, ladder lines and remembered copies. Tracks are bounded by themselves.
 
 use super::Settings;
 use super::arrival::{Arrival, Checksum, Side};
@@ -14,7 +13,7 @@ use anabranch_wire::ladder::Numbers;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Address pairs told apart at most; further ones count for the last.
+/// The most address pairs that are distinguished. Further pairs count as the last one.
 const MAX_PATHS: usize = 256;
 #[derive(Debug)]
 struct Line {
@@ -22,14 +21,14 @@ struct Line {
     remark: String,
 }
 
-/// A conversation under way.
+/// A conversation that is being read.
 #[derive(Debug)]
 pub(super) struct ConversationBuilder {
     pub addresses: [Vec<IpAddr>; 2],
     pub ports: [u16; 2],
     pub tags: [Option<u32>; 2],
     pub udp_ports: Option<[u16; 2]>,
-    /// Of the first packet that travels in one.
+    /// The tunnels of the first packet that travels in one.
     tunnel: Vec<&'static str>,
     first: u64,
     last: u64,
@@ -37,7 +36,7 @@ pub(super) struct ConversationBuilder {
     pub end: Ended,
     pub directions: [Direction; 2],
     pub tracks: Tracks,
-    /// The number on the wire of unit 0.
+    /// The wire number of unit 0 in each direction.
     pub firsts: [Option<u32>; 2],
     paths: Vec<([IpAddr; 2], [PathDirection; 2])>,
     copies: Copies,
@@ -51,7 +50,7 @@ pub(super) struct ConversationBuilder {
 }
 
 impl ConversationBuilder {
-    /// A conversation that begins with this packet.
+    /// Makes a conversation that begins with this packet.
     pub fn new(arrival: &Arrival<'_>, ports: [u16; 2], settings: &Settings) -> Self {
         let mut addresses = [vec![arrival.source], vec![arrival.target]];
         if arrival.side == 1 {
@@ -81,7 +80,7 @@ impl ConversationBuilder {
         }
     }
 
-    /// Counts a packet; the path it took, or `None` when it is to be left out: damaged, or a copy.
+    /// Counts a packet. Returns its path, or `None` if the packet is to be left out because it is damaged or a copy.
     pub fn arrive(&mut self, arrival: &Arrival<'_>) -> Option<usize> {
         self.first = self.first.min(arrival.at);
         self.last = self.last.max(arrival.at);
@@ -123,19 +122,19 @@ impl ConversationBuilder {
             return known;
         }
         if self.paths.len() < MAX_PATHS {
-            // Most have one, and it is large.
+            // Most conversations have one path, and a path is large.
             self.paths.reserve_exact(usize::from(self.paths.is_empty()));
             self.paths.push((pair, Default::default()));
         }
         self.paths.len() - 1
     }
 
-    /// What a path carried from this side.
+    /// Returns what a path carried from this side.
     pub fn on_path(&mut self, path: usize, side: Side) -> &mut PathDirection {
         &mut self.paths[path].1[side]
     }
 
-    /// Data passes: judged and counted. `wire`: its first and last number as written.
+    /// Classifies and counts data that passes. `wire`: its first and last number on the wire.
     pub fn data(
         &mut self,
         arrival: &Arrival<'_>,
@@ -175,22 +174,22 @@ impl ConversationBuilder {
         }
         direction.reordered += u64::from(passing == Passing::Reordered);
         if self.most_lines > 0 {
-            // The line of this packet is the next one. A packet behind the last line has none: the line of an earlier
-            // transmission of the same data says nothing of this one.
+            // The next line is that of this packet. If no more lines are drawn, the packet has none: the line of an
+            // earlier transmission of the same data must not be used for this one.
             let line = (self.lines.len() < self.most_lines).then_some(self.lines.len());
             self.tracks.of(side).drawn(units.0, units.1, line);
         }
         passing
     }
 
-    /// A packet carried retransmitted data: `causes`.
+    /// Counts a packet that carried retransmitted data, with its `causes`.
     pub fn carried_retransmitted(&mut self, side: Side, causes: &[(Cause, bool)]) {
         let direction = &mut self.directions[side];
         direction.retransmitted_packets += u64::from(!causes.is_empty());
         direction.fast_packets += u64::from(causes.iter().any(|(cause, _)| *cause == Cause::Fast));
     }
 
-    /// An acknowledgement of what the other side sent was taken in: what it tells of paths and of needless retransmissions.
+    /// Applies an acknowledgement of the other side's data: round trips of paths, and spurious retransmissions.
     pub fn settle(&mut self, at: u64, side: Side) {
         let peer = 1 - side;
         if self.tracks.known(peer).is_none() {
@@ -222,7 +221,7 @@ impl ConversationBuilder {
         }
     }
 
-    /// Both directions know now how long a round trip takes.
+    /// Sets the round-trip time of both directions.
     pub fn round_trip(&mut self, nanos: u64) {
         self.handshake.rtt_ns = Some(nanos);
         for side in [0, 1] {
@@ -230,18 +229,18 @@ impl ConversationBuilder {
         }
     }
 
-    /// Counts a stream's data.
+    /// Returns the counters of a stream.
     pub fn stream(&mut self, side: Side, stream: u16, tsn: u32) -> &mut Stream {
         let fresh = Stream { tsns: [tsn, tsn], ..Stream::default() };
         self.directions[side].streams.entry(stream).or_insert(fresh)
     }
 
-    /// Draws a packet, if there is room.
+    /// Draws a packet, if lines are left.
     pub fn draw(&mut self, arrival: &Arrival<'_>, sctp: bool, remark: String) {
         if self.most_lines == 0 {
             return;
         }
-        // Numbers are learnt even where nothing is drawn.
+        // Numbers are learnt even if nothing is drawn.
         let side = if arrival.side == 0 {
             anabranch_wire::ladder::Side::Left
         } else {
@@ -272,12 +271,12 @@ impl ConversationBuilder {
         self.lines.push(Line { text, remark });
     }
 
-    /// Nothing is drawn after all.
+    /// Drops the ladder, so that nothing is drawn.
     pub fn forget_ladder(&mut self) {
         (self.numbers, self.lines, self.most_lines, self.lines_left_out) = (None, Vec::new(), 0, 0);
     }
 
-    /// All of it, as data.
+    /// Returns the conversation as data.
     pub fn finish(self, transport: &'static str) -> Conversation {
         let mut directions = self.directions;
         for (side, direction) in directions.iter_mut().enumerate() {
@@ -287,7 +286,7 @@ impl ConversationBuilder {
             direction.not_captured = track.not_captured;
         }
         for direction in &mut directions {
-            // Where packets have a copy as a rule, the capture made them.
+            // If most packets have a copy, the capture made the copies.
             if (direction.copies - direction.captured_twice) * 2 >= direction.packets {
                 direction.captured_twice = direction.copies;
             }
@@ -328,12 +327,12 @@ impl ConversationBuilder {
     }
 }
 
-/// An address, or nothing where packets were captured without IP.
+/// Returns an address as text, or an empty text if packets were captured without IP.
 fn shown(address: IpAddr) -> String {
     if address.is_unspecified() { String::new() } else { address.to_string() }
 }
 
-/// Behind the line of a needless retransmission.
+/// Appended to the line of a spurious retransmission.
 const SPURIOUS: &str = ", spurious";
 
 impl Retransmitted {
@@ -348,7 +347,7 @@ impl Retransmitted {
     }
 }
 
-/// What stands behind the line of a packet that repeats data.
+/// Returns the remark after the line of a packet that repeats data.
 pub(super) fn remark(causes: &[(Cause, bool)]) -> String {
     let mut words: BTreeMap<&str, bool> = BTreeMap::new();
     for (cause, spurious) in causes {

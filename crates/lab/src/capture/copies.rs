@@ -1,11 +1,9 @@
-//! Copies: packets that were captured at two places, or that the network made
-//! another of.
+//! Detects copies: packets that were captured at two places, or duplicated by the network.
 //!
-//! Owns the packets that passed a moment ago, bounded. A packet that was
-//! captured at another place (interface, direction, tunnel) is a copy. At the
-//! same place, the Identification of IPv4 tells a copy from a retransmission
-//! (RFC 6864 §4.3). Where it says nothing, as for most packets that must not
-//! be fragmented, a copy comes sooner than any retransmission.
+//! This module remembers the latest packets, up to a limit. A packet that was captured at another place (interface,
+//! direction, tunnel) is a copy. At the same place, the Identification of IPv4 distinguishes a copy from a
+//! retransmission (RFC 6864 §4.3). It is meaningless in most packets that must not be fragmented. In these, a copy is
+//! recognised by arriving earlier than any retransmission could.
 
 use super::arrival::{Arrival, Side};
 use super::frame::Vantage;
@@ -13,25 +11,25 @@ use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 
-/// Packets remembered of each side.
+/// The number of packets remembered for each side.
 const RECENT: usize = 128;
-/// A copy that was captured at the same place comes this soon.
+/// The longest time until a copy captured at the same place, in nanoseconds.
 const SAME_PLACE: u64 = 1_000_000;
-/// A copy that was captured at another place comes this soon; no retransmission timer is as short.
+/// The longest time until a copy captured at another place, in nanoseconds. No retransmission timer is as short.
 const OTHER_PLACE: u64 = 50_000_000;
-/// Places of a packet that are told apart.
+/// The number of places of a packet that are distinguished.
 const PLACES: usize = 3;
 
-/// What a packet is a copy of.
+/// The kind of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Copy {
-    /// Captured at another place before.
+    /// Captured earlier at another place.
     OtherPlace,
-    /// Captured at this place before.
+    /// Captured earlier at this place.
     SamePlace,
 }
 
-/// The bytes of a packet without its checksum, which a network card may fill in between two places.
+/// Hashes the bytes of a packet without its checksum, which a network card may fill in between two places.
 pub(super) fn digest(bytes: &[u8], checksum: Range<usize>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (bytes.get(..checksum.start), bytes.get(checksum.end..)).hash(&mut hasher);
@@ -43,23 +41,23 @@ struct Seen {
     digest: u64,
     at: u64,
     places: [Option<Vantage>; PLACES],
-    /// Copies that were captured at a place where it had been captured before.
+    /// Copies that were captured at a place where the packet had been captured before.
     copies: u8,
 }
 
-/// What passed a moment ago, by side.
+/// The latest packets of each side.
 #[derive(Debug, Default)]
 pub(super) struct Copies {
     recent: [VecDeque<Seen>; 2],
     identifications: [u32; 2],
-    /// Packets of a side differ in their identification.
+    /// Whether the packets of a side have different identifications.
     varied: [bool; 2],
-    /// The most copies of a packet that is not sent twice in a moment.
+    /// The most copies of any packet that is not sent twice in quick succession.
     most: u8,
 }
 
 impl Copies {
-    /// Whether a packet is a copy of one that passed a moment ago.
+    /// Returns whether a packet is a copy of one of the latest packets.
     pub fn of(&mut self, arrival: &Arrival<'_>) -> Option<Copy> {
         let side = arrival.side;
         let tells = self.identification(side, arrival.identification);
@@ -76,7 +74,8 @@ impl Copies {
                 seen.places[free] = Some(arrival.vantage);
                 return Some(Copy::OtherPlace);
             }
-            // Acknowledgements alike may follow each other at once: of these, as many are copies as of other packets.
+            // A host may send identical acknowledgements in quick succession. As many of them are copies as of other
+            // packets.
             if tells || age <= SAME_PLACE && (arrival.is_unique || seen.copies < self.most) {
                 seen.copies = seen.copies.saturating_add(1);
                 if arrival.is_unique {
@@ -94,7 +93,8 @@ impl Copies {
         None
     }
 
-    /// RFC 6864 §4.1: whether the identification tells packets apart. Some hosts send 0, and some one number, always.
+    /// RFC 6864 §4.1: returns whether the identification distinguishes packets. Some hosts always send 0 or another
+    /// constant.
     fn identification(&mut self, side: Side, identification: u32) -> bool {
         if identification == 0 {
             return false;
@@ -109,7 +109,7 @@ impl Copies {
 mod tests {
     use super::*;
 
-    /// Conversations are many: what is remembered of each is small.
+    /// A capture may have many conversations, so the memory for each must be small.
     #[test]
     fn what_is_remembered_of_a_packet_is_small() {
         assert_eq!(size_of::<Seen>(), 24);

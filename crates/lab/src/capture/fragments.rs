@@ -1,6 +1,6 @@
-//! Pieces of IP packets, put together again.
+//! Reassembles fragmented IP packets.
 //!
-//! Owns what is under way, bounded: the oldest goes when there is too much.
+//! The number of incomplete packets is bounded. The oldest is dropped when there are too many.
 //!
 //! Home of RFC 791 §3.2 and RFC 8200 §4.5 for captures.
 
@@ -10,20 +10,20 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
-/// Packets under way at most.
+/// The most incomplete packets.
 const MAX: usize = 256;
-/// An IP packet is no longer.
+/// The longest IP packet in bytes.
 const LONGEST: usize = 65_535;
 
-/// RFC 8200 §4.5: pieces that come later are of another packet.
+/// RFC 8200 §4.5: fragments that arrive later belong to another packet.
 const LIFETIME: u64 = 60_000_000_000;
 
-/// Pieces that were captured at two places are put together at each.
+/// Identifies a packet. Fragments that were captured at two places are reassembled for each place.
 type Key = (IpAddr, IpAddr, u8, u32, Vantage);
 
 #[derive(Debug, Default)]
 struct Partial {
-    /// When the first piece came.
+    /// The time of the first fragment.
     began: u64,
     bytes: Vec<u8>,
     have: Ranges,
@@ -32,17 +32,17 @@ struct Partial {
     cut: bool,
 }
 
-/// What is under way.
+/// The incomplete packets.
 #[derive(Debug, Default)]
 pub(super) struct Fragments {
     partial: BTreeMap<Key, Partial>,
     order: VecDeque<Key>,
-    /// Pieces seen.
+    /// The number of fragments seen.
     pub pieces: u64,
 }
 
 impl Fragments {
-    /// Takes a packet or a piece; gives what is whole.
+    /// Takes a packet or a fragment, and returns a packet that is complete.
     pub fn take<'a>(&mut self, at: u64, piece: Carried<'a>) -> Option<Carried<'a>> {
         let Some(place) = piece.fragment else { return Some(piece) };
         self.pieces += 1;
@@ -68,7 +68,7 @@ impl Fragments {
         partial.bytes[place.offset..end].copy_from_slice(&piece.payload);
         let known = partial.have.covers(place.offset as i64, end as i64);
         partial.have.insert(place.offset as i64, end as i64);
-        // A piece that came twice counts once.
+        // A fragment that arrived twice counts once.
         if !known {
             partial.wire_len += piece.wire_len;
         }

@@ -1,10 +1,9 @@
-//! From a captured frame to what its IP packet carries.
+//! Extracts the payload of the IP packet in a captured frame.
 //!
-//! Owns the link types (tcpdump.org's list), the way past IPv6 extension
-//! headers (RFC 8200 §4), and the repair of two things captures do to packets:
-//! they cut them (the missing end is taken as zeros, so that lengths stay
-//! right), and they catch them before the network card has given them a length
-//! (RFC 791 §3.1: total length 0; RFC 2675 §2: payload length 0).
+//! This module knows the link types (tcpdump.org's list) and skips IPv6 extension headers (RFC 8200 §4). It also
+//! repairs two changes that captures make to packets. A capture may cut a packet: the missing end is replaced by zeros,
+//! so that lengths stay right. A capture may see a packet before the network card has set its length (RFC 791 §3.1:
+//! total length 0; RFC 2675 §2: payload length 0).
 
 use super::layers::{self, Bytes, Kind};
 use anabranch_wire::ip::{Fragment, fragment, protocol, v4, v6};
@@ -13,31 +12,31 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::{IpAddr, Ipv4Addr};
 use std::num::NonZeroU16;
 
-/// A packet is no longer: Linux joins segments to 512 KiB at most.
+/// The longest packet in bytes. Linux joins segments to at most 512 KiB.
 const LONGEST: usize = 1 << 20;
 
-/// What an IP packet carries, or a piece of it.
+/// The payload of an IP packet or of a fragment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Carried<'a> {
     pub source: IpAddr,
     pub target: IpAddr,
     pub protocol: u8,
-    /// Identification, 0 where there is none.
+    /// The Identification, or 0 if there is none.
     pub identification: u32,
     pub fragment: Option<Fragment>,
-    /// Bytes of the IP packet on the wire.
+    /// The size of the IP packet on the wire in bytes.
     pub wire_len: u64,
-    /// The capture kept less than there was: the end of `payload` is zeros.
+    /// Whether the capture kept only a part of the packet. The end of `payload` is then zeros.
     pub cut: bool,
     pub payload: Cow<'a, [u8]>,
-    /// Tunnels that the packet travels in, the outermost first.
+    /// The tunnels that the packet travels in, the outermost first.
     pub tunnel: Vec<&'static str>,
-    /// Where it was captured.
+    /// The place where it was captured.
     pub vantage: Vantage,
 }
 
-/// Where a packet was captured: interface, direction and tunnel, as one number. A packet that is captured at two places is
-/// one packet.
+/// The place where a packet was captured, as a hash of interface, direction and tunnel. A packet that is captured at
+/// two places is still one packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) struct Vantage(NonZeroU16);
 
@@ -48,16 +47,16 @@ impl Default for Vantage {
 }
 
 impl Vantage {
-    /// Of whatever tells the place.
+    /// Makes a vantage from any value that identifies the place.
     pub fn new(place: impl Hash) -> Self {
         let mut hasher = DefaultHasher::new();
         place.hash(&mut hasher);
-        // Few places are told apart: 16 bits will do.
+        // Few places are distinguished, so 16 bits are enough.
         Self(NonZeroU16::new(hasher.finish() as u16).unwrap_or(NonZeroU16::MIN))
     }
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Network<'a> {
     /// An IP packet, and the tunnels in front of it.
@@ -66,29 +65,29 @@ pub(super) enum Network<'a> {
     Sctp(Bytes<'a>),
     /// ARP and others.
     Other,
-    /// Nothing is known of frames of this link type.
+    /// A frame with an unknown link type.
     UnknownLink,
 }
 
-/// Looks for the IP packet in a frame of this link type; also what the frame says of where it was captured.
+/// Finds the IP packet in a frame of this link type. Also returns what the frame says about the place of capture.
 pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32) {
     let (mut tunnel, mut place) = (Vec::new(), 0);
     let begins = match link_type {
-        // BSD loopback, in the byte order of whoever captured, and OpenBSD's: an address family.
+        // BSD loopback in the byte order of the capturing host, and OpenBSD's: an address family.
         0 | 108 => frame.after(4).map(|rest| (Kind::Ip, rest)),
         1 => Some((Kind::Ethernet, frame)),
         // PPP, with or without address and control.
         9 | 50 => Some((Kind::Ppp, frame)),
-        // Raw IP, by several numbers.
+        // Raw IP, which has several numbers.
         12 | 14 | 101 | 228 | 229 => Some((Kind::Ip, frame)),
         51 => {
             tunnel.push("PPPoE");
             Some((Kind::Pppoe, frame))
         }
-        // Cisco HDLC: address, control, and an Ethernet type; or PPP, as such links may have it.
+        // Cisco HDLC: address, control and an Ethernet type. Such links may also carry PPP.
         104 if frame.kept.starts_with(&[0xff, 3]) => Some((Kind::Ppp, frame)),
         104 => frame.u16(2).zip(frame.after(4)).map(|(kind, rest)| (Kind::EtherType(kind), rest)),
-        // Linux cooked capture, and its second version: the direction, the interface, an Ethernet type.
+        // Linux cooked capture and its second version: the direction, the interface and an Ethernet type.
         113 => {
             place = frame.u16(0).map_or(0, |direction| 1 + u32::from(direction));
             frame.u16(14).zip(frame.after(16)).map(|(kind, rest)| (Kind::EtherType(kind), rest))
@@ -107,8 +106,8 @@ pub(super) fn network<'a>(link_type: u16, frame: Bytes<'a>) -> (Network<'a>, u32
     (found.map_or(Network::Other, |packet| Network::Ip(packet, tunnel)), place)
 }
 
-/// The payload of a packet that Linux's firewall logged: family, version, group, and then values, each with its length and
-/// type in the byte order of the host. `place` gets the hook that it was logged at.
+/// Returns the payload of a packet that Linux's firewall logged. Family, version and group are followed by values, each
+/// with length and type in the byte order of the host. `place` is set to the hook where the packet was logged.
 fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
     const PACKET_HEADER: u16 = 1;
     const PAYLOAD: u16 = 9;
@@ -130,7 +129,7 @@ fn nflog<'a>(frame: Bytes<'a>, place: &mut u32) -> Option<Bytes<'a>> {
     Some(payload)
 }
 
-/// An SCTP packet that was captured without IP: its addresses are not known.
+/// Returns an SCTP packet that was captured without IP. Its addresses are unknown.
 pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
     let (payload, cut) = up_to(packet.kept, packet.len().min(LONGEST));
     let unknown = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -148,7 +147,7 @@ pub(super) fn without_ip(packet: Bytes<'_>) -> Carried<'_> {
     }
 }
 
-/// Reads an IP packet; `None` when there is none of use.
+/// Parses an IP packet. Returns `None` if it cannot be used.
 pub(super) fn carried(packet: Bytes<'_>) -> Option<Carried<'_>> {
     match packet.kept.first()? >> 4 {
         4 => carried_v4(packet),
@@ -162,11 +161,12 @@ fn carried_v4(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let header_len = usize::from(patched[0] & 15) * 4;
     let mut wire_len = usize::from(u16::from_be_bytes([patched[2], patched[3]]));
     if wire_len == 0 {
-        // Left to the network card, which cuts what is captured here as one packet, or too long for the field.
+        // The network card sets the length: it splits this into several packets, or the length does not fit into the
+        // field.
         wire_len = packet.len().min(LONGEST);
         patched[2..4].copy_from_slice(&u16::try_from(wire_len).unwrap_or(u16::MAX).to_be_bytes());
     }
-    // Options are of no interest: read as a header without, of the same packet.
+    // Options are not needed. The packet is read as if its header had none.
     patched[0] = v4::WITHOUT_OPTIONS;
     let (header, _) = v4::Header::parse_quoted(&patched).ok()?;
     let declared = wire_len.checked_sub(header_len).filter(|_| header_len >= v4::HEADER_LEN)?;
@@ -195,18 +195,20 @@ fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     let header = v6::Header::parse_quoted(packet.kept).ok()?;
     let rest = packet.after(v6::HEADER_LEN)?;
     let whole = match header.payload_len {
-        // RFC 2675 §3: a jumbogram, which on a link has the length in an option; and what is left to the network card.
+        // RFC 2675 §3: a jumbogram has its length in an option on a link. The length may also be left to the network
+        // card.
         0 => rest.len().min(LONGEST),
         length => usize::from(length),
     };
     let rest = rest.kept;
     let (mut at, mut next, mut piece) = (0, header.protocol, None);
-    // RFC 8200 §4.1: headers follow each other; a fragment but the first has no further ones.
+    // RFC 8200 §4.1: headers follow each other. Only the first fragment has further headers.
     loop {
         let extension = rest.get(at..)?;
         let words = |unit: usize, first: usize| Some((usize::from(*extension.get(1)?) + first) * unit);
         let length = match next {
-            // Hop-by-hop options, routing, destination options, mobility; authentication counts words of four.
+            // Hop-by-hop options, routing, destination options and mobility. The authentication header counts in words
+            // of four bytes.
             0 | 43 | 60 | 135 => words(8, 1)?,
             51 => words(4, 2)?,
             protocol::FRAGMENT if piece.is_none() => {
@@ -239,7 +241,7 @@ fn carried_v6(packet: Bytes<'_>) -> Option<Carried<'_>> {
     })
 }
 
-/// The first `declared` bytes, made up of zeros where the capture has none; true if so.
+/// Returns the first `declared` bytes, and whether zeros replace bytes that were not captured.
 fn up_to(bytes: &[u8], declared: usize) -> (Cow<'_, [u8]>, bool) {
     if let Some(all) = bytes.get(..declared) {
         return (Cow::Borrowed(all), false);
@@ -286,7 +288,7 @@ mod tests {
             (104, before(&[0x0f, 0, 8, 0])),
             (104, before(&[0xff, 3, 0, 0x21])),
             (104, before(&[0x8f, 0, 0x81, 0, 0, 5, 8, 0])),
-            // A packet header of seven bytes, padded, and the payload; in either byte order.
+            // A packet header of seven bytes, padded, and the payload, in both byte orders.
             (239, before(&[2, 0, 0, 1, 8, 0, 1, 0, 8, 0, 3, 0, 33, 0, 9, 0])),
             (239, before(&[2, 0, 0, 1, 0, 7, 0, 10, 1, 2, 3, 0, 0, 33, 0, 9])),
         ];
@@ -380,7 +382,7 @@ mod tests {
         let mut large = packet;
         large[2..4].fill(0);
         assert_eq!(carried(Bytes::whole(&large)).expect("a packet").payload.len(), 100);
-        // What the capture cut has the length that the packet had, even if no field can hold it.
+        // A packet that the capture cut has its original length, even if no field can hold it.
         let found = carried(Bytes::new(&large[..60], 70_020)).expect("a packet");
         assert_eq!((found.payload.len(), found.wire_len, found.cut), (70_000, 70_020, true));
         let found = carried(Bytes::new(&large[..60], usize::MAX)).expect("a packet");

@@ -1,9 +1,8 @@
 //! One direction of an association whose beginning was not captured.
 //!
-//! Owns what tells which two directions are one association, when they go
-//! between different addresses (RFC 9260 §6.4): the answer to a HEARTBEAT goes
-//! the other way and has the same bytes (§8.3), and so do acknowledgements,
-//! whose TSNs are those of the data (§3.3.4).
+//! This module finds out which two directions are one association when they use different addresses (RFC 9260 §6.4).
+//! The answer to a HEARTBEAT travels in the other direction and has the same bytes (§8.3). Acknowledgements also travel
+//! in the other direction, and have the TSNs of the data (§3.3.4).
 
 use super::waiting::{Facts, Numbers};
 use anabranch_wire::sctp::{Chunk, PacketView};
@@ -11,19 +10,19 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
 
-/// Heartbeats and addresses remembered of a direction.
+/// The most heartbeats and addresses remembered for a direction.
 const MAX: usize = 64;
-/// TSNs of data and acknowledgement that are further apart are of two associations.
+/// If the TSNs of data and acknowledgement are further apart, they belong to two associations.
 const NEAR: u32 = 1 << 16;
 
-/// How well two directions fit.
+/// How well two directions match.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fit {
-    /// One goes where the other comes from.
+    /// One sends to an address from which the other sends.
     Address,
-    /// One acknowledges the other's data, or
+    /// One acknowledges the other's data.
     Numbers,
-    /// does so from where the other goes.
+    /// One acknowledges the other's data, and the addresses match.
     NumbersAndAddress,
     /// One answers the other's heartbeats.
     Heartbeats,
@@ -41,7 +40,7 @@ pub(super) struct Half {
 }
 
 impl Half {
-    /// Takes in a packet of this direction.
+    /// Adds a packet of this direction.
     pub fn add(&mut self, source: IpAddr, target: IpAddr, view: &PacketView<'_>, facts: &Facts) {
         for (address, known) in [(source, &mut self.sources), (target, &mut self.targets)] {
             if known.len() < MAX && !known.contains(&address) {
@@ -66,7 +65,7 @@ impl Half {
         }
     }
 
-    /// How well another direction fits; `None` where nothing says so, or something says that it does not.
+    /// Returns how well another direction matches. Returns `None` without evidence, or with evidence against a match.
     pub fn fit(&self, other: &Self) -> Option<Fit> {
         let meets =
             |one: &Self, other: &Self| one.targets.iter().any(|address| other.sources.contains(address));
@@ -92,7 +91,7 @@ impl Half {
     }
 }
 
-/// A number for what a heartbeat says.
+/// Hashes the information of a heartbeat.
 pub(super) fn digest(info: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     info.hash(&mut hasher);

@@ -1,16 +1,15 @@
-//! The headers between a link and an IP packet: Ethernet types with VLAN tags,
-//! MPLS labels, PPP and PPPoE. Tunnels carry the same.
+//! The headers between a link and an IP packet: Ethernet types with VLAN tags, MPLS labels, PPP and PPPoE. Tunnels use
+//! the same headers.
 //!
-//! Owns the way past them, bounded: each header takes bytes, and the names of
-//! tunnels have a most.
+//! Skipping them is bounded: every header consumes bytes, and the number of tunnels is limited.
 //!
 //! Home of RFC 3032 §2.1 (MPLS), RFC 2516 §4 and §6 (PPPoE), RFC 1661 §2 and
 //! RFC 1662 §3.1 (PPP), RFC 1042 (SNAP), RFC 4385 §3 (control word).
 
-/// Tunnels in each other at most; a packet in more of them is not looked into.
+/// The most nested tunnels. A packet in more of them is ignored.
 pub(super) const MAX_TUNNELS: usize = 8;
 
-/// Bytes of a packet that the capture kept, and how many it left out behind them.
+/// The captured bytes of a packet, and the number of bytes missing after them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bytes<'a> {
     pub kept: &'a [u8],
@@ -18,56 +17,56 @@ pub(super) struct Bytes<'a> {
 }
 
 impl<'a> Bytes<'a> {
-    /// Of a packet that was `original_len` bytes long.
+    /// Returns the bytes of a packet that was `original_len` bytes long.
     pub fn new(kept: &'a [u8], original_len: usize) -> Self {
         Self { kept, missing: original_len.saturating_sub(kept.len()) }
     }
 
-    /// All of it was kept.
+    /// Returns the bytes of a packet that was captured completely.
     pub fn whole(kept: &'a [u8]) -> Self {
         Self { kept, missing: 0 }
     }
 
-    /// Bytes on the wire.
+    /// Returns the number of bytes on the wire.
     pub fn len(self) -> usize {
         self.kept.len().saturating_add(self.missing)
     }
 
-    /// What follows a header of `count` bytes, which must have been kept.
+    /// Returns the bytes after a header of `count` bytes, which must have been captured.
     pub fn after(self, count: usize) -> Option<Self> {
         Some(Self { kept: self.kept.get(count..)?, ..self })
     }
 
-    /// The first `count` bytes at most.
+    /// Returns at most the first `count` bytes.
     fn limit(self, count: usize) -> Self {
         let kept = &self.kept[..self.kept.len().min(count)];
         Self { kept, missing: self.len().min(count) - kept.len() }
     }
 
-    /// The number in two bytes from here on.
+    /// Returns the 16-bit number at this offset.
     pub fn u16(self, at: usize) -> Option<u16> {
         Some(u16::from_be_bytes(*self.kept.get(at..)?.first_chunk()?))
     }
 
-    /// IP begins here, as far as its version tells.
+    /// Returns whether the version field says that this is IP.
     fn is_ip(self) -> bool {
         matches!(self.kept.first().map(|byte| byte >> 4), Some(4 | 6))
     }
 }
 
-/// What begins.
+/// The kind of a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Ip,
     Ethernet,
-    /// What an Ethernet type says.
+    /// Given by this Ethernet type.
     EtherType(u16),
     Ppp,
     Pppoe,
     Mpls,
 }
 
-/// Looks for the IP packet behind headers that begin with one of this kind; tunnels among them are added to `tunnel`.
+/// Finds the IP packet behind headers that begin with one of this kind. Adds the tunnels among them to `tunnel`.
 pub(super) fn ip<'a>(kind: Kind, bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<Bytes<'a>> {
     let (mut kind, mut bytes) = (kind, bytes);
     loop {
@@ -102,7 +101,7 @@ fn ether_type<'a>(
             tunnel.push("PPPoE");
             (Kind::Pppoe, bytes)
         }
-        // RFC 1701: Ethernet, bridged.
+        // RFC 1701: bridged Ethernet.
         0x6558 => (Kind::Ethernet, bytes),
         0x880b => (Kind::Ppp, bytes),
         // RFC 1042: a length, LLC and SNAP, and then a type.
@@ -113,7 +112,7 @@ fn ether_type<'a>(
     })
 }
 
-/// RFC 3032 §2.1: labels to the bottom of the stack. What follows does not say what it is.
+/// RFC 3032 §2.1: skips labels to the bottom of the stack. They do not say what follows.
 fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     loop {
         let bottom = bytes.kept.get(2)? & 1 != 0;
@@ -125,12 +124,12 @@ fn labels(mut bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     if bytes.is_ip() {
         return Some((Kind::Ip, bytes));
     }
-    // RFC 4385 §3: a pseudowire, whose control word begins with four zero bits.
+    // RFC 4385 §3: a pseudowire. Its control word begins with four zero bits.
     let control = bytes.kept.first()? >> 4 == 0;
     Some((Kind::Ethernet, if control { bytes.after(4)? } else { bytes }))
 }
 
-/// RFC 2516 §4, §6: version and type 1, code 0, a session, the length of what follows.
+/// RFC 2516 §4, §6: version and type 1, code 0, a session, and the length of the payload.
 fn pppoe(bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
     if bytes.u16(0)? != 0x1100 {
         return None;
@@ -139,11 +138,11 @@ fn pppoe(bytes: Bytes<'_>) -> Option<(Kind, Bytes<'_>)> {
 }
 
 fn ppp<'a>(mut bytes: Bytes<'a>, tunnel: &mut Vec<&'static str>) -> Option<(Kind, Bytes<'a>)> {
-    // RFC 1662 §3.1: address and control, which may be left out.
+    // RFC 1662 §3.1: address and control, which may be omitted.
     if bytes.kept.starts_with(&[0xff, 3]) {
         bytes = bytes.after(2)?;
     }
-    // RFC 1661 §2: the low bit ends the protocol's number, which may have been cut to one byte.
+    // RFC 1661 §2: the lowest bit ends the protocol number, which may be compressed to one byte.
     let first = *bytes.kept.first()?;
     let (protocol, length) = if first & 1 != 0 { (first.into(), 1) } else { (bytes.u16(0)?, 2) };
     let bytes = bytes.after(length)?;

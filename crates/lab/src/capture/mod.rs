@@ -1,10 +1,9 @@
-//! What a capture says of the conversations in it: `decode`.
+//! Analyses the conversations in a capture, for the command `decode`.
 //!
-//! Owns the way from packets of any capture (ours or foreign, of either end)
-//! to [`results`], in one pass and with memory that the conversations bound,
-//! not the file, and the number of conversations has a limit. `frame`, `layers`, `tunnel` and `fragments` find what IP carries,
-//! `sctp` and `tcp` tell whose it is, `conversation` is one conversation under way, `track` judges what was
-//! retransmitted and why; [`table`] and [`csv`] show it.
+//! It turns the packets of any capture (ours or foreign, of either end) into [`results`] in one pass. Memory grows with
+//! the number of conversations, which is limited, and not with the file. `frame`, `layers`, `tunnel` and `fragments`
+//! find the payload of IP packets. `sctp` and `tcp` assign it to conversations. `conversation` is one conversation that
+//! is being read. `track` classifies retransmissions and their causes. [`table`] and [`csv`] print the results.
 
 mod arrival;
 mod association;
@@ -40,25 +39,25 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use tunnel::Tunnel;
 
-/// The UDP port of RFC 6951 §5.1.
+/// The UDP port for SCTP of RFC 6951 §5.1.
 pub const ENCAPSULATION: u16 = 9_899;
 
-/// Conversations followed unless told otherwise: about 2 kB each, 6 kB more where there is traffic, and as much as the first
-/// again in the results.
+/// The default number of conversations that are followed. Each takes about 2 kB, 6 kB more if it has traffic, and as
+/// much as the first again in the results.
 pub const CONVERSATIONS: usize = 1 << 16;
 
 /// How to read a capture.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// UDP ports that carry SCTP: a datagram from or to the first, and, where a second is given, between both.
+    /// The UDP ports that carry SCTP. With one port, datagrams from or to it; with two ports, datagrams between them.
     pub udp_ports: Vec<(u16, Option<u16>)>,
-    /// Lines of each ladder at most; 0 for none.
+    /// The most lines of each ladder; 0 for no ladder.
     pub ladder_lines: usize,
-    /// Captures of more packets have no ladders.
+    /// The most packets of a capture with ladders. Larger captures have no ladders.
     pub ladder_packets: u64,
-    /// Pieces of data kept of each direction, for drawings; 0 for none.
+    /// The number of pieces of data kept for each direction, for drawings; 0 for none.
     pub view: usize,
-    /// Conversations followed; of further ones the packets are counted.
+    /// The most conversations that are followed. For others, only packets are counted.
     pub conversations: usize,
 }
 
@@ -74,13 +73,13 @@ impl Default for Settings {
     }
 }
 
-/// Why a file is not decoded.
+/// The reason why a file cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The capture cannot be read, or is damaged.
     #[error("{0}")]
     Source(#[from] SourceError),
-    /// Nothing is known of the frames in it.
+    /// The link type of its frames is unknown.
     #[error(
         "link type {0} is not known; known are 0, 1, 9, 12, 14, 50, 51, 101, 104, 108, 113, 228, 229, 239, \
              248 and 276"
@@ -88,7 +87,7 @@ pub enum DecodeError {
     LinkType(u16),
 }
 
-/// Reads a capture to its end; `file` is what it is called.
+/// Reads a whole capture. `file` is its name.
 ///
 /// # Errors
 /// [`DecodeError`].
@@ -106,7 +105,7 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
         };
         let link_type = match links.get(interface) {
             Some(known) => *known,
-            // The record borrows from the source, as its interfaces do: what is new is copied, once.
+            // The record borrows from the source, and so do its interfaces. A new interface is copied once.
             None => {
                 let (copy, missing) = (frame.bytes.kept.to_vec(), frame.bytes.missing);
                 let (at, place) = (frame.at, frame.place);
@@ -134,24 +133,24 @@ pub fn decode(file: &str, input: impl Read, settings: &Settings) -> Result<Decod
 
 const UNKNOWN_LINK: &str = "frames of unknown link types";
 
-/// A frame, and where it was captured: interface and direction.
+/// A frame with the place of capture: interface and direction.
 struct Frame<'a> {
     at: u64,
     place: (usize, Option<Direction>),
     bytes: Bytes<'a>,
 }
 
-/// What became of a packet.
+/// The result of processing a packet.
 enum Taken {
     /// The packet belongs to a conversation.
     Whole,
-    /// The bytes are no packet.
+    /// The bytes are not a valid packet.
     Damaged,
-    /// The packet belongs to a conversation for which there was no room; `opening`: it asks for one.
+    /// The packet belongs to a conversation that is not followed, because there are too many. `opening`: it opens one.
     NotFollowed { opening: bool },
 }
 
-/// A capture, read so far.
+/// A capture that is being read.
 struct Reading {
     settings: Settings,
     packets: u64,
@@ -179,14 +178,14 @@ impl Reading {
         }
     }
 
-    /// Time since the first packet. Interfaces may be noted a little out of order.
+    /// Returns the time since the first packet. Packets of different interfaces may be slightly out of order.
     fn clock(&mut self, at: u64) -> u64 {
         let at = at.saturating_sub(*self.first.get_or_insert(at));
         self.last = self.last.max(at);
         at
     }
 
-    /// Takes a frame; its link type if that is not known.
+    /// Processes a frame. Returns its link type if that is unknown.
     fn packet(&mut self, link_type: u16, frame: &Frame<'_>) -> Option<u16> {
         self.packets += 1;
         if self.packets > self.settings.ladder_packets && self.settings.ladder_lines > 0 {
@@ -217,11 +216,11 @@ impl Reading {
         None
     }
 
-    /// Takes what an IP packet carries, and so do the packets of tunnels in it, which have a most.
+    /// Processes the payload of an IP packet, and the packets in its tunnels, whose depth is limited.
     fn carried(&mut self, at: u64, carried: Carried<'_>) {
         let Some(whole) = self.fragments.take(at, carried) else { return };
         match tunnel::open(&whole) {
-            // The ports that were named for SCTP are no tunnel's.
+            // A port that was named for SCTP does not carry a tunnel.
             Tunnel::Carries(_) | Tunnel::Other(_) if self.carries_sctp(&whole) => self.whole(at, &whole),
             Tunnel::Carries(inner) => {
                 let vantage = Vantage::new((inner.vantage, &inner.tunnel));
@@ -232,7 +231,7 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: a datagram of SCTP, by its ports.
+    /// RFC 6951 §5.3: returns whether the ports of a datagram are those of SCTP.
     fn carries_sctp(&self, carried: &Carried<'_>) -> bool {
         carried.protocol == protocol::UDP
             && udp::Datagram::parse_quoted(&carried.payload).is_ok_and(|datagram| self.is_named(&datagram))
@@ -269,7 +268,7 @@ impl Reading {
         }
     }
 
-    /// RFC 6951 §5.3: SCTP in UDP, between ports that say so.
+    /// RFC 6951 §5.3: processes SCTP in UDP, if its ports are those of SCTP.
     fn encapsulated(&mut self, at: u64, carried: &Carried<'_>, room: bool) -> Taken {
         let Ok(datagram) = udp::Datagram::parse_quoted(&carried.payload) else { return Taken::Damaged };
         if !self.is_named(&datagram) {

@@ -1,6 +1,6 @@
-//! Payload protocol identifiers of SCTP: the names of some that IANA has registered (RFC 9260 §15.5), for people.
+//! Names of payload protocol identifiers of SCTP, as registered with IANA (RFC 9260 §15.5). The list is not complete.
 
-/// What messages with this identifier are; nothing where it is not in the list.
+/// Returns the name of a payload protocol identifier, or `None` if it is not in the list.
 pub(super) fn name(ppid: u32) -> Option<&'static str> {
     NAMES.binary_search_by_key(&ppid, |(number, _)| *number).ok().map(|at| NAMES[at].1)
 }

@@ -1,11 +1,11 @@
-//! A set of numbers, kept as ranges: what has passed, in any order.
+//! A set of numbers kept as ranges, such as the units that have passed in any order.
 
 use std::collections::BTreeMap;
 
-/// More ranges are not kept: the lowest two become one.
+/// The most ranges. With more, the lowest two are joined.
 const MAX: usize = 4_096;
 
-/// Ranges from first to after the last, none touching another.
+/// Ranges from the first number to after the last one. No two ranges touch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ranges {
     ends: BTreeMap<i64, i64>,
@@ -34,7 +34,7 @@ impl Ranges {
         }
     }
 
-    /// All of `start..end` is in it.
+    /// Returns whether the set contains all of `start..end`.
     pub fn covers(&self, start: i64, end: i64) -> bool {
         self.ends.range(..=start).next_back().is_some_and(|(_, &until)| until >= end)
     }

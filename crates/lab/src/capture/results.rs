@@ -1,8 +1,7 @@
-//! What a capture says, as data: schema `anabranch.decode/1`.
+//! The analysis of a capture as data: schema `anabranch.decode/1`.
 //!
-//! Times are nanoseconds since the first packet of the capture. "A" is whoever
-//! opened the conversation (or, where its beginning was not captured, whoever
-//! is more likely to have).
+//! Times are nanoseconds since the first packet of the capture. "A" is the side that opened the conversation. If its
+//! beginning was not captured, A is the side that more likely opened it.
 
 use super::views::View;
 use serde::Serialize;
@@ -11,29 +10,29 @@ use std::collections::BTreeMap;
 /// The schema of the JSON form.
 pub const SCHEMA: &str = "anabranch.decode/1";
 
-/// A capture, read to its end.
+/// A capture that was read completely.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Decoded {
     /// [`SCHEMA`].
     pub schema: &'static str,
-    /// The file, as named.
+    /// The name of the file.
     pub file: String,
-    /// Byte at which the file ends in the middle of a packet; null when it is whole.
+    /// The byte at which the file ends in the middle of a packet, or null if the file is complete.
     pub cut_at: Option<u64>,
-    /// Packets in the file.
+    /// The number of packets in the file.
     pub packets: u64,
-    /// From the first to the last.
+    /// The time from the first to the last packet.
     pub span_ns: u64,
-    /// Packets that belong to no conversation, by what they are.
+    /// Packets that belong to no conversation, by kind.
     pub left_out: BTreeMap<&'static str, u64>,
-    /// What is not told below: there were too many conversations.
+    /// Conversations that are not listed below because there were too many.
     pub not_followed: NotFollowed,
-    /// Associations and connections, in order of their first packet.
+    /// The associations and connections, in the order of their first packets.
     pub conversations: Vec<Conversation>,
 }
 
 impl Decoded {
-    /// As JSON, ending in a line feed; straight from this, since it is long where there are many conversations.
+    /// Returns the results as JSON that ends in a line feed. It is written without a copy, because it may be long.
     #[must_use]
     pub fn to_json(&self) -> String {
         let text = serde_json::to_string_pretty(self);
@@ -42,12 +41,13 @@ impl Decoded {
     }
 }
 
-/// Conversations that came when as many as can be were followed.
+/// Conversations that began when the maximum number was already followed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct NotFollowed {
-    /// Their packets.
+    /// The number of their packets.
     pub packets: u64,
-    /// Of these, INITs and SYNs, retransmitted ones too: no fewer than there were such conversations with a beginning.
+    /// INITs and SYNs among these, including retransmissions: at least the number of such conversations with a
+    /// beginning.
     pub openings: u64,
 }
 
@@ -58,13 +58,13 @@ pub struct Conversation {
     pub transport: &'static str,
     /// The two sides, A first.
     pub sides: [Side; 2],
-    /// UDP ports of A and B when it travels in UDP (RFC 6951).
+    /// The UDP ports of A and B, if it travels in UDP (RFC 6951).
     pub udp_ports: Option<[u16; 2]>,
-    /// Tunnels that it travels in, the outermost first, as `GTP-U`; of the first packet that was captured in one.
+    /// The tunnels of the first packet captured in one, the outermost first, such as `GTP-U`.
     pub tunnel: Vec<&'static str>,
-    /// First and last packet.
+    /// The time of the first packet.
     pub first_ns: u64,
-    /// See `first_ns`.
+    /// The time of the last packet.
     pub last_ns: u64,
     /// How it began.
     pub handshake: Handshake,
@@ -72,15 +72,15 @@ pub struct Conversation {
     pub end: Ended,
     /// From A to B, and from B to A.
     pub directions: [Direction; 2],
-    /// Address pairs, in order of appearance.
+    /// The address pairs, in order of appearance.
     pub paths: Vec<Path>,
-    /// The conversation drawn line by line; empty when not asked for.
+    /// The ladder of the conversation, line by line. Empty if not requested.
     #[serde(skip)]
     pub ladder: Vec<String>,
-    /// What each side sent over time; empty when not asked for.
+    /// What each side sent over time. Empty if not requested.
     #[serde(skip)]
     pub views: [View; 2],
-    /// Lines that the ladder has no room for.
+    /// The number of ladder lines that were left out.
     #[serde(skip)]
     pub ladder_left_out: u64,
 }
@@ -88,11 +88,11 @@ pub struct Conversation {
 /// One side of a conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Side {
-    /// The side's addresses, in order of appearance; empty where packets were captured without IP.
+    /// The side's addresses, in order of appearance. Empty if packets were captured without IP.
     pub addresses: Vec<String>,
     /// The side's port.
     pub port: u16,
-    /// SCTP: the Verification Tag of packets to it, once known.
+    /// SCTP: the Verification Tag of packets to this side, if known.
     pub tag: Option<u32>,
 }
 
@@ -101,46 +101,48 @@ pub struct Side {
 pub struct Handshake {
     /// Whether the beginning was captured.
     pub seen: bool,
-    /// From the first INIT or SYN to COOKIE ACK or the ACK of the SYN ACK; null when not completed.
+    /// The time from the first INIT or SYN to the COOKIE ACK or the ACK of the SYN ACK. Null if the handshake was not
+    /// completed.
     pub took_ns: Option<u64>,
-    /// The round trip over both hosts, as the last copies of the handshake's packets show it.
+    /// The round-trip time through both hosts, measured with the last copies of the handshake's packets.
     pub rtt_ns: Option<u64>,
-    /// INITs or SYNs of A.
+    /// The number of INITs or SYNs from A.
     pub attempts: u64,
 }
 
 /// How a conversation ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Ended {
-    /// `open` (at the end of the capture), `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`, `incomplete` (the handshake).
+    /// `open` (at the end of the capture), `shutdown`, `abort`, `closed`, `reset`, `restarted`, `refused`, `incomplete`
+    /// (the handshake).
     pub how: &'static str,
-    /// Who began to end it: `A` or `B`.
+    /// The side that began to end it: `A` or `B`.
     pub by: Option<&'static str>,
-    /// When it was over.
+    /// The time at which it had ended.
     pub at_ns: Option<u64>,
-    /// What an ABORT gave as reason.
+    /// The reason given in an ABORT.
     pub reason: Option<String>,
 }
 
 /// What one side sent.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Direction {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Their IP bytes.
+    /// Their size in IP bytes.
     pub wire_bytes: u64,
-    /// Packets with a wrong checksum, left out of everything else; but for those of which the peer acknowledged the data.
+    /// Packets with a wrong checksum. They are not counted anywhere else, unless the peer acknowledged their data.
     pub damaged: u64,
-    /// Packets whose checksum was left to the network card: it is a part of the right one, 0, or wrong though the peer
+    /// Packets whose checksum was left to the network card. It is a partial sum, 0, or wrong although the peer
     /// acknowledged the data.
     pub checksums_left: u64,
-    /// Copies of packets that the network or the capture made, left out of everything else.
+    /// Copies of packets made by the network or the capture. They are not counted anywhere else.
     pub copies: u64,
-    /// Of these, packets that were captured at two places, or twice at one.
+    /// Copies that were captured at two places, or twice at one place.
     pub captured_twice: u64,
     /// SCTP: chunks by type.
     pub chunks: BTreeMap<&'static str, u64>,
-    /// DATA or I-DATA chunks, or segments with data, the first time they were sent.
+    /// DATA or I-DATA chunks, or segments with data, without retransmissions.
     pub data: u64,
     /// SCTP: user messages (last fragments).
     pub messages: u64,
@@ -150,86 +152,87 @@ pub struct Direction {
     pub numbers: Option<[u32; 2]>,
     /// Packets that carried a retransmission.
     pub retransmitted_packets: u64,
-    /// Of these, with a fast retransmission in them.
+    /// Packets that carried a fast retransmission.
     pub fast_packets: u64,
-    /// Chunks or segments retransmitted.
+    /// Retransmitted chunks or segments.
     #[serde(rename = "repairs")]
     pub retransmitted: Retransmitted,
-    /// Retransmission timers that ran out.
+    /// Expired retransmission timers.
     pub timeouts: u64,
-    /// Data that came late, by less than a round trip: overtaken.
+    /// Data that was overtaken: it was late by less than a round trip.
     pub reordered: u64,
-    /// Data acknowledged that was never captured: TSNs, or bytes.
+    /// Data that was acknowledged but never captured, in TSNs or bytes.
     pub not_captured: u64,
-    /// From data to its acknowledgement, as both passed the capture.
+    /// The time from data to its acknowledgement, measured at the place of capture.
     pub rtt: Rtt,
-    /// SACKs or ACKs sent.
+    /// The number of SACKs or ACKs sent.
     pub acks: u64,
-    /// Of these, with gaps reported.
+    /// SACKs or ACKs that report gaps.
     pub gap_acks: u64,
-    /// Most gap blocks in one.
+    /// The most gap blocks in one acknowledgement.
     pub most_gaps: u64,
-    /// Duplicates reported (TSNs; D-SACK blocks).
+    /// Reported duplicates (TSNs or D-SACK blocks).
     pub duplicates_reported: u64,
-    /// TCP: probes of an idle connection.
+    /// TCP: keep-alive probes.
     pub keep_alives: u64,
-    /// SCTP: by stream.
+    /// SCTP: the streams by number.
     pub streams: BTreeMap<u16, Stream>,
-    /// SCTP: user messages (first fragments) by payload protocol identifier; of the first identifiers seen.
+    /// SCTP: user messages (first fragments) by payload protocol identifier. Only the first identifiers are
+    /// distinguished.
     pub ppids: BTreeMap<u32, u64>,
 }
 
 /// One stream in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Stream {
-    /// DATA or I-DATA chunks, the first time they were sent.
+    /// DATA or I-DATA chunks, without retransmissions.
     pub chunks: u64,
     /// User messages (last fragments).
     pub messages: u64,
-    /// Of these, unordered.
+    /// Unordered messages among these.
     pub unordered: u64,
     /// Bytes of user data.
     pub bytes: u64,
-    /// First and last TSN.
+    /// The first and last TSN.
     pub tsns: [u32; 2],
-    /// Chunks retransmitted.
+    /// Retransmitted chunks.
     #[serde(rename = "repairs")]
     pub retransmitted: Retransmitted,
 }
 
-/// Data retransmitted, by cause.
+/// Retransmitted data by cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Retransmitted {
-    /// After acknowledgements that told of a gap.
+    /// After acknowledgements that reported a gap.
     pub fast: u64,
-    /// After a timer ran out.
+    /// After a timer expired.
     pub timeout: u64,
     /// For a reason that the packets do not show (a probe, a change of path).
     pub other: u64,
-    /// Of all these, those whose first copy was not captured: told by the gap they fill.
+    /// Retransmissions, of any cause, whose first copy was not captured. They are inferred from the gap that they fill.
     pub inferred: u64,
-    /// Of all these, needless: the receiver had it.
+    /// Spurious retransmissions, of any cause: the receiver already had the data.
     pub spurious: u64,
 }
 
 impl Retransmitted {
-    /// Data retransmitted, for whatever reason.
+    /// Returns the number of retransmissions of any cause.
     #[must_use]
     pub fn all(&self) -> u64 {
         self.fast + self.timeout + self.other
     }
 }
 
-/// Round trips.
+/// Round-trip times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Rtt {
-    /// Measurements; data sent twice is never measured (Karn).
+    /// The number of measurements. Data that was sent twice is never measured (Karn).
     pub samples: u64,
-    /// The least.
+    /// The minimum.
     pub min_ns: u64,
-    /// Their mean.
+    /// The mean.
     pub mean_ns: u64,
-    /// The most.
+    /// The maximum.
     pub max_ns: u64,
     #[serde(skip)]
     pub(super) sum_ns: u64,
@@ -245,10 +248,10 @@ impl Rtt {
     }
 }
 
-/// An address pair, both directions.
+/// A pair of addresses, with both directions.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Path {
-    /// A's address, and B's.
+    /// The addresses of A and B.
     pub addresses: [String; 2],
     /// From A to B, and from B to A.
     pub directions: [PathDirection; 2],
@@ -257,19 +260,19 @@ pub struct Path {
 /// One direction of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct PathDirection {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Their IP bytes.
+    /// Their size in IP bytes.
     pub wire_bytes: u64,
-    /// DATA chunks or segments with data, retransmitted ones included.
+    /// DATA chunks or segments with data, including retransmissions.
     pub data: u64,
-    /// Of these, retransmitted.
+    /// Retransmissions among these.
     #[serde(rename = "repairs")]
     pub retransmitted: Retransmitted,
-    /// Of data sent on this path (wherever its acknowledgement came back), and of heartbeats.
+    /// Round-trip times of heartbeats and of data sent on this path. The acknowledgement may return on any path.
     pub rtt: Rtt,
-    /// Heartbeats sent, and answered.
+    /// The numbers of heartbeats sent and answered.
     pub heartbeats: [u64; 2],
-    /// First and last packet.
+    /// The times of the first and last packet.
     pub span_ns: Option<[u64; 2]>,
 }

@@ -1,9 +1,8 @@
-//! SCTP associations in a capture.
+//! The SCTP associations in a capture.
 //!
-//! Owns which packet belongs to which association, told by ports and
-//! Verification Tag, whatever addresses it goes between (RFC 9260 §8.5).
-//! Captured from the middle, each direction of an association is known by its
-//! own tag; `halves` tells which two belong together.
+//! This module assigns packets to associations by ports and Verification Tag, regardless of addresses (RFC 9260 §8.5).
+//! If the beginning of an association was not captured, each direction is identified by its own tag. `halves` finds out
+//! which two directions belong together.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::association::{Association, facts};
@@ -17,16 +16,16 @@ use anabranch_wire::sctp::{Abort, Chunk, PacketView};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Tags remembered of all associations: each has two, and a few more when handshakes are retransmitted.
+/// The most tags remembered for all associations. Each association has two, and more if handshakes are retransmitted.
 const MAX_TAGS: usize = 1 << 19;
-/// Single directions between two ports that are compared with each other at most.
+/// The most single directions between two ports that are compared with each other.
 const MAX_HALVES: usize = 64;
-/// Bytes of all packets that wait.
+/// The most bytes of all waiting packets.
 const MAX_WAITING: usize = 64 << 20;
 
-/// Who packets with a tag are for: source port, target port, tag.
+/// The receiver of packets with a tag: source port, target port, tag.
 type Target = (u16, u16, u32);
-/// Between whom, the lower one first.
+/// Two endpoints, the lower one first.
 type Pair = [(IpAddr, u16); 2];
 
 /// All associations of a capture.
@@ -36,21 +35,21 @@ pub(super) struct Associations {
     all: Vec<Box<Association>>,
     by_tag: BTreeMap<Target, (usize, Side)>,
     by_pair: BTreeMap<Pair, usize>,
-    /// Single directions, by the ports that they go between.
+    /// Single directions by their ports.
     halves: BTreeMap<(u16, u16), Vec<usize>>,
-    /// Directions that became part of another association.
+    /// The number of directions that became part of another association.
     merged: usize,
-    /// Bytes of packets that wait.
+    /// The bytes of all waiting packets.
     waiting: usize,
 }
 
 impl Associations {
-    /// How many there are.
+    /// Returns the number of associations.
     pub fn len(&self) -> usize {
         self.all.len() - self.merged
     }
 
-    /// Takes a packet. `udp`: the ports of the datagram it came in. `room`: for one association more.
+    /// Processes a packet. `udp`: the ports of its datagram. `room`: whether another association can be followed.
     pub fn take(
         &mut self,
         at: u64,
@@ -64,7 +63,7 @@ impl Associations {
         let (source, target) = (view.header.source_port, view.header.target_port);
         let pair = pair((carried.source, source), (carried.target, target));
         let mut arrival = Arrival::new(at, 0, carried, bytes);
-        // ABORT and ERROR answer each of several packets alike.
+        // A host may send identical ABORTs or ERRORs as answers to several packets.
         arrival.is_unique = !view.chunks().framed().any(|raw| [6, 9].contains(&raw.kind));
         arrival.is_data = view.chunks().framed().any(|raw| [0, 64].contains(&raw.kind));
         arrival.digest = copies::digest(bytes, 8..12);
@@ -73,7 +72,7 @@ impl Associations {
         let (index, side) = match self.find(&view, (carried.source, pair), first) {
             Some(found) => found,
             None if !room => {
-                // Whatever comes between these two belongs to what is not followed.
+                // Later packets between these two belong to the association that is not followed.
                 self.by_pair.remove(&pair);
                 return Taken::NotFollowed { opening: matches!(first, Some(Chunk::Init(_))) };
             }
@@ -88,7 +87,7 @@ impl Associations {
         if association.half.as_ref().is_some_and(|half| half.0 != side) {
             self.complete(index);
         } else if association.waiting.awaits_peer && self.by_pair.len() < MAX_TAGS {
-            // Any pair of addresses leads to it.
+            // Every pair of addresses leads to the association.
             self.by_pair.entry(pair).or_insert(index);
         }
         self.offer(index, &mut arrival, &view);
@@ -96,7 +95,7 @@ impl Associations {
         Taken::Whole
     }
 
-    /// An association more: the packet is its first.
+    /// Makes a new association with its first packet.
     fn begin(
         &mut self,
         arrival: &mut Arrival<'_>,
@@ -105,7 +104,7 @@ impl Associations {
         first: Option<&Chunk<'_>>,
         settings: &Settings,
     ) -> (usize, Side) {
-        // What answers nothing and starts nothing is a stray of its own: a conversation of one packet.
+        // A packet that neither answers nor starts anything becomes a conversation of one packet.
         arrival.side = usize::from(matches!(first, Some(Chunk::InitAck(_) | Chunk::CookieAck(_))));
         let half = (ports[0], ports[1]);
         ports.rotate_left(arrival.side);
@@ -130,7 +129,7 @@ impl Associations {
         (index, arrival.side)
     }
 
-    /// Takes a packet in, or has it wait; and takes in those that need not wait any longer.
+    /// Processes a packet or lets it wait, and processes waiting packets that can continue.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, view: &PacketView<'_>) {
         let association = &mut self.all[index];
         let is_known = association.half.is_none() && association.waiting.is_idle();
@@ -159,7 +158,7 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Takes in what need not wait any longer.
+    /// Processes waiting packets that can continue.
     fn take_in_waiting(&mut self, index: usize) {
         while let Some(waiting) = self.all[index].waiting.next() {
             let arrival = waiting.arrival();
@@ -183,12 +182,12 @@ impl Associations {
         }
     }
 
-    /// Packets with these tags belong to this association.
+    /// Assigns packets with these tags to this association.
     fn learn(&mut self, index: usize, tags: [Option<u32>; 2]) {
         let ports = self.all[index].conversation.ports;
         for (owner, tag) in tags.into_iter().enumerate() {
             if let Some(tag) = tag.filter(|_| self.by_tag.len() < MAX_TAGS) {
-                // Packets with this tag are for its owner: they come from the other port.
+                // A packet with this tag is sent to the tag's owner, so it comes from the other port.
                 self.by_tag.insert((ports[1 - owner], ports[owner], tag), (index, 1 - owner));
             }
         }
@@ -198,7 +197,7 @@ impl Associations {
         self.learn(index, self.all[index].conversation.tags);
     }
 
-    /// The association of a packet, and who sent it.
+    /// Returns the association of a packet and its sender.
     fn find(
         &self,
         view: &PacketView<'_>,
@@ -209,15 +208,15 @@ impl Associations {
         let neighbour = self.by_pair.get(&pair).map(|index| self.resolve(*index));
         let side_of = |index: usize| (index, self.side_of(index, source, address));
         match first {
-            // RFC 9260 §8.5.1 A: an INIT has tag 0; it is known by the tag it announces.
+            // RFC 9260 §8.5.1 A: an INIT has tag 0 and is identified by the tag that it announces.
             Some(Chunk::Init(init)) => {
                 let known = self.by_tag.get(&(target, source, init.tag));
-                // One that is over does not begin again.
+                // An association that has ended does not begin again.
                 let known = known.filter(|(index, _)| self.all[*index].conversation.end.at_ns.is_none());
                 if let Some(&(index, to)) = known {
                     return Some((index, 1 - to));
                 }
-                // RFC 9260 §5.2.1: both sides may begin at once.
+                // RFC 9260 §5.2.1: both sides may begin at the same time.
                 let (index, side) = side_of(neighbour?);
                 let association = &self.all[index];
                 let met = association.opening[2].is_none()
@@ -226,7 +225,7 @@ impl Associations {
                     && association.conversation.tags[1].is_none();
                 return met.then_some((index, side));
             }
-            // RFC 9260 §8.5.1 B, C: these may carry the tag of whoever sent them.
+            // RFC 9260 §8.5.1 B, C: these chunks may carry the tag of their sender.
             Some(Chunk::Abort(Abort { reflected: true, .. }) | Chunk::ShutdownComplete(_)) => {
                 if let Some(&(index, from)) = self.by_tag.get(&(target, source, tag)) {
                     return Some((index, 1 - from));
@@ -237,12 +236,12 @@ impl Associations {
         if let Some(&(index, side)) = self.by_tag.get(&(source, target, tag)) {
             return Some((index, side));
         }
-        // Captured from the middle: the tag of one side is learnt from what is sent to it.
+        // If the beginning was not captured, the tag of a side is learnt from packets to that side.
         let (index, side) = side_of(neighbour?);
         self.all[index].conversation.tags[1 - side].is_none().then_some((index, side))
     }
 
-    /// Who sends from this port and address.
+    /// Returns the side that sends from this port and address.
     fn side_of(&self, index: usize, port: u16, address: IpAddr) -> Side {
         let association = &self.all[index];
         let conversation = &association.conversation;
@@ -252,12 +251,12 @@ impl Associations {
         match [0, 1].map(|side: Side| conversation.addresses[side].contains(&address)) {
             [true, false] => 0,
             [false, true] => 1,
-            // The addresses say nothing: the tag of one direction is known, and this packet has another.
+            // The addresses do not decide. The tag of one direction is known, and this packet has another tag.
             _ => association.half.as_ref().map_or(1, |half| 1 - half.0),
         }
     }
 
-    /// The association that this one has become part of.
+    /// Returns the association that this one has become part of.
     fn resolve(&self, mut index: usize) -> usize {
         while let Some(into) = self.all[index].merged {
             index = into;
@@ -265,7 +264,7 @@ impl Associations {
         index
     }
 
-    /// Both directions of an association are known.
+    /// Called when both directions of an association are known.
     fn complete(&mut self, index: usize) {
         let association = &mut self.all[index];
         let Some(half) = association.half.take() else { return };
@@ -278,14 +277,14 @@ impl Associations {
         self.take_in_waiting(index);
     }
 
-    /// Looks for the other direction of an association of which one is known.
+    /// Searches for the other direction of an association of which only one direction is known.
     fn compare(&mut self, index: usize) {
         if let Some((_, other)) = self.peer(index).filter(|(fit, _)| *fit > Fit::Address) {
             self.merge(index, other);
         }
     }
 
-    /// The one direction that fits this one best, and how well; `None` if there are several.
+    /// Returns the direction that matches this one best, and how well. Returns `None` if several match equally well.
     fn peer(&self, index: usize) -> Option<(Fit, usize)> {
         let association = &self.all[index];
         let half = association.half.as_ref()?;
@@ -299,9 +298,9 @@ impl Associations {
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// Two directions are one association.
+    /// Merges two directions into one association.
     fn merge(&mut self, one: usize, other: usize) {
-        // The one of which something is taken in already stays; else the earlier one.
+        // The direction that was already partly processed stays; otherwise the earlier one.
         let is_begun = |index: usize| !self.all[index].waiting.awaits_peer;
         let (into, from) =
             if is_begun(other) && !is_begun(one) || other < one && is_begun(one) == is_begun(other) {
@@ -341,21 +340,21 @@ impl Associations {
         }
     }
 
-    /// Nothing of this association waits any longer.
+    /// Processes all waiting packets of this association.
     fn release(&mut self, index: usize) {
         self.all[index].waiting.release();
         self.take_in_waiting(index);
     }
 
-    /// None is drawn after all.
+    /// Drops all ladders.
     pub fn forget_ladders(&mut self) {
         self.all.iter_mut().for_each(|association| association.conversation.forget_ladder());
     }
 
-    /// All of them, as data.
+    /// Returns all associations as data.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
-            // A port of a client's own, one address in common and no other that fits: one association.
+            // If the ports differ, an address matches and no other direction does, the two are one association.
             let [one, other] = self.all[index].conversation.ports;
             let fits = |index: usize| self.peer(index).map(|(_, other)| other);
             if let Some(peer) = fits(index).filter(|peer| one != other && fits(*peer) == Some(index)) {

@@ -1,9 +1,8 @@
-//! TCP connections in a capture.
+//! The TCP connections in a capture.
 //!
-//! Owns which segment belongs to which connection, told by addresses and ports
-//! and, where these are used again, by a SYN with another number (RFC 9293
-//! §3.6.1), and what a segment means for what is counted. A unit of a track is
-//! a byte; a FIN counts as one, as RFC 9293 §3.4 has it.
+//! This module assigns segments to connections by addresses and ports. If these are reused, a SYN with another sequence
+//! number begins a new connection (RFC 9293 §3.6.1). It also interprets segments. A unit of a track is a byte; a FIN
+//! counts as one, as in RFC 9293 §3.4.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::conversation::{ConversationBuilder, remark};
@@ -17,30 +16,31 @@ use anabranch_wire::tcp::{Flags, Segment, Seq, is_intact, is_left_to_card};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// Sequence numbers further than this from the last are not this connection's: no window is larger (RFC 7323 §2.3).
+/// Sequence numbers further than this from the last one do not belong to the connection: no window is larger (RFC 7323
+/// §2.3).
 const REACH: i64 = 1 << 30;
 
-/// Between whom, the lower one first.
+/// Two endpoints, the lower one first.
 type Pair = [(IpAddr, u16); 2];
 
 #[derive(Debug)]
 struct Connection {
     conversation: ConversationBuilder,
-    /// Who is A.
+    /// The endpoint that is A.
     initiator: (IpAddr, u16),
-    /// First SYN, last SYN, last SYN ACK, and the ACK of it.
+    /// The times of the first SYN, the last SYN, the last SYN ACK, and its ACK.
     opening: [Option<u64>; 4],
-    /// After each side's last byte, once it has said so.
+    /// The unit after each side's last byte, once it has sent a FIN.
     fin: [Option<i64>; 2],
-    /// Who closed first.
+    /// The side that closed first.
     closer: Option<Side>,
-    /// What each side last acknowledged, with which window: to know a duplicate (RFC 5681 §2).
+    /// The last acknowledgement and window of each side, to detect duplicates (RFC 5681 §2).
     acknowledged: [Option<(u32, u16)>; 2],
-    /// Segments that are not taken in yet.
+    /// Segments that are not processed yet.
     waiting: WaitingRoom,
 }
 
-/// Bytes of all segments that wait.
+/// The most bytes of all waiting segments.
 const MAX_WAITING: usize = 64 << 20;
 
 /// All connections of a capture.
@@ -49,17 +49,17 @@ pub(super) struct Connections {
     #[expect(clippy::vec_box, reason = "they are large, and go one by one as they become results")]
     all: Vec<Box<Connection>>,
     by_pair: BTreeMap<Pair, usize>,
-    /// Bytes of segments that wait.
+    /// The bytes of all waiting segments.
     waiting: usize,
 }
 
 impl Connections {
-    /// How many there are.
+    /// Returns the number of connections.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Takes a segment. `room`: for one connection more.
+    /// Processes a segment. `room`: whether another connection can be followed.
     pub fn take(&mut self, at: u64, carried: &Carried<'_>, settings: &Settings, room: bool) -> Taken {
         let bytes = &carried.payload[..];
         let Ok(segment) = Segment::parse(bytes) else { return Taken::Damaged };
@@ -73,14 +73,14 @@ impl Connections {
         arrival.is_unique = segment.sequence_len() > 0;
         let syn = header.flags.has(Flags::SYN);
         if syn && let Some(&index) = self.by_pair.get(&pair) {
-            // Whether it is another connection, all that came before tells.
+            // All earlier segments are needed to decide whether this is another connection.
             self.all[index].waiting.release();
             self.take_in_waiting(index);
         }
         let known = self.by_pair.get(&pair).copied().filter(|&index| {
             let connection = &self.all[index];
             let side = usize::from(source != connection.initiator);
-            // The same addresses and ports, another connection.
+            // The same addresses and ports, but another connection.
             let anew = syn
                 && arrival.checksum != Checksum::Wrong
                 && !header.flags.has(Flags::ACK)
@@ -90,12 +90,12 @@ impl Connections {
             !anew
         });
         if known.is_none() && !room {
-            // Whatever comes between these two belongs to what is not followed.
+            // Later segments between these two belong to the connection that is not followed.
             self.by_pair.remove(&pair);
             return Taken::NotFollowed { opening: syn && !header.flags.has(Flags::ACK) };
         }
         let index = known.unwrap_or_else(|| {
-            // Captured from the middle, whoever has the lower port is taken for the server.
+            // If the beginning was not captured, the endpoint with the lower port counts as the server.
             let by_b = if syn { header.flags.has(Flags::ACK) } else { source.1 < target.1 };
             arrival.side = usize::from(by_b);
             let (initiator, responder) = if by_b { (target, source) } else { (source, target) };
@@ -117,7 +117,7 @@ impl Connections {
         Taken::Whole
     }
 
-    /// Takes a segment in, or has it wait; and takes in those that need not wait any longer.
+    /// Processes a segment or lets it wait, and processes waiting segments that can continue.
     fn offer(&mut self, index: usize, arrival: &mut Arrival<'_>, segment: &Segment<'_>) {
         let connection = &mut self.all[index];
         if connection.waiting.is_idle() && arrival.checksum != Checksum::Wrong {
@@ -139,7 +139,7 @@ impl Connections {
         self.take_in_waiting(index);
     }
 
-    /// Takes in what need not wait any longer.
+    /// Processes waiting segments that can continue.
     fn take_in_waiting(&mut self, index: usize) {
         while let Some(waiting) = self.all[index].waiting.next() {
             let arrival = waiting.arrival();
@@ -150,12 +150,12 @@ impl Connections {
         }
     }
 
-    /// None is drawn after all.
+    /// Drops all ladders.
     pub fn forget_ladders(&mut self) {
         self.all.iter_mut().for_each(|connection| connection.conversation.forget_ladder());
     }
 
-    /// All of them, as data.
+    /// Returns all connections as data.
     pub fn finish(mut self) -> Vec<Conversation> {
         for index in 0..self.all.len() {
             self.all[index].waiting.finish();
@@ -165,7 +165,7 @@ impl Connections {
     }
 }
 
-/// RFC 9293 §3.1: what the checksum says of a segment.
+/// RFC 9293 §3.1: returns the result of a segment's checksum.
 fn checksum(carried: &Carried<'_>) -> Checksum {
     let bytes = &carried.payload[..];
     if carried.cut {
@@ -179,7 +179,7 @@ fn checksum(carried: &Carried<'_>) -> Checksum {
     }
 }
 
-/// What a segment says of sequence numbers.
+/// Returns the sequence numbers that a segment sends and acknowledges.
 fn facts(segment: &Segment<'_>) -> Facts {
     let (header, length) = (&segment.header, segment.sequence_len());
     Facts {
@@ -190,7 +190,7 @@ fn facts(segment: &Segment<'_>) -> Facts {
 }
 
 impl Connection {
-    /// What is known of data that passes.
+    /// Returns what is known about data before it is processed.
     fn history(&mut self, side: Side, (start, end): Numbers) -> History {
         let Some(first) = self.conversation.firsts[side] else { return History::New };
         let track = self.conversation.tracks.of(side);
@@ -262,7 +262,7 @@ impl Connection {
     ) {
         let side = arrival.side;
         let header = &segment.header;
-        // Data may ride with a SYN, which comes before it.
+        // A SYN may carry data, which comes after the SYN's sequence number.
         let seq = header.seq.0.wrapping_add(u32::from(header.flags.has(Flags::SYN)));
         let first = *self.conversation.firsts[side].get_or_insert(seq);
         let track = self.conversation.tracks.of(side);
@@ -272,7 +272,7 @@ impl Connection {
             return;
         }
         let (length, fin) = (segment.payload.len() as i64, header.flags.has(Flags::FIN));
-        // RFC 9293 §3.8.4: a probe repeats the last byte, or none.
+        // RFC 9293 §3.8.4: a keep-alive probe repeats the last byte, or has no data.
         if !fin && length <= 1 && start + 1 == track.cumulative() {
             self.conversation.directions[side].keep_alives += 1;
             return;
@@ -289,7 +289,8 @@ impl Connection {
         match passing {
             Passing::Retransmitted { cause, inferred, spurious } => {
                 causes.push((cause, spurious));
-                // What was not captured the first time is counted now; of a piece that goes on past the end, that part.
+                // Data that was not captured the first time is counted now. If a segment also has new data, only that
+                // part is counted.
                 let fresh = if inferred { length } else { (end - before).clamp(0, length) };
                 direction.bytes += fresh as u64;
             }
@@ -315,7 +316,7 @@ impl Connection {
         for (start, end) in header.options.sack.as_slice() {
             let (start, end) = (track.unit(start.0, first), track.unit(end.0, first));
             let inside = blocks.first().is_some_and(|&(s, e): &(i64, i64)| s <= start && end <= e);
-            // RFC 2883 §4: below the cumulative number, or inside the next block, it is a duplicate.
+            // RFC 2883 §4: a block below the cumulative number or inside the next block is a duplicate.
             if end <= cumulative && start < end {
                 direction.duplicates_reported += 1;
                 track.duplicate(start, end);
@@ -340,7 +341,7 @@ impl Connection {
         track.acknowledged(arrival.at, cumulative, blocks, duplicate);
     }
 
-    /// RFC 9293 §3.6: closed when both have said so and both know.
+    /// RFC 9293 §3.6: the connection is closed when both FINs are acknowledged.
     fn closed(&mut self, at: u64) {
         if self.conversation.end.at_ns.is_some() {
             return;

@@ -1,45 +1,38 @@
-//! What became of one direction's data: sent, retransmitted and why,
-//! acknowledged, reordered.
+//! The fate of one direction's data: when it was sent, retransmitted (and why), acknowledged and reordered.
 //!
-//! Owns the judgement, which rests on the packets alone and works wherever the
-//! capture was made. Units are TSNs or bytes, counted from the direction's
-//! first.
+//! All judgements rest on the packets alone, and work wherever the capture was made. Units are TSNs or bytes, counted
+//! from the first of the direction.
 //!
-//! **Retransmitted** is what passes the capture twice, and what fills a gap so
-//! late that it cannot have been overtaken on the way (its first copy was lost
-//! before it came to the capture); less than 0.8 round trips after the gap
-//! opened it counts as *reordered*. So it does later, too, where no timeout
-//! can have passed and fewer than three acknowledgements reported the gap, the
-//! first of them less than 0.8 round trips ago: that is no reason for a fast
-//! retransmission (RFC 9260 §7.2.4), and too soon for one by time (RFC 8985
-//! §6.2).
+//! **Retransmitted** data is data that passes the capture twice. It is also data that fills a gap so late that it
+//! cannot have been overtaken: its first copy was lost before the place of capture. Less than 0.8 round trips after the
+//! gap opened, it counts as *reordered*. Later it still counts as reordered if all of these hold: no timeout can have
+//! passed, fewer than three acknowledgements reported the gap, and the first report is less than 0.8 round trips old.
+//! So few reports are no reason for a fast retransmission (RFC 9260 §7.2.4), and it is too early for a retransmission
+//! by time (RFC 8985 §6.2).
 //!
-//! **Cause**, in this order:
-//! 1. *timeout* if it was sent last before a timer ran out on its path: a
-//!    timeout takes all that is outstanding for lost (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
-//! 2. *timeout* if it was already retransmitted and nothing was acknowledged for
-//!    a retransmission timeout;
-//! 3. *fast* if three acknowledgements since told of its loss, the last of
-//!    them within a retransmission timeout (RFC 9260 §7.2.4, RFC 5681 §3.2), or
-//!    fewer and no timeout can have passed;
-//! 4. *timeout* if nothing happened for as long as one takes;
-//! 5. *fast* if a recovery that was fast is under way (RFC 6582 §3.2);
+//! The **cause** is the first of these that applies:
+//! 1. *timeout* if it was last sent before a timer expired on its path: a timeout marks everything outstanding as lost
+//!    (RFC 9260 §6.3.3 E3, RFC 6298 §5.4);
+//! 2. *timeout* if it was already retransmitted and nothing was acknowledged for a retransmission timeout;
+//! 3. *fast* if three acknowledgements have since reported its loss, the last of them within a retransmission timeout
+//!    (RFC 9260 §7.2.4, RFC 5681 §3.2), or fewer and no timeout can have passed;
+//! 4. *timeout* if nothing happened for as long as a timeout takes;
+//! 5. *fast* if a fast recovery is in progress (RFC 6582 §3.2);
 //! 6. else *other*.
 //!
-//! How long a retransmission timeout is the packets do not tell: at least the
-//! smoothed round trip and four deviations, two and a half round trips, and 100 ms.
+//! The packets do not show how long a retransmission timeout is. It is taken as at least the smoothed round-trip time
+//! plus four deviations, two and a half round trips, and 100 ms.
 //!
-//! **Spurious** is what the receiver had: its acknowledgement passed the
-//! capture before the second copy did; or the receiver reported a duplicate;
-//! or the acknowledgement came in less than half of the least round trip, and
-//! so was the first copy's (the idea of RFC 3522).
+//! A retransmission is **spurious** if the receiver already had the data. There are three signs. Its acknowledgement
+//! passed the capture before the second copy. The receiver reported a duplicate. Or the acknowledgement arrived within
+//! half of the minimum round-trip time, so it was for the first copy (the idea of RFC 3522).
 
 use super::arrival::Side;
 use super::ranges::Ranges;
 use super::results::Rtt;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Why something was retransmitted.
+/// The cause of a retransmission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Cause {
     Fast,
@@ -47,43 +40,43 @@ pub(super) enum Cause {
     Other,
 }
 
-/// What passing data is.
+/// The classification of data that passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Passing {
-    /// Not seen before, and nothing after it.
+    /// Not seen before, and nothing after it was seen.
     New,
-    /// Seen before (or, inferred, lost before the capture).
+    /// Seen before or, if inferred, lost before the place of capture.
     Retransmitted { cause: Cause, inferred: bool, spurious: bool },
-    /// Not seen before; overtaken.
+    /// Not seen before, but overtaken by later data.
     Reordered,
 }
 
-/// What is known of data that passes.
+/// What is known about data before it is processed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum History {
-    /// Nothing.
+    /// It was not seen before.
     New,
-    /// Some of it passed before, or it cannot be this conversation's.
+    /// Some of it passed before, or it cannot belong to this conversation.
     Seen,
-    /// It was not seen, and yet the peer has acknowledged it.
+    /// It was not seen, but the peer has acknowledged it.
     Acknowledged,
 }
 
-/// Something known to have been retransmitted needlessly, after it passed.
+/// A retransmission that turned out to be spurious after it passed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Needless {
     pub stream: u16,
     pub path: usize,
-    /// The ladder's line of its last transmission.
+    /// The ladder line of its last transmission.
     pub line: Option<usize>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     end: i64,
-    /// When it passed last.
+    /// The time of its last transmission.
     last: u64,
-    /// From when on losses reported mean this.
+    /// The time from which reported losses refer to this transmission.
     since: u64,
     times: u32,
     stream: u16,
@@ -93,98 +86,98 @@ struct Sent {
     needless: bool,
 }
 
-/// An acknowledgement that told of losses among these units.
+/// An acknowledgement that reported losses among these units.
 #[derive(Clone, Copy, Debug)]
 struct Report {
     at: u64,
     units: (i64, i64),
 }
 
-/// One direction.
+/// The state of one direction.
 #[derive(Debug, Default)]
 pub(super) struct Track {
     seen: Ranges,
-    /// By first unit; none overlaps another.
+    /// Transmissions by first unit. None overlaps another.
     sent: BTreeMap<i64, Sent>,
-    /// Those that are not acknowledged: an acknowledgement goes through no others, however often it says the same.
+    /// The transmissions that are not acknowledged. An acknowledgement only visits these, however often it is repeated.
     waiting: BTreeSet<i64>,
-    /// Missing between what was seen: end, and when the gap opened.
+    /// Gaps between the units that were seen: end, and when the gap opened.
     holes: BTreeMap<i64, (i64, u64)>,
-    /// After the last unit seen.
+    /// The unit after the last one that was seen.
     high: i64,
     begun: bool,
-    /// First unit not acknowledged.
+    /// The first unit that is not acknowledged.
     cumulative: i64,
-    /// What the last acknowledgement said has arrived beyond that, in order and apart.
+    /// The units that the last acknowledgement reported beyond `cumulative`, sorted and separate.
     blocks: Vec<(i64, i64)>,
     reports: VecDeque<Report>,
     last_ack: Option<u64>,
     last_advance: u64,
-    /// By path: the last timeout.
+    /// The time of the last timeout, by path.
     timed_out: BTreeMap<usize, u64>,
-    /// A fast recovery lasts to here.
+    /// The unit up to which a fast recovery lasts.
     recovery: i64,
-    /// Records of what is acknowledged.
+    /// The number of records of acknowledged data.
     history: usize,
     smoothed: Option<(u64, u64)>,
-    /// The sender may retransmit after one report (RFC 8985 §6.2), as most of TCP do and few of SCTP.
+    /// Whether the sender may retransmit after one report (RFC 8985 §6.2). Most TCP senders do, and few SCTP senders.
     pub has_rack: bool,
-    /// The handshake's round trip.
+    /// The round-trip time of the handshake.
     pub round_trip: Option<u64>,
     pub rtt: Rtt,
     pub timeouts: u64,
     pub not_captured: u64,
-    /// Records that acknowledgements went through.
+    /// The number of records that acknowledgements visited.
     #[cfg(test)]
     visits: usize,
-    /// Found since last asked.
+    /// Spurious retransmissions found since the last call.
     pub needless: Vec<Needless>,
-    /// Round trips since last asked, and on which path the data went.
+    /// Round-trip times since the last call, with the path of the data.
     pub samples: Vec<(usize, u64)>,
 }
 
-/// Both directions. Each is made when something happens in it: of a scan's conversations, in none.
+/// The tracks of both directions. Each is made on first use; the conversations of a port scan use none.
 #[derive(Debug, Default)]
 pub(super) struct Tracks([Option<Box<Track>>; 2]);
 
 impl Tracks {
-    /// What this side sends.
+    /// Returns the track of what this side sends.
     pub fn of(&mut self, side: Side) -> &mut Track {
         self.0[side].get_or_insert_default()
     }
 
-    /// If there is something.
+    /// Returns the track of this side, if there is one.
     pub fn known(&self, side: Side) -> Option<&Track> {
         self.0[side].as_deref()
     }
 }
 
-/// Records kept at most.
+/// The most records.
 const MAX: usize = 1 << 16;
-/// Of what is acknowledged.
+/// The most records of acknowledged data.
 const HISTORY: usize = 1_024;
-/// Acknowledgements with gaps kept.
+/// The most acknowledgements with gaps that are kept.
 const REPORTS: usize = 64;
-/// Of one report of a duplicate: it tells of one packet (RFC 2883 §4).
+/// The most records marked by one report of a duplicate, which refers to one packet (RFC 2883 §4).
 const DUPLICATES: usize = 1_024;
-/// However short the round trip, packets are overtaken by this much.
+/// The least time for reordering, however short the round-trip time.
 const RACK_REORDERING: u64 = 3_000_000;
 const LATE_REORDERING: u64 = 30_000_000;
 const MIN_TIMEOUT: u64 = 100_000_000;
 
 impl Track {
-    /// The unit that a number on the wire stands for, given that numbers wrap: the one nearest to the last.
+    /// Returns the unit for a number on the wire. Numbers wrap around, so this is the unit nearest to the last one.
     pub fn unit(&self, wire: u32, first: u32) -> i64 {
         let last = first.wrapping_add(self.high as u32);
         self.high + i64::from(wire.wrapping_sub(last) as i32)
     }
 
-    /// Nobody sends so far ahead of (or behind) what was seen.
+    /// Returns whether a unit is within `reach` of what was seen. No host sends further ahead or behind.
     pub fn plausible(&self, unit: i64, reach: i64) -> bool {
         !self.begun || (unit - self.high).abs() <= reach
     }
 
-    /// Data passes: `start..end`, on this path.
+    /// Records that the data `start..end` passes on this path.
     pub fn sent(&mut self, at: u64, start: i64, end: i64, stream: u16, path: usize) -> Passing {
         self.begun = true;
         let mut since = at;
@@ -226,15 +219,15 @@ impl Track {
         passing
     }
 
-    /// The ladder's line that data which just passed is drawn in; `None` where the ladder has no line for it.
+    /// Sets the ladder line of data that just passed, or `None` if the ladder has no line for it.
     pub fn drawn(&mut self, start: i64, end: i64, line: Option<usize>) {
         for sent in self.over(start, end) {
             sent.line = line;
         }
     }
 
-    /// An acknowledgement passes: everything before `cumulative` has arrived, and so have `blocks`. `duplicate`: it is
-    /// one that only a gap explains, though it shows no blocks.
+    /// Records an acknowledgement: everything before `cumulative` has arrived, and so have `blocks`. `duplicate`: it
+    /// shows no blocks, but only a gap explains it.
     pub fn acknowledged(&mut self, at: u64, cumulative: i64, blocks: Vec<(i64, i64)>, duplicate: bool) {
         let blocks = apart(blocks);
         if cumulative > self.high {
@@ -254,7 +247,7 @@ impl Track {
             }
         }
         for &(start, end) in &blocks {
-            // What the last acknowledgement said already is not gone through again.
+            // What the last acknowledgement reported is not visited again.
             let before = self.block(start).filter(|(_, until)| start <= *until);
             let start = before.map_or(start, |(_, until)| until.max(start));
             self.arrived(at, start, end, &mut newest);
@@ -277,7 +270,7 @@ impl Track {
         self.prune();
     }
 
-    /// The receiver had `start..end` more than once.
+    /// Records that the receiver had `start..end` more than once.
     pub fn duplicate(&mut self, start: i64, end: i64) {
         let mut found = Vec::new();
         let sent_twice = |sent: &&mut Sent| sent.times > 1 && !sent.needless;
@@ -288,30 +281,30 @@ impl Track {
         self.needless.append(&mut found);
     }
 
-    /// After the last unit seen or acknowledged.
+    /// Returns the unit after the last one that was seen or acknowledged.
     pub fn high(&self) -> i64 {
         self.high
     }
 
-    /// Units sent that nobody is known to have.
+    /// Returns the number of units in flight: sent, but not reported as received.
     pub fn flight(&self) -> i64 {
         let beyond: i64 = self.blocks.iter().map(|(start, end)| end - start).sum();
         (self.high - self.cumulative - beyond).max(0)
     }
 
-    /// The first unit that is not acknowledged.
+    /// Returns the first unit that is not acknowledged.
     pub fn cumulative(&self) -> i64 {
         self.cumulative
     }
 
-    /// Records that lie in `start..end`, in part at least.
+    /// Returns the records that overlap `start..end`.
     fn over(&mut self, start: i64, end: i64) -> impl Iterator<Item = &mut Sent> {
         let first = self.sent.range(..=start).next_back().filter(|(_, sent)| sent.end > start);
         let from = first.map_or(start, |(from, _)| *from);
         self.sent.range_mut(from..end.max(from)).map(|(_, sent)| sent)
     }
 
-    /// The block that begins at this unit, or last before it.
+    /// Returns the last block that begins at or before this unit.
     fn block(&self, unit: i64) -> Option<(i64, i64)> {
         let after = self.blocks.partition_point(|(start, _)| *start <= unit);
         self.blocks[..after].last().copied()
@@ -329,13 +322,13 @@ impl Track {
             Some(sent) => {
                 (self.cause(at, start, (sent.last, sent.since, sent.path, sent.times), path), sent.acked)
             }
-            // Long acknowledged, and forgotten.
+            // It was acknowledged long ago, and its record is gone.
             None => (Cause::Other, true),
         };
         Passing::Retransmitted { cause, inferred: false, spurious: acked || had }
     }
 
-    /// Not seen before, but what follows it was.
+    /// Classifies data that was not seen before, although later data was.
     fn late(&mut self, at: u64, opened: u64, start: i64, path: usize) -> Passing {
         let reordering_window = self.round_trip.map_or(3_000_000, |trip| trip / 5 * 4);
         if at - opened.min(at) < reordering_window {
@@ -344,14 +337,14 @@ impl Track {
         if self.is_late_reordering(at, opened, start) {
             return Passing::Reordered;
         }
-        // The first retransmission comes within few round trips: after that, it was one of several.
+        // The first retransmission comes within a few round trips. After that, this was one of several.
         let slow = self.round_trip.is_some_and(|trip| at - opened.min(at) >= 4 * trip);
         let cause = self.cause(at, start, (opened, opened, path, 1 + u32::from(slow)), path);
         Passing::Retransmitted { cause, inferred: true, spurious: false }
     }
 
-    /// Fewer than three acknowledgements told of the gap, a retransmission that they led to would come later, and no timeout
-    /// can have passed.
+    /// Returns whether late data was reordered: fewer than three acknowledgements reported the gap, a retransmission
+    /// caused by them would arrive later, and no timeout can have passed.
     fn is_late_reordering(&self, at: u64, opened: u64, start: i64) -> bool {
         let Some(first) = self.missed(opened, start).next().map(|report| report.at) else { return false };
         let quiet = at.saturating_sub(opened.max(self.last_advance));
@@ -395,16 +388,16 @@ impl Track {
         cause
     }
 
-    /// Acknowledgements since then that told of the loss of this unit.
+    /// Returns the acknowledgements since then that reported the loss of this unit.
     fn missed(&self, since: u64, unit: i64) -> impl Iterator<Item = &Report> {
         let missed =
             move |report: &&Report| report.at >= since && report.units.0 <= unit && unit < report.units.1;
         self.reports.iter().filter(missed)
     }
 
-    /// What is known of data before it passes.
+    /// Returns what is known about data before it passes.
     pub fn history(&self, start: i64, end: i64) -> History {
-        // What lies before the first data is of no use to anybody: a number that damage has made up.
+        // Units before the first data are useless: damage made up the number.
         if self.begun && (start < 0 || start < self.high && self.overlaps(start, end)) {
             History::Seen
         } else if self.begun && end <= self.cumulative {
@@ -414,7 +407,7 @@ impl Track {
         }
     }
 
-    /// The least that a retransmission timer can have waited.
+    /// Returns the shortest time after which a retransmission timer can have expired.
     fn timeout(&self) -> u64 {
         let (smoothed, deviation) = self.smoothed.unwrap_or_default();
         let trip = smoothed.max(self.round_trip.unwrap_or(0));
@@ -428,7 +421,7 @@ impl Track {
         }
     }
 
-    /// Takes `start..end` out of the hole it lies in; when that opened.
+    /// Removes `start..end` from its gap, and returns when the gap opened.
     fn fill(&mut self, start: i64, end: i64) -> Option<u64> {
         let (&from, &(until, opened)) = self.holes.range(..=start).next_back()?;
         if start >= until {
@@ -443,14 +436,14 @@ impl Track {
         Some(opened)
     }
 
-    /// Units are acknowledged for the first time.
+    /// Marks units as acknowledged for the first time.
     fn arrived(&mut self, at: u64, start: i64, end: i64, newest: &mut Option<(usize, u64)>) {
         if start >= end {
             return;
         }
         let hasty = self.rtt.min_ns / 2;
         let (mut found, mut done) = (Vec::new(), Vec::new());
-        // One may begin before, and one end after.
+        // The first record may begin earlier, and the last may end later.
         let before = self.waiting.range(..start).next_back();
         let before = before.filter(|from| self.sent.get(from).is_some_and(|sent| sent.end > start));
         for from in before.into_iter().chain(self.waiting.range(start..end)) {
@@ -463,7 +456,7 @@ impl Track {
             done.push(*from);
             let age = at.saturating_sub(sent.last);
             if sent.times == 1 {
-                // The one sent last was not waited with.
+                // Keeps the data that was sent last, whose acknowledgement was not delayed for more data.
                 if newest.is_none_or(|(_, least)| age <= least) {
                     *newest = Some((sent.path, age));
                 }
@@ -482,7 +475,7 @@ impl Track {
     fn measured(&mut self, path: usize, sample: u64) {
         self.rtt.add(sample);
         self.samples.push((path, sample));
-        // RFC 6298 §2: a quarter of the deviation, an eighth of the round trip.
+        // RFC 6298 §2: weights of 1/4 for the deviation and 1/8 for the round-trip time.
         self.smoothed = Some(match self.smoothed {
             None => (sample, sample / 2),
             Some((smoothed, deviation)) => {
@@ -502,9 +495,9 @@ impl Track {
     }
 }
 
-/// The units as blocks in order, none touching another.
+/// Returns the units as sorted blocks that do not touch.
 fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    // A receiver's are so already (RFC 9260 §3.3.4), but for TCP's, which are few.
+    // A receiver's blocks are already sorted (RFC 9260 §3.3.4), except TCP's, which are few.
     blocks.sort_unstable();
     blocks.dedup_by(|next, block| {
         let touching = next.0 <= block.1;
@@ -520,7 +513,7 @@ fn apart(mut blocks: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
 
-    /// Whatever a SACK of 64 KiB says, and however often: it is gone through once, and so is each record.
+    /// Large SACKs with any content, repeated any number of times, are visited once, and so is each record.
     #[test]
     fn hostile_blocks_are_gone_through_once() {
         const UNITS: i64 = 40_000;
@@ -528,13 +521,13 @@ mod tests {
         for unit in 0..UNITS {
             track.sent(1, unit, unit + 1, 0, 0);
         }
-        // All over each other: every one would go through most records.
+        // Nested blocks: visiting each would visit most records every time.
         let nested: Vec<(i64, i64)> = (0..16_000).map(|at| (2 + at, UNITS - at)).rev().collect();
         let scattered: Vec<(i64, i64)> = (0..16_000).map(|at| (2 + 2 * at, 3 + 2 * at)).collect();
         for at in 2..50 {
             track.acknowledged(at, 1, nested.clone(), false);
             assert_eq!(track.blocks, [(2, UNITS)]);
-            // Says less than was said, so that the next says more.
+            // Reports fewer units than before, so that the next acknowledgement reports more.
             track.acknowledged(at, 1, scattered.clone(), false);
             assert_eq!(track.blocks, scattered);
         }

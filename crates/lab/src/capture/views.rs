@@ -1,7 +1,7 @@
-//! What passed when, for drawings of a conversation: each piece of data and why
-//! it was sent, each acknowledgement, each round trip, and what was under way.
+//! Data for drawings of a conversation over time: each piece of data with its cause, each acknowledgement, each
+//! round-trip time, and the data in flight.
 //!
-//! Kept only where asked for, and bounded: what comes after the last is counted.
+//! Only kept if requested, and bounded: the pieces that do not fit are counted.
 
 use super::track::{Cause, Passing};
 use serde::{Deserialize, Serialize};
@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 pub struct View {
     /// Data, in the order in which it passed.
     pub data: Vec<Data>,
-    /// When the other side acknowledged all before this unit.
+    /// The time at which the other side acknowledged everything before this unit.
     pub acknowledged: Vec<(u64, i64)>,
-    /// Round trips, as they were measured: when, and how long, nanoseconds.
+    /// Measured round-trip times: when, and how long, in nanoseconds.
     pub round_trips: Vec<(u64, u64)>,
-    /// Units under way, after each packet that changed that.
+    /// Units in flight, after each packet that changed their number.
     pub flight: Vec<(u64, i64)>,
-    /// Data that there was no room for.
+    /// The number of pieces of data that did not fit.
     pub left_out: u64,
 }
 
-/// Data that passed.
+/// A piece of data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Data {
-    /// When, nanoseconds since the first packet of the capture.
+    /// When it passed, in nanoseconds since the first packet of the capture.
     pub at_ns: u64,
-    /// First unit, a TSN or a byte, counted from the direction's first.
+    /// The first unit, a TSN or a byte, counted from the first of the direction.
     pub start: i64,
-    /// After the last.
+    /// The unit after the last one.
     pub end: i64,
     /// The stream; 0 for TCP.
     pub stream: u16,
@@ -39,44 +39,44 @@ pub struct Data {
 /// Why data was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// For the first time.
+    /// Sent for the first time.
     New,
-    /// For the first time, and overtaken on its way.
+    /// Sent for the first time, and overtaken.
     Overtaken,
-    /// Again, after acknowledgements that told of a gap.
+    /// Retransmitted after acknowledgements that reported a gap.
     Fast,
-    /// Again, after a timer ran out.
+    /// Retransmitted after a timer expired.
     Timeout,
-    /// Again, for a reason that the packets do not show.
+    /// Retransmitted for a reason that the packets do not show.
     Other,
-    /// Again, although the receiver had it.
+    /// Retransmitted although the receiver already had it.
     Spurious,
 }
 
-/// What packets do not show of a run, for the data that one host sent: its congestion windows, and what the network did.
+/// Data about what one host sent that packets do not show: congestion windows, and losses and delays in the network.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Course {
-    /// When a congestion window changed: instant, connection, bytes.
+    /// Changes of a congestion window: time, connection, bytes.
     pub windows: Vec<(u64, u64, u64)>,
-    /// When the network lost a packet.
+    /// Packets that the network lost.
     pub lost: Vec<Loss>,
-    /// How much longer a packet took than the quickest of its size: instant of its arrival, path from 0, nanoseconds.
+    /// How much longer each packet took than the fastest of its size: arrival time, path from 0, nanoseconds.
     pub waits: Vec<(u64, usize, u64)>,
 }
 
 /// A packet that the network lost.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Loss {
-    /// When, nanoseconds of the run's clock.
+    /// When, in nanoseconds of the run's clock.
     pub at_ns: u64,
-    /// Which path, from 0.
+    /// The path, from 0.
     pub path: usize,
-    /// A queue had no room for it, or none to spare.
+    /// Whether a queue dropped it, because it was full or by active queue management.
     pub by_queue: bool,
 }
 
 impl View {
-    /// Data passed; at most `most` are kept.
+    /// Adds data that passed, unless `most` pieces are already kept.
     pub(super) fn data(
         &mut self,
         most: usize,
@@ -100,7 +100,7 @@ impl View {
         self.data.push(Data { at_ns, start, end, stream, why });
     }
 
-    /// How far it is acknowledged, and how much is under way.
+    /// Records how far the data is acknowledged and how much is in flight, if that changed.
     pub(super) fn state(&mut self, most: usize, at_ns: u64, cumulative: i64, flight: i64) {
         let known = self.acknowledged.last().map_or(0, |last| last.1);
         if cumulative > known && self.acknowledged.len() < most {
@@ -111,7 +111,7 @@ impl View {
         }
     }
 
-    /// A round trip was measured.
+    /// Adds a measured round-trip time.
     pub(super) fn round_trip(&mut self, most: usize, at_ns: u64, nanos: u64) {
         if self.round_trips.len() < most {
             self.round_trips.push((at_ns, nanos));

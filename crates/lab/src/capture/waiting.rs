@@ -1,79 +1,78 @@
-//! Packets of a conversation that wait until it is known what they are.
+//! Packets of a conversation that wait until their meaning is known.
 //!
-//! Owns two judgements. A checksum that looks wrong is damage, or it was left
-//! to the network card, which also cuts and joins segments: the peer's
-//! acknowledgement of the data tells, as does the same data sent again. And of
-//! an association whose beginning was not captured, packets of one direction
-//! wait for the other, which may go between other addresses.
+//! There are two questions. A wrong checksum is either damage, or was left to the network card, which also cuts and
+//! joins segments. The peer's acknowledgement of the data decides this, or the same data sent again. The other question
+//! is about associations whose beginning was not captured. Packets of one direction wait for the other direction, which
+//! may use other addresses.
 //!
-//! All packets of a conversation wait behind the first one in doubt, so that
-//! they are taken in order. Bounded: when too many wait, or the capture ends,
-//! wrong checksums are damage where data of the same side had right ones.
+//! All packets of a conversation wait behind the first one in doubt, so that they are processed in order. The number is
+//! bounded. If too many wait, or the capture ends, a wrong checksum is damage if other data of the same side had right
+//! checksums.
 
 use super::arrival::{Arrival, Checksum, Side};
 use super::track::History;
 use std::collections::VecDeque;
 
-/// Packets of a conversation that wait at most, and their bytes.
+/// The most waiting packets of a conversation, and their bytes.
 const MAX_PACKETS: usize = 256;
 const MAX_BYTES: usize = 1 << 20;
 
-/// TSNs or sequence numbers as on the wire, from the first to after the last.
+/// A range of TSNs or sequence numbers on the wire, from the first to after the last.
 pub(super) type Numbers = (u32, u32);
 
-/// What a packet says of numbers.
+/// The numbers that a packet sends and acknowledges.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// Of data in it, or a SYN or FIN.
+    /// The numbers of its data, or of a SYN or FIN.
     pub data: Option<Numbers>,
-    /// What it acknowledges: everything before this number,
+    /// The cumulative acknowledgement: everything before this number.
     pub cumulative: Option<u32>,
-    /// and these.
+    /// The ranges acknowledged in addition.
     pub blocks: Vec<Numbers>,
 }
 
-/// A packet that waits.
+/// A waiting packet.
 #[derive(Debug)]
 pub(super) struct Waiting {
     arrival: Arrival<'static>,
     bytes: Vec<u8>,
     tunnel: Vec<&'static str>,
     data: Option<Numbers>,
-    /// Nothing has told yet whether it is damaged.
+    /// Whether it is not yet known whether the packet is damaged.
     in_doubt: bool,
     damaged: bool,
 }
 
 impl Waiting {
-    /// The packet as it came.
+    /// Returns the packet as it arrived.
     pub fn arrival(&self) -> Arrival<'_> {
         Arrival { bytes: &self.bytes, tunnel: &self.tunnel, ..self.arrival }
     }
 
-    /// When it came.
+    /// Returns when it arrived.
     pub fn at(&self) -> u64 {
         self.arrival.at
     }
 }
 
-/// Packets that wait, and what is known of both sides' checksums.
+/// The waiting packets of a conversation, and what is known about both sides' checksums.
 #[derive(Debug, Default)]
 pub(super) struct WaitingRoom {
     waiting: VecDeque<Waiting>,
     bytes: usize,
-    /// The other direction is not known yet: everything waits.
+    /// Whether the other direction is not known yet. Everything waits for it.
     pub awaits_peer: bool,
-    /// Checksums of this side are left to the network card.
+    /// Whether checksums of this side are left to the network card.
     is_offloaded: [bool; 2],
-    /// A checksum of this side was right.
+    /// Whether this side had a right checksum.
     had_right: [bool; 2],
-    /// A checksum of this side's data was right.
+    /// Whether this side had a right checksum of data.
     had_right_data: [bool; 2],
-    /// Packets that have come.
+    /// The number of packets that have arrived.
     packets: u64,
 }
 
-/// RFC 1982 §3.2: `number` is at or after `other`.
+/// RFC 1982 §3.2: returns whether `number` is at or after `other`.
 fn reaches(number: u32, other: u32) -> bool {
     number.wrapping_sub(other) < 1 << 31
 }
@@ -83,8 +82,8 @@ fn overlap(one: Numbers, other: Numbers) -> bool {
 }
 
 impl WaitingRoom {
-    /// Looks at a packet that has come. True if it waits: then [`next`](Self::next) gives those that need not wait any
-    /// longer. `history`: what is known of its data, if it has any.
+    /// Examines a packet that has arrived. Returns true if it waits; [`next`](Self::next) then returns packets that can
+    /// continue. `history`: what is known about its data, if it has any.
     pub fn offer(&mut self, arrival: &mut Arrival<'_>, facts: &Facts, history: Option<History>) -> bool {
         let side = arrival.side;
         if arrival.checksum == Checksum::Wrong && history == Some(History::Acknowledged) {
@@ -99,7 +98,7 @@ impl WaitingRoom {
         }
         let mut in_doubt = false;
         if arrival.checksum == Checksum::Wrong {
-            // Of data that passed before, an acknowledgement says nothing new.
+            // An acknowledgement of data that passed before gives no new information.
             let passed = |waiting: &Waiting| {
                 waiting.arrival.side == side
                     && waiting.data.zip(facts.data).is_some_and(|(one, other)| overlap(one, other))
@@ -110,7 +109,7 @@ impl WaitingRoom {
                 arrival.checksum = Checksum::Left;
             }
         }
-        // A side that never had a right checksum is believed what it says of the other.
+        // If a side never had a right checksum, its acknowledgements are trusted anyway.
         if arrival.checksum != Checksum::Wrong || !self.had_right[side] {
             self.acknowledge(1 - side, facts);
         }
@@ -136,12 +135,12 @@ impl WaitingRoom {
         true
     }
 
-    /// Nothing waits, and nothing will but what is in doubt.
+    /// Returns whether nothing waits, and only packets in doubt would wait.
     pub fn is_idle(&self) -> bool {
         self.waiting.is_empty() && !self.awaits_peer
     }
 
-    /// Learns of checksums from a packet.
+    /// Learns from the checksum of a packet that does not wait.
     pub fn note(&mut self, arrival: &Arrival<'_>) {
         self.packets += 1;
         self.learn(arrival);
@@ -154,7 +153,7 @@ impl WaitingRoom {
         }
     }
 
-    /// The next packet that need not wait any longer.
+    /// Returns the next packet that can continue.
     pub fn next(&mut self) -> Option<Waiting> {
         if self.awaits_peer || self.waiting.front()?.in_doubt {
             return None;
@@ -164,7 +163,7 @@ impl WaitingRoom {
         Some(first)
     }
 
-    /// Nothing waits any longer.
+    /// Lets all waiting packets continue.
     pub fn release(&mut self) {
         self.awaits_peer = false;
         for side in [0, 1] {
@@ -176,27 +175,27 @@ impl WaitingRoom {
         self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
     }
 
-    /// The capture ends: nothing waits any longer.
+    /// Lets all waiting packets continue at the end of the capture.
     pub fn finish(&mut self) {
-        // A single packet with a wrong checksum belongs to a conversation that damage has made up.
+        // A single packet with a wrong checksum belongs to a conversation that damage made up.
         if self.packets == 1 {
             self.waiting.iter_mut().for_each(|waiting| waiting.in_doubt = false);
         }
         self.release();
     }
 
-    /// Gives up all that waits.
+    /// Removes and returns all waiting packets.
     pub fn take(&mut self) -> impl Iterator<Item = Waiting> + use<> {
         self.bytes = 0;
         std::mem::take(&mut self.waiting).into_iter()
     }
 
-    /// Bytes of packets that wait.
+    /// Returns the number of bytes of waiting packets.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Data of this side is acknowledged: what is in doubt and among it has arrived, and was not damaged.
+    /// Data of this side is acknowledged, so packets in doubt with this data have arrived undamaged.
     fn acknowledge(&mut self, side: Side, facts: &Facts) {
         let arrived = |(start, end): Numbers| {
             facts.cumulative.is_some_and(|until| reaches(until, end))
@@ -208,8 +207,8 @@ impl WaitingRoom {
         }
     }
 
-    /// Data passes with a checksum that is not wrong: what is in doubt and the same was damaged, unless it differs in its
-    /// checksum alone.
+    /// Data passes with a checksum that is not wrong. Packets in doubt with the same data were damaged, unless they
+    /// differ only in the checksum.
     fn repeat(&mut self, arrival: &Arrival<'_>, facts: &Facts) {
         let Some(data) = facts.data else { return };
         let same = |w: &&mut Waiting| {
@@ -228,7 +227,7 @@ impl WaitingRoom {
         }
     }
 
-    /// The checksums of this side are left to the network card.
+    /// Decides that the checksums of this side are left to the network card.
     fn believe(&mut self, side: Side) {
         self.is_offloaded[side] = true;
         for waiting in self.waiting.iter_mut().filter(|w| w.arrival.side == side && !w.damaged) {

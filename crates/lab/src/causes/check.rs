@@ -1,7 +1,7 @@
-//! What a plan says of a cause, held to what an experiment finds: its `[[cause]]` tables.
+//! Checks a plan's claims about causes, its `[[cause]]` tables, by experiment.
 //!
-//! `of` names the contestant, `change` what is set in it; `ratio_min` and `ratio_max` bound how many times sooner that
-//! makes it. `at` levels restrict it, as in `[[expect]]`.
+//! `of` names the contestant, and `change` the settings that are changed in it. `ratio_min` and `ratio_max` bound how
+//! many times faster the change makes it. The levels in `at` restrict the claim, as in `[[expect]]`.
 
 use super::{Bench, time_of};
 use crate::plan::draft::Table;
@@ -12,27 +12,27 @@ use crate::run::batch::{Options, RaceError};
 use crate::stats::interval;
 use std::collections::BTreeMap;
 
-/// The keys of a table, but for factors.
+/// The keys of a table, except factors.
 pub const FIELDS: [&str; 4] = ["of", "change", "ratio_min", "ratio_max"];
 
-/// One change and what it is said to do.
+/// One change, with the effect that it is said to have.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// Which contestant, as typed.
+    /// The text of the contestant.
     of: String,
-    /// The contestant, changed.
+    /// The contestant with the change.
     pub changed: Contestant,
-    /// The change as typed.
+    /// The change as it was typed.
     change: String,
     min: Option<f64>,
     max: Option<f64>,
-    /// Factor to level: the points it speaks of.
+    /// The levels of the points to which the claim applies.
     at: BTreeMap<String, String>,
     place: String,
 }
 
 impl Claim {
-    /// Reads one `[[cause]]`; `factors` are what varies.
+    /// Reads one `[[cause]]` table. `factors` are the keys that vary.
     ///
     /// # Errors
     /// [`PlanError`] naming the table and its field.
@@ -63,7 +63,7 @@ impl Claim {
         let missing = |what: &str| PlanError::at(&table.place, format!("{what}; it is missing"));
         let name = fields.get("of").ok_or_else(|| missing("'of' names the contestant"))?;
         let names: Vec<&str> = contestants.iter().map(|contestant| contestant.label.as_str()).collect();
-        // By its nickname, or as it was typed.
+        // A contestant is named by its nickname or by its text.
         let of = contestants.iter().find(|one| one.text == *name || one.label == *name);
         let of = of.ok_or_else(|| PlanError::at(&place("of"), unknown("contestant", name, &names)))?;
         let change = fields.get("change").ok_or_else(|| missing("'change' says what is set, as iw=10"))?;
@@ -97,23 +97,23 @@ impl Claim {
 }
 
 impl Claim {
-    /// Whether it is about this combination of the factors.
+    /// Returns whether the claim applies to this combination of the factors.
     #[must_use]
     pub fn speaks_of(&self, point: &PointPlan) -> bool {
         self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level))
     }
 
-    /// Whether it is about this contestant.
+    /// Returns whether the claim is about this contestant.
     #[must_use]
     pub fn is_of(&self, contestant: &Contestant) -> bool {
         contestant.text == self.of
     }
 }
 
-/// Runs every change that the plan speaks of, and adds to the race's expectations how each fared.
+/// Tests every claim of the plan by experiment, and adds the results to the expectations of the race.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
+/// [`RaceError`] when interrupted, or when a run broke an internal invariant.
 pub fn evaluate(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     for claim in &plan.claims {
         for (index, planned) in plan.points.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! What is no setting of a contestant: conditions of network and workload, taken away for both.
+//! Conditions of network and workload, which are not settings of a contestant. They are removed for both contestants.
 //!
-//! They say where a gap is, never why it is. Two of them are oracles, run as all else is: messages that wait for no earlier
-//! one, which SCTP can have (`unordered=yes`), and handshakes that cost a page nothing, because all connections are there
-//! before its time begins.
+//! A condition shows where a gap arises, but never why. Two conditions are oracles and run like everything else. One is
+//! messages that do not wait for earlier ones, which SCTP offers (`unordered=yes`). The other is handshakes without
+//! cost: all connections exist before the page time starts.
 
 use crate::plan::{Contestant, PointPlan};
 use anabranch_base::Bytes;
@@ -11,23 +11,23 @@ use anabranch_link::DirectionSpec;
 use anabranch_link::half_duplex::HalfDuplex;
 use anabranch_link::spec::{AqmSpec, EcnSpec, LossSpec, QueueSpec, RateSpec};
 
-/// The most of them, in runs of a contestant: two each.
+/// The largest number of runs for conditions: two contestants for each condition.
 pub const MOST: usize = 2 * 8;
 
-/// Two contestants where something is taken away.
+/// Two contestants without one condition.
 pub struct Without {
-    /// What.
+    /// The name of the condition.
     pub name: &'static str,
-    /// Network and workload without it.
+    /// The network and the workload without the condition.
     pub point: PointPlan,
-    /// The contestants, as they are without it.
+    /// The contestants without the condition.
     pub contestants: [Contestant; 2],
 }
 
-/// Whether a point has this, and the point without it.
+/// Returns the point without a condition, or `None` if the point does not have the condition.
 type Change = fn(&PointPlan) -> Option<PointPlan>;
 
-/// What can be taken away, in the order of its weight: a budget may end in the midst of them.
+/// The conditions, in the order of their importance, because the budget may not suffice for all.
 const CONDITIONS: [(&str, Change); 4] = [
     ("loss", |point| {
         let lossy = |side: &DirectionSpec| side.loss != LossSpec::None;
@@ -36,7 +36,7 @@ const CONDITIONS: [(&str, Change); 4] = [
     ("handshake", |point| {
         let workload = &point.workload;
         let page = workload.bulk.is_none() && workload.messages.is_none() && workload.arrivals.is_none();
-        // What happens at a time of its own would happen at another one.
+        // Events at a fixed time would happen at a different time of the page.
         let timeless = point.network.fails.is_empty()
             && point
                 .network
@@ -66,7 +66,7 @@ const CONDITIONS: [(&str, Change); 4] = [
     }),
 ];
 
-/// What limits the network, which every point has and few gaps hang on: last.
+/// The limits of the network come last: every point has them, and few gaps depend on them.
 const LIMITS: [(&str, Change); 2] = [
     ("queue", |point| {
         let short = |side: &DirectionSpec| side.queue != QueueSpec::Unlimited;
@@ -76,7 +76,7 @@ const LIMITS: [(&str, Change); 2] = [
         let limited = |side: &DirectionSpec| side.trace.is_none() && side.rate.first().is_some();
         with(point, limited, |side| {
             side.rate = RateSpec::UNLIMITED;
-            // What is nothing without a rate.
+            // These have no meaning without a rate.
             (side.overhead, side.packet_time) = (Bytes(0), Duration::ZERO);
             (side.aqm, side.ecn) = (AqmSpec::DropTail, EcnSpec::No);
         })
@@ -87,7 +87,7 @@ const LIMITS: [(&str, Change); 2] = [
     }),
 ];
 
-/// Every condition that a point has, taken away.
+/// Returns the point without each of its conditions.
 pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
     let without = |(name, change): &(&'static str, Change)| {
         let contestants = contestants.map(Contestant::clone);
@@ -98,7 +98,7 @@ pub fn of(point: &PointPlan, contestants: [&Contestant; 2]) -> Vec<Without> {
     first.chain(of_contestants.into_iter().flatten()).chain(last).collect()
 }
 
-/// Nobody is secured, but for who cannot be otherwise: neither TLS nor DTLS costs round trips and bytes.
+/// Removes encryption from both contestants, where possible, so that TLS and DTLS cost no round trips and bytes.
 fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
     let clear = contestants.map(Contestant::in_the_clear);
     if clear.iter().all(Option::is_none) {
@@ -111,7 +111,7 @@ fn without_security(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<
     Some(Without { name: "security", point: point.clone(), contestants })
 }
 
-/// Messages that wait for no earlier one.
+/// Lets messages be delivered without waiting for earlier ones.
 fn without_order(point: &PointPlan, contestants: [&Contestant; 2]) -> Option<Without> {
     point.workload.messages?;
     let unordered = contestants.map(|contestant| {
@@ -126,7 +126,7 @@ fn sides(point: &mut PointPlan) -> impl Iterator<Item = &mut DirectionSpec> {
     point.network.paths.iter_mut().flat_map(|path| [&mut path.up, &mut path.down])
 }
 
-/// The point with every direction changed; `None` where `has` holds for none of them.
+/// Returns the point with every direction changed, or `None` if `has` holds for none of them.
 fn with(
     point: &PointPlan,
     has: impl Fn(&DirectionSpec) -> bool,

@@ -1,8 +1,9 @@
-//! Which experiments are made, in which order, and what is written of them.
+//! Decides which experiments are made, in which order, and which results are reported.
 //!
-//! Quick: the winner against the first behind it that is not level with it. First all factors and each alone, then all but each, then pairs of factors
-//! that do nothing alone, then conditions, as far as the budget goes; what is left out depends on results alone, never on
-//! a clock. Full: all subsets, for every pair of contestants, and the winner made into the loser.
+//! The quick search compares the winner with the fastest contestant that is significantly slower. It tries all factors
+//! together, then each alone, then all but each. Pairs of factors follow that do nothing alone, and then conditions, as
+//! far as the budget goes. What is left out depends only on results, never on a clock. The full search tries all
+//! subsets for every pair of contestants, and also the other direction, from winner to loser.
 
 use super::conditions;
 use super::estimate::{Estimate, FEWEST, Finding, Values};
@@ -12,7 +13,7 @@ use crate::plan::{Contestant, PointPlan};
 use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point, Tried, Verdict};
 use crate::run::batch::RaceError;
 
-/// Finds the causes at a point and writes them into its comparisons.
+/// Finds the causes at a point and adds them to its comparisons.
 pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError> {
     let planned = bench.point();
     let logs: Vec<Vec<f64>> = point
@@ -22,7 +23,7 @@ pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError
         .collect();
     let mean = |i: usize| Estimate::of(&logs[i]).mean;
     let mut ranking: Vec<usize> = (0..logs.len()).collect();
-    // Stable: of equals the first.
+    // The sort is stable, so the first of equal contestants stays first.
     ranking.sort_by(|&a, &b| mean(a).total_cmp(&mean(b)));
     let full = bench.plan.causes == Causes::Full;
     let budget =
@@ -48,7 +49,7 @@ pub fn explain(bench: &mut Bench<'_>, point: &mut Point) -> Result<(), RaceError
     Ok(())
 }
 
-/// The comparison of these two, where it says that one is sooner.
+/// Returns the comparison of these two, if it says that one is faster.
 fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Comparison> {
     let metric = point.decisive();
     // A contestant is compared with those before it.
@@ -61,21 +62,21 @@ fn decided(point: &mut Point, winner: usize, loser: usize) -> Option<&mut Compar
 /// The search for the causes of one gap.
 struct Search<'s, 'b> {
     bench: &'s mut Bench<'b>,
-    /// Runs that may be made.
+    /// The number of runs that may be made.
     budget: usize,
     /// Winner and loser.
     pair: [usize; 2],
-    /// Their places among all contestants.
+    /// Their ranks among all contestants.
     ranks: [u64; 2],
 }
 
 impl Search<'_, '_> {
-    /// Whether so many contestants may yet be run at a point.
+    /// Returns whether the budget allows this number of contestants to run at a point.
     fn affords(&self, point: &PointPlan, contestants: usize) -> bool {
         self.bench.made + contestants * self.bench.seeds(point).len() <= self.budget
     }
 
-    /// The causes of the gap between winner and loser; `None` where there is no gap to speak of.
+    /// Returns the causes of the gap between winner and loser, or `None` if the gap is too small.
     fn compare(&mut self, logs: [&[f64]; 2]) -> Result<Option<(Vec<Cause>, Experiment)>, RaceError> {
         let plan = self.bench.plan;
         let [winner, loser] = self.pair.map(|i| &plan.contestants[i]);
@@ -117,7 +118,7 @@ impl Search<'_, '_> {
         Ok(Some((causes, experiment)))
     }
 
-    /// v of the sets that this kind of search asks for.
+    /// Returns v of the sets that this kind of search needs.
     fn measure(
         &mut self,
         differences: &Differences<'_>,
@@ -131,7 +132,7 @@ impl Search<'_, '_> {
         let mut values = seen.of_factors(n, full);
         let open_loop = self.bench.point().workload.arrivals.is_some();
         if n > 0 && differences.with(all)?.races_as(model, open_loop) {
-            // It is that contestant: its runs are there.
+            // The subject is now identical to the model, whose runs already exist.
             values.found(all, &vec![0.0; times.len()]);
         }
         let run = |search: &mut Self, values: &mut Values, sets: Vec<Set>| {
@@ -142,12 +143,12 @@ impl Search<'_, '_> {
             return Ok(values);
         }
         run(self, &mut values, [all].into_iter().chain((0..n).map(|i| 1 << i)).collect())?;
-        // What was changed alone to most effect needs to be changed last least.
+        // The factors with the largest effect alone need the test as last change least.
         let alone = |values: &Values, i: usize| values.effect(i).map_or(0.0, |effect| effect.alone.mean);
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_by(|&a, &b| alone(&values, a).total_cmp(&alone(&values, b)));
         run(self, &mut values, order.into_iter().map(|i| all & !(1 << i)).collect())?;
-        // Partners that do nothing alone either come first.
+        // Partners that also do nothing alone come first.
         let needy: Vec<usize> = (0..n).filter(|&i| values.needs_others(i)).collect();
         let mut pairs: Vec<Set> = Vec::new();
         for &i in &needy {
@@ -174,7 +175,7 @@ impl Search<'_, '_> {
             if known || !self.affords(point, chosen.len() + 1) {
                 continue;
             }
-            // Subsets that do not go together say nothing.
+            // Subsets whose settings contradict each other are skipped.
             if let Ok(contestant) = differences.with(set) {
                 chosen.push((set, contestant));
             }
@@ -188,7 +189,7 @@ impl Search<'_, '_> {
         Ok(())
     }
 
-    /// The other way round: the winner gets the loser's settings.
+    /// Measures the opposite direction: the winner gets the loser's settings.
     fn reversed(&mut self, logs: [&[f64]; 2]) -> Result<(Vec<Factor>, Values), RaceError> {
         let [winner, loser] = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let differences = Differences::new(winner, loser, self.bench.point())?;
@@ -199,12 +200,12 @@ impl Search<'_, '_> {
         Ok((differences.factors, values))
     }
 
-    /// What becomes of the gap without the conditions, as far as the budget goes.
+    /// Measures the gap without each condition, as far as the budget goes.
     fn conditions(&mut self) -> Result<Vec<Condition>, RaceError> {
         let contestants = self.pair.map(|i| &self.bench.plan.contestants[i]);
         let mut found = Vec::new();
         let tried = conditions::of(self.bench.point(), contestants);
-        // All of them together are wrong in one of twenty cases.
+        // The level is adjusted so that together the intervals are wrong in one of twenty cases.
         let level = 1.0 - 0.05 / tried.len().max(1) as f64;
         for without in tried {
             if !self.affords(&without.point, 2) {
@@ -225,12 +226,12 @@ impl Search<'_, '_> {
     }
 }
 
-/// An estimate as a ratio.
+/// Returns an estimate as a ratio.
 fn effect(estimate: &Estimate, level: f64) -> Effect {
     Effect { ratio: estimate.mean.exp(), ci: estimate.interval(level).map(f64::exp) }
 }
 
-/// What was found, in the words of results: the causes, those of most effect first; the rest goes into `experiment`.
+/// Returns the causes in the terms of results, the largest effect first. Everything else is added to `experiment`.
 fn describe(
     differences: &Differences<'_>,
     values: &Values,
@@ -281,7 +282,7 @@ fn describe(
         }
     }
     experiment.unexplained = values.get(differences.all()).map(|left| effect(left, 0.95));
-    // Stable: of equals the first.
+    // The sort is stable, so the first of equal causes stays first.
     causes.sort_by(|a, b| b.effect.total_cmp(&a.effect));
     experiment.held_back_by.sort_by(|a, b| a.effect.total_cmp(&b.effect));
     causes

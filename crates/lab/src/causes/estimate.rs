@@ -1,26 +1,27 @@
-//! From what experiments found to what is named a cause.
+//! Decides which factors are causes, from the results of experiments.
 //!
-//! v(S) is the mean over seeds of ln T(the loser with the settings S set as the winner's) - ln T(the winner). A factor's
-//! effect *alone* is v(nothing) - v(that one), *last* v(all but that one) - v(all). Intervals are percentiles of 2,000
-//! resamples of the seeds, the same ones for every v, so that what the runs share drops out of differences.
+//! v(S) is the mean over seeds of ln T(the loser with the settings S as the winner has them) - ln T(the winner). The
+//! effect of a factor *alone* is v(nothing) - v(that factor). Its effect *last* is v(all but that factor) - v(all).
+//! Intervals are percentiles of 2,000 resamples of the seeds. The same resamples are used for every v, so that
+//! variation common to the runs cancels out in differences.
 
 use super::factors::Set;
 use crate::stats::summary::quantile;
 use anabranch_base::Rng;
 use std::collections::BTreeMap;
 
-/// Resamples of the seeds.
+/// The number of resamples of the seeds.
 const RESAMPLES: usize = 2_000;
-/// What the resamples are drawn with: always the same, so that a result is one.
+/// The label of the random numbers for resamples. It is fixed, so that results are reproducible.
 const LABEL: &str = "causes/resamples";
-/// Fewer seeds than these give no interval to go by.
+/// The fewest seeds that give a usable interval.
 pub const FEWEST: usize = 10;
 
-/// A gap below 3 % is none, and a factor that leaves less is enough.
+/// ln of the gap that counts as none: 3 %. A factor that leaves less is sufficient.
 pub const LEVEL: f64 = 0.029_558_802_241_544_4; // ln 1.03
-/// An effect of 2 % or less is none.
+/// ln of the largest effect that counts as none: 2 %.
 const LEAST: f64 = 0.019_802_627_296_179_7; // ln 1.02
-/// An effect of a tenth of the gap or less is none.
+/// The largest effect that counts as none, as a share of the gap.
 const SHARE: f64 = 0.1;
 
 /// A quantity with its resamples.
@@ -32,13 +33,13 @@ pub struct Estimate {
 }
 
 impl Estimate {
-    /// The mean of a value a seed; at least one.
+    /// Returns the mean of one value per seed. There must be at least one seed.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let n = values.len().max(1);
         let mean = |sum: f64| sum / n as f64;
         let mut rng = Rng::new(0).fork(LABEL);
-        // Where all are equal, so is every mean of them, but for rounding.
+        // If all values are equal, so is every mean of them, except for rounding.
         let constant = values.iter().all(|value| Some(value) == values.first());
         let resampled = (0..RESAMPLES).map(|_| match constant {
             true => values.first().copied().unwrap_or(0.0),
@@ -49,13 +50,13 @@ impl Estimate {
         Self { mean: total, resampled }
     }
 
-    /// This less the other, seed by seed.
+    /// Returns the difference of two estimates, resample by resample.
     #[must_use]
     pub fn less(&self, other: &Self) -> Self {
         self.plus(other, -1.0)
     }
 
-    /// This and so many times the other, seed by seed.
+    /// Returns this estimate plus `times` the other, resample by resample.
     #[must_use]
     pub fn plus(&self, other: &Self, times: f64) -> Self {
         Self {
@@ -64,13 +65,13 @@ impl Estimate {
         }
     }
 
-    /// Whether nothing to speak of is left, for sure.
+    /// Returns whether the gap is gone: the interval ends below [`LEVEL`].
     #[must_use]
     pub fn is_gone(&self, level: f64) -> bool {
         self.interval(level)[1] < LEVEL
     }
 
-    /// The interval that holds so much of the resamples.
+    /// Returns the interval that holds this share of the resamples.
     #[must_use]
     pub fn interval(&self, level: f64) -> [f64; 2] {
         let tail = (1.0 - level) / 2.0;
@@ -78,28 +79,28 @@ impl Estimate {
     }
 }
 
-/// All v that were found.
+/// All known values of v.
 #[derive(Clone, Debug)]
 pub struct Values {
     factors: usize,
-    /// Effects are those by Shapley's rule.
+    /// Whether effects are Shapley values.
     shares: bool,
     known: BTreeMap<Set, Estimate>,
 }
 
-/// A factor's effects.
+/// The effects of a factor.
 #[derive(Clone, Debug)]
 pub struct Effect {
-    /// v(nothing) - v(it).
+    /// v(nothing) - v(that factor).
     pub alone: Estimate,
-    /// v(all but it) - v(all), where that was found.
+    /// v(all but that factor) - v(all), if known.
     pub last: Option<Estimate>,
-    /// Its share by Shapley's rule, where all subsets were found.
+    /// Its Shapley value, if all subsets are known.
     pub shapley: Option<Estimate>,
 }
 
 impl Effect {
-    /// The one that decides: by Shapley's rule, else the larger of alone and last.
+    /// Returns the decisive effect: the Shapley value, or else the larger of alone and last.
     #[must_use]
     pub fn decisive(&self) -> &Estimate {
         match (&self.shapley, &self.last) {
@@ -109,9 +110,9 @@ impl Effect {
         }
     }
 
-    /// The one to print, of a factor whose effect goes this way: that of the change made alone where it exceeds `threshold` for
-    /// sure, since it is what somebody sees who makes the change; else the one that decides. An effect made last can exceed
-    /// the whole gap, where another of the changes harms.
+    /// Returns the effect to print, for a factor that is favourable or not. This is the effect alone, if it certainly
+    /// exceeds `threshold`, because a user who makes the change sees that effect. Otherwise it is the decisive effect.
+    /// An effect last can exceed the whole gap if another of the changes does harm.
     #[must_use]
     pub fn printed(&self, favours: bool, threshold: f64, level: f64) -> &Estimate {
         let [low, high] = self.alone.interval(level);
@@ -123,7 +124,7 @@ impl Effect {
         }
     }
 
-    /// The one that speaks most against the factor.
+    /// Returns the effect that speaks most against the factor.
     #[must_use]
     pub fn adverse(&self) -> &Estimate {
         match (&self.shapley, &self.last) {
@@ -134,44 +135,44 @@ impl Effect {
     }
 }
 
-/// What is said of a factor.
+/// The classification of a factor.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Finding {
-    /// Nothing.
+    /// The factor is neither a cause nor harmful.
     Unnamed,
-    /// It is a cause.
+    /// The factor is a cause.
     Cause {
-        /// With it alone the contestants are level.
+        /// Whether this factor alone removes the gap.
         enough: bool,
-        /// Factors without which it does nothing.
+        /// Factors without which it has no effect.
         with: Vec<usize>,
-        /// Factors that would do in its place.
+        /// Factors that could replace it.
         either: Vec<usize>,
     },
-    /// It makes the winner slower.
+    /// The factor makes the winner slower.
     Against,
 }
 
 impl Values {
-    /// None yet, of so many factors.
+    /// Makes an empty set of values for this number of factors.
     #[must_use]
     pub fn new(factors: usize) -> Self {
         Self { factors, shares: false, known: BTreeMap::new() }
     }
 
-    /// The same gap, with so many factors to explain it; `shares`: all subsets will be there, and effects are shares by
-    /// Shapley's rule.
+    /// Keeps the gap and sets the number of factors that may explain it. `shares`: all subsets will be known, and
+    /// effects are Shapley values.
     #[must_use]
     pub fn of_factors(self, factors: usize, shares: bool) -> Self {
         Self { factors, shares, ..self }
     }
 
-    /// v of a set, from a value a seed.
+    /// Adds v of a set, from one value per seed.
     pub fn found(&mut self, set: Set, values: &[f64]) {
         self.known.insert(set, Estimate::of(values));
     }
 
-    /// v of a set.
+    /// Returns v of a set.
     #[must_use]
     pub fn get(&self, set: Set) -> Option<&Estimate> {
         self.known.get(&set)
@@ -181,19 +182,19 @@ impl Values {
         (1 << self.factors) - 1
     }
 
-    /// The level of an effect's interval: together they are wrong in one of twenty cases.
+    /// Returns the confidence level of effects, adjusted so that together they are wrong in one of twenty cases.
     #[must_use]
     pub fn level(&self) -> f64 {
         1.0 - 0.05 / self.factors.max(1) as f64
     }
 
-    /// Whether there is a gap to speak of.
+    /// Returns whether there is a relevant gap.
     #[must_use]
     pub fn is_gap(&self) -> bool {
         self.get(0).is_some_and(|gap| gap.interval(0.95)[0] > 0.0 && gap.mean >= LEVEL)
     }
 
-    /// The effect of a factor, once it was changed alone.
+    /// Returns the effects of a factor, if it was changed alone.
     #[must_use]
     pub fn effect(&self, factor: usize) -> Option<Effect> {
         let (one, all) = (1 << factor, self.all());
@@ -202,7 +203,7 @@ impl Values {
         Some(Effect { alone, last, shapley: self.shapley(factor) })
     }
 
-    /// The mean of what it does over all orders in which the factors can be changed.
+    /// Returns the Shapley value: the mean effect of a factor over all orders of changes.
     fn shapley(&self, factor: usize) -> Option<Estimate> {
         if !self.shares {
             return None;
@@ -220,7 +221,7 @@ impl Values {
         sum
     }
 
-    /// What an effect's interval must exceed.
+    /// Returns the value that an effect's interval must exceed.
     #[must_use]
     pub fn threshold(&self) -> f64 {
         self.get(0).map_or(LEAST, |gap| (SHARE * gap.mean).max(LEAST))
@@ -230,15 +231,15 @@ impl Values {
         effect.interval(self.level())[0] > self.threshold()
     }
 
-    /// Changed alone it does nothing to speak of, changed last it does: with others it may. That an effect is not sure does
-    /// not make it nothing.
+    /// Returns whether a factor may need others: it has no relevant effect alone, but has one last. An uncertain effect
+    /// still counts as an effect.
     #[must_use]
     pub fn needs_others(&self, factor: usize) -> bool {
         self.effect(factor)
             .is_some_and(|effect| self.passes(effect.decisive()) && effect.alone.mean <= self.threshold())
     }
 
-    /// Once the other is changed, it does something.
+    /// Returns whether a factor has an effect after the other one is changed.
     fn passes_with(&self, factor: usize, other: usize) -> bool {
         let (before, after) = (self.get(1 << other), self.get(1 << other | 1 << factor));
         before.zip(after).is_some_and(|(before, after)| self.passes(&before.less(after)))
@@ -252,7 +253,7 @@ impl Values {
         self.effect(factor).and_then(|effect| effect.last).is_none_or(|last| self.passes(&last))
     }
 
-    /// What is said of each factor.
+    /// Returns the classification of each factor.
     #[must_use]
     pub fn findings(&self) -> Vec<Finding> {
         let adverse = |factor: usize| {
@@ -261,7 +262,7 @@ impl Values {
         };
         let favourable =
             |factor: usize| self.effect(factor).is_some_and(|effect| self.passes(effect.decisive()));
-        // What helps alone and harms last, or the other way round, is neither a cause nor against one.
+        // A factor that helps alone and harms last, or the reverse, is neither a cause nor harmful.
         let named: Vec<bool> =
             (0..self.factors).map(|factor| favourable(factor) && !adverse(factor)).collect();
         let others = |factor: usize| (0..self.factors).filter(move |other| *other != factor);
@@ -288,8 +289,8 @@ impl Values {
     }
 }
 
-/// The share of all orders of `n` factors in which exactly these `before` come before a given one: before! (n - before -
-/// 1)! / n!.
+/// Returns the share of all orders of `n` factors in which exactly these `before` factors come before a given one:
+/// before! (n - before - 1)! / n!.
 fn share(before: u32, n: u32) -> f64 {
     let factorial = |k: u32| (1..=k).map(f64::from).product::<f64>();
     factorial(before) * factorial(n - before - 1) / factorial(n)
@@ -299,7 +300,7 @@ fn share(before: u32, n: u32) -> f64 {
 mod tests {
     use super::*;
 
-    /// Twelve seeds whose values scatter by a little around `v`, by the same for all of a seed.
+    /// Twelve seeds whose values vary slightly around `v`, in the same way for every `v`.
     fn seeds(v: f64) -> Vec<f64> {
         (0..12).map(|i| v + 0.001 * f64::from(i % 5)).collect()
     }
@@ -320,11 +321,11 @@ mod tests {
     fn the_interval_is_that_of_the_mean() {
         let values: Vec<f64> = (0..100).map(f64::from).collect();
         let [low, high] = Estimate::of(&values).interval(0.95);
-        // The mean's standard error is 28.87 / 10; 1.96 of them either way.
+        // The standard error of the mean is 28.87 / 10; the interval is 1.96 of them in each direction.
         assert!((low - (49.5 - 5.66)).abs() < 0.5 && (high - (49.5 + 5.66)).abs() < 0.5, "{low} to {high}");
         let same = Estimate::of(&[0.1; 30]);
         assert_eq!((same.mean, same.interval(0.99)), (0.1, [0.1, 0.1]));
-        // The same draw for all: what two have in common drops out.
+        // All estimates use the same resamples, so common variation cancels out.
         let shifted: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
         let [low, high] = Estimate::of(&shifted).less(&Estimate::of(&values)).interval(0.99);
         assert!((low - 1.0).abs() < 1e-9 && (high - 1.0).abs() < 1e-9);
@@ -359,7 +360,7 @@ mod tests {
     #[test]
     fn what_is_not_sure_alone_is_not_called_nothing() {
         let mut found = values(2, &[(0, 0.3), (2, 0.3), (3, 0.0)]);
-        // Alone it does 0.2 in the mean, and 2 or so more or less in a seed.
+        // Its mean effect alone is 0.2, but each seed deviates by about 2.
         found.found(1, &(0..12).map(|i| 0.1 + if i % 2 == 0 { 2.0 } else { -2.0 }).collect::<Vec<f64>>());
         assert_eq!(found.findings()[0], cause(false, &[], &[]));
     }
@@ -383,7 +384,7 @@ mod tests {
         assert_eq!(found.findings(), [cause(false, &[], &[]), Finding::Against]);
         let printed =
             |effect: &Effect, favours| effect.printed(favours, found.threshold(), found.level()).mean;
-        // Made last it would be 1.4, since the other has made 1.1 of harm by then.
+        // As the last change its effect would be 1.4, since the other change has already done harm of 1.1.
         assert!((printed(&effects[0], true) - 0.4).abs() < 1e-9);
         assert!((printed(&effects[1], false) + 1.1).abs() < 1e-9);
         let together = values(2, &[(0, 0.7), (1, 0.7), (2, 0.7), (3, 0.0)]);
@@ -408,7 +409,7 @@ mod tests {
 
     #[test]
     fn shares_of_three_add_up_to_the_gap() {
-        // By hand: a acts by itself (0.3), b and c only together (0.6).
+        // By hand: a acts alone (0.3), b and c only together (0.6).
         let v = |set: Set| 0.9 - if set & 1 != 0 { 0.3 } else { 0.0 } - if set & 6 == 6 { 0.6 } else { 0.0 };
         let all: Vec<(Set, f64)> = (0..8).map(|set| (set, v(set))).collect();
         let found = values(3, &all).of_factors(3, true);

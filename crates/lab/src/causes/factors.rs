@@ -1,52 +1,52 @@
-//! What two contestants differ in, as factors: what can be set in one as the other has it.
+//! The differences between two contestants as factors: settings of one that can be changed to those of the other.
 
 use super::requests::{Aspect, Requests};
 use super::settings::{Group, Part, SETTINGS, follows, implied, translated};
 use crate::plan::{self, Contestant, PlanError, PointPlan};
 use std::collections::BTreeMap;
 
-/// The most factors that are tried; where more settings differ, those of a group are one.
+/// The most factors that are tried. If more settings differ, those of a group become one factor.
 pub const MOST: usize = 5;
 
-/// And where each group is one.
+/// The most factors if each group is one factor.
 pub const MOST_GROUPS: usize = 6;
 
-/// A setting that differs, and how.
+/// A setting that differs, and its change.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Change {
     group: Group,
-    /// As it is typed: `iw=10`.
+    /// The new setting as it is typed: `iw=10`.
     pub typed: String,
-    /// What it takes the place of: `2`.
+    /// The old value: `2`.
     pub was: String,
     how: How,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum How {
-    /// This key gets this value, or its default.
+    /// Sets this key to this value, or to its default.
     Key(String, Option<String>),
-    /// Requests ride as the rival's in this respect.
+    /// Sets this aspect of requests to the rival's.
     Ride(Aspect),
 }
 
 /// Settings that are changed together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Factor {
-    /// What they are about.
+    /// The group of the settings.
     pub group: Group,
-    /// At least one.
+    /// The changes; at least one.
     pub changes: Vec<Change>,
 }
 
 impl Factor {
-    /// The changes as they are typed.
+    /// Returns the changes as they are typed.
     #[must_use]
     pub fn typed(&self) -> String {
         self.changes.iter().map(|change| change.typed.as_str()).collect::<Vec<_>>().join(",")
     }
 
-    /// Whether it changes the same settings as the other, the other way round.
+    /// Returns whether it changes the same settings as the other factor, in the opposite direction.
     #[must_use]
     pub fn is_opposite(&self, other: &Self) -> bool {
         let same = |(one, other): (&Change, &Change)| match (&one.how, &other.how) {
@@ -57,32 +57,32 @@ impl Factor {
         self.changes.len() == other.changes.len() && self.changes.iter().zip(&other.changes).all(same)
     }
 
-    /// What they take the place of.
+    /// Returns the old values.
     #[must_use]
     pub fn was(&self) -> String {
         self.changes.iter().map(|change| change.was.as_str()).collect::<Vec<_>>().join(",")
     }
 }
 
-/// A set of factors: those whose bits are set.
+/// A set of factors as bits.
 pub type Set = u32;
 
-/// One contestant, step by step turned into another.
+/// One contestant that is changed step by step into another.
 #[derive(Debug)]
 pub struct Differences<'a> {
     point: &'a PointPlan,
-    /// Whose settings are changed.
+    /// The contestant whose settings are changed.
     subject: &'a Contestant,
     ours: Requests,
     theirs: Requests,
-    /// What the two differ in and can be changed, at most [`MOST`].
+    /// The factors: differences that can be changed, at most [`MOST`].
     pub factors: Vec<Factor>,
-    /// Settings that were left out, and why.
+    /// Settings that were left out, with the reason.
     pub left_out: Vec<String>,
 }
 
 impl<'a> Differences<'a> {
-    /// What `subject` would need to be like `model`, at a point.
+    /// Returns the differences that `subject` has from `model` at a point.
     ///
     /// # Errors
     /// The contestants' keys contradict the workload.
@@ -97,16 +97,16 @@ impl<'a> Differences<'a> {
         Ok(experiment)
     }
 
-    /// All factors.
+    /// Returns the set of all factors.
     #[must_use]
     pub fn all(&self) -> Set {
         (1 << self.factors.len()) - 1
     }
 
-    /// The subject with these factors as its rival has them.
+    /// Returns the subject with these factors set as in the model.
     ///
     /// # Errors
-    /// These settings do not go together.
+    /// The settings contradict each other.
     pub fn with(&self, set: Set) -> Result<Contestant, PlanError> {
         let chosen = self.factors.iter().enumerate().filter(|(i, _)| set & (1 << i) != 0);
         let mut keys = Vec::new();
@@ -140,13 +140,13 @@ impl<'a> Differences<'a> {
         Ok(changed)
     }
 
-    /// Makes one factor of those of the group that has most; false where no group has two.
+    /// Merges the factors of the group that has most factors. Returns false if no group has two.
     fn merge_largest(&mut self) -> bool {
         let mut sizes: BTreeMap<Group, usize> = BTreeMap::new();
         for factor in &self.factors {
             *sizes.entry(factor.group).or_default() += 1;
         }
-        // Of several the first.
+        // If several groups are largest, the first is merged.
         let largest = sizes.into_iter().rev().max_by_key(|(_, size)| *size).filter(|(_, size)| *size > 1);
         largest.inspect(|(group, _)| self.merge(*group)).is_some()
     }
@@ -160,8 +160,8 @@ impl<'a> Differences<'a> {
         self.factors = others;
     }
 
-    /// Sees to it that each factor can be changed alone and last: settings that need each other become one factor, and
-    /// what cannot be set even so is left out.
+    /// Makes sure that each factor can be changed alone and last. Settings that need each other become one factor, and
+    /// settings that still cannot be changed are left out.
     fn separate(&mut self) {
         loop {
             let all = self.all();
@@ -181,7 +181,7 @@ impl<'a> Differences<'a> {
     }
 }
 
-/// Every setting that differs and can be changed.
+/// Returns every setting that differs and can be changed.
 fn changes(
     subject: &Contestant,
     model: &Contestant,
@@ -208,16 +208,16 @@ fn changes(
             continue;
         }
         let (Some(was), Some(value)) = (mine.get(key), value) else { continue };
-        // Early data is of transports that are secure by themselves; others take up a session at least.
+        // Only transports with TLS inside have early data. Others resume a session instead.
         let early = key == "resume" && value == "0rtt" && !subject.transport.capabilities().secure;
         let value = if early { "session" } else { value };
-        // What no knob sets cannot be as the rival has it.
+        // Without a knob, the setting cannot be changed.
         if was == value || subject.transport.fixed().iter().any(|(fixed, _)| *fixed == key) {
             continue;
         }
         let Some(value) = settable(subject, key, was, value) else { continue };
         let typed = format!("{key}={value}");
-        // A contestant's own key has a default that cannot be typed.
+        // The default of a contestant's own key cannot be typed.
         let value = (value != "all").then_some(value);
         changes.push(Change { group, typed, was: was.clone(), how: How::Key(key.to_owned(), value) });
     }
@@ -239,14 +239,14 @@ fn changes(
         };
         changes.push(Change { group: aspect.group(), typed, was, how: How::Ride(aspect) });
     }
-    // In the order of the groups; stable, so that of the table within them.
+    // Sorts by group. The sort is stable, so within a group the order of the table stays.
     changes.sort_by_key(|change| change.group);
     Ok(changes)
 }
 
-/// What a contestant would have to do without, or to begin with, to be secured where its rival is: TLS over a transport, DTLS
-/// beneath. What is secure by itself can do neither; and how two are secured cannot be made alike where their transports
-/// are not.
+/// Returns the changes that make a contestant encrypted or unencrypted, as its rival is: TLS above a transport, DTLS
+/// below. A transport with TLS inside can do neither. The kind of encryption cannot be changed if the transports
+/// differ.
 fn security(
     (subject, mine): (&Contestant, &BTreeMap<String, String>),
     (model, other): (&Contestant, &BTreeMap<String, String>),
@@ -263,7 +263,7 @@ fn security(
     if subject.is_secured() == model.is_secured() {
         return changes;
     }
-    // Of one transport the table of settings has its key; what goes with it is here.
+    // If the transports are the same, the table of settings has this key, and only the related keys are added here.
     let layer = ["tls", "dtls"].into_iter().find_map(|key| Some((key, mine.get(key)?)));
     match layer.filter(|_| !same) {
         Some((key, was)) if subject.is_secured() => changes.push(change(key, was, "no", Some("no"))),
@@ -280,7 +280,7 @@ fn security(
     changes
 }
 
-/// The value of a knob as the subject's engine takes it, if it does and it changes anything.
+/// Returns the value of a knob in the form of the subject's engine, if it accepts the value and the value differs.
 fn settable(subject: &Contestant, key: &str, was: &str, value: &str) -> Option<String> {
     if !subject.engine.knobs().iter().any(|knob| knob.key == key) {
         return Some(value.to_owned());

@@ -1,9 +1,9 @@
-//! Causes by experiment: one thing is changed, and the race is run again.
+//! Finds causes by experiment: one setting is changed, and the race runs again.
 //!
-//! What makes the winner sooner than the loser is looked for among the settings in which they differ ([`factors`], by the
-//! table of [`settings`]). The loser gets some of the winner's settings and loads the same page with the same seeds;
-//! [`design`] says which, within a budget, and [`estimate`] what that says. [`conditions`] are not settings: they are
-//! taken away for both. [`check`] holds what a plan says of a cause to what an experiment finds.
+//! The causes of the winner's lead are searched among the settings in which winner and loser differ ([`factors`], by
+//! the table of [`settings`]). The loser gets some of the winner's settings and loads the same page with the same
+//! seeds. [`design`] chooses these settings within a budget, and [`estimate`] evaluates the results. [`conditions`] are
+//! not settings, and are removed for both. [`check`] tests a plan's claims about causes.
 
 pub mod check;
 mod conditions;
@@ -22,23 +22,24 @@ use crate::run::one::{self, Scenario};
 use crate::stats::metrics;
 use anabranch_base::time::nanos;
 
-/// How much is done to find causes.
+/// How much effort is spent on finding causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Causes {
-    /// Of the winner against the next that is not level with it, with at most five times the runs of the race.
+    /// For the winner and the fastest contestant that is significantly slower, with at most five times the runs of the
+    /// race.
     #[default]
     Quick,
-    /// Of every pair, over all subsets of the factors, and the other way round.
+    /// For every pair, with all subsets of the factors and in both directions.
     Full,
-    /// Nothing.
+    /// No search.
     Off,
 }
 
 impl Causes {
-    /// Runs that are made in quick search, at most, for each run of the race.
+    /// The most runs of a quick search, for each run of the race.
     pub const BUDGET: usize = 5;
 
-    /// Runs that are made for a race of so many contestants, at most, as multiples of one contestant's.
+    /// Returns the most runs of a search for this number of contestants, as a multiple of one contestant's runs.
     #[must_use]
     pub const fn most(self, contestants: usize) -> usize {
         match self {
@@ -52,8 +53,8 @@ impl Causes {
     }
 }
 
-/// What the workload is about, in nanoseconds: page or transfer time, or the 95th percentile of messages' delays. A run
-/// that did not finish took until its deadline.
+/// Returns the time that the workload is judged by, in nanoseconds: page or transfer time, or the 95th percentile of
+/// message delays. For a run that did not finish it is the deadline.
 #[must_use]
 pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
     let found = match point.workload.messages {
@@ -63,14 +64,14 @@ pub fn time_of(run: &Run, point: &PointPlan) -> f64 {
             ns.saturating_sub(begun.filter(|_| point.workload.preconnect).unwrap_or(0)) as f64
         }),
     };
-    // A network that takes no time has no logarithm.
+    // The logarithm of 0 does not exist, so the time is at least 1 ns.
     found.unwrap_or(nanos(point.workload.deadline) as f64).max(1.0)
 }
 
-/// Finds the causes at every point of a race, and writes them into its comparisons.
+/// Finds the causes at every point of a race and adds them to its comparisons.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
+/// [`RaceError`] when interrupted, or when a run broke an internal invariant.
 pub fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), RaceError> {
     if plan.causes == Causes::Off || plan.together || plan.contestants.len() < 2 {
         return Ok(());
@@ -84,15 +85,15 @@ pub fn find(plan: &Plan, race: &mut Race, options: &Options<'_>) -> Result<(), R
     Ok(())
 }
 
-/// Where experiments at one point are run.
+/// Runs the experiments at one point.
 struct Bench<'a> {
     plan: &'a Plan,
-    /// Which point.
+    /// The index of the point.
     index: usize,
     options: &'a Options<'a>,
-    /// Runs of the race, and of all experiments so far.
+    /// The number of runs of the race and of all experiments so far.
     before: usize,
-    /// Runs of experiments on the gap in question.
+    /// The number of runs for the current gap.
     made: usize,
 }
 
@@ -101,13 +102,13 @@ impl<'a> Bench<'a> {
         &self.plan.points[self.index]
     }
 
-    /// The seeds with which a contestant is run at a point: one, where nothing is drawn from them.
+    /// Returns the seeds for a contestant at a point, or only one if runs do not depend on the seed.
     fn seeds(&self, point: &PointPlan) -> &'a [u64] {
         let seeds = &self.plan.seeds;
         if point.has_chance() { seeds } else { &seeds[..seeds.len().min(1)] }
     }
 
-    /// Logarithms of the times of these contestants, by seed, each at its point.
+    /// Returns the logarithms of the times of these contestants, by seed, each at its point.
     fn log_times(&mut self, subjects: &[(&PointPlan, &Contestant)]) -> Result<Vec<Vec<f64>>, RaceError> {
         let cross = self.plan.cross.as_ref();
         let mut jobs: Vec<(usize, Scenario<'_>)> = Vec::new();
@@ -133,7 +134,7 @@ impl<'a> Bench<'a> {
         let mut times = times.into_iter();
         let of = |&(point, _): &(&PointPlan, &Contestant)| {
             let own: Vec<f64> = times.by_ref().take(self.seeds(point).len()).collect();
-            // One run is all of them.
+            // One run represents all seeds.
             if point.has_chance() { own } else { own.repeat(self.plan.seeds.len()) }
         };
         Ok(subjects.iter().map(of).collect())

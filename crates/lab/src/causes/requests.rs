@@ -1,8 +1,8 @@
-//! Which request rides where and when, in terms that every transport shares.
+//! Describes how requests use connections and streams, in terms that all transports share.
 //!
-//! A client's keys confound two things: with one stream a request waits for the one before it, with six connections TCP
-//! does not pipeline unless told to. [`Requests`] holds them apart: how many connections, how many streams of each, how
-//! many requests outstanding on each. One of them can be set as the rival has it while the others stay.
+//! A client's keys confound two effects. With one stream, a request waits for the one before it. With six connections,
+//! TCP does not pipeline by default. [`Requests`] separates them: the numbers of connections, of streams per
+//! connection, and of outstanding requests per connection. Each can be set to the rival's value while the others stay.
 
 use super::settings::Group;
 use crate::plan::{Contestant, PlanError, PointPlan};
@@ -11,19 +11,19 @@ use anabranch_http::mapping::WhenFull;
 /// How a contestant's client fetches a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Requests {
-    /// Connections to a server; `None`: as many as are needed (in open loop).
+    /// The number of connections to a server, or `None` for as many as needed (in open loop).
     connections: Option<usize>,
-    /// Objects on one of them, if there is a limit.
+    /// The most objects on a connection, if limited.
     allowance: Option<u32>,
-    /// Its streams.
+    /// The number of streams of a connection.
     streams: usize,
-    /// Requests outstanding on it; `None`: as many as there are objects.
+    /// The most outstanding requests on a connection, or `None` for as many as there are objects.
     outstanding: Option<usize>,
-    /// The stream of a request that finds none free.
+    /// How a stream is chosen for a request if none is free.
     pick: WhenFull,
 }
 
-/// One of the things that can be set apart.
+/// A property that can be changed independently of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aspect {
     /// `connections`
@@ -37,10 +37,10 @@ pub enum Aspect {
 }
 
 impl Aspect {
-    /// All of them, in the order in which they are tried.
+    /// All aspects, in the order in which they are tried.
     pub const ALL: [Self; 4] = [Self::Connections, Self::Allowance, Self::Streams, Self::Order];
 
-    /// The group of its settings.
+    /// Returns the group of its settings.
     pub const fn group(self) -> Group {
         match self {
             Self::Connections | Self::Allowance | Self::Streams => Group::Connections,
@@ -50,10 +50,10 @@ impl Aspect {
 }
 
 impl Requests {
-    /// How a contestant fetches the workload of a point.
+    /// Returns how a contestant fetches the workload of a point.
     ///
     /// # Errors
-    /// Its keys contradict the workload.
+    /// The keys contradict the workload.
     pub fn of(contestant: &Contestant, point: &PointPlan) -> Result<Self, PlanError> {
         let workload = &point.workload;
         let policy = contestant.policy(workload.arrivals.is_some())?;
@@ -69,19 +69,19 @@ impl Requests {
         let outstanding = [outstanding, limit(policy.outstanding), limit(policy.objects_per_connection)];
         Ok(Self {
             connections: match workload.messages {
-                // Messages take turns on the connections that there are.
+                // Messages are distributed over the existing connections.
                 Some(_) => Some(contestant.connections()),
                 None => Some(policy.connections).filter(|n| *n != usize::MAX),
             },
             allowance: policy.objects_per_connection.filter(|_| exchanges),
             streams,
-            // What no workload reaches is no limit.
+            // A limit that the workload never reaches is ignored.
             outstanding: outstanding.into_iter().flatten().min().filter(|n| exchanges && *n < objects),
             pick: if policy.when_full == WhenFull::Wait { WhenFull::RoundRobin } else { policy.when_full },
         })
     }
 
-    /// Whether an aspect is the same for a workload of so many objects.
+    /// Returns whether an aspect is the same for a workload with this number of objects.
     pub fn alike(&self, other: &Self, aspect: Aspect, objects: usize) -> bool {
         match aspect {
             Aspect::Connections => self.connections == other.connections,
@@ -94,7 +94,7 @@ impl Requests {
         }
     }
 
-    /// With an aspect as the other has it.
+    /// Sets an aspect to the other's.
     pub fn take(&mut self, aspect: Aspect, other: &Self) {
         match aspect {
             Aspect::Connections => self.connections = other.connections,
@@ -110,7 +110,7 @@ impl Requests {
         }
     }
 
-    /// An aspect as it is typed, and as the table says what was before.
+    /// Formats an aspect as it is typed, and as the table shows the old value.
     fn typed(&self, aspect: Aspect, multistream: bool) -> String {
         let number = |n: Option<usize>, none: &str| n.map_or(none.to_owned(), |n| n.to_string());
         match (aspect, self.outstanding) {
@@ -127,7 +127,7 @@ impl Requests {
         }
     }
 
-    /// The same in terms of a contestant: over HTTP/2 each request has a stream, and nothing else is said of them.
+    /// Formats an aspect for a contestant. Over HTTP/2 each request has a stream, so only `outstanding` is shown.
     pub fn typed_for(&self, aspect: Aspect, contestant: &Contestant) -> String {
         match (aspect, self.outstanding) {
             (Aspect::Order, None) if contestant.http2.is_some() => "outstanding=no limit".to_owned(),
@@ -136,7 +136,7 @@ impl Requests {
         }
     }
 
-    /// The keys that give `contestant` these requests in the place of its own.
+    /// Returns the keys that change the requests of `contestant` from `own` to these.
     pub fn keys(
         &self,
         own: &Self,
@@ -145,7 +145,7 @@ impl Requests {
     ) -> Vec<(String, Option<String>)> {
         let workload = &point.workload;
         let multistream = contestant.transport.capabilities().is_multistream();
-        // Over HTTP/2 each request has a stream, whatever the transport has.
+        // Over HTTP/2 each request has a stream, even if the transport has none.
         let streamed = multistream || contestant.http2.is_some();
         let mut keys: Vec<(String, Option<String>)> = Vec::new();
         let mut set = |key: &str, value: Option<String>| keys.push((key.to_owned(), value));

@@ -1,30 +1,30 @@
-//! Which settings of contestants can be causes, and in which group: one table of all of them.
+//! The table of all settings of contestants: which can be causes, and in which group.
 //!
-//! A setting whose name and meaning several transports share can be set as the rival has it, whatever that is; those of
-//! one transport only can be so between two contestants of it. A setting that is no factor has its reason here. A test
-//! walks every transport: a knob that is not in the table fails it.
+//! A setting with the same name and meaning in several transports can always be changed to the rival's value. A setting
+//! of only one transport can be changed between two contestants of that transport. A setting that is no factor has its
+//! reason here. A test checks every transport, and fails if a knob is missing from the table.
 
 use anabranch_transport::Capabilities;
 
-/// What settings are about. Settings that are too many to be tried one by one are tried by group.
+/// The subject of settings. If too many settings differ to try each, they are tried by group.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Group {
-    /// How much may be under way.
+    /// How much data may be in flight.
     Windows,
-    /// How the window changes, and how losses are found and repaired.
+    /// How the window changes, and how losses are detected and repaired.
     Recovery,
-    /// When something is repeated or acknowledged.
+    /// When data is retransmitted or acknowledged.
     Timers,
-    /// Handshakes, and what shares an order of delivery.
+    /// Handshakes, and the sharing of connections and streams.
     Connections,
-    /// TLS and DTLS: their handshakes and what they add to each packet.
+    /// TLS and DTLS: their handshakes, and the bytes that they add to packets.
     Security,
-    /// Which request goes when.
+    /// The order of requests.
     Order,
 }
 
 impl Group {
-    /// Its name in results.
+    /// Returns its name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -41,26 +41,26 @@ impl Group {
 /// Whether a setting can be a cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// Between contestants of any transport that has it: the name means the same everywhere.
+    /// Between contestants of all transports that have it: the name means the same everywhere.
     Shared(Group),
-    /// Between contestants of one transport.
+    /// Between contestants of the same transport.
     Own(Group),
-    /// Which request rides where: `requests` says what that is in terms of each transport.
+    /// The assignment of requests. `requests` expresses it in terms of each transport.
     Requests(Group),
     /// Never, for this reason.
     No(&'static str),
 }
 
-/// A setting.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its key.
+    /// The key of the setting.
     pub key: &'static str,
     /// Whether it can be a cause.
     pub part: Part,
 }
 
-/// The setting of this key.
+/// Returns the setting with this key.
 #[must_use]
 pub fn find(key: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|setting| setting.key == key)
@@ -200,8 +200,8 @@ pub const SETTINGS: &[Setting] = &[
     row("max_streams", UNUSED),
 ];
 
-/// What a transport of several streams does that has no setting for it, in terms of another transport's setting: it
-/// acknowledges selectively (RFC 9260 §3.3.4), and its windows are what its buffers are.
+/// Returns the value that a multi-stream transport implies for another transport's setting. It acknowledges selectively
+/// (RFC 9260 §3.3.4), and its buffers determine its windows.
 pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     match key {
         _ if !can.is_multistream() => None,
@@ -212,20 +212,20 @@ pub fn implied(can: &Capabilities, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Settings that follow from another one where two contestants differ in that: under DTLS an association has one path and is
-/// carried by UDP.
+/// Returns the setting that determines this one if two contestants differ in it. Under DTLS an association has one path
+/// and uses UDP.
 pub fn follows(key: &str) -> Option<&'static str> {
     matches!(key, "paths" | "encap").then_some("dtls")
 }
 
-/// The same value in other words: how another transport writes what it means.
+/// Returns the name that another transport uses for the same value.
 pub fn translated(key: &str, value: &str) -> Option<&'static str> {
     match (key, value) {
-        // RFC 9260 §7.2 is RFC 5681 for what SCTP counts in; the other two are its forerunners.
+        // RFC 9260 §7.2 corresponds to RFC 5681 in SCTP's units. The other two are earlier versions.
         ("cc", "rfc9260" | "rfc4960" | "rfc2960") => Some("reno"),
-        // The same law (RFC 9438), written by others.
+        // Another implementation of the same algorithm (RFC 9438).
         ("cc", "quinn-cubic") => Some("cubic"),
-        // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (of RFC 3390), RFC 9260 §7.2.1 nearly.
+        // RFC 4960 §7.2.1 has the formula of RFC 5681 §3.1 (from RFC 3390), and RFC 9260 §7.2.1 almost the same.
         ("iw", "rfc9260" | "rfc4960") => Some("rfc5681"),
         ("iw", "rfc5681") => Some("rfc4960"),
         ("iw", "rfc6928") => Some("10"),

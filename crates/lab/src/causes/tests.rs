@@ -1,4 +1,4 @@
-//! What experiments rest on: settings held apart, the same seeds, the same luck.
+//! Tests the assumptions of experiments: separate settings, the same seeds, and the same random losses.
 
 use super::conditions;
 use super::factors::{Differences, MOST};
@@ -15,7 +15,7 @@ fn plan(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) 
     Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What can be taken away from a race of these, in order, and the points without it.
+/// Returns the conditions that can be removed from a race of these contestants, in order, with the points without them.
 fn conditions(
     flags: &[(&'static str, &'static str)],
     contestants: [&'static str; 2],
@@ -32,7 +32,7 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     };
     let both = ["tcp", "sctp"];
     assert_eq!(names(&[("loss", "1%")], both), ["loss", "handshake", "queue", "rate"]);
-    // What fails at a time would fail at another one, if a page began later.
+    // A failure at a fixed time would happen at another time of the page, if the page began later.
     let failing = [("path", "rate=1mbit,rtt=40ms,queue=unlimited"), ("fail", "path=1,at=1s,for=2s")];
     let found = conditions(&failing, both);
     let [(_, whole), (_, fast)] = &found[..] else { panic!("failure and rate: {found:?}") };
@@ -46,7 +46,7 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     let slow = conditions(&[("server-time", "50ms"), ("loss", "0")], both);
     let (name, at_once) = &slow[1];
     assert_eq!((*name, at_once.workload.server_time), ("server time", Duration::ZERO));
-    // What was recorded is no rate that could be taken away.
+    // A recorded trace is not a rate that can be removed.
     let file = std::env::temp_dir().join(format!("anabranch-conditions-{}", std::process::id()));
     std::fs::write(&file, "1\n2\n").expect("written");
     let recorded = Draft::from_flags([("trace", file.to_str().expect("a name")), ("transport", "tcp,sctp")]);
@@ -54,14 +54,14 @@ fn what_a_point_has_can_be_taken_away_and_is_gone_then() {
     let both_of = [&recorded.contestants[0], &recorded.contestants[1]];
     assert!(conditions::of(&recorded.points[0], both_of).iter().all(|it| it.name != "rate"));
     let _ = std::fs::remove_file(file);
-    // An oracle for those who wait, and TCP cannot but.
+    // An oracle for contestants that can do without order. TCP cannot.
     let messages = [("messages", "50/s"), ("loss", "0"), ("queue", "unlimited"), ("rate", "unlimited")];
     assert_eq!(names(&messages, ["sctp", "sctp:streams=1"]), ["order"]);
     assert!(names(&messages, ["sctp", "sctp:unordered=yes"]).is_empty());
     assert!(names(&messages, both).is_empty());
 }
 
-/// What is changed in the second contestant so that it is as the first, and the contestant with each change alone.
+/// Returns the changes that make the second contestant like the first, and the contestant with each change alone.
 fn steps(flags: &[(&'static str, &'static str)], contestants: [&'static str; 2]) -> Vec<(String, String)> {
     let plan = plan(flags, contestants);
     let [model, subject] = plan.contestants.as_slice() else { panic!("two contestants") };
@@ -88,7 +88,7 @@ fn streams_and_order_of_requests_are_set_apart() {
         ["sctp:streams=100", "sctp:streams=1"],
         &[("streams=100", "sctp:streams=100,outstanding=1"), ("when-full=rr", "sctp:streams=1,when-full=rr")],
     );
-    // Six connections do not pipeline unless told to; one does.
+    // By default, a client with six connections does not pipeline, and a client with one does.
     assert_steps(
         ["tcp:connections=6", "tcp"],
         &[("connections=6", "tcp:connections=6,pipeline=yes"), ("pipeline=no", "tcp:pipeline=no")],
@@ -107,7 +107,7 @@ fn what_transports_share_is_set_across_them() {
     let modern = "sctp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,iw=10,rto_max=120s,ecn=no";
     let same = "tcp:profile=modern,rcvbuf=1MiB,sndbuf=1MiB,rcvbuf_auto=no,sndbuf_auto=no,pipeline=no";
     assert_eq!(across(modern, same), ["pipeline=yes"]);
-    // One stream is what TCP has; the request that waits for its turn there waits here, too.
+    // TCP has one stream, and its request waits for its turn. Here it must wait, too.
     assert_eq!(across(same, modern), ["streams=1", "outstanding=1"]);
 }
 
@@ -123,7 +123,7 @@ fn settings_that_are_many_are_tried_by_group() {
     assert!(all.contains(&"connections=6,streams=1") && all.contains(&"outstanding=1"), "{all:?}");
 }
 
-/// Objects that come when a connection's worth of streams is free are another workload with other streams.
+/// If arrivals fill a connection's streams, a different number of streams is a different workload.
 #[test]
 fn what_would_change_the_workload_is_left_out() {
     let flags = [("objects", "20x5kB"), ("arrivals", "10/s"), ("arrivals-of", "connections")];
@@ -137,7 +137,7 @@ fn what_would_change_the_workload_is_left_out() {
     );
 }
 
-/// The packets that a contestant's servers sent, by their sizes, and the numbers of those that were lost.
+/// Returns the sizes of the packets that a contestant's servers sent, and the numbers of those that were lost.
 fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     let built = topology::build(&point.network, 1, 1, 7).expect("a network");
     built.network.record_passages();
@@ -153,7 +153,7 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     for passage in built.network.take_passages().iter().filter(|it| it.direction == Direction::Down) {
         match passage.fate {
             Fate::Entered => sizes.push(passage.bytes),
-            // Its fate is known, and noted, as it enters.
+            // The loss is decided and recorded when the packet enters the link.
             Fate::Lost(_) => lost.push(sizes.len()),
             Fate::Left => {}
         }
@@ -161,8 +161,8 @@ fn luck(point: &PointPlan, contestant: &Contestant) -> (Vec<u32>, Vec<usize>) {
     (sizes, lost)
 }
 
-/// Luck belongs to the link: with other settings other packets are sent at other times, and the packet of a number is
-/// lost or not, whatever it is.
+/// Random losses belong to the link. With other settings, other packets are sent at other times. Whether the n-th
+/// packet is lost does not depend on them.
 #[test]
 fn another_setting_does_not_move_the_luck_of_a_link() {
     let flags = [("page", "news"), ("loss", "5%"), ("queue", "10000p")];

@@ -1,16 +1,16 @@
-//! What a machine can hold: plans beyond it are refused before anything is run.
+//! Memory limits: plans that need more memory than a machine has are rejected before anything runs.
 //!
-//! Every object of every run stays in memory until the results are written (of
-//! a point, or of all), and every packet of a run until the run has been
-//! understood. The figures are measured, rounded up: about 2 kB an object, 400
-//! bytes a packet.
+//! Every object of every run stays in memory until the results are written (of one point, or of all). Every packet of a
+//! run stays until the run has been analysed. An object takes about 2 kB and a packet 400 bytes; both are measured and
+//! rounded up.
 
 use super::error::PlanError;
 use super::{Contestant, Outline, PointPlan};
 use crate::run::topology;
 use anabranch_base::time::nanos;
 
-/// Refuses a point that no memory would hold, even if points are run one by one: this is one of `several`.
+/// Rejects a point that would not fit in memory, even if points are run one by one. `several`: the plan has more
+/// points.
 ///
 /// # Errors
 /// [`PlanError`] with the number, the bound, and what to make smaller.
@@ -50,7 +50,7 @@ pub fn check(
     Ok(())
 }
 
-/// Refuses points that no memory would hold together.
+/// Rejects points that do not fit in memory together.
 ///
 /// # Errors
 /// [`PlanError`] with the number, the bound, and what to do instead.
@@ -76,13 +76,14 @@ pub fn check_together(outline: &Outline) -> Result<(), PlanError> {
     ))
 }
 
-/// What is kept of a point: beside its objects a run has counters and series.
+/// Returns the number of records kept for a point. A run has counters and series in addition to its objects.
 fn records(point: &PointPlan, contestants: &[Contestant], seeds: usize) -> u64 {
     let run = point.workload.page.objects.len() as u64 + 5;
     run.saturating_mul(contestants.len() as u64).saturating_mul(seeds as u64)
 }
 
-/// The data packets down that a run can come to at most: what is to be sent, or what fits until the deadline.
+/// Returns the largest possible number of data packets towards the client: all the data, or what fits until the
+/// deadline.
 fn packets(point: &PointPlan) -> u64 {
     let page = &point.workload.page;
     let payload: u128 = page.objects.iter().map(|object| u128::from(object.response())).sum();
@@ -99,14 +100,14 @@ fn packets(point: &PointPlan) -> u64 {
         let bits = u128::from(rate) * u128::from(nanos(point.workload.deadline)) / 1_000_000_000;
         capacity = capacity.saturating_add(bits / 8);
     }
-    // Headers of IP and transport, options included, take about 52 bytes.
+    // IP and transport headers with options take about 52 bytes.
     let each = u128::from(largest.saturating_sub(52).max(16));
     u64::try_from(payload.min(capacity) / each).unwrap_or(u64::MAX)
 }
 
-/// The most packets of data in a run: 9 GB in packets of 1500 bytes.
+/// The most data packets in a run: 9 GB in packets of 1500 bytes.
 pub const MAX_PACKETS: u64 = 6_000_000;
-/// The most objects, over all runs that are kept at once.
+/// The most objects over all runs that are kept at the same time.
 pub const MAX_RECORDS: u64 = 5_000_000;
 
 #[cfg(test)]

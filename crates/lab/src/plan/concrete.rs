@@ -1,7 +1,8 @@
 //! One combination of the factors: every key with one value.
 //!
-//! Owns what point has which levels; each is made when it is asked for, so that thousands take the memory of their lists.
-//! The first factor varies slowest, so that points come in the order in which a table would print them.
+//! This module decides which levels each point has. A combination is made only when it is asked for, so thousands of
+//! points take no more memory than the lists of levels. The first factor varies slowest, so points come in the order of
+//! a printed table.
 
 use super::draft::{Draft, Table};
 use super::error::PlanError;
@@ -11,56 +12,56 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The most points a plan may have.
 pub const MAX_POINTS: usize = 10_000;
 
-/// A key with its one value.
+/// A key with a single value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
     /// The key.
     pub name: String,
     /// The key's value, as text.
     pub value: String,
-    /// Where it stands.
+    /// Where the key was given, as errors name it.
     pub place: String,
 }
 
-/// One combination.
+/// One combination of levels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Concrete {
-    /// Factor to level.
+    /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The keys given once.
+    /// The keys that apply to the whole plan.
     pub settings: Vec<Setting>,
-    /// The paths' own keys.
+    /// The keys of each path.
     pub paths: Vec<Vec<Setting>>,
-    /// The failures, as text, with their places.
+    /// The failures as text, each with its origin.
     pub fails: Vec<(String, String)>,
 }
 
 impl Concrete {
-    /// The network keys that hold for all paths.
+    /// Returns the network keys that apply to all paths.
     #[must_use]
     pub fn network(&self) -> Vec<Setting> {
         let network = |name: &str| super::keys::find(name).is_some_and(|key| key.group == Group::Network);
         self.settings.iter().filter(|setting| network(&setting.name)).cloned().collect()
     }
 
-    /// The setting of a key.
+    /// Returns the setting of a key.
     #[must_use]
     pub fn setting(&self, name: &str) -> Option<&Setting> {
         self.settings.iter().find(|setting| setting.name == name)
     }
 }
 
-/// A key with its levels: one, or those of a factor.
+/// A key with its levels: one level, or several for a factor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Levels {
     name: String,
-    /// What the key is called as a factor.
+    /// The name of the key as a factor.
     factor: String,
     levels: Vec<String>,
     place: String,
 }
 
-/// All combinations of a plan's factors, as lists.
+/// All combinations of a plan's factors, held as lists of levels.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Combinations {
     settings: Vec<Levels>,
@@ -69,10 +70,10 @@ pub struct Combinations {
 }
 
 impl Combinations {
-    /// Those of a plan as written.
+    /// Returns the combinations of a plan as written.
     ///
     /// # Errors
-    /// [`PlanError`] when there are too many, or a list stands where none may.
+    /// [`PlanError`] when there are too many combinations, or a list is given where none is allowed.
     pub fn of(draft: &Draft) -> Result<Self, PlanError> {
         let mut all = Self::default();
         for given in &draft.given {
@@ -94,28 +95,28 @@ impl Combinations {
         Ok(all)
     }
 
-    /// The lists, the slowest first.
+    /// Returns the lists of levels, the slowest first.
     fn lists(&self) -> impl DoubleEndedIterator<Item = &Levels> {
         self.settings.iter().chain(self.paths.iter().flatten())
     }
 
-    /// The factors with their levels, the slowest first.
+    /// Returns the factors with their levels, the slowest first.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
         let several = self.lists().filter(|list| list.levels.len() > 1);
         several.map(|list| (list.factor.as_str(), list.levels.as_slice()))
     }
 
-    /// How many there are.
+    /// Returns the number of combinations.
     #[must_use]
     pub fn count(&self) -> usize {
         self.lists().fold(1, |count, list| count.saturating_mul(list.levels.len()))
     }
 
-    /// Combination `index`, from 0; beyond the last, they begin again.
+    /// Returns combination `index`, from 0. The index wraps around after the last combination.
     #[must_use]
     pub fn at(&self, index: usize) -> Concrete {
         let mut point = Concrete { fails: self.fails.clone(), ..Concrete::default() };
-        // Combinations of the lists that are yet to come.
+        // The number of combinations of the remaining lists.
         let mut rest = self.count();
         let mut setting = |list: &Levels| {
             rest /= list.levels.len();
@@ -130,7 +131,7 @@ impl Combinations {
         point
     }
 
-    /// Refuses the last list, if it makes too many.
+    /// Returns an error if the last list makes too many combinations.
     fn check_count(&self) -> Result<(), PlanError> {
         match self.lists().next_back() {
             Some(last) if self.count() > MAX_POINTS => {
@@ -142,7 +143,7 @@ impl Combinations {
     }
 }
 
-/// A list whose levels differ: one that stands twice would be run and weighed as two points.
+/// Checks that the levels of a list differ. A repeated level would be run and counted as two points.
 fn checked(name: String, factor: String, levels: &[String], place: String) -> Result<Levels, PlanError> {
     let mut seen = BTreeSet::new();
     if let Some(level) = levels.iter().find(|level| !seen.insert(*level)) {
@@ -151,7 +152,7 @@ fn checked(name: String, factor: String, levels: &[String], place: String) -> Re
     Ok(Levels { name, factor, levels: levels.to_vec(), place })
 }
 
-/// A table as `key=value,key=value`; lists have no place in it.
+/// Formats a table as `key=value,key=value`. Lists are not allowed in it.
 fn pairs(table: &Table) -> Result<String, PlanError> {
     let mut parts = Vec::new();
     for (key, levels) in &table.entries {

@@ -1,8 +1,7 @@
-//! A plan as it was written: keys with their values as text, and where each stands.
+//! A plan as it was written: keys with their values as text, each with its origin for error messages.
 //!
-//! Owns the two ways in (flags, TOML) and the way out (TOML again, for
-//! `--dry-run` and for the `plan` of a result). What the texts mean is decided
-//! by the interpreters beside this file, which are the same for both ways.
+//! This module parses the two input forms (flags and TOML) and writes TOML, for `--dry-run` and for the `plan` of a
+//! result. The interpreters in the sibling modules parse the values, in the same way for both forms.
 
 use super::error::{PlanError, unknown};
 use super::keys::{Group, KEYS, Key, Several, find, names};
@@ -11,42 +10,42 @@ use toml::Value;
 /// A key with its values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Given {
-    /// Which key.
+    /// The key.
     pub key: &'static Key,
     /// The key's values; several are the levels of a factor.
     pub levels: Vec<String>,
-    /// Where it stands, as errors name it: `--loss`, or `plan.toml: loss`.
+    /// Where the key was given, as errors name it: `--loss`, or `plan.toml: loss`.
     pub place: String,
 }
 
 /// A table with its entries as text, such as one `[[path]]`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Table {
-    /// Key, values.
+    /// The keys with their values.
     pub entries: Vec<(String, Vec<String>)>,
-    /// Where it stands.
+    /// Where the table was given, as errors name it.
     pub place: String,
 }
 
 /// A plan as it was written.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Draft {
-    /// Keys given once, in the order in which they were given.
+    /// The keys that apply to the whole plan, in the order in which they were given.
     pub given: Vec<Given>,
-    /// The contestants, each with its place.
+    /// The contestants as text, each with its origin.
     pub transports: Vec<(String, String)>,
     /// The paths.
     pub paths: Vec<Table>,
     /// The path failures.
     pub fails: Vec<Table>,
-    /// What must hold.
+    /// The expectations.
     pub expects: Vec<Table>,
-    /// Changes with what they are said to do.
+    /// The claims about causes.
     pub causes: Vec<Table>,
 }
 
 impl Draft {
-    /// The plan that flags describe: long names without dashes, with their values, in order.
+    /// Parses flags into a plan: long names without dashes, with their values, in order.
     ///
     /// # Errors
     /// [`PlanError`] when a flag is unknown, empty or repeated where it must not be.
@@ -74,7 +73,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// The plan that the TOML text of `file` describes.
+    /// Parses the TOML text of `file` into a plan.
     ///
     /// # Errors
     /// [`PlanError`] naming the file, the line of a syntax error, or the key.
@@ -87,7 +86,7 @@ impl Draft {
         Self::from_table(file, &table)
     }
 
-    /// The plan that the TOML table of `file` describes.
+    /// Reads the TOML table of `file` into a plan.
     ///
     /// # Errors
     /// [`PlanError`] naming the file and the key.
@@ -118,7 +117,7 @@ impl Draft {
         Ok(draft)
     }
 
-    /// This plan (a file's) with what `flags` say in the place of what it says.
+    /// Returns this plan (from a file) overridden by `flags`.
     #[must_use]
     pub fn overlaid(mut self, flags: Self) -> Self {
         for given in flags.given {
@@ -137,10 +136,10 @@ impl Draft {
         self
     }
 
-    /// These flags with a page that was named without one.
+    /// Returns these flags with a page that was named without `--page`.
     ///
     /// # Errors
-    /// [`PlanError`] when it has no name.
+    /// [`PlanError`] when the name is empty.
     pub fn with_page(mut self, name: &str) -> Result<Self, PlanError> {
         if let Some(key) = find("page") {
             self.add(key, vec![name.to_owned()], name.to_owned())?;
@@ -148,13 +147,13 @@ impl Draft {
         Ok(self)
     }
 
-    /// The values of a key.
+    /// Returns the values given for a key.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<&Given> {
         self.given.iter().find(|given| given.key.name == name)
     }
 
-    /// The plan as TOML, which [`from_toml`](Self::from_toml) reads back.
+    /// Returns the plan as TOML, which [`from_toml`](Self::from_toml) reads back.
     #[must_use]
     pub fn to_toml(&self) -> toml::Table {
         let mut table = toml::Table::new();
@@ -202,7 +201,7 @@ impl Draft {
 }
 
 impl Table {
-    /// A table from `key=value,key=value`.
+    /// Parses a table from `key=value,key=value`.
     fn from_pairs(text: &str, place: String) -> Result<Self, PlanError> {
         let mut entries: Vec<(String, Vec<String>)> = Vec::new();
         for pair in text.split(',') {
@@ -224,8 +223,8 @@ impl Table {
     }
 }
 
-/// What `new` says takes the place of what `old` says: a key for both directions that of one, and keys that exclude
-/// each other.
+/// Returns whether key `new` overrides key `old`. A key for both directions overrides one for a single direction, and
+/// some keys exclude each other.
 #[must_use]
 pub fn displaces(new: &str, old: &str) -> bool {
     const EXCLUSIVE: [&[&str]; 3] = [
@@ -238,7 +237,7 @@ pub fn displaces(new: &str, old: &str) -> bool {
     find(old).is_some_and(|old| old.both == Some(new)) || (exclusive && base(new) != base(old))
 }
 
-/// `tcp,sctp` are two contestants; with keys, a comma separates the keys of one.
+/// Splits `tcp,sctp` into two contestants. In a contestant with keys, commas separate its keys.
 fn split_transports(text: &str) -> Vec<String> {
     if text.contains(':') {
         return vec![text.to_owned()];
@@ -253,7 +252,7 @@ fn levels_value(levels: &[String]) -> Value {
     }
 }
 
-/// A TOML value as texts: a scalar is one, a list of scalars several.
+/// Returns a TOML value as texts: one for a scalar, several for a list of scalars.
 fn texts(value: &Value, place: &str) -> Result<Vec<String>, PlanError> {
     let one = |value: &Value| match value {
         Value::String(text) => Ok(text.clone()),
@@ -287,7 +286,7 @@ fn tables(value: &Value, file: &str, name: &str) -> Result<Vec<Table>, PlanError
     Ok(tables)
 }
 
-/// The network keys that a path may have of its own.
+/// Returns the network keys that a single path may have.
 #[must_use]
 pub fn path_keys() -> Vec<&'static str> {
     names(Group::Network).into_iter().filter(|name| !["path", "fail"].contains(name)).collect()

@@ -1,4 +1,4 @@
-//! One line that says what is wrong with a plan, where, and what would be right.
+//! Errors of plans: one line that says what is wrong, where, and what to write instead.
 
 use anabranch_base::spelling::hint;
 
@@ -10,18 +10,19 @@ pub struct PlanError(String);
 impl PlanError {
     /// The error `what`, found at `place` (a flag, or a file and its key).
     pub fn at(place: &str, what: impl std::fmt::Display) -> Self {
-        // One line, whatever a parser below had to say, and nothing that steers a terminal.
+        // Keeps the message of any parser on one line, and removes control characters, which a terminal would
+        // interpret.
         let line = format!("{place}: {what}");
         let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
         Self(line.replace(char::is_control, "?"))
     }
 }
 
-/// The line for a name that is none of `accepted`: the nearest one, if near, and all of them.
+/// Returns the error for a name that is not in `accepted`. It lists all accepted names and suggests a similar one.
 #[must_use]
 pub fn unknown(kind: &str, name: &str, accepted: &[&str]) -> String {
     let hint = hint(name, accepted);
-    // Keys of one direction follow from the others; a list with them is too long to read.
+    // Leaves out the keys of one direction, which follow from the others. With them the list would be too long to read.
     let one_way = |name: &&&str| name.starts_with("up-") || name.starts_with("down-");
     let mut list: Vec<&str> = accepted.iter().filter(|name| !one_way(name)).copied().collect();
     if list.len() < accepted.len() {

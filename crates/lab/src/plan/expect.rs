@@ -1,15 +1,14 @@
-//! What a plan says must hold, for use in CI: its `[[expect]]` tables.
+//! The expectations of a plan, for use in CI: its `[[expect]]` tables.
 //!
-//! `metric` and `of` name a number; with `versus` it is the ratio of the two
-//! contestants, without it the contestant's mean. At least one bound goes with
-//! it. `at` restricts it to points with these levels.
+//! `metric` and `of` select a number: the contestant's mean or, with `versus`, the ratio of the two contestants. An
+//! expectation has at least one bound. `at` restricts it to the points with these levels.
 
 use super::draft::Table;
 use super::error::{PlanError, unknown};
 use crate::results::{Expectation, Point, Summary, label};
 use std::collections::BTreeMap;
 
-/// The keys of an `[[expect]]`; the names of factors are keys, too.
+/// The keys of an `[[expect]]` table. The names of factors are keys, too.
 pub const FIELDS: [&str; 8] =
     ["metric", "of", "versus", "ratio_min", "ratio_max", "min", "max", "failed_max"];
 
@@ -22,13 +21,13 @@ pub struct Expect {
     min: Option<f64>,
     max: Option<f64>,
     failed_max: Option<u64>,
-    /// Factor to level: the points it speaks of.
+    /// The levels of the points to which the expectation applies.
     at: BTreeMap<String, String>,
     place: String,
 }
 
 impl Expect {
-    /// Reads one `[[expect]]`; `contestants` are the contestants, `factors` what varies.
+    /// Reads one `[[expect]]` table. `contestants` are the plan's contestants, and `factors` the keys that vary.
     ///
     /// # Errors
     /// [`PlanError`] naming the table and its field.
@@ -52,7 +51,7 @@ impl Expect {
         }
         let at_key = |key: &str, what: String| PlanError::at(&format!("{}: {key}", table.place), what);
         let text = |key: &str| fields.get(key).map(|value| (*value).to_owned());
-        // By its nickname, or as it was typed.
+        // A contestant is named by its nickname or by its text.
         let contestant = |key: &str| {
             let Some(value) = fields.get(key) else { return Ok(None) };
             let named = contestants.iter().find(|typed| *typed == value || label::shown(typed) == *value);
@@ -92,7 +91,7 @@ impl Expect {
         Ok(Self { metric, of, versus, min, max, failed_max, at, place: table.place.clone() })
     }
 
-    /// How it fares at point number `index`; `None` when it does not speak of it.
+    /// Evaluates the expectation at point number `index`. Returns `None` when it does not apply to that point.
     #[must_use]
     pub fn evaluate(&self, index: usize, point: &Point) -> Option<Expectation> {
         if !self.at.iter().all(|(factor, level)| point.factors.get(factor) == Some(level)) {

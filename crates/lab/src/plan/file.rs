@@ -1,20 +1,20 @@
-//! Files that a user names, read up to a size: not every name is a file's, and a device may have no end.
+//! Reads files that a user names, up to a size limit: the name may belong to a device that never ends.
 
 use std::fs::File;
 use std::io::Read;
 
-/// The text of `file`, at most `most` bytes of it.
+/// Returns the text of `file`, which may have at most `most` bytes.
 ///
 /// # Errors
-/// One line: why it cannot be read, or that it is too large or no text.
+/// One line that says why the file cannot be read, or that it is too large or not text.
 pub fn read(file: &str, most: u64) -> Result<String, String> {
     bytes(file, most).and_then(|bytes| text(bytes, most))
 }
 
-/// What `file` begins with, at most one byte more than `most`.
+/// Returns the first bytes of `file`: at most one more than `most`.
 ///
 /// # Errors
-/// One line: why it cannot be read.
+/// One line that says why the file cannot be read.
 pub fn bytes(file: &str, most: u64) -> Result<Vec<u8>, String> {
     let mut bytes = Vec::new();
     let mut source = File::open(file).map_err(|error| error.to_string())?.take(most.saturating_add(1));
@@ -22,10 +22,10 @@ pub fn bytes(file: &str, most: u64) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What was read is text, all of it.
+/// Checks that all of the bytes are text, and returns it.
 ///
 /// # Errors
-/// One line: it is too large or no text.
+/// One line that says that the content is too large or not text.
 pub fn text(bytes: Vec<u8>, most: u64) -> Result<String, String> {
     if bytes.len() as u64 > most {
         return Err(format!("more than {most} bytes"));
@@ -37,11 +37,11 @@ pub fn text(bytes: Vec<u8>, most: u64) -> Result<String, String> {
     })
 }
 
-/// The largest plan.
+/// The largest plan, in bytes.
 pub const MAX_PLAN: u64 = 16 << 20;
-/// The largest trace.
+/// The largest trace, in bytes.
 pub const MAX_TRACE: u64 = 1 << 30;
-/// The largest result that is compared with.
+/// The largest earlier result to compare with, in bytes.
 pub const MAX_RESULT: u64 = 4 << 30;
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! A client that moves: when it leaves one network for another, and how long the change takes.
 //!
-//! All that counts of overlap and speed is the time for which both networks reach the client, L/v. A contestant that tells
-//! its peer of new addresses (by ASCONF, which crosses the network like all else) does so after `detection`. Any other
-//! keeps its address by Mobile IP: packets take the new network after `detection` and `registration`, whose messages are
-//! not sent: they are a time. Its outage is what of that is left when the old network ends. A contestant with
-//! `reconnect=yes` has neither: it opens anew.
+//! Only the ratio of overlap and speed matters: the time L/v for which both networks reach the client. A contestant
+//! that tells its peer its new addresses (by ASCONF, which crosses the network like any packet) does so after
+//! `detection`. Any other contestant keeps its address by Mobile IP: its packets take the new network after `detection`
+//! and `registration`. Registration messages are not sent; `registration` is only a time. The outage is the part of
+//! these two times that is left when the old network ends. A contestant with `reconnect=yes` does neither: it opens new
+//! connections.
 //!
-//! What else a moving client meets is off unless it is asked for: loss that grows towards the edge, routers that are heard
-//! only when they advertise themselves, and what Mobile IP's tunnel adds to a packet and to its way.
+//! Other effects on a moving client are off by default. These are loss that grows towards the edge, and routers that
+//! are detected only when they advertise themselves. Mobile IP's tunnel can also add bytes and delay to each packet.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
@@ -23,44 +24,47 @@ use std::str::FromStr;
 pub struct Handover {
     /// When the client leaves the old network.
     pub leaves: Leaves,
-    /// For how long before that both networks reach it: L/v.
+    /// For how long before that both networks reach the client: L/v.
     pub shared: Duration,
-    /// From where the new network reaches the client until it has an address there.
+    /// The time from the new network reaching the client until the client has an address there.
     pub detection: Duration,
-    /// How much later Mobile IP serves its old address there.
+    /// The additional time until Mobile IP delivers packets for the old address in the new network.
     pub registration: Duration,
-    /// It goes to and fro, and leaves a network after each of these.
+    /// The time after which the client leaves each network, if it moves to and fro.
     pub dwell: Option<Duration>,
-    /// How often a router advertises itself: the first that is heard comes after up to so long, and then detection.
+    /// The interval at which a router advertises itself. The client waits up to this long for the first one, and then
+    /// detects.
     pub advertisement: Option<Duration>,
-    /// Loss where a network ends: it grows to that along the overlap, and falls from it in the network that is entered.
+    /// The loss at the edge of a network. Loss grows to it along the overlap, and falls from it in the network that is
+    /// entered.
     pub edge_loss: Ratio,
-    /// What Mobile IP adds to each packet for the old address in the new network.
+    /// The bytes that Mobile IP adds to each packet for the old address in the new network.
     pub tunnel: Bytes,
-    /// How much longer such a packet is under way.
+    /// The additional delay of such a packet.
     pub stretch: Duration,
 }
 
 /// When a client leaves its network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
-    /// At this instant of the run's clock.
+    /// At this time of the run.
     At(Duration),
-    /// At a moment drawn from the seed: of the same load without a move; of a client that goes to and fro, of its first way.
+    /// At a moment drawn from the seed, during the same load without a move. A client that moves to and fro draws a
+    /// moment of its first stay.
     Random,
 }
 
 /// The most times that a client may move in a run.
 const MAX_MOVES: u64 = 20_000;
 
-/// Where loss grows: each move changes it so many times.
+/// The number of steps in which a move changes the loss.
 pub const EDGE_STEPS: u64 = 10;
 
-/// The longest of any of these times: beyond it nothing is a handover.
+/// The longest of any of these times: one day.
 const MAX_SPAN: Duration = Duration::from_secs(86_400);
 
 impl Handover {
-    /// What `concrete` says; `paths` are the networks: of one, a second of its kind is added.
+    /// Reads the handover from `concrete`. If `paths` holds only one network, a copy of it is added as the second.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
@@ -157,7 +161,7 @@ impl Handover {
         Ok(Some(handover))
     }
 
-    /// Refuses a client that would move too often.
+    /// Rejects a client that would move too often.
     ///
     /// # Errors
     /// [`PlanError`] with the bound, and what to write instead.
@@ -177,25 +181,25 @@ impl Handover {
         }
     }
 
-    /// The new network as a client with Mobile IP has it: the tunnel's bytes lie on the way to it, not on that from it, and do
-    /// not count in the largest packet.
+    /// Returns the new network as a client with Mobile IP sees it. The tunnel adds bytes to packets to the client, not
+    /// from it, and they do not count towards the MTU.
     ///
     /// # Errors
-    /// A network without a rate, in which bytes take no time.
+    /// The network has no rate, so additional bytes would take no time.
     pub fn through_the_tunnel(&self, network: &LinkSpec) -> Result<LinkSpec, SpecError> {
         let mut network = network.clone();
         network.down.overhead.0 += self.tunnel.0;
         network.check().map(|()| network)
     }
 
-    /// For how long a client that keeps its address is without a network: what of detection and registration is left when
-    /// the old network ends, advertisements aside.
+    /// Returns for how long a client that keeps its address has no network. That is the part of detection and
+    /// registration that is left when the old network ends. Advertisements are not counted.
     #[must_use]
     pub fn outage(&self) -> Duration {
         (self.detection + self.registration).saturating_sub(self.shared)
     }
 
-    /// In a few words, for the table's heading.
+    /// Returns a short description for the heading of the table.
     #[must_use]
     pub fn describe(&self) -> String {
         let when = match self.leaves {
@@ -227,13 +231,13 @@ impl Handover {
     }
 }
 
-/// The value of a key, in the form that its type has.
+/// Parses the value of a key.
 fn read<T: FromStr<Err: Display>>(concrete: &Concrete, name: &str) -> Result<Option<T>, PlanError> {
     let Some(setting) = concrete.setting(name) else { return Ok(None) };
     setting.value.parse().map(Some).map_err(|error: T::Err| PlanError::at(&setting.place, error))
 }
 
-/// A time, of a day at most.
+/// Parses a time of at most one day.
 fn span(setting: &Setting) -> Result<Duration, PlanError> {
     let span = parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))?;
     if span > MAX_SPAN {

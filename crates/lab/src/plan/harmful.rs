@@ -1,5 +1,6 @@
-//! Settings that hurt themselves: rules over what both ends of a contestant are set to, the path between them and the
-//! workload. Each that holds is told in one line beside the result; nothing is refused, for somebody may want to see it.
+//! Rules about settings of a contestant that harm its own performance. They consider the settings of both ends, the
+//! path and the workload. Each rule that applies is reported in one line next to the result. Nothing is rejected,
+//! because such a setting may be intended.
 
 use super::{Contestant, PointPlan, Workload};
 use anabranch_base::Bytes;
@@ -11,9 +12,9 @@ use std::collections::BTreeMap;
 
 /// A rule.
 pub struct Rule {
-    /// Which settings it is about, in a few words.
+    /// The settings that the rule is about, in a few words.
     pub about: &'static str,
-    /// What is wrong, and what would be right; `None` where nothing is.
+    /// Returns what is wrong and what to write instead, or `None` if nothing is wrong.
     hurts: fn(&Ends<'_>) -> Option<String>,
 }
 
@@ -96,11 +97,11 @@ pub const RULES: &[Rule] = &[
     },
 ];
 
-/// Both ends of a contestant, which are set alike, and what lies between them.
+/// Both ends of a contestant, which have the same settings, and the path between them.
 struct Ends<'a> {
     settings: &'a BTreeMap<String, String>,
     connections: u64,
-    /// The path that carries most.
+    /// The path with the largest bandwidth-delay product.
     path: &'a LinkSpec,
     paths: usize,
     workload: &'a Workload,
@@ -132,7 +133,7 @@ fn below_round_trip(ends: &Ends<'_>, key: &str, then: &str) -> Option<String> {
     })
 }
 
-/// A window below what the path holds cannot fill it, unless there is less to send.
+/// A window smaller than the bandwidth-delay product cannot fill the path, unless there is less to send.
 fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
     let (buffer, rate) = (ends.bytes(key)?, ends.path.down.mean_rate()?);
     let product = rate.bytes_in(ends.path.rtt());
@@ -150,7 +151,7 @@ fn below_product(ends: &Ends<'_>, key: &str) -> Option<String> {
     })
 }
 
-/// What the rules say of a contestant, each of the first point of which it speaks: rule and line.
+/// Returns the rules that apply to a contestant, each with a line for the first point where it applies.
 pub(super) fn told<P: Borrow<PointPlan>>(
     contestant: &Contestant,
     points: impl Iterator<Item = P> + Clone,
@@ -182,7 +183,7 @@ mod tests {
     use super::*;
     use crate::plan::{Draft, Plan};
 
-    /// A race of which each rule speaks.
+    /// For each rule, a race to which it applies.
     const EXAMPLES: &[(&str, &[(&str, &str)])] = &[
         ("rto_min below the peer's delack", &[("transport", "sctp:rto_min=30ms,rto_var_min=0ms")]),
         ("rto_initial below the round trip", &[("transport", "tcp:rto_initial=50ms")]),

@@ -1,8 +1,8 @@
-//! The sizes of request and response heads, where a plan says them.
+//! The sizes of request and response heads, if a plan sets them.
 //!
-//! Without them each object of a page has its own: those that a recording has,
-//! or [`REQUEST_HEAD`](anabranch_http::page::REQUEST_HEAD) and its like. A head is
-//! filled up to its size by a field; what has to be in it sets the least size.
+//! Otherwise each object of a page has its recorded sizes, or defaults such as
+//! [`REQUEST_HEAD`](anabranch_http::page::REQUEST_HEAD). A field pads a head to its size. The necessary fields
+//! determine the smallest size.
 
 use super::concrete::Concrete;
 use super::error::PlanError;
@@ -11,17 +11,17 @@ use anabranch_http::fetch::request;
 use anabranch_http::page::{MAX_HEAD, Object, Page};
 use anabranch_http::serve;
 
-/// What is said of the heads of all objects.
+/// The sizes set for the heads of all objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Heads {
-    /// Bytes of each request, its empty line included.
+    /// The size of each request in bytes, including its empty line.
     pub request: Option<u64>,
-    /// Bytes of each response up to and with its empty line.
+    /// The size of each response head in bytes, including its empty line.
     pub response: Option<u64>,
 }
 
 impl Heads {
-    /// What `concrete` says.
+    /// Reads the sizes from `concrete`.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
@@ -42,7 +42,7 @@ impl Heads {
         Ok(Self { request: size("request-head")?, response: size("response-head")? })
     }
 
-    /// The page with these heads.
+    /// Returns the page with these sizes.
     #[must_use]
     pub fn applied(self, page: &Page) -> Page {
         let mut page = page.clone();
@@ -53,8 +53,8 @@ impl Heads {
         page
     }
 
-    /// Refuses sizes that not even the necessary fields of some object fit in; on connections that end, the last
-    /// request and its response say so.
+    /// Rejects sizes that are too small for the necessary fields of some object. If `closes`, the last request of a
+    /// connection and its response also have a field that says so.
     ///
     /// # Errors
     /// The key, and a line with the object and its least size.
@@ -66,7 +66,7 @@ impl Heads {
         fits("response-head", self.response, page, closes, response)
     }
 
-    /// What a heading says of them.
+    /// Returns the sizes for a heading.
     #[must_use]
     pub fn describe(self) -> String {
         let said = |kind: &str, size: Option<u64>| {

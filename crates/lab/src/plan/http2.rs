@@ -1,4 +1,4 @@
-//! HTTP/2 of a contestant: `http=2`, and with it the windows that its client grants.
+//! HTTP/2 of a contestant: `http=2`, and the windows that its client grants.
 
 use anabranch_base::units::Bytes;
 use anabranch_http::http2::{CLIENTS, Windows};
@@ -7,20 +7,20 @@ use anabranch_transport::Capabilities;
 /// HTTP/2 on the connections of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Http2 {
-    /// Whose windows they are.
+    /// The client or server whose windows are used.
     pub client: &'static str,
-    /// The windows, with what was set apart.
+    /// The windows, including those set by other keys.
     pub windows: Windows,
 }
 
 impl Http2 {
-    /// What these keys of a contestant ask for, if they ask for any; the transport can do this.
+    /// Reads HTTP/2 from the keys of a contestant. `can` are the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
     pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<Option<Self>, String> {
         if can.is_multistream() {
-            // Its keys are not the transport's at all.
+            // These keys do not belong to a multi-stream transport.
             return Ok(None);
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
@@ -64,7 +64,7 @@ impl Http2 {
         Ok(Some(Self { client, windows }))
     }
 
-    /// Its keys with their values.
+    /// Returns the keys with their values.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 6] {
         let size = |bytes: u32| Bytes(bytes.into()).to_string();
@@ -79,9 +79,9 @@ impl Http2 {
     }
 }
 
-/// The keys that go with HTTP/2 alone.
+/// The keys that are valid only with HTTP/2.
 const OWN: [&str; 5] = ["windows", "stream-window", "connection-window", "frame", "concurrent"];
-/// Bytes of a frame's header (RFC 9113 §4.1).
+/// The size of a frame header in bytes (RFC 9113 §4.1).
 pub const FRAME: u64 = 9;
-/// RFC 9113 §6.9.1.
+/// The largest window (RFC 9113 §6.9.1).
 const MOST: u64 = (1 << 31) - 1;

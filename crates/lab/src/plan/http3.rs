@@ -1,14 +1,14 @@
-//! HTTP/3 of a contestant: `http=3`, what is spoken where streams are fresh, unless `http=1.1` says otherwise.
+//! HTTP/3 of a contestant: `http=3`. It is the default for transports that open a stream for each exchange.
 
 use anabranch_transport::{Capabilities, Streams};
 
-/// Whether these keys of a contestant mean HTTP/3; the transport can do this.
+/// Returns whether the keys of a contestant select HTTP/3. `can` are the transport's capabilities.
 ///
 /// # Errors
 /// One line with the accepted forms.
 pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<bool, String> {
     if can.streams != Streams::Fresh {
-        // The key, if there is one, is not of fresh streams.
+        // If the key `http` is given, it is for another kind of transport.
         return Ok(false);
     }
     match given.iter().find(|(key, _)| *key == "http") {
@@ -18,7 +18,7 @@ pub fn read(given: &[(&str, &str)], can: &Capabilities) -> Result<bool, String> 
     }
 }
 
-/// Bytes of a frame's type and length, at least (RFC 9114 §7.1).
+/// The smallest size of a frame's type and length in bytes (RFC 9114 §7.1).
 pub const FRAME: u64 = 2;
 
 #[cfg(test)]

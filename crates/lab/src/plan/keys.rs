@@ -1,16 +1,15 @@
-//! Every key of a plan, once: the long flag without dashes, the plan file's field, its help.
+//! The table of all keys of a plan. A key is a long flag without dashes, a field of the plan file, and a line of help.
 //!
-//! The network's are those of links ([`ROWS`]), and two of ours.
+//! The network's keys are those of links ([`ROWS`]) and two more.
 //!
-//! The command line declares its flags from this table, the plan file its
-//! fields; both carry the values as text to the same parsers, so that a value
-//! means the same, and fails with the same words, wherever it stands.
+//! The command line declares its flags from this table, and the plan file its fields. Both pass the values as text to
+//! the same parsers, so a value has the same meaning and the same error messages in both.
 
 use crate::transports::BACKGROUND_FORM;
 use anabranch_link::ROWS;
 use std::sync::LazyLock;
 
-/// What a key is about; the heading under which help shows it.
+/// The subject of a key. Help shows the keys of a group under one heading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
     /// The emulated network.
@@ -19,9 +18,9 @@ pub enum Group {
     Handover,
     /// What is transferred.
     Workload,
-    /// Who races.
+    /// The contestants, and where they race.
     Contestants,
-    /// How often, and from which seed.
+    /// The number of runs, and the seeds.
     Runs,
 }
 
@@ -52,30 +51,30 @@ pub enum Several {
     No,
 }
 
-/// One key.
+/// One key of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Key {
     /// The long flag without dashes, and the plan file's field.
     pub name: &'static str,
-    /// What stands for the value in help texts; empty for a switch (`yes` when no value is given).
+    /// The placeholder for the value in help texts. Empty for a switch (`yes` when no value is given).
     pub value: &'static str,
-    /// One line of help, the accepted forms included; empty for a key of one direction.
+    /// One line of help with the accepted forms. Empty for a key of one direction.
     pub help: &'static str,
-    /// Where it belongs.
+    /// The group under which help shows the key.
     pub group: Group,
     /// What several values mean.
     pub several: Several,
-    /// For a key of one direction (`down-loss`): the key of both.
+    /// The key for both directions, if this is a key of one direction (such as `down-loss`).
     pub both: Option<&'static str>,
 }
 
-/// The key of this name.
+/// Returns the key with this name.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Key> {
     KEYS.iter().find(|key| key.name == name)
 }
 
-/// The names of all keys of a group.
+/// Returns the names of all keys of a group.
 #[must_use]
 pub fn names(group: Group) -> Vec<&'static str> {
     KEYS.iter().filter(|key| key.group == group).map(|key| key.name).collect()
@@ -97,7 +96,7 @@ const fn runs(name: &'static str, value: &'static str, help: &'static str) -> Ke
     Key { name, value, help, group: Group::Runs, several: Several::No, both: None }
 }
 
-/// The table.
+/// The table of keys.
 pub static KEYS: LazyLock<Vec<Key>> = LazyLock::new(|| {
     let mut keys = Vec::new();
     for row in ROWS {

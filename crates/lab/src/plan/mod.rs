@@ -1,9 +1,8 @@
-//! What to race: a plan, from flags or a TOML file, read to the end before anything runs.
+//! A plan says what to race. It comes from flags or a TOML file, and is read completely before anything runs.
 //!
-//! [`draft`] holds the plan as written, [`keys`] is the one table of its keys;
-//! [`concrete`] says which point has which levels, and [`outline`] makes points of them;
-//! [`network`], [`workload`], [`contestant`] and [`expect`] say what the texts mean. Whatever is wrong is one line that
-//! names the flag or the file's field, and what would be right.
+//! [`draft`] holds the plan as written, and [`keys`] is the only table of its keys. [`concrete`] lists the combinations
+//! of factor levels, and [`outline`] makes points of them. [`network`], [`workload`], [`contestant`] and [`expect`]
+//! parse the values. Every error is one line that names the flag or the file's field, and says what to write instead.
 
 pub mod bounds;
 pub mod concrete;
@@ -50,26 +49,26 @@ use sources::Sources;
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// A plan, understood.
+/// An interpreted plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// One for each combination of the factors.
+    /// The points: one for each combination of the factors.
     pub points: Vec<PointPlan>,
-    /// The contestants; the first is the one that others are compared with.
+    /// The contestants. The others are compared with the first.
     pub contestants: Vec<Contestant>,
-    /// All contestants share the network at once.
+    /// Whether all contestants share the network at the same time.
     pub together: bool,
     /// Background traffic.
     pub cross: Option<Cross>,
-    /// The seeds.
+    /// The seeds, one for each run of a contestant at a point.
     pub seeds: Vec<u64>,
-    /// What must hold.
+    /// The expectations that the results must meet.
     pub expects: Vec<Expect>,
-    /// What is done to find out why the winner wins.
+    /// How much effort is spent on finding the causes of differences.
     pub causes: Causes,
-    /// Changes with what they are said to do.
+    /// Claims about causes: a change to a contestant, with the effect that it is said to have.
     pub claims: Vec<Claim>,
-    /// Which network it is meant for.
+    /// The world in which the plan runs: virtual or emulated.
     pub world: World,
     /// The plan as written, with the defaults filled in.
     pub draft: Draft,
@@ -78,20 +77,20 @@ pub struct Plan {
 /// One combination of the factors.
 #[derive(Clone, Debug)]
 pub struct PointPlan {
-    /// Factor to level.
+    /// The level of each factor.
     pub factors: BTreeMap<String, String>,
     /// The network.
     pub network: Network,
     /// What is transferred.
     pub workload: Workload,
-    /// Who loses packets.
+    /// What drops the packets that the loss models select.
     pub loss_by: LossBy,
-    /// In the emulated world both ends of the path are one host.
+    /// Whether both ends of the path are one host, in the emulated world.
     pub one_host: bool,
 }
 
 impl PointPlan {
-    /// Whether anything of a run in the virtual world is drawn from its seed.
+    /// Returns whether a run in the virtual world depends on its seed.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         let network = &self.network;
@@ -100,8 +99,8 @@ impl PointPlan {
             || network.handover.as_ref().is_some_and(|handover| handover.leaves == handover::Leaves::Random)
     }
 
-    /// How many cases there are, where the seed chooses nothing but the first packet that one counter of both directions
-    /// loses: n of every n-th.
+    /// Returns the number of distinct runs, if the seed decides only which packet is lost first. One counter for both
+    /// directions drops every n-th packet, so there are n distinct runs.
     #[must_use]
     pub fn cases(&self) -> Option<u64> {
         let [path] = self.network.paths.as_slice() else { return None };
@@ -113,7 +112,7 @@ impl PointPlan {
         (!rest.has_chance()).then_some(every)
     }
 
-    /// The point as a run of this seed finds it, where that is another than as written.
+    /// Returns the point as a run with this seed sees it, or `None` if that is the point as written.
     #[must_use]
     pub fn of_seed(&self, seed: u64) -> Option<Self> {
         self.workload.jittered(seed).map(|workload| Self { workload, ..self.clone() })
@@ -121,15 +120,15 @@ impl PointPlan {
 }
 
 impl Plan {
-    /// What a plan as written means, with the standard transports.
+    /// Interprets a plan with the standard transports.
     ///
     /// # Errors
-    /// [`PlanError`]: the first thing that is wrong.
+    /// [`PlanError`] for the first mistake that is found.
     pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
         Self::interpret_with(draft, &Transports::standard())
     }
 
-    /// What a plan as written means, with these transports.
+    /// Interprets a plan with the given transports.
     ///
     /// # Errors
     /// As [`interpret`](Self::interpret).
@@ -143,13 +142,13 @@ impl Plan {
         toml::to_string(&self.draft.to_toml()).unwrap_or_default()
     }
 
-    /// Runs in all: points, contestants and seeds multiplied (contestants that race together run at once).
+    /// Returns the number of runs: points times contestants times seeds. Contestants that share a network count as one.
     #[must_use]
     pub fn run_count(&self) -> usize {
         self.points.len() * self.seeds.len() * if self.together { 1 } else { self.contestants.len() }
     }
 
-    /// Runs in all, with those that find causes, at most.
+    /// Returns the largest possible number of runs, including those that search for causes.
     #[must_use]
     pub fn most_runs(&self) -> usize {
         let causes = if self.together { 0 } else { self.causes.most(self.contestants.len()) };
@@ -157,14 +156,14 @@ impl Plan {
         self.run_count().saturating_add(experiments.saturating_mul(self.seeds.len()))
     }
 
-    /// What must be said beside the numbers: entries of a page that could not be used, and the like.
+    /// Returns warnings to print next to the results, such as entries of a page that could not be used.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         unnamed(&self.draft).into_iter().chain(warnings(&self.contestants, self.points.iter())).collect()
     }
 }
 
-/// What must be said beside the numbers of these points.
+/// Returns the warnings for these points.
 fn warnings<P: Borrow<PointPlan>>(
     contestants: &[Contestant],
     points: impl Iterator<Item = P> + Clone,
@@ -200,7 +199,7 @@ fn warnings<P: Borrow<PointPlan>>(
     warnings
 }
 
-/// Finds what of a contestant contradicts network or workload.
+/// Checks that a contestant is compatible with the network and the workload of a point.
 ///
 /// # Errors
 /// [`PlanError`] naming the contestant.
@@ -275,15 +274,15 @@ pub(crate) fn fits(contestant: &Contestant, point: &PointPlan) -> Result<(), Pla
     Ok(())
 }
 
-/// What the traces of a plan have beside rates.
+/// Which columns the traces of a plan have in addition to rates.
 #[derive(Default)]
 struct Recorded {
     rtt: bool,
     loss: bool,
 }
 
-/// What the traces have that `draft` names: a column takes the place of a default. Those that cannot be read have nothing;
-/// who reads them for the network says why.
+/// Returns the columns of the traces that `draft` names. A column replaces a default. Traces that cannot be read count
+/// as having no columns. The error is reported when they are read for the network.
 fn recorded(draft: &Draft) -> Recorded {
     let is_trace = |name: &str| matches!(name, "trace" | "up-trace" | "down-trace");
     let given = draft.given.iter().filter(|given| is_trace(given.key.name)).flat_map(|given| &given.levels);
@@ -298,8 +297,8 @@ fn recorded(draft: &Draft) -> Recorded {
     recorded
 }
 
-/// The plan with everything said that it leaves to the defaults, so that it means the same tomorrow. What a default is hangs
-/// on nothing that is said of other things, so that naming one changes nothing.
+/// Writes all defaults into the plan, so that it means the same in later versions. The value of a default does not depend
+/// on other keys, so writing it out changes nothing.
 fn completed(mut draft: Draft, transports: &Transports) -> Draft {
     let spoken = |draft: &Draft, names: &[&str]| {
         let in_path =
@@ -330,7 +329,7 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
             }
         }
         if !drawn && !recorded.loss && !spoken(&draft, &["loss", "up-loss", "down-loss"]) {
-            // Two points: what loss does is part of every answer.
+            // Two levels by default, because the effect of loss is part of every answer.
             add(&mut draft, "loss", &["0", "1%"]);
         }
     }
@@ -352,21 +351,21 @@ fn completed(mut draft: Draft, transports: &Transports) -> Draft {
         let bare = transports.bare(bare(&draft)).into_iter();
         draft.transports = bare.map(|text| (text.to_owned(), DEFAULT.to_owned())).collect();
     }
-    // What every plan means that says nothing of it.
+    // Removes keys that have their default value.
     let plain = [("world", "virtual"), ("causes", "quick"), ("hosts", "two"), ("cleartext", "no")];
     draft.given.retain(|given| {
         !plain.iter().any(|(name, value)| given.key.name == *name && given.levels == [*value])
     });
-    // The order of the table: the same plan in whatever order it was written.
+    // Sorts by the table of keys, so that the order in which a plan was written does not matter.
     let position = |given: &draft::Given| keys::KEYS.iter().position(|key| key == given.key);
     draft.given.sort_by_key(position);
     draft
 }
 
-/// Where a contestant stands that nobody has named.
+/// The origin of contestants that come from the defaults.
 const DEFAULT: &str = "default";
 
-/// What decides who races where none is named.
+/// Returns the conditions that select the default contestants.
 fn bare(draft: &Draft) -> Bare {
     let is = |name: &str, value: &str| {
         draft.value(name).is_some_and(|given| given.levels.iter().any(|it| it == value))
@@ -379,7 +378,7 @@ fn bare(draft: &Draft) -> Bare {
     }
 }
 
-/// What must be said of contestants that nobody has named.
+/// Returns a warning about the default contestants, if there is one.
 fn unnamed(draft: &Draft) -> Option<String> {
     let bare = bare(draft);
     let several = bare.several_paths && !bare.cleartext;
@@ -409,7 +408,7 @@ fn world(concrete: &Concrete) -> Result<World, PlanError> {
     }
 }
 
-/// Whether both ends of the path are one host.
+/// Returns whether both ends of the path are one host.
 fn one_host(concrete: &Concrete) -> Result<bool, PlanError> {
     let Some(setting) = concrete.setting("hosts") else { return Ok(false) };
     match setting.value.as_str() {
@@ -446,11 +445,11 @@ fn seeds(concrete: &Concrete) -> Result<Vec<u64>, PlanError> {
     Ok((first..first + runs).collect())
 }
 
-/// The network that flags describe, and nothing that they do not: what is not given is not emulated. Of several values of
-/// a key none is chosen.
+/// Returns the network that flags describe. Nothing that the flags leave out is emulated. A key with several values is
+/// an error.
 ///
 /// # Errors
-/// [`PlanError`]: the first thing that is wrong.
+/// [`PlanError`] for the first mistake that is found.
 pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Network, PlanError> {
     let draft = Draft::from_flags(flags)?;
     let several = draft.given.iter().find(|given| given.levels.len() > 1);
@@ -462,10 +461,12 @@ pub fn bare_network<'a>(flags: impl IntoIterator<Item = (&'a str, &'a str)>) -> 
     Network::upon(&LinkSpec::transparent(), &concrete, &mut Sources::default())
 }
 
-/// The plan that flags describe and, before them, what `file` names: a plan, or the page to race.
+/// Returns the plan that `file` and the flags describe. `file` is a plan or the page to race, and the flags override
+/// it.
 ///
 /// # Errors
-/// [`PlanError`] when the file cannot be read or is neither, or anything in it or in the flags is wrong.
+/// [`PlanError`] when the file cannot be read, or is neither a plan nor a page, or when the file or a flag has a
+/// mistake.
 pub fn read<'a>(
     file: Option<&str>,
     flags: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -481,7 +482,7 @@ pub fn read<'a>(
     Outline::interpret(draft)
 }
 
-/// Whether a key may vary.
+/// Returns whether a key can be a factor, that is, have several levels.
 #[must_use]
 pub fn is_factor(key: &keys::Key) -> bool {
     matches!(key.several, Several::Factor | Several::FactorRepeated)

@@ -1,5 +1,5 @@
-//! What somebody names behind `race`: a plan, a page, or what another verb or flag is for. The content decides, not the
-//! name.
+//! Identifies the argument of `race`: a plan, a page, or a file for another command or flag. The content decides, not
+//! the name.
 
 use super::error::PlanError;
 use super::file;
@@ -15,14 +15,14 @@ use std::path::Path;
 pub enum Named {
     /// The text of a plan.
     Plan(String),
-    /// What `--page` takes: a HAR, a directory, or a page that is shipped.
+    /// A page, as `--page` takes it: a HAR file, a directory, or a shipped page.
     Page,
 }
 
-/// What `name` is.
+/// Identifies what `name` is.
 ///
 /// # Errors
-/// One line: it is neither, cannot be read, or what it is for.
+/// One line that says that it is neither, or cannot be read, or which command or flag it is for.
 pub fn identify(name: &str) -> Result<Named, PlanError> {
     let wrong = |what: String| PlanError::at(name, what);
     let path = Path::new(name);
@@ -43,7 +43,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
         };
     }
     let bytes = file::bytes(name, file::MAX_PLAN).map_err(wrong)?;
-    // Not all of the file may be there, so a fault at its end is for those who read the whole.
+    // The content may be truncated, so errors at its end are left to the readers of the whole file.
     let unpacked = har::file::unpack(bytes.as_slice(), bytes.len() as u64, file::MAX_PLAN);
     let (packed, bytes) = match unpacked {
         Ok(unpacked) => (unpacked.bytes != bytes, unpacked.bytes),
@@ -53,7 +53,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
         return Err(wrong(format!("a capture: anabranch decode {name} reads it")));
     }
     if bytes.is_empty() && packed {
-        // What is wrong with it, the reader of pages says.
+        // The reader of pages reports the error.
         return Ok(Named::Page);
     }
     let is_utf8 = !matches!(bytes.get(..2), Some([0xff, 0xfe] | [0xfe, 0xff] | [0, _] | [_, 0]));
@@ -71,7 +71,7 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
              tools"
                 .to_owned(),
         )),
-        // JavaScript around JSON may look like TOML in its first words, and no more.
+        // JavaScript around JSON may begin like TOML, but does not parse as TOML.
         _ if har::file::is_script(content) && content.parse::<toml::Table>().is_err() => Ok(Named::Page),
         _ if packed => Err(wrong("packed by gzip, and no HAR: unpack it with gunzip".to_owned())),
         _ if is_utf8 || is_large => file::text(bytes, file::MAX_PLAN).map(Named::Plan).map_err(wrong),
@@ -79,17 +79,17 @@ pub fn identify(name: &str) -> Result<Named, PlanError> {
     }
 }
 
-/// Whether a text that begins with `[` is a list of JSON, and no table of TOML.
+/// Returns whether a text that begins with `[` is a JSON list, and not a TOML table.
 fn is_list(content: &str) -> bool {
     let first = content.trim_start_matches(|letter: char| letter == '[' || letter.is_whitespace());
     first.starts_with(['{', ']'])
 }
 
-/// How captures begin: pcapng, and pcap in either byte order and either resolution.
+/// The magic numbers of captures: pcapng, and pcap in both byte orders and both resolutions.
 const CAPTURES: [&[u8]; 5] =
     [b"\x0a\x0d\x0d\x0a", b"\xa1\xb2\xc3\xd4", b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x4d\x3c\xb2\xa1"];
 
-/// What tells the kinds of JSON apart.
+/// The fields that distinguish the kinds of JSON.
 #[derive(Deserialize)]
 struct Top {
     log: Option<IgnoredAny>,
@@ -98,7 +98,7 @@ struct Top {
 }
 
 fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
-    // What cannot be read here, or is larger than plans are, the reader of pages has its own words for.
+    // The reader of pages has better error messages for JSON that cannot be parsed, or that is larger than a plan.
     let Ok(Top { log: None, entries: None, schema }) = serde_json::from_slice(content) else {
         return Ok(Named::Page);
     };
@@ -112,7 +112,7 @@ fn json(name: &str, content: &[u8]) -> Result<Named, PlanError> {
     Err(PlanError::at(name, what))
 }
 
-/// Why there is nothing of this name, and what would be right.
+/// Returns the error for a name that does not exist, with a suggestion.
 fn missing(name: &str) -> String {
     if name.contains("://") {
         return format!(
@@ -144,7 +144,7 @@ mod tests {
             fs::write(place.join(name), content).expect("written");
             identify(&place.join(name).to_string_lossy()).map_err(|error| error.to_string())
         };
-        // Whatever it is called.
+        // The file name does not matter.
         assert_eq!(file("site.toml", b"\xef\xbb\xbf {\"log\": {\"entries\": []}}"), Ok(Named::Page));
         assert_eq!(file("plan.har", b"rate = '1mbit'\n"), Ok(Named::Plan("rate = '1mbit'\n".to_owned())));
         assert_eq!(file("cut.har", b"{\"log\": {\"entr"), Ok(Named::Page));

@@ -1,4 +1,4 @@
-//! From network keys to links, one a path.
+//! Turns the network keys into links, one for each path.
 
 use super::concrete::{Concrete, Setting};
 use super::error::{PlanError, unknown};
@@ -9,26 +9,26 @@ use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use anabranch_link::{Fail, LinkSpec, SpecError};
 
-/// Who loses the packets that a network's loss models name.
+/// What drops the packets that a network's loss models select.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LossBy {
     /// The link.
     #[default]
     Link,
-    /// Rules of iptables with its match `statistic`, at the host where the packets arrive: the emulated world only.
+    /// iptables rules with the match `statistic`, on the receiving host. Emulated world only.
     Iptables,
-    /// The same at the host where they set out, which tells the sender.
+    /// The same rules on the sending host, whose stack notices the drops.
     IptablesOut,
 }
 
 impl LossBy {
-    /// It is rules of iptables, wherever they stand.
+    /// Returns whether iptables drops the packets, on either host.
     #[must_use]
     pub const fn is_iptables(self) -> bool {
         matches!(self, Self::Iptables | Self::IptablesOut)
     }
 
-    /// Who it is to be.
+    /// Reads the key `loss-by`.
     ///
     /// # Errors
     /// [`PlanError`] with the accepted words.
@@ -45,7 +45,7 @@ impl LossBy {
     }
 }
 
-/// Packets cross this path and come back while no time passes.
+/// Returns whether a packet crosses this path in both directions without any time passing.
 pub(super) fn takes_no_time(path: &LinkSpec) -> bool {
     [&path.up, &path.down].into_iter().all(|side| {
         side.rate.first().is_none() && side.trace.is_none() && side.delay.is_zero() && side.jitter.is_zero()
@@ -55,16 +55,16 @@ pub(super) fn takes_no_time(path: &LinkSpec) -> bool {
 /// The network of one point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// The paths, each a link of its own; at least one.
+    /// The paths, each with a link of its own. There is at least one.
     pub paths: Vec<LinkSpec>,
-    /// The failures, already part of the paths' outages; kept for the failover time.
+    /// The failures. They are already part of the paths' outages, and kept here to compute the failover time.
     pub fails: Vec<Fail>,
-    /// The client moves from the first path to the second.
+    /// The client's move from the first path to the second, if there is one.
     pub handover: Option<Handover>,
 }
 
 impl Network {
-    /// The network that `concrete` describes.
+    /// Returns the network that `concrete` describes.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
@@ -72,7 +72,7 @@ impl Network {
         Self::upon(&LinkSpec::default(), concrete, sources)
     }
 
-    /// The network that `concrete` describes, where `base` holds for what it does not say of a link.
+    /// Returns the network that `concrete` describes. Properties of a link that it leaves out come from `base`.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
@@ -90,7 +90,7 @@ impl Network {
                     return Err(PlanError::at(place, unknown("key", &own.name, &accepted)));
                 }
             }
-            // What the path says itself takes the place of what is said for all.
+            // A path's own keys override those for all paths.
             let displaced = |old: &Setting| {
                 path.iter().any(|own| own.name == old.name || draft::displaces(&own.name, &old.name))
             };
@@ -118,8 +118,8 @@ impl Network {
         Ok(Self { paths, fails, handover })
     }
 
-    /// The first failure of a path, or the first path's end where the client leaves it at a known instant: its number, from
-    /// 1, and when.
+    /// Returns the first path that fails, from 1, and when. If the client leaves the first path at a known time, that
+    /// counts as its failure.
     #[must_use]
     pub fn first_failure(&self) -> Option<(u64, Duration)> {
         let fails = self.fails.iter().map(|fail| (fail.at, fail.path as u64));
@@ -130,7 +130,7 @@ impl Network {
         fails.chain(left).min().map(|(at, path)| (path, at))
     }
 
-    /// The network in one line, as the table's heading shows it.
+    /// Returns the network in one line, for the heading of the table.
     #[must_use]
     pub fn describe(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
@@ -153,10 +153,10 @@ impl Network {
     }
 }
 
-/// A link from its settings, each error at its own place.
+/// Makes a link from its settings. Each error names the setting that caused it.
 fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<LinkSpec, PlanError> {
     let mut link = base.clone();
-    // A preset first, then both directions, then what is said of one of them: the special wins.
+    // Applies a preset first, then keys for both directions, then keys for one direction: the more specific key wins.
     let rank = |name: &str| match name {
         "preset" => 0,
         name => 1 + usize::from(keys::find(name).is_some_and(|key| key.both.is_some())),
@@ -171,7 +171,7 @@ fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<
             PlanError::at(&setting.place, line)
         })?;
     }
-    // A contradiction is between things that were said, not with a default.
+    // An error about a contradiction names the keys that were given, not the defaults.
     let said =
         settings.iter().map(|setting| setting.place.as_str()).filter(|place| !place.starts_with("default "));
     let place = said.collect::<Vec<_>>().join(", ");
@@ -180,7 +180,7 @@ fn link(base: &LinkSpec, settings: &[Setting], sources: &mut Sources) -> Result<
     Ok(link)
 }
 
-/// `10mbit, rtt 80ms, loss 1%, queue 1bdp`, directions apart where they differ.
+/// Formats a link as `10mbit, rtt 80ms, loss 1%, queue 1bdp`. Directions are listed separately where they differ.
 fn one_line(link: &LinkSpec) -> String {
     let mut text = link.to_string().replace(',', ", ").replace('=', " ");
     if link.up.delay == link.down.delay {

@@ -1,7 +1,7 @@
-//! A plan whose points are made one by one: it holds the lists of levels, and the pages and traces that were read.
+//! A plan whose points are made one by one. It holds the lists of levels, and the pages and traces that were read.
 //!
-//! Interpretation makes every point once, so that whatever is wrong with one is said before anything is run. A race of
-//! few points is then made [`whole`](Outline::whole); a sweep asks for one point after the other.
+//! Interpretation makes every point once, so that every mistake is reported before anything runs. A race of few points
+//! then becomes [`whole`](Outline::whole). A sweep asks for one point after the other.
 
 use super::concrete::Combinations;
 use super::expect::Expect;
@@ -18,20 +18,20 @@ use crate::results::World;
 use crate::transports::Transports;
 use std::cell::RefCell;
 
-/// A plan, understood, and its points as lists.
+/// An interpreted plan whose points are held as lists of levels.
 #[derive(Debug)]
 pub struct Outline {
     plan: Plan,
-    /// What the plan says of causes; they are not looked for at every person.
+    /// The plan's setting for causes. In a population, causes are searched only for some people.
     causes: Causes,
     points: Points,
 }
 
-/// Points that are made when they are asked for.
+/// Points that are made on demand.
 #[derive(Debug)]
 struct Points {
     combinations: Combinations,
-    /// Each combination is one of these people's.
+    /// The population, if each point is a person.
     people: Option<People>,
     sources: RefCell<Sources>,
 }
@@ -41,7 +41,7 @@ impl Points {
         self.combinations.count().saturating_mul(self.people.as_ref().map_or(1, People::count))
     }
 
-    /// The combination and the person of point `index`, from 0: who is drawn varies fastest.
+    /// Returns the combination and the person of point `index`, both from 0. The person varies fastest.
     fn place(&self, index: usize) -> (usize, usize) {
         let people = self.people.as_ref().map_or(1, People::count);
         (index / people, index % people)
@@ -50,7 +50,7 @@ impl Points {
     fn at(&self, index: usize) -> Result<PointPlan, PlanError> {
         let (combination, person) = self.place(index);
         let mut concrete = self.combinations.at(combination);
-        // Nobody has another's page: it is not kept.
+        // No two people share a page, so their pages are not cached.
         let (mut own, mut shared) = (Sources::default(), self.sources.borrow_mut());
         let sources = match &self.people {
             Some(people) => {
@@ -73,13 +73,13 @@ impl Points {
         })
     }
 
-    /// Those that are made before anything is run: all, or of each combination the first people. The rest is drawn from what
-    /// was checked.
+    /// Makes the points that are checked before anything runs: all points, or the first people of each combination. The
+    /// other people are drawn from the quantiles that were checked.
     fn checked(&self) -> impl Iterator<Item = Result<PointPlan, PlanError>> + Clone {
         self.to_check().map(|index| self.at(index))
     }
 
-    /// Their numbers, from 0.
+    /// Returns the indices of the points to check, from 0.
     fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         (0..self.count()).filter(|index| self.people.is_none() || self.place(*index).1 < CHECKED)
     }
@@ -90,15 +90,15 @@ impl Points {
 }
 
 impl Outline {
-    /// What a plan as written means, with the standard transports.
+    /// Interprets a plan with the standard transports.
     ///
     /// # Errors
-    /// [`PlanError`]: the first thing that is wrong.
+    /// [`PlanError`] for the first mistake that is found.
     pub fn interpret(draft: Draft) -> Result<Self, PlanError> {
         Self::interpret_with(draft, &Transports::standard())
     }
 
-    /// What a plan as written means, with these transports.
+    /// Interprets a plan with the given transports.
     ///
     /// # Errors
     /// As [`interpret`](Self::interpret).
@@ -193,44 +193,44 @@ impl Outline {
         Ok(Self { causes: plan.causes, plan, points })
     }
 
-    /// The plan, with the point that was made last, if any.
+    /// Returns the plan with the point that was made last, if any.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// How many points there are.
+    /// Returns the number of points.
     #[must_use]
     pub fn count(&self) -> usize {
         self.points.count()
     }
 
-    /// The points, from 0, that stand for all before anything is run: all, or of people the first.
+    /// Returns the indices, from 0, of the points that are checked before anything runs: all, or the first people.
     pub fn to_check(&self) -> impl Iterator<Item = usize> + Clone {
         self.points.to_check()
     }
 
-    /// The people of it, if its points are people.
+    /// Returns the population, if the points are people.
     #[must_use]
     pub const fn people(&self) -> Option<&People> {
         self.points.people.as_ref()
     }
 
-    /// The factors with their levels, the slowest first.
+    /// Returns the factors with their levels, the slowest first.
     pub fn factors(&self) -> impl Iterator<Item = (&str, &[String])> {
         let people = self.points.people.as_ref().filter(|people| people.count() > 1);
         self.points.combinations.factors().chain(people.map(|people| (PERSON, people.numbers())))
     }
 
-    /// All points, one after the other; of people the first. Each was made before, of the same texts: so none fails.
+    /// Returns all points one by one, or the first people of a population. None fails, because each was made before.
     pub fn points(&self) -> impl Iterator<Item = PointPlan> + Clone {
         self.points.checked().flatten()
     }
 
-    /// The plan with point `index`, from 0, alone.
+    /// Returns the plan with only point `index`, from 0.
     ///
     /// # Errors
-    /// None that interpretation did not have.
+    /// Only those that interpretation would have reported.
     pub fn at(&mut self, index: usize) -> Result<&Plan, PlanError> {
         self.plan.points = vec![self.points.at(index)?];
         if let Some(people) = &self.points.people {
@@ -241,16 +241,16 @@ impl Outline {
         Ok(&self.plan)
     }
 
-    /// The plan with all its points.
+    /// Returns the plan with all its points.
     ///
     /// # Errors
-    /// None that interpretation did not have.
+    /// Only those that interpretation would have reported.
     pub fn whole(mut self) -> Result<Plan, PlanError> {
         self.plan.points = self.points.iter().collect::<Result<_, _>>()?;
         Ok(self.plan)
     }
 
-    /// What must be said beside the numbers.
+    /// Returns warnings to print next to the results.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let said = super::unnamed(&self.plan.draft).into_iter();

@@ -1,6 +1,6 @@
-//! TLS of a contestant: `tls=yes`, and with it `resume=full|session` and `chain=3kB`. A transport that is secure by itself
-//! has these two, and `resume=0rtt`, without the first. Or DTLS beneath its transport: `dtls=yes|1.2|1.3`, and with it
-//! `chain=3kB`.
+//! Encryption of a contestant. `tls=yes` enables TLS, with the keys `resume=full|session` and `chain=3kB`. A transport
+//! with TLS inside has `resume`, `chain` and also `resume=0rtt`, but not `tls`. `dtls=yes|1.2|1.3` enables DTLS below
+//! the transport, with the key `chain=3kB`.
 
 use crate::transports::Transport;
 use anabranch_base::units::Bytes;
@@ -11,14 +11,14 @@ use anabranch_transport::{Capabilities, Settings};
 /// TLS on the connections of a contestant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Security {
-    /// Whether its client has been at the server before.
+    /// Whether the client has visited the server before.
     pub visits: Visits,
-    /// Bytes of the server's certificates.
+    /// The size of the server's certificate chain in bytes.
     pub chain: Bytes,
 }
 
 impl Security {
-    /// What these keys of a contestant ask for, if they ask for any; the transport can do this.
+    /// Reads TLS from the keys of a contestant. `can` are the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
@@ -34,7 +34,7 @@ impl Security {
         match tls {
             None if can.secure => {}
             Some("yes") => {}
-            // Its keys are not the transport's at all.
+            // `resume` and `chain` do not belong to this transport.
             None if can.is_multistream() => return Ok(None),
             None | Some("no") => {
                 let without = [("resume", resume), ("chain", chain)];
@@ -60,7 +60,7 @@ impl Security {
         Ok(Some(Self { visits, chain: certificates(chain, 60_000)? }))
     }
 
-    /// Its keys with their values, and what is spoken.
+    /// Returns the keys with their values, and the cipher.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let resume = match self.visits {
@@ -75,11 +75,11 @@ impl Security {
         ]
     }
 
-    /// Both ends of it, which speak this protocol (ALPN); `before`: the surroundings of the visits before the run, which
-    /// over a transport that is secure by itself are its own, with its settings.
+    /// Makes both ends of a session, which agree on this protocol (ALPN). `before` is the environment of the visits
+    /// before the run. A transport with TLS inside makes these visits itself, with its own settings.
     ///
     /// # Errors
-    /// One line.
+    /// One line that says why they cannot be made.
     pub fn pair(
         &self,
         (transport, settings): (&Transport, &dyn Settings),
@@ -96,7 +96,7 @@ impl Security {
     }
 }
 
-/// The bytes of a server's certificates.
+/// Parses the size of a server's certificates.
 fn certificates(chain: Option<&str>, most: u64) -> Result<Bytes, String> {
     match chain.map(|text| (text, text.parse::<Bytes>())) {
         None => Ok(Bytes(3_000)),
@@ -105,17 +105,17 @@ fn certificates(chain: Option<&str>, most: u64) -> Result<Bytes, String> {
     }
 }
 
-/// DTLS beneath the transport of a contestant (RFC 8261).
+/// DTLS below the transport of a contestant (RFC 8261).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dtls {
-    /// The version spoken, one of the two.
+    /// The DTLS version: one of the two.
     pub version: Version,
-    /// Bytes of the server's certificate.
+    /// The size of the server's certificate in bytes.
     pub chain: Bytes,
 }
 
 impl Dtls {
-    /// What these keys of a contestant ask for, if they ask for any; the transport can do this.
+    /// Reads DTLS from the keys of a contestant. `can` are the transport's capabilities.
     ///
     /// # Errors
     /// One line with the accepted forms.
@@ -125,7 +125,8 @@ impl Dtls {
         }
         let value = |key: &str| given.iter().find(|(known, _)| *known == key).map(|(_, value)| *value);
         let version = match value("dtls") {
-            // One version, so that all handshakes of a race are alike; the newer, as it has fewer round trips.
+            // Only one version, so that all handshakes of a race are alike. 1.3 is the default because it needs fewer
+            // round trips.
             Some("yes" | "1.3") => Version::Only13,
             Some("1.2") => Version::Only12,
             None | Some("no") => {
@@ -136,7 +137,7 @@ impl Dtls {
             }
             Some(other) => return Err(format!("dtls={other}: write yes (1.3), 1.2, 1.3 or no")),
         };
-        // RFC 8261 §6.1: one address at each end, which stays; RFC 8261 §3: over UDP.
+        // RFC 8261 §6.1: each end has one address that does not change; RFC 8261 §3: over UDP.
         let alone = |key: &str, accepted: &str| match value(key) {
             Some(value) if value != accepted => Err(format!(
                 "{key}={value}: an association under DTLS has one path and its addresses stay (RFC 8261); leave one of \
@@ -152,7 +153,7 @@ impl Dtls {
         Ok(Some(Self { version, chain: certificates(value("chain"), 30_000)? }))
     }
 
-    /// Its keys with their values, and what is spoken.
+    /// Returns the keys with their values, and the cipher.
     #[must_use]
     pub fn settings(&self) -> [(&'static str, String); 3] {
         let version = if self.version == Version::Only12 { "1.2" } else { "1.3" };
@@ -163,10 +164,10 @@ impl Dtls {
         ]
     }
 
-    /// Both ends of it.
+    /// Makes both ends of a session.
     ///
     /// # Errors
-    /// One line.
+    /// One line that says why they cannot be made.
     pub fn pair(&self) -> Result<anabranch_dtls::Pair, String> {
         anabranch_dtls::Pair::new(self.version, self.chain.0 as usize)
     }

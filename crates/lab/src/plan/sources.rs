@@ -1,5 +1,5 @@
-//! The pages and traces that a plan names, each read once: a factor elsewhere does not read them again, and a point that is
-//! made again later finds what was there when the plan was read.
+//! The pages and traces that a plan names. Each is read once, even if other factors vary. A point that is made again
+//! later gets the content that was read with the plan.
 
 use super::error::PlanError;
 use super::file;
@@ -8,7 +8,7 @@ use anabranch_link::trace::Trace;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What was read so far.
+/// The pages and traces read so far.
 #[derive(Debug, Default)]
 pub struct Sources {
     pages: BTreeMap<String, Arc<Page>>,
@@ -16,7 +16,7 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// The page of this name, read if it is the first time.
+    /// Returns the page with this name, and reads it on the first call.
     pub(super) fn page(
         &mut self,
         name: String,
@@ -30,7 +30,7 @@ impl Sources {
         Ok(page)
     }
 
-    /// The shipped trace of this name, or that in this file.
+    /// Returns the shipped trace with this name, or the trace in the file with this name.
     pub(super) fn trace(&mut self, name: &str) -> Result<Trace, String> {
         if let Some(trace) = self.traces.get(name) {
             return Ok(trace.clone());

@@ -1,4 +1,4 @@
-//! From workload keys to what is transferred, and by which rules.
+//! Turns the workload keys into what is transferred, and how.
 
 use super::concrete::{Concrete, Setting};
 use super::error::PlanError;
@@ -18,54 +18,55 @@ use std::sync::Arc;
 /// What is transferred at one point.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Workload {
-    /// The objects.
+    /// The page with its objects.
     pub page: Arc<Page>,
-    /// What was said of their heads, which they have.
+    /// The sizes of heads that the plan sets. They are already applied to the page.
     pub heads: Heads,
-    /// One large transfer without HTTP, of so many bytes.
+    /// The number of bytes of one bulk transfer without HTTP.
     pub bulk: Option<u64>,
-    /// Messages at a fixed rate without HTTP; a bulk transfer is beside them, then.
+    /// Messages at a fixed rate without HTTP. A bulk transfer then runs beside them.
     pub messages: Option<MessageFlow>,
-    /// The size of the server's writes in it, when given.
+    /// The size of the server's writes in a bulk transfer, if set.
     pub message_size: Option<u64>,
-    /// Objects are issued one after the other, so far apart, whatever their initiators.
+    /// The interval at which objects are requested, one after the other, regardless of their initiators.
     pub arrivals: Option<Duration>,
-    /// Each arrival brings as many objects as a connection of the contestant has streams.
+    /// Whether each arrival brings as many objects as the contestant's connection has streams.
     pub arrivals_of_connections: bool,
-    /// Gaps recorded in the page are waited out.
+    /// Whether think times recorded in the page are waited out.
     pub think: bool,
-    /// Service time of each request.
+    /// The service time of each request.
     pub server_time: Duration,
-    /// The server works on one request of a connection at a time.
+    /// Whether the server works on one request of a connection at a time.
     pub serial_server: bool,
-    /// Every host of the page is a server of its own.
+    /// Whether every host of the page is a server of its own.
     pub keep_origins: bool,
-    /// An object without progress for so long has failed.
+    /// The time without progress after which an object has failed.
     pub timeout: Option<Duration>,
-    /// The run ends at this time of its clock.
+    /// The time at which the run ends.
     pub deadline: Duration,
-    /// Each load of a run begins later by less than this, drawn from the seed.
+    /// The upper bound of the random delay of each load of a run. The delay is drawn from the seed.
     pub start_jitter: Duration,
-    /// Connections are there before anything is asked for, and a page's time begins then. No plan says so: experiments do.
+    /// Whether connections are established before the first request, and the page time starts then. No plan key sets
+    /// this; it is for experiments about causes.
     pub preconnect: bool,
 }
 
 /// Messages of one size at a fixed rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MessageFlow {
-    /// Time between two.
+    /// The time between two messages.
     pub interval: Duration,
-    /// Bytes of each.
+    /// The size of a message in bytes.
     pub size: u64,
-    /// How many.
+    /// The number of messages.
     pub count: u32,
 }
 
-/// What passes is kept in tenths of a second: a longer run would be mostly that.
+/// The latest deadline. Series are kept in steps of 0.1 s, so a longer run would consist mostly of series.
 const MAX_DEADLINE: Duration = Duration::from_secs(86_400);
 
 impl Workload {
-    /// The workload that `concrete` describes.
+    /// Returns the workload that `concrete` describes.
     ///
     /// # Errors
     /// [`PlanError`] naming the flag or field.
@@ -77,7 +78,7 @@ impl Workload {
         })?;
         let page = match heads == Heads::default() {
             true => page,
-            // What is remembered stays where it is, so that its place names it.
+            // The original page stays in memory, so its address identifies it.
             false => {
                 sources.page(format!("{:p} {heads:?}", &raw const *page), || Ok(heads.applied(&page)))?
             }
@@ -168,8 +169,8 @@ impl Workload {
         Ok(workload)
     }
 
-    /// The workload of one seed, where starts are jittered: what each object waits for before it is issued is longer by what
-    /// the seed gives, the same for every contestant.
+    /// Returns the workload of one seed, if starts are jittered. Each object waits longer before it is requested, by a
+    /// time that the seed decides and that is the same for every contestant.
     #[must_use]
     pub fn jittered(&self, seed: u64) -> Option<Self> {
         if self.start_jitter.is_zero() {
@@ -184,17 +185,17 @@ impl Workload {
         Some(Self { page: Arc::new(page), think: true, ..self.clone() })
     }
 
-    /// How many hosts the page is fetched from.
+    /// Returns the number of servers that the page is fetched from.
     #[must_use]
     pub fn servers(&self) -> usize {
         if self.keep_origins { self.page.hosts.len() } else { 1 }
     }
 
-    /// When each object is issued, in open loop, by a contestant whose connections have so many streams.
+    /// Returns when each object is requested in open loop. A connection of the contestant has `streams` streams.
     #[must_use]
     pub fn issue_times(&self, streams: usize) -> Option<Vec<Duration>> {
         if let Some(flow) = self.messages {
-            // What runs beside them is there from the start.
+            // A bulk transfer beside the messages starts at once.
             let due = (0..flow.count).map(|number| flow.interval.saturating_mul(number));
             return Some(due.chain(self.bulk.map(|_| Duration::ZERO)).collect());
         }
@@ -204,7 +205,7 @@ impl Workload {
         Some(times.collect())
     }
 
-    /// The workload in one line, as the table's heading shows it.
+    /// Returns the workload in one line, for the heading of the table.
     #[must_use]
     pub fn describe(&self) -> String {
         let page = &self.page;
@@ -246,7 +247,7 @@ impl Workload {
     }
 }
 
-/// How much later a load may begin.
+/// Reads how much later a load may begin.
 fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
     let Some(setting) = concrete.setting("start-jitter") else { return Ok(Duration::ZERO) };
     let span = time(setting)?;
@@ -262,10 +263,10 @@ fn start_jitter(concrete: &Concrete) -> Result<Duration, PlanError> {
     Ok(span)
 }
 
-/// A start later than this is another workload.
+/// The largest start jitter. A later start would be a different workload.
 const MAX_START_JITTER: Duration = Duration::from_secs(60);
 
-/// Refuses a page without any size: nothing could be compared. An object of 0 bytes among others is one.
+/// Rejects a page whose objects are all empty, because nothing could be compared. Single objects may have 0 bytes.
 fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanError> {
     let Some(setting) = ["page", "objects"].iter().find_map(|name| concrete.setting(name)) else {
         return Ok(());
@@ -286,7 +287,7 @@ fn something_to_transfer(concrete: &Concrete, page: &Page) -> Result<(), PlanErr
     Err(PlanError::at(&setting.place, what))
 }
 
-/// Refuses what would change nothing, which is not what whoever wrote it meant.
+/// Rejects keys without any effect here, because their author expected one.
 fn without_effect(concrete: &Concrete) -> Result<(), PlanError> {
     if let Some(setting) = concrete.setting("arrivals-of").filter(|setting| setting.value != "objects")
         && concrete.setting("arrivals").is_none()
@@ -305,7 +306,7 @@ fn without_effect(concrete: &Concrete) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// `1.24 MB`: three figures, decimal units.
+/// Formats a size such as `1.24 MB`: three significant digits, decimal units.
 #[must_use]
 pub fn readable(bytes: u64) -> String {
     let (value, unit) = match bytes {
@@ -368,7 +369,7 @@ fn page(concrete: &Concrete, sources: &mut Sources) -> Result<Arc<Page>, PlanErr
     }
 }
 
-/// The size of an object that all others wait for, and where it is said.
+/// Returns the size of the object that all others wait for, and where it was given.
 fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError> {
     let Some(setting) = concrete.setting("first-object").filter(|setting| setting.value != "none") else {
         return Ok(None);
@@ -386,7 +387,7 @@ fn first_object(concrete: &Concrete) -> Result<Option<(Bytes, &str)>, PlanError>
     Err(PlanError::at(&setting.place, what))
 }
 
-/// The messages that are asked for, if any.
+/// Returns the flow of messages, if the plan has one.
 fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
     let Some(rate) = concrete.setting("messages") else {
         return match ["size", "for"].iter().find_map(|name| concrete.setting(name)) {
@@ -424,13 +425,13 @@ fn message_flow(concrete: &Concrete) -> Result<Option<MessageFlow>, PlanError> {
     Ok(Some(MessageFlow { interval, size, count: count as u32 }))
 }
 
-/// What an object that runs beside messages is called.
+/// The name of the bulk transfer that runs beside messages.
 pub const BESIDE: &str = "/bulk";
 
-/// The most messages of a run: each is an object of the results.
+/// The most messages in a run. Each is an object of the results.
 const MAX_MESSAGES: u64 = 1_000_000;
 
-/// The messages as objects, and what runs beside them as the last.
+/// Returns the messages as objects of a page, with the bulk transfer beside them as the last object.
 fn message_page(
     concrete: &Concrete,
     flow: MessageFlow,
@@ -458,7 +459,7 @@ fn message_page(
     })
 }
 
-/// Which page of a HAR file is asked for, and where.
+/// Returns which page of a HAR file was selected, and where that was given.
 fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, String)>, PlanError> {
     let Some(setting) = concrete.setting("har-page") else { return Ok(None) };
     if source.name != "page" {
@@ -473,7 +474,7 @@ fn har_page(concrete: &Concrete, source: &Setting) -> Result<Option<(usize, Stri
     }
 }
 
-/// A shipped page, a directory, or a HAR file, in this order; of a HAR file with several pages the one of this number.
+/// Reads a shipped page, a directory or a HAR file, in this order. `number` selects one of several pages of a HAR file.
 fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Result<Page, PlanError> {
     let path = Path::new(text);
     let is_har = shipped::NAMES.iter().all(|name| *name != text) && path.is_file();
@@ -497,7 +498,7 @@ fn read_page(text: &str, place: &str, number: Option<&(usize, String)>) -> Resul
     };
     let place = number.map_or(place, |(_, asked)| asked);
     page.map_err(|error| {
-        // Named without a flag, the page is its own place.
+        // If the page was named without a flag, its name is also its origin.
         let line = error.to_string();
         PlanError::at(place, line.strip_prefix(&format!("{place}: ")).unwrap_or(&line))
     })
@@ -511,7 +512,7 @@ fn time(setting: &Setting) -> Result<Duration, PlanError> {
     parse_span(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
 }
 
-/// The time between arrivals at `25/s`, `0.5/s` or `90/min`.
+/// Returns the time between arrivals at a rate such as `25/s`, `0.5/s` or `90/min`.
 fn interval(setting: &Setting) -> Result<Duration, PlanError> {
     parse_interval(&setting.value).map_err(|error| PlanError::at(&setting.place, error))
 }

@@ -1,19 +1,19 @@
-//! What a population's file says: countries with their people and measurements, and the assumptions beside them.
+//! The file of a population: countries with their people and measurements, and assumptions.
 //!
-//! The file is TOML; the countries are a CSV table beside it. Both are checked whole before anybody is drawn, so that
-//! no person can be one whom no network could carry.
+//! The file is TOML, and the countries are a CSV table next to it. Both are checked completely before anyone is drawn,
+//! so that every person has a valid network.
 
 use super::quantiles::{LEVELS, Quantiles};
 use anabranch_base::units::parse_span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The population that the program contains.
+/// The population built into the program.
 pub const WORLD: &str = include_str!("world.toml");
-/// Its countries.
+/// The countries of that population.
 pub const WORLD_COUNTRIES: &str = include_str!("countries.csv");
 
-/// The most countries.
+/// The largest number of countries.
 const MOST_COUNTRIES: usize = 1000;
 
 /// A population as written.
@@ -22,19 +22,19 @@ const MOST_COUNTRIES: usize = 1000;
 pub struct File {
     /// Its name.
     pub name: String,
-    /// The table of countries, a file beside this one.
+    /// The file name of the table of countries, next to this file.
     pub countries: String,
-    /// What is assumed of each kind of access: `fixed` and `mobile`.
+    /// The assumptions about each kind of access: `fixed` and `mobile`.
     pub access: BTreeMap<String, Access>,
-    /// Which share of a region's page loads crosses the access `mobile`.
+    /// The share of a region's page loads that use `mobile` access.
     pub mobile_share: BTreeMap<String, f64>,
-    /// Servers far away.
+    /// Distant servers.
     pub far: Far,
-    /// Which share of the loss that was measured strikes a page.
+    /// The share of the measured loss that affects a page.
     pub loss_share: f64,
-    /// Pages.
+    /// The distribution of pages.
     pub page: Pages,
-    /// Where each value is from.
+    /// The sources of all values.
     pub parameter: Vec<Parameter>,
 }
 
@@ -42,59 +42,59 @@ pub struct File {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Access {
-    /// Its round-trip time, as multiples of the country's.
+    /// The round-trip time as a multiple of the country's.
     pub rtt: f64,
-    /// How long the bottleneck's queue is in time at the person's rate, milliseconds at the levels of [`LEVELS`].
+    /// The length of the bottleneck's queue at the person's rate, in milliseconds, at [`LEVELS`].
     pub queue_ms: Vec<f64>,
-    /// The median page's kilobytes.
+    /// The size of the median page in kilobytes.
     pub page_kb: f64,
-    /// The median page's requests.
+    /// The number of requests of the median page.
     pub requests: f64,
 }
 
-/// Servers far away.
+/// Distant servers.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Far {
-    /// Which share of page loads goes there.
+    /// The share of page loads that use distant servers.
     pub share: f64,
-    /// What that adds to the round-trip time.
+    /// The time that they add to the round-trip time.
     pub rtt: String,
 }
 
-/// How pages vary around the median, and what they are made of.
+/// The variation of pages around the median, and their composition.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Pages {
-    /// Bytes over those of the median, at the levels of [`LEVELS`].
+    /// The bytes as a multiple of the median's, at [`LEVELS`].
     pub bytes: Vec<f64>,
-    /// Requests over those of the median.
+    /// The requests as a multiple of the median's.
     pub requests: Vec<f64>,
-    /// The document, kilobytes: it comes first, alone.
+    /// The size of the document in kilobytes. It is loaded first, alone.
     pub html_kb: f64,
-    /// The kinds of the others.
+    /// The kinds of the other objects.
     pub kind: Vec<Kind>,
 }
 
-/// Objects of one kind in the median page.
+/// The objects of one kind in the median page.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kind {
-    /// How many.
+    /// The number of objects.
     pub requests: f64,
-    /// Their kilobytes in all.
+    /// Their total size in kilobytes.
     pub kb: f64,
 }
 
-/// Where a value is from.
+/// The source of a value.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// What it is.
+    /// The name of the value.
     pub name: String,
-    /// Its value in words.
+    /// The value in words.
     pub value: String,
-    /// `measured`, or `assumed`.
+    /// `measured` or `assumed`.
     pub is: String,
     /// Who measured it, when, and under which licence; or why it is assumed.
     pub source: String,
@@ -107,45 +107,45 @@ pub struct Country {
     pub name: String,
     /// Its region.
     pub region: String,
-    /// People who use the Internet, thousands.
+    /// The number of Internet users in thousands.
     pub thousands: u64,
-    /// Median rates down by access, Mbit/s: `fixed`, `mobile`.
+    /// The median download rates in Mbit/s: `fixed`, `mobile`.
     pub medians: [f64; 2],
-    /// Rate down over the median's.
+    /// The download rate as a multiple of the median.
     pub rate: Quantiles,
-    /// Rate up over rate down.
+    /// The upload rate as a multiple of the download rate.
     pub up: f64,
-    /// Round-trip time to the nearest server, milliseconds.
+    /// The round-trip time to the nearest server in milliseconds.
     pub rtt: Quantiles,
-    /// Loss, percent.
+    /// The loss in percent.
     pub loss: Quantiles,
 }
 
 /// The kinds of access, in the order of [`Country::medians`].
 pub const ACCESS: [&str; 2] = ["fixed", "mobile"];
 
-/// A population, understood.
+/// A parsed population.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Data {
-    /// As written.
+    /// The file as written.
     pub file: File,
     /// The countries.
     pub countries: Vec<Country>,
-    /// Added by servers far away, milliseconds.
+    /// The round-trip time added by distant servers in milliseconds.
     pub far_ms: f64,
-    /// Queue by access.
+    /// The queue for each kind of access.
     pub queues: [Quantiles; 2],
-    /// Bytes of pages over the median.
+    /// The bytes of pages as a multiple of the median.
     pub bytes: Quantiles,
-    /// Requests of pages over the median.
+    /// The requests of pages as a multiple of the median.
     pub requests: Quantiles,
 }
 
 impl Data {
-    /// Reads both texts; `name` is what errors call the file.
+    /// Parses both texts. `name` is the file's name for errors.
     ///
     /// # Errors
-    /// One line: where, and what would be right.
+    /// One line that says where the mistake is and what to write instead.
     pub fn parse(name: &str, text: &str, table: &str) -> Result<Self, String> {
         let file: File = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
@@ -197,16 +197,16 @@ impl Data {
         Ok(Self { countries, far_ms: far.as_secs_f64() * 1e3, queues, bytes, requests, file })
     }
 
-    /// The population that the program contains.
+    /// Returns the population built into the program.
     ///
     /// # Errors
-    /// None: a test reads it.
+    /// None, because a test parses it.
     pub fn world() -> Result<Self, String> {
         Self::parse("world.toml", WORLD, WORLD_COUNTRIES)
     }
 }
 
-/// Reads the table of countries.
+/// Parses the table of countries.
 fn countries(name: &str, table: &str) -> Result<Vec<Country>, String> {
     let mut lines = table.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
     let heading = lines.next().map_or("", |(_, line)| line);

@@ -1,13 +1,12 @@
-//! Drawing one person: a country by its users, an access, a network and a page.
+//! Draws one person: a country in proportion to its users, an access, a network and a page.
 //!
-//! Person `i` follows from the seed and `i` alone, and each of its parts from a stream of its own: so people are the same
-//! in whatever order and on whatever machine they are drawn, and a population that is changed in one thing has the same
-//! people but for that.
+//! Person `i` depends only on the seed and `i`, and each part of a person has a random stream of its own. So people are
+//! the same in any order and on any machine. If one parameter of a population changes, its people only change in that.
 
 use super::data::{ACCESS, Data};
 use anabranch_base::Rng;
 
-/// One thing of a population that is multiplied, to see what hangs on it.
+/// A parameter of a population that can be multiplied to see its influence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scaled {
     /// The loss.
@@ -23,7 +22,7 @@ pub enum Scaled {
 }
 
 impl Scaled {
-    /// Their names, in the order of help texts.
+    /// The names of the parameters, in the order of help texts.
     pub const NAMES: [(&'static str, Self); 5] = [
         ("loss", Self::Loss),
         ("queue", Self::Queue),
@@ -40,22 +39,22 @@ pub struct Person {
     pub country: String,
     /// The country's region.
     pub region: String,
-    /// `fixed` or `mobile`.
+    /// The kind of access: `fixed` or `mobile`.
     pub access: &'static str,
-    /// Keys of a plan: network and page.
+    /// The keys of a plan for the person's network and page.
     pub settings: [(&'static str, String); 7],
 }
 
-/// The most of a rate, kbit/s.
+/// The highest rate in kbit/s.
 const MOST_KBIT: f64 = 10_000_000.0;
-/// The largest object, bytes.
+/// The largest object in bytes.
 const MOST_OBJECT: f64 = 100_000_000.0;
 
-/// Draws person `number`, with these things multiplied.
+/// Draws person `number`, with these parameters multiplied.
 #[must_use]
 pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> Person {
     let own = Rng::new(seed).fork(&format!("person {number}"));
-    // 53 bits: what a number from 0 to 1 holds.
+    // 53 bits is the precision of a number from 0 to 1.
     let share = |part: &str| (own.fork(part).next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     let times =
         |what: Scaled| scaled.iter().filter(|(one, _)| *one == what).map(|(_, by)| by).product::<f64>();
@@ -99,7 +98,7 @@ pub fn person(data: &Data, seed: u64, number: u64, scaled: &[(Scaled, f64)]) -> 
             ("up-rate", format!("{}kbit", up.round() as u64)),
             ("rtt", format!("{}us", (rtt_ms * 1000.0).round() as u64)),
             ("queue", format!("{}B", queue.round() as u64)),
-            // Thousandths of a percent.
+            // Rounded to thousandths of a percent.
             ("loss", format!("{}%", (loss * 1000.0).round() / 1000.0)),
             ("first-object", format!("{}B", of(data.file.page.html_kb * 1000.0))),
             ("objects", objects.collect::<Vec<_>>().join(",")),
@@ -143,7 +142,7 @@ mod tests {
                 Scaled::Loss => &["loss"],
                 Scaled::Queue => &["queue"],
                 Scaled::Rtt => &["rtt"],
-                // The queue is so long in time.
+                // The queue is a time, so its bytes follow the rate.
                 Scaled::Rate => &["down-rate", "up-rate", "queue"],
                 Scaled::Bytes => &["objects"],
             };

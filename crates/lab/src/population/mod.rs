@@ -1,8 +1,9 @@
-//! Populations: people drawn from distributions of networks and pages, each a point of a sweep, and what share of them
-//! each contestant serves best.
+//! Populations: people drawn from distributions of networks and pages, and the share of them that each contestant
+//! serves best. Each person is a point of a sweep.
 //!
-//! A plan with `population` and `people` has a point for each person. [`data`] reads what a population is, [`draw`] makes
-//! a person of it, [`tally`] counts whom which contestant serves best, and [`text`] and [`page`] say it.
+//! A plan with `population` and `people` has a point for each person. [`data`] parses a population, and [`draw`] draws
+//! a person from it. [`tally`] counts which contestant serves each person best, and [`text`] and [`page`] present the
+//! result.
 
 pub mod data;
 pub mod draw;
@@ -22,18 +23,18 @@ use std::sync::Arc;
 
 pub use tally::Tally;
 
-/// The most people of a plan.
+/// The largest number of people in a plan.
 pub const MOST_PEOPLE: usize = 1_000_000;
-/// Of so many people causes are looked for at one.
+/// Causes are searched for one person in this many.
 pub const EXPLAINED: usize = 10;
-/// Of so many people, the first, a plan is checked before anything is run.
+/// The number of people that are checked before anything runs, the first ones.
 pub const CHECKED: usize = 100;
-/// The factor that numbers people, from 1.
+/// The name of the factor that numbers people, from 1.
 pub const PERSON: &str = "person";
-/// The metric that people are counted by.
+/// The metric that decides who serves a person best.
 const METRIC: &str = "page_ms";
 
-/// A population as a plan names it: `world`, or a file, each with what is multiplied: `world:loss=x0`.
+/// A population as a plan names it: `world` or a file, with multiplied parameters, such as `world:loss=x0`.
 #[derive(Clone, PartialEq, Debug)]
 struct Level {
     text: String,
@@ -51,10 +52,10 @@ pub struct People {
 }
 
 impl People {
-    /// Those of a plan as written, if it has any.
+    /// Returns the people of a plan as written, if it has a population.
     ///
     /// # Errors
-    /// [`PlanError`]: what is wrong with the keys, or with the file that they name.
+    /// [`PlanError`] when the keys, or the file that they name, have a mistake.
     pub fn of(draft: &Draft) -> Result<Option<Self>, PlanError> {
         let Some(given) = draft.value("population") else {
             return match draft.value("people") {
@@ -102,24 +103,24 @@ impl People {
         Ok(Some(Self { levels, numbers, seed, runs }))
     }
 
-    /// How many they are.
+    /// Returns the number of people.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.numbers.len()
     }
 
-    /// Their numbers, as levels of the factor [`PERSON`].
+    /// Returns the numbers of the people, as levels of the factor [`PERSON`].
     #[must_use]
     pub fn numbers(&self) -> &[String] {
         &self.numbers
     }
 
-    /// The populations, as the plan names them.
+    /// Returns the populations, as the plan names them.
     pub fn populations(&self) -> impl Iterator<Item = &str> {
         self.levels.iter().map(|level| level.text.as_str())
     }
 
-    /// Makes `concrete` the point of person `index`, from 0.
+    /// Turns `concrete` into the point of person `index`, from 0.
     pub fn apply(&self, index: usize, concrete: &mut Concrete) {
         let named = concrete.setting("population").map(|setting| setting.value.clone());
         let level = self.levels.iter().find(|level| Some(&level.text) == named.as_ref());
@@ -141,28 +142,28 @@ impl People {
         }));
     }
 
-    /// The seeds of person `index`'s page loads: nobody's luck is another's.
+    /// Returns the seeds of person `index`'s page loads. No two people share a seed.
     #[must_use]
     pub fn seeds(&self, index: usize) -> Vec<u64> {
         let first = self.seed + index as u64 * self.runs;
         (first..first + self.runs).collect()
     }
 
-    /// Whether causes are looked for at person `index`.
+    /// Returns whether causes are searched for person `index`.
     #[must_use]
     pub const fn is_explained(&self, index: usize) -> bool {
         (index + 1).is_multiple_of(EXPLAINED)
     }
 
-    /// What the people follow from, for a digest.
+    /// Returns everything that determines the people, for a digest.
     #[must_use]
     pub fn described(&self) -> String {
         format!("{:?} {} {} {}", self.levels, self.numbers.len(), self.seed, self.runs)
     }
 }
 
-/// What each of these populations, as a plan names them, is made of: its name, and where its values are from. One that
-/// cannot be read any more is left out.
+/// Returns the names of these populations and the sources of their values. A population that can no longer be read is
+/// left out.
 #[must_use]
 pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(String, Vec<Parameter>)> {
     let mut all: Vec<(String, Vec<Parameter>)> = Vec::new();
@@ -175,7 +176,7 @@ pub fn sources<'a>(populations: impl IntoIterator<Item = &'a str>) -> Vec<(Strin
     all
 }
 
-/// Keys that a person brings.
+/// Keys whose values come from the person.
 const DRAWN: [&str; 15] = [
     "preset",
     "rate",
@@ -193,12 +194,12 @@ const DRAWN: [&str; 15] = [
     "first-object",
     "objects",
 ];
-/// Keys of other workloads and networks, which go not with a person's page.
+/// Keys of other workloads and networks, which contradict a person's page.
 const OTHER_WORKLOADS: [&str; 9] =
     ["page", "bulk", "messages", "up-loss", "down-loss", "up-queue", "down-queue", "arrivals", "handover"];
 
 impl Level {
-    /// `world`, `people.toml`, `world:loss=x0:queue=x4`.
+    /// Parses a level such as `world`, `people.toml` or `world:loss=x0:queue=x4`.
     fn parse(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
@@ -219,7 +220,7 @@ impl Level {
     }
 }
 
-/// Reads a population from its file and the table beside it.
+/// Reads a population from its file and the table next to it.
 fn read(name: &str) -> Result<Data, String> {
     let bytes = file::read(name, MOST_BYTES)
         .map_err(|error| format!("{error}; the program contains one population: world"))?;
@@ -237,5 +238,5 @@ fn read(name: &str) -> Result<Data, String> {
     Data::parse(name, &bytes, &countries)
 }
 
-/// The longest file.
+/// The largest file in bytes.
 const MOST_BYTES: u64 = 10_000_000;

@@ -1,5 +1,5 @@
-//! What was found of people, as one page of HTML that needs nothing else: a map of regions, curves of how many people wait how much
-//! longer, causes, and where every assumption is from.
+//! The results of a population as one self-contained HTML page. It has a map of regions, curves of how many people wait
+//! how much longer, causes, and the source of every assumption.
 
 use super::data::Parameter;
 use super::tally::{Group, LOSSES, Shares, Tally, Why};
@@ -11,11 +11,11 @@ use std::fmt::Write;
 
 const STYLE: &str = include_str!("../report/style.css");
 const OWN_STYLE: &str = include_str!("page.css");
-/// Width and height of curves.
+/// The width and height of curves.
 const SIZE: [f64; 2] = [640.0, 300.0];
-/// Points of a curve.
+/// The number of points in a curve.
 const STEPS: usize = 120;
-/// Regions on the map, each with its row and column; others follow below.
+/// The row and column of each region on the map. Other regions follow below.
 const MAP: [(&str, u8, u8); 9] = [
     ("Northern America", 1, 1),
     ("Europe", 1, 2),
@@ -28,7 +28,7 @@ const MAP: [(&str, u8, u8); 9] = [
     ("Oceania", 3, 4),
 ];
 
-/// The page. `command` makes the same results again; `populations` are those of the plan.
+/// Returns the page. `command` reproduces the results. `populations` are those of the plan.
 #[must_use]
 pub fn html<'a>(tally: &Tally, command: &str, populations: impl IntoIterator<Item = &'a str>) -> String {
     let styles = [("", STYLE), ("", OWN_STYLE)];
@@ -85,7 +85,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     causes(out, tally, population);
 }
 
-/// Who is soonest for which share, by access and by loss.
+/// Writes for which share of people each contestant is fastest, by access and by loss.
 fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     let own = |group: &Group| group.population == population;
     let access = tally.values(|group| &group.access);
@@ -116,7 +116,7 @@ fn shares(out: &mut String, tally: &Tally, population: &str, all: Shares) {
     out.push_str("</tbody></table></div>");
 }
 
-/// Where on the earth which outcome is how common: a tile for each region, a bar for each access.
+/// Writes how common each outcome is in each region: a tile for each region, and a bar for each access.
 fn map(out: &mut String, tally: &Tally, population: &str) {
     let _ = write!(
         out,
@@ -161,7 +161,7 @@ fn map(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</div>\n");
 }
 
-/// Of an outcome.
+/// Returns the colour of an outcome.
 fn colour(tally: &Tally, outcome: usize) -> String {
     match outcome.checked_sub(tally.names().len()) {
         None => format!("var(--c{})", outcome % 8),
@@ -170,7 +170,7 @@ fn colour(tally: &Tally, outcome: usize) -> String {
     }
 }
 
-/// What each contestant would cost if all had it.
+/// Writes what each contestant would cost if everyone used it.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     const CAPTION: &str = "The share of people (up) whose page takes at most so many times the least of all contestants' times \
                            (across): a cumulative distribution for each contestant. The dotted line is x1.03. The higher a curve, the less it costs to \
@@ -230,7 +230,7 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Each contestant beside each before it.
+/// Compares each contestant with each earlier one.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let Some(base) = tally.names().first() else { return };
     let own = |group: &Group| group.population == population;
@@ -266,7 +266,7 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// What experiments found.
+/// Writes the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
     let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
     if why.is_empty() {
@@ -293,7 +293,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     named(out, "later still with", &later);
 }
 
-/// A table of settings, and what they do.
+/// Writes a table of settings and their effects.
 fn named(out: &mut String, what: &str, why: &[&Why]) {
     if why.is_empty() {
         return;
@@ -318,14 +318,15 @@ fn named(out: &mut String, what: &str, why: &[&Why]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The axis across of curves, logarithmic.
+/// The horizontal axis of curves, which is logarithmic.
 struct Axis<'a> {
     ends: [f64; 2],
     ticks: &'a [f64],
     title: &'a str,
 }
 
-/// For each contestant, from its ratios in order, the share of people up to each ratio, or from it up where `above`.
+/// Draws, for each contestant, the share of people up to each of its sorted ratios. With `above`, it is the share from
+/// each ratio up.
 fn curves(
     out: &mut String,
     names: &[String],
@@ -387,7 +388,7 @@ fn curves(
             format!("{:.1} {:.1}", x(ratio), y(count as f64 / ratios.len().max(1) as f64))
         });
         let points = points.collect::<Vec<_>>().join("L");
-        // Where no curve is: on the right, low beside what rises, high beside what falls.
+        // Labels are on the right, where no curve is: low for rising curves, high for falling ones.
         let top = if above { 26.0 } else { y(0.0) - 16.0 * names.len() as f64 };
         let _ = write!(
             out,
@@ -419,7 +420,7 @@ fn compared(out: &mut String, tally: &Tally) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// Where each value is from.
+/// Writes the source of each value.
 fn parameters(out: &mut String, name: &str, all: &[Parameter]) {
     let _ = write!(
         out,

@@ -1,19 +1,19 @@
-//! A distribution by its quantiles: what lies between two of them is drawn from a straight line.
+//! A distribution given by its quantiles, with linear interpolation between them.
 //!
-//! Nothing here takes a logarithm or a power, so that a draw is the same number on every machine.
+//! The code uses no logarithms or powers, so that a draw gives the same number on every machine.
 
-/// The levels, percent. What lies outside counts as the outermost.
+/// The levels in percent. Values outside are replaced by the outermost quantile.
 pub const LEVELS: [u8; 7] = [5, 10, 25, 50, 75, 90, 95];
 
-/// Values at [`LEVELS`].
+/// The values at [`LEVELS`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Quantiles([f64; LEVELS.len()]);
 
 impl Quantiles {
-    /// Of these values, none above `most`.
+    /// Makes a distribution from these values, none above `most`.
     ///
     /// # Errors
-    /// The end of a line: they do not rise, or are too many or too few.
+    /// The end of an error line, if the values fall, or are too many or too few.
     pub fn new(values: &[f64], most: f64) -> Result<Self, String> {
         let wrong = || {
             let levels = LEVELS.map(|level| level.to_string()).join(", ");
@@ -26,7 +26,7 @@ impl Quantiles {
         values.try_into().ok().filter(|_| fitting).map(Self).ok_or_else(wrong)
     }
 
-    /// The value at `share`, from 0 to 1.
+    /// Returns the value at `share`, from 0 to 1.
     #[must_use]
     pub fn at(&self, share: f64) -> f64 {
         let percent = share * 100.0;

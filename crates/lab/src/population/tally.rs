@@ -1,5 +1,5 @@
-//! Whom each contestant serves best: people, one after the other in whatever order, and shares of them with their
-//! intervals. Who is sooner than whom is decided as in a race, by the interval of the ratio of a person's page loads
+//! Counts which contestant serves each person best, and computes shares of people with intervals. People are added one
+//! by one in any order. As in a race, the interval of the ratio of a person's page loads decides who is faster
 //! ([`crate::stats::decision`]).
 
 use crate::results::label::{shown, split};
@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 /// One person's page loads.
 #[derive(Clone, PartialEq, Debug)]
 struct One {
-    /// Where among the groups.
+    /// The index of the person's group.
     group: usize,
-    /// Milliseconds by contestant, the geometric mean of the page loads; infinite where one was not done at the deadline.
+    /// The geometric mean of page times in milliseconds, by contestant. It is infinite if a load missed the deadline.
     times: Vec<f32>,
-    /// Of each contestant over each before it, at [`pair`].
+    /// The verdicts of each contestant over each earlier one, indexed by [`pair`].
     verdicts: Vec<Verdict>,
 }
 
 impl One {
-    /// What was decided of the one over the other.
+    /// Returns the verdict of the one over the other.
     fn verdict(&self, one: usize, other: usize) -> Verdict {
         match one > other {
             true => self.verdicts[pair(one, other)],
@@ -27,7 +27,7 @@ impl One {
         }
     }
 
-    /// The contestant of the least time, and how it stands to the others.
+    /// Returns the contestant with the smallest time, and its standing against the others.
     fn first(&self) -> (usize, Standing) {
         let all = 0..self.times.len();
         let first = all.clone().min_by(|&a, &b| self.times[a].total_cmp(&self.times[b])).unwrap_or(0);
@@ -38,36 +38,36 @@ impl One {
         (first, Standing::of_first(others))
     }
 
-    /// One contestant is sooner than another.
+    /// Returns whether any contestant is faster than another.
     fn differs(&self) -> bool {
         self.verdicts.iter().any(|verdict| matches!(verdict, Verdict::Less | Verdict::More))
     }
 }
 
-/// The place of a contestant and one before it among all pairs.
+/// Returns the index of a contestant and an earlier one among all pairs.
 const fn pair(one: usize, before: usize) -> usize {
     one * (one - 1) / 2 + before
 }
 
-/// Where a person is.
+/// A group of people with the same properties.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Group {
-    /// The population as the plan names it; empty where there is one.
+    /// The population as the plan names it. Empty if there is only one.
     pub population: String,
     /// The region.
     pub region: String,
     /// The access.
     pub access: String,
-    /// How much the person's network loses: one of [`LOSSES`].
+    /// The loss class of the person's network: one of [`LOSSES`].
     pub loss: &'static str,
 }
 
-/// Classes of loss, each with the percent that it ends below.
+/// The classes of loss, each with its exclusive upper bound in percent.
 pub const LOSSES: [(&str, f64); 4] =
     [("no loss", 0.001), ("below 0.1 %", 0.1), ("0.1 to 1 %", 1.0), ("1 % and more", f64::INFINITY)];
 
 impl Group {
-    /// Of a person with this loss, as a plan says it.
+    /// Returns the group of a person whose plan has this loss.
     #[must_use]
     pub fn new(population: &str, region: &str, access: &str, loss: &str) -> Self {
         let percent = loss.trim_end_matches('%').parse().unwrap_or(0.0);
@@ -76,7 +76,7 @@ impl Group {
     }
 }
 
-/// What was found so far.
+/// The results so far.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Tally {
     /// The contestants as typed.
@@ -84,65 +84,65 @@ pub struct Tally {
     names: Vec<String>,
     groups: Vec<Group>,
     people: BTreeMap<(usize, u64), One>,
-    /// What experiments found.
+    /// The causes that experiments found.
     causes: BTreeMap<Kind, Effects>,
-    /// Population and number of whom a cause is named.
+    /// The people for whom a cause was found: population and number.
     named: BTreeSet<(String, u64)>,
 }
 
-/// Causes that are counted together.
+/// A kind of cause. Causes of one kind are counted together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Kind {
     population: String,
     winner: String,
     loser: String,
-    /// The winner is sooner in spite of it.
+    /// Whether the factor makes the winner slower.
     holds_back: bool,
     factor: String,
 }
 
-/// What they do.
+/// The effects of one kind of cause.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Effects {
     logarithms: Vec<f64>,
-    /// The settings that were changed, as typed, and of how many people.
+    /// The settings that were changed, as typed, with the number of people.
     changes: BTreeMap<String, usize>,
 }
 
 /// A cause that an experiment with one person found.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NamedCause<'a> {
-    /// Who is sooner, as typed.
+    /// The faster contestant, as typed.
     pub winner: &'a str,
-    /// Who is later, as typed.
+    /// The slower contestant, as typed.
     pub loser: &'a str,
-    /// What the settings are about.
+    /// The subject of the settings.
     pub factor: &'a str,
-    /// What was changed in the loser, as typed.
+    /// The change to the slower contestant, as typed.
     pub change: &'a str,
-    /// How much sooner that makes the loser.
+    /// How many times faster the change makes the slower contestant.
     pub effect: f64,
-    /// It makes it later: the winner is sooner in spite of it.
+    /// Whether the change makes it slower, so that the winner leads despite it.
     pub holds_back: bool,
 }
 
-/// A share with its 95 % interval.
+/// A share of people, for which a 95 % interval can be computed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share {
-    /// How many.
+    /// The number of people in the share.
     pub count: usize,
-    /// Of how many.
+    /// The number of all people.
     pub of: usize,
 }
 
 impl Share {
-    /// The share itself; 0 of nobody.
+    /// Returns the share, or 0 if there are no people.
     #[must_use]
     pub fn value(self) -> f64 {
         self.count as f64 / self.of.max(1) as f64
     }
 
-    /// Its 95 % interval, by Wilson's score (E. B. Wilson, 1927).
+    /// Returns its 95 % interval by Wilson's score (E. B. Wilson, 1927).
     #[must_use]
     pub fn interval(self) -> [f64; 2] {
         let (n, p, z) = (self.of.max(1) as f64, self.value(), 1.959_964);
@@ -153,28 +153,28 @@ impl Share {
     }
 }
 
-/// Some of the people, and what their times say.
+/// The outcomes for some of the people.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shares {
-    /// How many people.
+    /// The number of people.
     pub people: usize,
-    /// By contestant: sooner than every other.
+    /// By contestant: it is faster than every other.
     pub soonest: Vec<Share>,
-    /// The first are level.
+    /// The fastest contestants tie: their times are within 3 %.
     pub level: Share,
-    /// The page loads are too few to tell, or none of any contestant was done.
+    /// There are too few page loads to decide, or no contestant finished.
     pub undecided: Share,
-    /// By contestant: a page load was not done at the deadline.
+    /// By contestant: a page load missed the deadline.
     pub unfinished: Vec<Share>,
 }
 
 impl Shares {
-    /// Each outcome: of each contestant that it is soonest, that the first are level, that it is undecided.
+    /// Returns all outcomes: each contestant being fastest, then a tie, then undecided.
     pub fn outcomes(&self) -> impl Iterator<Item = Share> {
         self.soonest.iter().copied().chain([self.level, self.undecided])
     }
 
-    /// The places of the most common of [`Self::outcomes`]: of one, or of several that are as common.
+    /// Returns the indices of the most common of [`Self::outcomes`]: one, or several if they are equally common.
     #[must_use]
     pub fn commonest(&self) -> Vec<usize> {
         let most = self.outcomes().map(|share| share.count).max();
@@ -182,54 +182,54 @@ impl Shares {
     }
 }
 
-/// One contestant beside another.
+/// The comparison of one contestant with another.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Pair {
-    /// The one is sooner.
+    /// The one is faster.
     pub sooner: Share,
-    /// It is later.
+    /// The one is slower.
     pub later: Share,
-    /// They are level.
+    /// They tie: their times are within 3 %.
     pub level: Share,
-    /// The other's time over the one's, by person, in order.
+    /// The other's time over the one's for each person, sorted.
     pub ratios: Vec<f64>,
 }
 
-/// What everybody's having one contestant would cost.
+/// The cost of one contestant for everyone.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cost {
-    /// Its time is at most 3 % above the least of all contestants'.
+    /// Its time is at most 3 % above the smallest of all contestants'.
     pub near: Share,
-    /// Its time over the least, by person, in order.
+    /// Its time over the smallest for each person, sorted.
     pub ratios: Vec<f64>,
 }
 
 impl Cost {
-    /// The geometric mean of its time over the least.
+    /// Returns the geometric mean of its time over the smallest.
     #[must_use]
     pub fn mean(&self) -> f64 {
         (self.ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / self.ratios.len().max(1) as f64).exp()
     }
 }
 
-/// Something that was found to make the one sooner than the other, or to hold it back.
+/// A cause that makes one contestant faster than another, or that makes the winner slower.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Why {
     /// The population.
     pub population: String,
-    /// Who is sooner.
+    /// The faster contestant.
     pub winner: String,
-    /// Who is later.
+    /// The slower contestant.
     pub loser: String,
-    /// The one is sooner in spite of it.
+    /// Whether the factor makes the winner slower.
     pub holds_back: bool,
-    /// What the settings are about.
+    /// The subject of the settings.
     pub factor: String,
-    /// What was changed in the other, as typed; the most common where there are several.
+    /// The most common change to the slower contestant, as typed.
     pub change: String,
-    /// Of how many people it was named.
+    /// The number of people for whom this cause was found.
     pub people: usize,
-    /// How much sooner it makes the loser, the geometric mean over them.
+    /// How many times faster it makes the slower contestant: the geometric mean over these people.
     pub effect: f64,
 }
 
@@ -261,8 +261,8 @@ impl Tally {
         }
     }
 
-    /// Adds a person with each contestant's time, milliseconds; who is there already is the same again, and who has no contestant
-    /// is nobody.
+    /// Adds a person with each contestant's time in milliseconds. A person that was already added stays as it is, and
+    /// one without contestants is ignored.
     pub fn add_person(&mut self, place: &Group, number: u64, times: &[(&str, Option<f64>)]) {
         if times.is_empty() {
             return;
@@ -285,7 +285,7 @@ impl Tally {
         person.or_insert_with(|| One { group, times, verdicts: vec![Verdict::Undecided; pairs] });
     }
 
-    /// Says of a person who is there what was decided of contestant `a` over `b`.
+    /// Records the verdict of contestant `a` over `b` for a person that was already added.
     pub fn decide(&mut self, place: &Group, number: u64, a: &str, b: &str, verdict: Verdict) {
         let at = |name: &str| self.names.iter().position(|own| own == shown(name));
         let Some(group) = self.groups.iter().position(|group| group == place) else { return };
@@ -295,7 +295,7 @@ impl Tally {
         person.verdicts[at] = verdict;
     }
 
-    /// Adds what an experiment with this person found.
+    /// Adds a cause that an experiment with this person found.
     pub fn add_cause(&mut self, population: &str, number: u64, found: &NamedCause<'_>) {
         let kind = Kind {
             population: population.to_owned(),
@@ -312,44 +312,44 @@ impl Tally {
         }
     }
 
-    /// What each contestant is: its name, if it has one of its own, and the rest as typed.
+    /// Returns the nickname of each contestant, if it has one, and the rest as typed.
     pub fn contestants(&self) -> impl Iterator<Item = (Option<&str>, &str)> {
         self.typed.iter().map(|typed| split(typed))
     }
 
-    /// The contestants, in the order of the plan.
+    /// Returns the contestants, in the order of the plan.
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// People there are, of all populations together.
+    /// Returns the number of people of all populations.
     #[must_use]
     pub fn count(&self) -> usize {
         self.people.len()
     }
 
-    /// The populations, as the plan names them, in the order of the alphabet.
+    /// Returns the populations as the plan names them, in alphabetical order.
     #[must_use]
     pub fn populations(&self) -> Vec<&str> {
         let all: BTreeSet<&str> = self.groups.iter().map(|group| group.population.as_str()).collect();
         all.into_iter().collect()
     }
 
-    /// The values of one property of groups, in order.
+    /// Returns the values of one property of groups, in order.
     #[must_use]
     pub fn values(&self, of: impl Fn(&Group) -> &str) -> Vec<&str> {
         let all: BTreeSet<&str> = self.groups.iter().map(of).collect();
         all.into_iter().collect()
     }
 
-    /// People of the groups that `fitting` accepts.
+    /// Returns the people of the groups that `fitting` accepts.
     fn among(&self, fitting: impl Fn(&Group) -> bool) -> impl Iterator<Item = &One> {
         let which: Vec<bool> = self.groups.iter().map(fitting).collect();
         self.people.values().filter(move |one| which[one.group])
     }
 
-    /// What the people of some groups say.
+    /// Returns the outcomes for the people of some groups.
     #[must_use]
     pub fn shares(&self, fitting: impl Fn(&Group) -> bool) -> Shares {
         let (mut soonest, mut unfinished) = (vec![0; self.names.len()], vec![0; self.names.len()]);
@@ -375,7 +375,7 @@ impl Tally {
         }
     }
 
-    /// One contestant beside another, of the people of some groups; those are left out whom neither serves.
+    /// Compares two contestants for the people of some groups. People for whom neither finished are left out.
     #[must_use]
     pub fn pair(&self, one: usize, other: usize, fitting: impl Fn(&Group) -> bool) -> Pair {
         let (mut ratios, mut verdicts) = (Vec::new(), Vec::new());
@@ -395,7 +395,8 @@ impl Tally {
         Pair { sooner, later, level, ratios }
     }
 
-    /// What one contestant for everybody would cost the people of some groups; those are left out whom none serves.
+    /// Returns the cost of one contestant for all people of some groups. People for whom no contestant finished are
+    /// left out.
     #[must_use]
     pub fn cost(&self, one: usize, fitting: impl Fn(&Group) -> bool) -> Cost {
         let least = |person: &One| person.times.iter().copied().fold(f32::INFINITY, f32::min);
@@ -406,7 +407,7 @@ impl Tally {
         Cost { near, ratios }
     }
 
-    /// What was found to make contestants sooner, what is named of most people first.
+    /// Returns the causes that make contestants faster, those found for most people first.
     #[must_use]
     pub fn why(&self) -> Vec<Why> {
         let mut all: Vec<Why> = self
@@ -427,8 +428,8 @@ impl Tally {
         all
     }
 
-    /// Of the people of a population of whom causes were looked for: how many there are, and of those for whom one contestant
-    /// is sooner than another, of how many none is named.
+    /// Returns for how many people of a population causes were searched. Of those with a faster contestant, it also
+    /// returns the share without a cause.
     #[must_use]
     pub fn explained(&self, population: &str) -> (usize, Share) {
         let own = |(group, number): &(usize, u64)| {
@@ -447,7 +448,7 @@ impl Tally {
 }
 
 impl Effects {
-    /// The change that most people have; of two as common the first of the alphabet.
+    /// Returns the most common change. Of equally common ones it is the first in alphabetical order.
     fn commonest(&self) -> &str {
         let most = self.changes.iter().rev().max_by_key(|(_, count)| **count);
         most.map_or("", |(change, _)| change.as_str())
@@ -496,7 +497,7 @@ mod tests {
         assert!((why[0].effect - 1.1).abs() < 1e-9 && why[0].people == 2, "{why:?}");
         assert_eq!(why[0].change, "iw=40");
         assert!(why[1].holds_back && why[1].people == 1, "{why:?}");
-        // One of the people is the tenth, and something is named.
+        // One person has a number divisible by ten, and a cause was found.
         assert_eq!(tally.explained(""), (1, Share { count: 0, of: 1 }));
     }
 
@@ -524,7 +525,7 @@ mod tests {
         ] {
             assert_eq!(outcome(one), 4, "{one:?}");
         }
-        // The least mean is not always who wins run by run.
+        // The contestant with the smallest mean does not always win run by run.
         assert_eq!(outcome([Less, More, More]), 4);
     }
 
@@ -551,7 +552,7 @@ mod tests {
 
     #[test]
     fn an_interval_is_that_of_wilson() {
-        // Of 10 in 100: 5.5 to 17.4 percent.
+        // 10 of 100: 5.5 to 17.4 percent.
         let [low, high] = Share { count: 10, of: 100 }.interval();
         assert!((low - 0.0552).abs() < 1e-3 && (high - 0.1744).abs() < 1e-3, "{low} {high}");
         assert_eq!(Share { count: 0, of: 10 }.interval()[0], 0.0);

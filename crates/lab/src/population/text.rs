@@ -1,20 +1,21 @@
-//! What was found of people, as text: for which share of them which contestant is soonest, where, by how much, and why.
+//! The results of a population as text: for which share of people each contestant is fastest, where, by how much, and
+//! why.
 
 use super::tally::{Group, LOSSES, Share, Shares, Tally, Why};
 use crate::stats::summary::quantile;
 use std::fmt::Write;
 
-/// Causes that are told.
+/// The most causes that are printed.
 const MOST_CAUSES: usize = 12;
 
-/// Of fewer people nothing is said of a region.
+/// Nothing is printed about regions with fewer people.
 pub(super) const FEW: usize = 30;
 
-/// What the words mean.
+/// The meaning of the terms.
 pub(super) const TERMS: &str = "soonest: by 3 % or more over each other, and beyond chance (95 %); level: within 3 %; undecided: \
                                 page loads too few to tell";
 
-/// All of it.
+/// Formats all results.
 #[must_use]
 pub fn render(tally: &Tally) -> String {
     let mut out = String::new();
@@ -36,8 +37,8 @@ pub fn render(tally: &Tally) -> String {
     out
 }
 
-/// `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all others; for 37 % the first are level, for 10 % it
-/// is undecided.`
+/// Formats the sentence about all people: `Of 2000 people http1 is soonest for 35 %, ..., by 3 % or more over all
+/// others; for 37 % the first are level, for 10 % it is undecided.`
 pub(super) fn sentence(names: &[String], all: &Shares) -> String {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by_key(|&at| std::cmp::Reverse(all.soonest[at].count));
@@ -92,7 +93,7 @@ fn one(out: &mut String, tally: &Tally, population: &str) {
     out.push('\n');
 }
 
-/// Each contestant beside each before it.
+/// Compares each contestant with each earlier one.
 fn pairs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(12, tally.names()) * 2 + 4;
     let _ = writeln!(
@@ -115,7 +116,7 @@ fn pairs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// What each contestant would cost if all had it.
+/// Formats what each contestant would cost if everyone used it.
 fn costs(out: &mut String, tally: &Tally, population: &str) {
     let first = wide(24, tally.names());
     let _ = writeln!(
@@ -144,13 +145,13 @@ fn costs(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// What a contestant would cost those whose network loses so much, in the geometric mean; `-` of nobody.
+/// Returns the geometric mean of a contestant's cost for people in this loss class; `-` if there are none.
 pub(super) fn mean_of(tally: &Tally, contestant: usize, population: &str, class: &str) -> String {
     let cost = tally.cost(contestant, |group| group.population == population && group.loss == class);
     if cost.ratios.is_empty() { "-".to_owned() } else { shown(cost.mean()) }
 }
 
-/// What experiments found.
+/// Formats the causes that experiments found.
 fn causes(out: &mut String, tally: &Tally, population: &str) {
     let why: Vec<_> = tally.why().into_iter().filter(|why| why.population == population).collect();
     if why.is_empty() {
@@ -180,7 +181,7 @@ fn causes(out: &mut String, tally: &Tally, population: &str) {
     }
 }
 
-/// A line for each cause.
+/// Formats one line for each cause.
 fn cause_lines(out: &mut String, causes: &[&Why]) {
     for why in causes.iter().take(MOST_CAUSES) {
         let pair = format!("{} over {}", why.winner, why.loser);
@@ -193,20 +194,21 @@ fn cause_lines(out: &mut String, causes: &[&Why]) {
     }
 }
 
-/// Columns for names: `least`, or more for long ones.
+/// Returns the width of a column for names: `least`, or more for long names.
 fn wide(least: usize, names: &[String]) -> usize {
     names.iter().map(|name| name.chars().count() + 2).fold(least, usize::max)
 }
 
-/// `x1.50`, so far up among ratios in order.
+/// Returns the quantile `share` of sorted ratios, such as `x1.50`.
 pub(super) fn ratio_at(ratios: &[f64], share: f64) -> String {
     let Some(ratio) = quantile(ratios, share) else { return "-".to_owned() };
-    // Between a number and infinity lies none.
+    // There is no interpolation between a number and infinity.
     let ratio = if ratio.is_nan() { ratios[(share * (ratios.len() - 1) as f64) as usize] } else { ratio };
     shown(ratio)
 }
 
-/// `x1.50`; infinite where the page of the time above the line was not done, 0 where that below was not.
+/// Formats a ratio such as `x1.50`. It is infinite if the load above the fraction line did not finish, and 0 if the one
+/// below did not.
 pub(super) fn shown(ratio: f64) -> String {
     match ratio {
         0.0 => "own not done".to_owned(),
@@ -215,7 +217,7 @@ pub(super) fn shown(ratio: f64) -> String {
     }
 }
 
-/// Who is soonest for which share, a column for some of the people.
+/// Formats for which share of people each contestant is fastest. Each column is a part of the people.
 fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shares)]) {
     let first = wide(24, names);
     let mut row = |name: &str, cell: &dyn Fn(&str, &Shares) -> String| {
@@ -239,7 +241,7 @@ fn table(out: &mut String, names: &[String], title: &str, columns: &[(&str, Shar
     }
 }
 
-/// How the shares move from one population to the next: what hangs on what is assumed.
+/// Formats how the shares differ between populations: the influence of the assumptions.
 fn compared(out: &mut String, tally: &Tally) {
     let each = wide(14, tally.names());
     let _ = write!(out, "{:<28}", "soonest, of people");
@@ -257,7 +259,7 @@ fn compared(out: &mut String, tally: &Tally) {
     }
 }
 
-/// The most common outcome, or those that are as common: `http3 61 % (55-67) of 240`.
+/// Formats the most common outcome, or several equally common ones: `http3 61 % (55-67) of 240`.
 pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     if shares.people < FEW {
         return format!("too few: {}", shares.people);
@@ -269,18 +271,18 @@ pub(super) fn most(shares: &Shares, names: &[String]) -> String {
     format!("{most} {} ({low:.0}-{high:.0}) of {}", percent(share.value()), shares.people)
 }
 
-/// The name of one of [`Shares::outcomes`].
+/// Returns the name of one of [`Shares::outcomes`].
 pub(super) fn outcome(names: &[String], at: usize) -> &str {
     names.get(at).map_or(if at == names.len() { "level" } else { "undecided" }, String::as_str)
 }
 
-/// `38 % (36-40)`; `-` of nobody.
+/// Formats a share such as `38 % (36-40)`; `-` if there are no people.
 pub(super) fn told(share: Share) -> String {
     if share.of == 0 {
         return "-".to_owned();
     }
     let [low, high] = share.interval();
-    // Of a small share the interval has a digit more.
+    // The interval of a small share has one more digit.
     let digits = usize::from(share.value() < 0.095);
     format!("{:.1} % ({:.digits$}-{:.digits$})", share.value() * 100.0, low * 100.0, high * 100.0)
 }

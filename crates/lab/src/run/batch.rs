@@ -1,8 +1,6 @@
-//! All runs of a plan: a world per run, a thread per world, the same result
-//! whatever the number of threads.
+//! Runs all runs of a plan, each in a world of its own. The result does not depend on the number of threads.
 //!
-//! Worlds share nothing, so the only order that matters is the order in which
-//! their results are put together: that of the plan.
+//! Worlds share nothing, so only the order of the results matters, and that is the order of the plan.
 
 use super::one::{self, Scenario};
 use crate::causes;
@@ -21,34 +19,34 @@ pub enum RaceError {
     /// The race was asked to stop.
     #[error("interrupted")]
     Interrupted,
-    /// The plan has no counterpart in the world in which it was to run.
+    /// The plan cannot run in the world in which it was to run.
     #[error("{0}")]
     Plan(#[from] PlanError),
-    /// A run could not be carried out: an error of ours, with what replays it.
+    /// A run failed because of a bug of ours. The text says how to replay it.
     #[error("{0}")]
     Run(String),
 }
 
 /// How a race is carried out.
 pub struct Options<'a> {
-    /// Threads that run worlds; at least 1.
+    /// The number of threads that run worlds; at least 1.
     pub threads: usize,
-    /// Called after each run with how many are done, from any thread.
+    /// Called after each run with the number of finished runs, from any thread.
     pub progress: &'a (dyn Fn(usize) + Sync),
-    /// Set when the race should end without a result.
+    /// Set to end the race without a result.
     pub stop: &'a AtomicBool,
 }
 
-/// What carries a scenario out: one result a contestant.
+/// Runs a scenario and returns one result for each contestant.
 pub type Perform<'a> = dyn Fn(&Scenario<'_>, usize) -> Result<Vec<Run>, String> + Sync + 'a;
 
-/// Where a job's outcome goes, once it is there.
+/// Receives the outcome of a job when it is finished.
 type Slot<T> = Mutex<Option<Result<T, String>>>;
 
-/// Runs the plan.
+/// Runs the plan and searches for causes.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, when [`check`] refuses the plan, or when a run broke an invariant of ours.
+/// [`RaceError`] when interrupted, when [`check`] rejects the plan, or when a run broke an internal invariant.
 pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     check(plan)?;
     let mut race = race_in(World::Virtual, plan, options, &|scenario, _| one::run(scenario))?;
@@ -57,7 +55,7 @@ pub fn race(plan: &Plan, options: &Options<'_>) -> Result<Race, RaceError> {
     Ok(race)
 }
 
-/// Runs several plans at once, their runs as those of one; no causes are looked for.
+/// Runs several plans in one pool of threads, without a search for causes.
 ///
 /// # Errors
 /// As [`race`].
@@ -74,10 +72,10 @@ pub fn races(plans: &[&Plan], options: &Options<'_>) -> Result<Vec<Race>, RaceEr
     Ok(plans.iter().map(own).collect())
 }
 
-/// Says what of a plan has no counterpart in the virtual world.
+/// Checks that the plan can run in the virtual world.
 ///
 /// # Errors
-/// [`PlanError`] with the key.
+/// [`PlanError`] with the key that cannot.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     if plan.world == World::Emulated {
         return Err(PlanError::at(
@@ -106,7 +104,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Runs the plan by `run`, which is given a scenario and the number of its point, in worlds of this kind.
+/// Runs the plan with `run` in worlds of this kind. `run` gets a scenario and the number of its point.
 ///
 /// # Errors
 /// As [`race`].
@@ -120,10 +118,11 @@ pub fn race_in(
     Ok(assemble(world, plan, results))
 }
 
-/// Runs every job, each a scenario with the number of its point, by `run`: what came of them, in their order.
+/// Runs every job with `run` and returns the results in the order of the jobs. A job is a point's number and a
+/// scenario.
 ///
 /// # Errors
-/// [`RaceError`] when interrupted, or when a run broke an invariant of ours.
+/// [`RaceError`] when interrupted, or when a run broke an internal invariant.
 pub fn carry_out<T: Send>(
     jobs: &[(usize, Scenario<'_>)],
     options: &Options<'_>,
@@ -143,7 +142,7 @@ pub fn carry_out<T: Send>(
             }
             (options.progress)(done.fetch_add(1, Ordering::Relaxed) + 1);
             if broken {
-                // The first failure is told; the rest need not be run.
+                // The first failure is reported, so the other jobs need not run.
                 next.store(jobs.len(), Ordering::Relaxed);
             }
         }
@@ -166,14 +165,14 @@ pub fn carry_out<T: Send>(
             Ok(None) | Err(_) => failure = failure.or(Some("a run was not carried out".to_owned())),
         }
     }
-    // A slot left empty follows from a failure elsewhere: the failure itself is what to tell.
+    // A slot is left empty because another job failed. That failure is reported.
     match failure {
         Some(error) => Err(RaceError::Run(error)),
         None => Ok(results),
     }
 }
 
-/// Every run of the plan, in the order of its results: point, contestant, seed.
+/// Returns all runs of the plan in the order of its results: point, contestant, seed.
 fn jobs(plan: &Plan) -> Vec<(usize, Scenario<'_>)> {
     let mut jobs = Vec::with_capacity(plan.run_count());
     for point in 0..plan.points.len() {
@@ -205,7 +204,7 @@ fn perform<T>(
     }
 }
 
-/// One world of the plan.
+/// Returns the scenario of one run of the plan.
 #[must_use]
 pub fn scenario(plan: &Plan, point: usize, contestant: Option<usize>, seed: u64) -> Scenario<'_> {
     let contestants = match contestant {
@@ -232,7 +231,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
             }
         }
         let messages = planned.workload.messages.is_some();
-        // The run that stands for all is the median by what the workload is about.
+        // The median run, which represents the others, is chosen by the metric of the workload.
         let metric = if messages { "object_p95_ms" } else { "page_ms" };
         let chance = planned.has_chance() || world == World::Emulated;
         let terms = Terms { deadline_ns: Some(nanos(planned.workload.deadline)), chance };
@@ -278,7 +277,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
         .flat_map(|(i, p)| plan.expects.iter().filter_map(move |e| e.evaluate(i, p)));
     let mut draft = plan.draft.to_toml();
     if world == World::Emulated {
-        // Whoever asked for it: what runs the plan again has to know.
+        // The world is written into the plan, even if a caller chose it, so that the plan can be repeated.
         draft.insert("world".to_owned(), "emulated".into());
     }
     Race {
@@ -292,7 +291,7 @@ fn assemble(world: World, plan: &Plan, results: Vec<Vec<Run>>) -> Race {
     }
 }
 
-/// The network in one line, and who is on it besides a contestant.
+/// Describes the network in one line, with other traffic and contestants on it.
 fn network(plan: &Plan, point: &PointPlan) -> String {
     let mut text = point.network.describe();
     if point.loss_by.is_iptables() {
@@ -318,14 +317,14 @@ fn network(plan: &Plan, point: &PointPlan) -> String {
     text
 }
 
-/// How contestants that raced together shared the network, seed by seed.
+/// Returns how contestants that raced together shared the network, for each seed.
 fn shared(contestants: &[Contestant]) -> Vec<Sharing> {
     let seeds = contestants.first().map_or(0, |contestant| contestant.runs.len());
     let runs = |index: usize| contestants.iter().filter_map(move |one| one.runs.get(index));
     (0..seeds).filter_map(|index| sharing::of(&runs(index).collect::<Vec<_>>())).collect()
 }
 
-/// Every contestant against each before it: against the first in every metric, against others in the decisive one.
+/// Compares every contestant with each earlier one: with the first in every metric, with others in the decisive metric.
 fn comparisons(contestants: &[Contestant], decisive: &str, terms: Terms) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for (i, a) in contestants.iter().enumerate() {

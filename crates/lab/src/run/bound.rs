@@ -1,4 +1,4 @@
-//! The limit of a scenario: its network and page in the terms of [`limit`](mod@crate::limit).
+//! The lower bound for a scenario: expresses its network and page in the terms of [`limit`](mod@crate::limit).
 
 use crate::limit::{self, Capacity, Item};
 use crate::plan::{Network, Workload};
@@ -7,30 +7,30 @@ use anabranch_base::{BitRate, Instant};
 use anabranch_link::trace::OPPORTUNITY_BYTES;
 use anabranch_link::{DirectionSpec, LinkSpec};
 
-/// The time before which no contestant can be done; `None` where the capacity never suffices.
+/// Returns the time before which no contestant can finish, or `None` if the capacity is never sufficient.
 #[must_use]
 pub fn of(network: &Network, items: &[Item]) -> Option<u64> {
     let side = |pick: fn(&LinkSpec) -> &DirectionSpec| limit::Direction {
         paths: network.paths.iter().map(|path| capacity(pick(path))).collect(),
-        // Jitter may shorten a flight, and a packet that overtakes may take as little as nothing.
+        // Jitter can shorten the delay, and a packet that overtakes others may arrive without any delay.
         delay_ns: network.paths.iter().map(|path| shortest(pick(path))).min().unwrap_or(0),
     };
     limit::limit(items, &side(|path| &path.up), &side(|path| &path.down)).page_ns
 }
 
-/// The objects of a page as items: what is sent for each, and what releases it, for a contestant whose
-/// connections have so many streams; where messages are frames, with headers of `frame` bytes, heads are compressed.
+/// Returns the objects of a page as items, for a contestant whose connections have `streams` streams. In HTTP/2 and
+/// HTTP/3 heads are compressed, and frame headers have `frame` bytes.
 #[must_use]
 pub fn items(workload: &Workload, streams: usize, frame: Option<u64>) -> Vec<Item> {
     let issued = workload.issue_times(streams);
     let item = |(index, object): (usize, &anabranch_http::page::Object)| {
         let think = if workload.think { nanos(object.think) } else { 0 };
-        // Open loop: issued at its own time, whatever became of the others.
+        // In open loop each object is requested at its own time, independently of the others.
         let (initiator, think_ns) = match issued.as_ref().and_then(|times| times.get(index)) {
             Some(at) => (None, nanos(*at)),
             None => (object.initiator, think),
         };
-        // Of a head that was compressed nothing is sure but its frame's header.
+        // The only known size of a compressed head is that of its frame header.
         let (request, response) = match frame {
             None => (object.request_head, object.response()),
             Some(frame) => (frame, object.body + frame),
@@ -45,12 +45,12 @@ fn shortest(side: &DirectionSpec) -> u64 {
     nanos(side.delay).saturating_sub(nanos(side.jitter)).saturating_sub(lead)
 }
 
-/// What is left of a rate when every packet is as large as may be, the cheapest way to pay for packets.
+/// Returns the rate left for payload when every packet is as large as possible, which minimises the overhead.
 fn net_rate(side: &DirectionSpec, rate: BitRate) -> u64 {
     let rate = u128::from(rate.bits_per_second());
-    // In bits × 10⁹, as the serializer counts.
+    // In bits times 10⁹, as the serializer counts.
     let bits = |bytes: u64| u128::from(bytes) * 8_000_000_000;
-    // A packet may begin before a change and have all its bits after it: then its time is not counted.
+    // A packet may begin before a change and send all its bits after it. Its per-packet time is then not counted.
     let steady = side.rate.changes().is_empty() && side.outages.is_empty();
     let time = if steady { rate * u128::from(nanos(side.packet_time)) } else { 0 };
     let mtu = u64::from(side.mtu);

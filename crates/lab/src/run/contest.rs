@@ -1,4 +1,4 @@
-//! What one contestant does in its world: its servers, its client, what is observed of both.
+//! Runs one contestant in its world: its servers and its client, and records what they do.
 
 use super::host;
 use super::topology::ContestantHosts;
@@ -18,14 +18,15 @@ use anabranch_world::{Detach, World};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// The port servers listen on. Not 80: what dissects captures takes each DATA chunk from there for a whole message.
+/// The port that servers listen on. It is not 80, because dissectors take each DATA chunk from there for a whole
+/// message.
 pub const PORT: u16 = 8000;
-/// Connections that wait to be accepted.
+/// The number of connections that may wait to be accepted.
 pub const BACKLOG: u32 = 4096;
-/// The server's writes in a bulk transfer, unless told otherwise, or if the contestant's send buffer is smaller.
+/// The size of the server's writes in a bulk transfer, unless set or limited by the contestant's send buffer.
 const MESSAGE_SIZE: u64 = 64 * 1024;
 
-/// A contestant at work.
+/// A running contestant.
 pub struct Contest {
     /// The transport of the contestant's client.
     pub client: Rc<dyn Host>,
@@ -33,13 +34,13 @@ pub struct Contest {
     pub servers: Vec<Rc<dyn Host>>,
     /// Both ends of its TLS or DTLS.
     pub pairs: Pairs,
-    /// What is observed.
+    /// Records what the client and the servers do.
     pub recorder: Recorder,
-    /// Ends with the client's outcome.
+    /// The client's task, which returns its outcome.
     pub task: Task<Outcome>,
 }
 
-/// What a client is to fetch, and how.
+/// What a client fetches, and how.
 #[derive(Clone)]
 pub struct Job {
     page: Rc<anabranch_http::page::Page>,
@@ -49,10 +50,10 @@ pub struct Job {
     options: serve::Options,
 }
 
-/// Starts a contestant on its hosts; `logs`: its connections are logged, where its transport has a form for that.
+/// Starts a contestant on its hosts. `logs`: log its connections, if its transport has a log format.
 ///
 /// # Errors
-/// One line when the world refuses.
+/// One line with the error of the world.
 pub async fn start(
     network: &Network,
     lane: &ContestantHosts,
@@ -91,7 +92,7 @@ pub async fn start(
 /// Starts background traffic on its hosts: endless downloads.
 ///
 /// # Errors
-/// One line when the world refuses.
+/// One line with the error of the world.
 pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross) -> Result<(), String> {
     let protocol = cross.transport.in_simulation().ok_or("a virtual host has no kernel")?;
     let (Some(node), Some(address)) =
@@ -137,7 +138,7 @@ pub async fn background(network: &Network, lane: &ContestantHosts, cross: &Cross
     Ok(())
 }
 
-/// The bulk transfer of a workload, if it is one.
+/// Returns the bulk transfer of a workload, if it is one.
 #[must_use]
 pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Bulk> {
     let size = workload.bulk.filter(|_| workload.messages.is_none())?;
@@ -145,17 +146,17 @@ pub fn bulk_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     Some(Bulk {
         bytes: size,
         message_size: message_size.min(contestant.engine.largest_message().unwrap_or(u64::MAX)) as usize,
-        // One that carries nothing would be an object that is delivered before it begins.
+        // A connection that carries nothing would be an object that is delivered before it begins.
         connections: policy.connections.min(BACKLOG as usize).min(size.max(1) as usize),
         deadline: policy.deadline,
         timeout: policy.timeout,
     })
 }
 
-/// The messages of a workload, if it is made of them.
+/// Returns the messages of a workload, if it consists of messages.
 fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) -> Option<Messages> {
     let flow = workload.messages?;
-    // A frame of its own around each write.
+    // Leaves space for the frame around each write.
     let largest = contestant.engine.largest_message().unwrap_or(u64::MAX).saturating_sub(64);
     Some(Messages {
         interval: flow.interval,
@@ -169,7 +170,7 @@ fn messages_of(contestant: &Contestant, policy: &Policy, workload: &Workload) ->
     })
 }
 
-/// How a contestant's client fetches a workload.
+/// Returns how a contestant's client fetches a workload.
 ///
 /// # Errors
 /// One line when the contestant's keys contradict the workload.
@@ -182,13 +183,13 @@ pub fn policy_of(contestant: &Contestant, workload: &Workload) -> Result<Policy,
         deadline: Some(workload.deadline),
         preconnect: workload.preconnect,
         keep_origins: workload.keep_origins,
-        // An arrival that fills a connection has one of its own.
+        // If arrivals are sized to fill a connection, requests are not spread over connections.
         spread: policy.spread && !workload.arrivals_of_connections,
         ..policy
     })
 }
 
-/// What the client of a contestant is to fetch, and how.
+/// Returns what the client of a contestant fetches, and how.
 ///
 /// # Errors
 /// One line when the contestant's keys contradict the workload.
@@ -213,7 +214,7 @@ pub fn job(contestant: &Contestant, workload: &Workload) -> Result<Job, String> 
     })
 }
 
-/// Serves what is to be fetched, for as long as the world lives.
+/// Serves the job for as long as the world runs.
 pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: Recorder) {
     let here = world.clone();
     if job.bulk.is_some() {
@@ -233,7 +234,7 @@ pub fn serve<W: World, L: Listener>(world: W, listener: L, job: &Job, recorder: 
         .detach();
 }
 
-/// Fetches it.
+/// Fetches the job.
 pub fn load<W: World, C: Connector>(
     world: W,
     connector: C,
@@ -250,5 +251,5 @@ pub fn load<W: World, C: Connector>(
     })
 }
 
-/// More than any run can carry.
+/// More bytes than any run can carry.
 const ENDLESS: u64 = 1 << 50;

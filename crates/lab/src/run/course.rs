@@ -1,5 +1,5 @@
-//! What packets do not show of a run, for drawings: congestion windows from the sender's trace, losses and waits from what
-//! the links noted.
+//! Data for drawings that the packets of a run do not show: congestion windows from the sender's trace, and losses and
+//! queueing times from the records of the links.
 
 use super::topology::Built;
 use crate::capture::views::{Course, Loss};
@@ -10,10 +10,10 @@ use anabranch_sim::{Fate, Passage};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-/// What became of a packet of one host: arrival, path, bytes, how long it took.
+/// A packet of one host that arrived: arrival time, path, bytes, time in transit.
 type Transit = (u64, usize, u32, u64);
 
-/// Of the host with these addresses, whose trace this is; of each kind the first `most`.
+/// Returns the course of the host with these addresses and this trace, with at most `most` entries of each kind.
 #[must_use]
 pub fn of(
     built: &Built,
@@ -48,15 +48,15 @@ pub fn of(
             }
         }
     }
-    // A loss on the wire is noted before its instant.
+    // A loss on the wire is recorded before the time at which it happens.
     lost.sort_unstable();
     lost.truncate(most);
     transits.truncate(most);
     Course { windows, lost, waits: waits(&transits, built.paths.len()) }
 }
 
-/// What is above the quickest: between the smallest and the largest packets of a path, least times lie on a line, as long as
-/// its rate is one.
+/// Returns how much longer each packet took than the fastest of its size. The smallest times of a path grow linearly
+/// from its smallest to its largest packets, as long as the path has one rate.
 fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
     let line = |path: usize| -> [(f64, f64); 2] {
         let own = || transits.iter().filter(|transit| transit.1 == path);
@@ -81,7 +81,7 @@ fn waits(transits: &[Transit], paths: usize) -> Vec<(u64, usize, u64)> {
 mod tests {
     #[test]
     fn a_wait_is_what_is_above_the_quickest_of_its_size() {
-        // 40 bytes take 10, 1,440 take 150: 0.1 a byte.
+        // 40 bytes take 10, and 1,440 bytes take 150: 0.1 a byte.
         let transits =
             [(1, 0, 40, 10), (2, 0, 1440, 150), (3, 0, 740, 95), (4, 0, 1440, 200), (5, 1, 500, 7)];
         let expected = [(1, 0, 0), (2, 0, 0), (3, 0, 15), (4, 0, 50), (5, 1, 0)];

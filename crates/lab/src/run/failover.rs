@@ -1,19 +1,20 @@
-//! What the failure of a path did to the service, as three times, each counted from the first failure of a path:
+//! The effect of a path failure on the service, as three times. Each counts from the first failure of a path:
 //!
 //! - **declared**: until the sender of the data declared that path failed (RFC 9260 §8.2);
 //! - **next data**: until the first data arrived that was sent after the failure;
-//! - **restored**: until the service was restored, that is, until the application received data again at half or more of
-//!   the rate of before, and did so for a second.
+//! - **restored**: until the service was restored: until the application again received data at half or more of the
+//!   previous rate, for a second.
 //!
-//! Owns the last of them. The first data says little of the service: it may be one packet a timeout.
+//! This module computes the first and the last of them. The first data says little about the service: it may be a
+//! single packet per timeout.
 
 use crate::results::{BUCKET_NS, PathEvent, PathState, Side};
 
-/// Buckets of a second.
+/// The number of buckets in a second.
 const SECOND: usize = (1_000_000_000 / BUCKET_NS) as usize;
 
-/// From the failure of a path (its number, and when, nanoseconds) until the server declared it failed; `None` if it never
-/// did. The server sends the data, so what the client finds out changes nothing.
+/// Returns the time from the failure of a path (its number, and when in nanoseconds) until the server declared it
+/// failed. Returns `None` if it never did. The server sends the data, so what the client detects does not matter.
 #[must_use]
 pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64> {
     let is_it = |e: &&PathEvent| {
@@ -22,16 +23,19 @@ pub fn declared(events: &[PathEvent], (path, failed): (u64, u64)) -> Option<u64>
     events.iter().find(is_it).map(|e| e.at_ns - failed)
 }
 
-/// From the failure until the service was restored; `None` if it never was, or if there was none before.
+/// Returns the time from the failure until the service was restored. Returns `None` if it never was, or if there was no
+/// service before.
 ///
-/// `read` is what the application received in each bucket, `next` the time from the failure to the first new data, `end`
-/// when the last byte was delivered, if all of it was; all times from the start of `read`.
+/// `read` is the number of bytes that the application received in each bucket. `next` is the time from the failure to
+/// the first new data. `end` is when the last byte was delivered, if all were. All times count from the start of
+/// `read`.
 ///
-/// The rate of before is that of the last second of whole buckets before the failure, without the time before the first
-/// data. The service is restored with the first bucket, not earlier than the first new data, that has data and with which a
-/// second begins whose data come to half that rate or more. A bucket counts for no more than the largest of before: what
-/// had piled up behind a gap and comes at once is no rate. Of a transfer that ends within that second the time to its end
-/// is taken instead. It does not matter which path carries the data: a path that comes back restores the service as well.
+/// The previous rate is that of the last second of whole buckets before the failure, without the time before the first
+/// data. The service is restored with the first bucket that has data and begins a second whose data reach half that
+/// rate. Buckets before the first new data do not count. A bucket counts for at most the largest bucket before the
+/// failure: data that had piled up behind a gap and arrives at once is no rate. If the transfer ends within that
+/// second, the time to its end is used instead. It does not matter which path carries the data: a path that comes back
+/// also restores the service.
 #[must_use]
 pub fn restored(read: &[u64], failed: u64, next: Option<u64>, end: Option<u64>) -> Option<u64> {
     let bucket = |at: u64| (at / BUCKET_NS) as usize;
@@ -59,7 +63,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// 100 bytes a bucket for two seconds, then a failure at 2 s, then `after`.
+    /// 100 bytes in each bucket for two seconds, a failure at 2 s, and then `after`.
     fn after(after: &[u64], next_ms: u64, end_ms: Option<u64>) -> Option<u64> {
         let read: Vec<u64> = [100; 20].iter().chain(after).copied().collect();
         restored(&read, 2_000 * MS, Some(next_ms * MS), end_ms.map(|ms| ms * MS)).map(|ns| ns / MS)
@@ -76,10 +80,10 @@ mod tests {
             Some(1_200)
         );
         assert_eq!(after(&silence(10, &[100; 4]), 1_030, None), None, "for 0.4 s");
-        // A packet a timeout, then a pile that comes at once, then the service.
+        // One packet per timeout, then queued data that arrives at once, then the service.
         let packets = [&[10][..], &[0; 20], &[10], &[0; 40], &[2_000], &[0; 10], &[80; 12]].concat();
         assert_eq!(after(&packets, 20, None), Some(7_300));
-        // Pulses of a long round trip are a rate, too.
+        // The bursts of a long round trip are a rate, too.
         assert_eq!(after(&silence(5, &[100, 0, 100, 0, 100, 0, 100, 0, 100, 0]), 530, None), Some(530));
     }
 
@@ -97,7 +101,7 @@ mod tests {
         assert_eq!(restored(&[], 0, Some(1), None), None);
         assert_eq!(restored(&[0, 0, 5, 5], 150 * MS, Some(60 * MS), Some(400 * MS)), None, "no data before");
         assert_eq!(restored(&[5; 40], 1_000 * MS, None, None), None, "no data after");
-        // A transfer that began 0.3 s before: its rate is that since its first data.
+        // A transfer that began 0.3 s before the failure: its rate is that since its first data.
         let young = [&[0, 0, 0, 100, 100, 100][..], &[0; 5], &[60; 10]].concat();
         assert_eq!(restored(&young, 600 * MS, Some(510 * MS), None), Some(510 * MS));
         assert_eq!(restored(&[7; 3], u64::MAX / 2, Some(1), Some(1)), None);

@@ -1,10 +1,11 @@
-//! Clients that move: which links work when, and which addresses their hosts have, as changes of the network.
+//! Moves clients: changes of the network that decide which links work and which addresses hosts have.
 //!
-//! A contestant that tells its peers of addresses, or opens anew, gets one of the new network when the client knows of it, begins
-//! there what it begins from then on, and loses the old one with the old network. Any other keeps its one address, which
-//! Mobile IP serves in the new network from detection and registration on, in both directions at once. Where its way is longer,
-//! it is so on the link between the client and the second network, towards the client; where a tunnel adds bytes, the run has
-//! another second network (`one`).
+//! A contestant that tells its peers its addresses, or opens new connections, gets an address of the new network when
+//! the client detects it. New connections use that address, and the old address disappears with the old network. Any
+//! other contestant keeps its one address. Mobile IP delivers its packets in the new network after detection and
+//! registration, in both directions at the same time. The additional delay of Mobile IP is on the link between the
+//! client and the second network, towards the client. If a tunnel adds bytes, the run has a different second network
+//! (see `one`).
 
 use super::topology::Built;
 use crate::plan::Handover;
@@ -15,17 +16,17 @@ use anabranch_link::SpecError;
 use anabranch_link::spec::LossSpec;
 use anabranch_sim::Change;
 
-/// When a client leaves its network that does so at a random moment of a load that takes so long.
+/// Draws when a client leaves its network, for a load that takes `span`.
 #[must_use]
 pub fn draw(seed: u64, span: Duration) -> Duration {
     Duration::from_nanos(Rng::new(seed).fork("handover").below(nanos(span).max(1)))
 }
 
-/// Has all clients move, and no more from `until` on; those that leave at a random moment stay where they are. `moves` says
-/// of each lane whether it has the addresses of the network that it is in. When routers are heard is drawn from `seed`.
+/// Schedules the moves of all clients up to `until`. Clients that leave at a random moment stay where they are. `moves`
+/// says for each lane whether it uses the addresses of its current network. `seed` decides when routers are detected.
 ///
 /// # Errors
-/// One line when the network refuses a change.
+/// One line when the network rejects a change.
 pub fn prepare(
     built: &Built,
     moves: &[bool],
@@ -43,7 +44,7 @@ pub fn prepare(
     Ok(())
 }
 
-/// What changes, in order of time; `None` is before the run.
+/// Returns the changes in order of time. `None` means before the run.
 fn changes(
     built: &Built,
     moves: &[bool],
@@ -52,7 +53,7 @@ fn changes(
     seed: u64,
 ) -> Vec<(Option<Instant>, Change)> {
     let mut heard = Rng::new(seed).fork("advertisement");
-    // What joins a client to the network of a path, where so much is lost.
+    // The link between a client and the network of a path, with this loss.
     let radio = |path: usize, moves: bool, loss: Ratio| {
         let mut spec = built.access.clone();
         if loss > Ratio::ZERO {
@@ -63,12 +64,12 @@ fn changes(
         }
         Box::new(spec)
     };
-    // The part of the edge's loss in the middle of a step.
+    // The edge loss in the middle of a step.
     let in_step = |step: u64| {
         let parts = handover.edge_loss.parts() * (2 * step + 1) / (2 * EDGE_STEPS);
         Ratio::new(parts, Ratio::ONE.parts()).unwrap_or(Ratio::ZERO)
     };
-    // Nanoseconds of the run's clock; what began before it is there already.
+    // Times are in nanoseconds of the run. Changes before its start are already in effect.
     let mut due: Vec<(i128, Change)> = Vec::new();
     let span = |span: Duration| i128::from(nanos(span));
     for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
@@ -79,12 +80,12 @@ fn changes(
         due.push((i128::MIN, Change::RemoveAddress(lane.client.interface(1), lane.client_addresses[1])));
         for (path, address) in lane.client_addresses.iter().enumerate() {
             if *moves {
-                // Packets to an address that is gone are sent into its network all the same.
+                // Packets to a removed address are still routed to its network.
                 built.network.route(*address, 32, built.towards[path]);
             }
         }
     }
-    // The network that is left, and when; the other has reached the client since `enters`.
+    // The network that is left, and when. The other network reaches the client from `enters` on.
     let (mut old, mut next) = (
         0,
         match handover.leaves {
@@ -95,7 +96,7 @@ fn changes(
     while let Some(at) = next {
         let new = 1 - old;
         let (enters, stays) = (at - span(handover.shared), handover.dwell.map(|dwell| at + span(dwell)));
-        // All contestants hear the same advertisement.
+        // All contestants receive the same advertisement.
         let wait = handover.advertisement.map_or(0, |period| i128::from(heard.below(nanos(period))));
         let known = enters + wait + span(handover.detection);
         for ((lane, radios), moves) in built.lanes.iter().zip(&built.radios).zip(moves) {
@@ -120,7 +121,8 @@ fn changes(
             }
             let addresses = &lane.client_addresses;
             if stays.is_none_or(|stays| known < stays) {
-                // What begins from here on begins in the new network: what it began with would be asked for by nobody.
+                // New connections begin in the new network: nobody would request again what they began with in the old
+                // one.
                 due.push((known, Change::Prefer(interface(new))));
                 due.push((known, Change::AddAddress(interface(new), addresses[new])));
             }
@@ -128,7 +130,7 @@ fn changes(
         }
         (old, next) = (new, stays.filter(|stays| *stays < span(until)));
     }
-    // Those of one instant stay in this order.
+    // The sort is stable, so changes at the same time keep this order.
     due.sort_by_key(|(at, _)| *at);
     let instant = |at: i128| u64::try_from(at).ok().filter(|at| *at > 0).map(Instant::from_nanos);
     due.into_iter().map(|(at, change)| (instant(at), change)).collect()
@@ -149,8 +151,8 @@ mod tests {
 
     const OWD: u64 = 20;
 
-    /// When packets leave that arrive, of one a millisecond for three seconds: from the client, and to it at its first address
-    /// and at its second. It leaves its network at 1 s.
+    /// Sends one packet a millisecond for three seconds: from the client, and to its first and its second address.
+    /// Returns when those packets were sent that arrive. The client leaves its network at 1 s.
     fn arrive(moves: bool, keys: &[(&str, &str)]) -> [Vec<u64>; 3] {
         let flags =
             [("handover", "1s"), ("loss", "0"), ("rate", "unlimited"), ("rtt", "40ms"), ("queue", "50p")];
@@ -212,7 +214,7 @@ mod tests {
         arrived
     }
 
-    /// The milliseconds that are missing, as ranges.
+    /// Returns the missing milliseconds as ranges.
     fn missing(arrived: &[u64]) -> Vec<(u64, u64)> {
         let mut gaps = Vec::new();
         let mut next = 0;
@@ -227,7 +229,7 @@ mod tests {
 
     #[test]
     fn who_keeps_its_address_is_without_a_network_for_what_is_left_of_the_delay() {
-        // Overlap, speed, detection, registration; from when packets of the client are lost, and until when.
+        // Overlap, speed, detection, registration; then the time during which packets from the client are lost.
         for (keys, outage) in [
             (["0m", "1m/s", "200ms", "100ms"], Some((1_000, 1_300))),
             (["1m", "10m/s", "200ms", "100ms"], Some((1_000, 1_200))),
@@ -240,7 +242,7 @@ mod tests {
             let keys: Vec<_> = names.into_iter().zip(keys).collect();
             let [from, to, other] = arrive(false, &keys);
             assert_eq!(missing(&from), outage.into_iter().collect::<Vec<_>>(), "{keys:?}: from the client");
-            // What was under way to the old network when it ended is lost, too.
+            // Packets in flight to the old network when it ends are lost, too.
             let lost = match outage {
                 Some((begin, end)) => vec![(begin - OWD, end)],
                 None if keys[0].1 == "3m" => vec![(1_000 - OWD, 1_000)],
@@ -257,7 +259,7 @@ mod tests {
         let [from, to, other] = arrive(true, &keys);
         assert_eq!(missing(&from), [(1_000, 3_000)], "its first address is gone");
         assert_eq!(missing(&to), [(1_000 - OWD, 3_000)]);
-        // The new one is there from 1 s - 0.5 s + 0.2 s on, and what is then on its way reaches it.
+        // The new address exists from 1 s - 0.5 s + 0.2 s on, and packets in flight at that time reach it.
         assert_eq!(missing(&other), [(0, 700 - OWD)]);
     }
 
@@ -281,7 +283,7 @@ mod tests {
         let stretched: Vec<_> = keys.into_iter().chain([("stretch", "30ms")]).collect();
         let [from, to, _] = arrive(false, &stretched);
         assert_eq!(missing(&from), []);
-        // Served at 1 s: what was under way is lost, and what left then comes 30 ms later.
+        // Delivery starts at 1 s: packets in flight are lost, and packets sent then arrive 30 ms later.
         assert_eq!(missing(&to), [(1_000 - OWD, 1_030)]);
         let [_, _, other] = arrive(true, &stretched);
         assert_eq!(missing(&other), [(0, 900 - OWD)], "who has the new address has no home agent");
@@ -290,14 +292,14 @@ mod tests {
     #[test]
     fn loss_grows_towards_the_edge_and_falls_behind_it() {
         let keys = [("overlap", "10m"), ("speed", "10m/s"), ("detection", "500ms"), ("edge-loss", "60%")];
-        // Both networks from 0.5 s to 1.5 s.
+        // Both networks reach the client from 0.5 s to 1.5 s.
         let keys: Vec<_> = keys.into_iter().chain([("handover", "1500ms"), ("registration", "0s")]).collect();
         let [from, ..] = arrive(false, &keys);
         let lost = |from_ms: u64, to_ms: u64| {
             missing(&from).iter().map(|(a, b)| b.min(&to_ms).saturating_sub(*a.max(&from_ms))).sum::<u64>()
         };
         assert_eq!((lost(0, 500), lost(1_500, 3_000)), (0, 0));
-        // In the old network until 1 s, up to half of 60 %; in the new one from there, down from it.
+        // In the old network until 1 s, loss grows to half of 60 %. From then on, it falls in the new network.
         let quarters = [lost(500, 750), lost(750, 1_000), lost(1_000, 1_250), lost(1_250, 1_500)];
         for (lost, share) in quarters.into_iter().zip([7.5, 22.5, 22.5, 7.5]) {
             let (mean, spread) = (2.5 * share, 4.0 * (2.5 * share * (1.0 - share / 100.0_f64)).sqrt());

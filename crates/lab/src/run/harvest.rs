@@ -1,4 +1,4 @@
-//! From what was observed of a world to a [`Run`].
+//! Turns what was recorded in a world into a [`Run`].
 
 use super::contest::{self, Contest};
 use super::topology::{Built, ContestantHosts};
@@ -18,22 +18,22 @@ use anabranch_transport::protocol::{self, PathChange};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-/// What an object is called, and its body's bytes.
+/// The name of an object, and the size of its body in bytes.
 pub type Named = (String, u64);
 
-/// What the engines of a contestant remember.
+/// The traces of a contestant's engines.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Traces {
-    /// The client's.
+    /// The trace of the client.
     pub client: Vec<TraceRecord>,
-    /// The servers', in order.
+    /// The traces of the servers, in order.
     pub servers: Vec<Vec<TraceRecord>>,
-    /// What is between them and the application.
+    /// The records of the layers between the engines and the application.
     pub records: Records,
 }
 
 impl Traces {
-    /// Takes them from the engines.
+    /// Takes the traces from the engines.
     pub fn of(contest: &Contest) -> Self {
         let servers = contest.servers.iter().map(|host| host.take_trace()).collect();
         let mut records = Records { up: contest.client.take_placement(), ..Records::default() };
@@ -42,10 +42,10 @@ impl Traces {
     }
 }
 
-/// The run of one contestant.
+/// Returns the run of one contestant.
 ///
 /// # Errors
-/// One line when the contestant contradicts the workload (found before any run).
+/// One line when the contestant contradicts the workload. Plans are checked for this before any run.
 pub fn run(
     built: &Built,
     lane: &ContestantHosts,
@@ -54,14 +54,14 @@ pub fn run(
     (passages, traces): (&[Passage], Traces),
     (point, contestant, seed): (&PointPlan, &Contestant, u64),
 ) -> Result<Run, String> {
-    // What a result says of the settings is what the contestant's engines had.
+    // The settings in a result must be those that the engines used.
     for host in std::iter::once(&contest.client).chain(&contest.servers) {
         let other = host.settings().is_some_and(|settings| !settings.same(&*contestant.engine));
         assert!(!other, "the engine of {} runs with other settings", contestant.text);
     }
     let record = contest.recorder.take();
     let Traces { client, servers, records } = traces;
-    // Connections are told apart by the client's port, whichever server they lead to.
+    // Connections are identified by the client's port, for all servers.
     let mut served: Vec<TraceRecord> = servers.iter().flatten().cloned().collect();
     served.sort_by_key(|record| record.at);
     let why = attribution::attribute(&record, &client, &served, &records);
@@ -123,7 +123,8 @@ pub fn run(
     })
 }
 
-/// The objects of a point for a contestant, in the order of the page, and the same in terms of the limit.
+/// Returns the objects of a point for a contestant in the order of the page, and the same objects as items of the
+/// limit.
 pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Named>, Vec<Item>), String> {
     let workload = &point.workload;
     let policy = contest::policy_of(contestant, workload)?;
@@ -132,14 +133,15 @@ pub fn objects_of(point: &PointPlan, contestant: &Contestant) -> Result<(Vec<Nam
         return Ok((named.collect(), bound::items(workload, contestant.streams(), contestant.frame())));
     };
     let count = bulk.connections.max(1) as u64;
-    // As the transfer divides them: the first take the rest, a byte each.
+    // The same division as in the transfer: the first connections get one more byte each until the remainder is used
+    // up.
     let share = |i: u64| bulk.bytes / count + u64::from(i < bulk.bytes % count);
     let name = |i: u64| if count == 1 { "/bulk".to_owned() } else { format!("/bulk-{}", i + 1) };
     let items = (0..count).map(|i| Item { response: share(i), ..Item::default() });
     Ok(((0..count).map(|i| (name(i), share(i))).collect(), items.collect()))
 }
 
-/// An object, from what was seen of it.
+/// Makes an object from its record.
 pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Attributed>) -> Object {
     let nothing = ObjectRecord::default();
     let seen = seen.unwrap_or(&nothing);
@@ -165,7 +167,7 @@ pub fn object((name, bytes): Named, seen: Option<&ObjectRecord>, why: Option<Att
     }
 }
 
-/// Packets that carried a retransmission for one of these reasons.
+/// Returns the number of packets that carried a retransmission for one of these reasons.
 pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) -> u64 {
     let again = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, cause, .. } => {
@@ -177,7 +179,7 @@ pub fn retransmitted(trace: &[TraceRecord], reason: impl Fn(SendCause) -> bool) 
     trace.iter().filter_map(again).collect::<BTreeSet<u64>>().len() as u64
 }
 
-/// Mean time from opening to established.
+/// Returns the mean time from opening a connection until it is established.
 pub fn connect(record: &Record) -> Option<u64> {
     let spans: Vec<u64> = record
         .connections
@@ -187,7 +189,7 @@ pub fn connect(record: &Record) -> Option<u64> {
     (!spans.is_empty()).then(|| spans.iter().sum::<u64>() / spans.len() as u64)
 }
 
-/// What a host found out about its path of this number, from 0.
+/// Makes the event of a path whose state changed at a host. `index` is the path's number, from 0.
 pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> PathEvent {
     PathEvent {
         path: index as u64 + 1,
@@ -202,9 +204,9 @@ pub fn path_event(change: &PathChange, index: usize, at_ns: u64, by: Side) -> Pa
     }
 }
 
-/// What the hosts found out about the paths, in order of time.
+/// Returns the state changes of paths at both hosts, in order of time.
 fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
-    // A path is known by the peer's address on it.
+    // A path is identified by the peer's address on it.
     let seen = |host: &dyn Host, by: Side, peers: &[Vec<IpAddr>]| -> Vec<PathEvent> {
         let event = |change: PathChange| {
             let index = peers.iter().find_map(|own| own.iter().position(|ip| *ip == change.address))?;
@@ -220,10 +222,10 @@ fn path_events(lane: &ContestantHosts, contest: &Contest) -> Vec<PathEvent> {
     events
 }
 
-/// From the first path failure to the arrival of the first data that was sent after it and had not come before: what was
-/// under way when the path failed says nothing of the failover.
+/// Returns the time from the first path failure to the arrival of the first new data that was sent after it. Packets in
+/// flight when the path failed do not count, because they say nothing about the failover.
 fn next_data(failed: Instant, client: &[TraceRecord], servers: &[Vec<TraceRecord>]) -> Option<u64> {
-    // Where each connection's packets begin to be later ones.
+    // The packets of each connection that were sent after the failure.
     let sent_after = |record: &TraceRecord| match &record.event {
         TraceEvent::Sent { packet, .. } if record.at > failed => Some((record.connection, *packet)),
         _ => None,

@@ -1,4 +1,4 @@
-//! A contestant's transport on one virtual host, whichever it is.
+//! Starts the transport of a contestant on a host.
 
 use crate::plan::Contestant;
 use crate::plan::contestant::Pairs;
@@ -12,11 +12,11 @@ use std::any::Any;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// Starts the contestant's transport on a host, with TLS over it or DTLS under it if it has ends for that; `server`: at the well-known UDP
-/// port, if in UDP.
+/// Starts the contestant's transport on a virtual host, with TLS above or DTLS below it if `pairs` has ends for them. A
+/// `server` that uses UDP gets the well-known port.
 ///
 /// # Errors
-/// Why the world does not let it.
+/// The error of the world.
 pub async fn start(
     world: SimWorld,
     contestant: &Contestant,
@@ -33,16 +33,16 @@ pub async fn start(
     Ok(host)
 }
 
-/// Where TLS of a virtual host has its randomness and its time from.
+/// Returns the source of randomness and time for TLS on a virtual host.
 pub fn surroundings(world: &SimWorld) -> Surroundings {
     let clock = world.clone();
     Surroundings::Simulated(Simulation::new(world.rng("tls"), move || clock.now()))
 }
 
-/// DTLS for under the host's transport, if there is a pair of ends for it.
+/// Makes the DTLS layer below the host's transport, if there is a pair of ends for it.
 ///
 /// # Errors
-/// One line.
+/// One line that says why it cannot be made.
 pub fn layer<W: World>(
     world: &W,
     pairs: &Pairs,
@@ -54,10 +54,10 @@ pub fn layer<W: World>(
     Ok(Some(Rc::new(DtlsLayer::new(world.clone(), end, Some(anabranch_dtls::Pair::NAME)))))
 }
 
-/// The host with TLS over it, if there is a pair of ends for it.
+/// Puts TLS above the host's transport, if there is a pair of ends for it.
 ///
 /// # Errors
-/// One line.
+/// One line that says why it cannot be made.
 pub fn secured<W: World>(
     world: &W,
     host: Rc<dyn Host>,
@@ -69,8 +69,8 @@ pub fn secured<W: World>(
     Ok(Rc::new(TlsHost::new(world.clone(), host, ends.0, ends.1, Pair::NAME)?))
 }
 
-/// What a host of a contestant begins with, and the pair of ends for a layer over it: a transport that is secure by itself
-/// begins with that.
+/// Returns how a contestant's host starts, and the pair of ends for a TLS layer above it. A transport with TLS inside
+/// gets the pair for its start instead.
 pub fn beginning<'a>(
     contestant: &Contestant,
     pair: Option<&'a Pair>,
@@ -82,7 +82,7 @@ pub fn beginning<'a>(
     let start = Start {
         settings: Box::<dyn Settings>::clone(&contestant.engine),
         carrier: match contestant.dtls {
-            // Where decoders look for DTLS, and not for SCTP.
+            // The port on which decoders expect DTLS, not SCTP.
             Some(_) => Carrier::Udp { port: if server { anabranch_dtls::PORT } else { 0 } },
             None => contestant.transport.capabilities().carriers.choose(contestant.encapsulated, server),
         },
@@ -94,7 +94,7 @@ pub fn beginning<'a>(
     (start, pair.filter(|_| !within))
 }
 
-/// A contestant's server at these addresses.
+/// Returns a contestant's server at these addresses.
 pub fn server(contestant: &Contestant, addresses: &[IpAddr], port: u16) -> Server {
     let carried = match contestant.dtls {
         Some(_) => anabranch_dtls::PORT,

@@ -1,9 +1,8 @@
-//! From a plan to its results.
+//! Turns a plan into its results.
 //!
-//! [`one`] runs a world, [`batch`] all of them; [`topology`] is the network of
-//! a run, `handover` what changes in it where clients move, `contest` what a contestant does on it, `harvest`, `traffic` and `course` what
-//! was observed of that, `bound` the limit in its terms. [`live`] runs plans in
-//! real time.
+//! [`one`] runs one world, and [`batch`] all worlds. [`topology`] is the network of a run, and `handover` changes it if
+//! clients move. `contest` runs a contestant on it. `harvest`, `traffic` and `course` turn records into results.
+//! `bound` computes the limit. [`live`] runs plans in real time.
 
 pub mod batch;
 pub(crate) mod bound;

@@ -1,4 +1,4 @@
-//! One world: a network, the contestants on it, one seed.
+//! One world: a network with its contestants, and a seed.
 
 use super::contest::{self, Contest};
 use super::harvest::{self, Traces};
@@ -22,7 +22,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 pub struct Scenario<'a> {
     /// Network and workload.
     pub point: &'a PointPlan,
-    /// The contestants that share it; mostly one.
+    /// The contestants that share the network; usually one.
     pub contestants: Vec<&'a Contestant>,
     /// Background traffic.
     pub cross: Option<&'a Cross>,
@@ -30,7 +30,7 @@ pub struct Scenario<'a> {
     pub seed: u64,
 }
 
-/// A host's packets as they passed its interfaces.
+/// The packets of a host as they passed its interfaces.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Captured {
     /// Index of the contestant in the scenario.
@@ -39,32 +39,32 @@ pub struct Captured {
     pub host: String,
     /// The pcapng file.
     pub pcapng: Vec<u8>,
-    /// What packets do not show of what the host sent.
+    /// Data about the host's packets that the capture does not show.
     pub course: Course,
-    /// The logs of its connections, of a transport that has a form for them.
+    /// The logs of the host's connections, if its transport has a log format.
     pub logs: Vec<ConnectionLog>,
 }
 
-/// A host's packets in one run of a race, where the run cannot be repeated for them.
+/// The packets of a host in one run of a race. Kept for runs that cannot be repeated for a capture.
 #[derive(Debug)]
 pub struct Kept {
-    /// Which point.
+    /// The index of the point.
     pub point: usize,
-    /// Which contestant of the plan.
+    /// The index of the contestant in the plan.
     pub contestant: usize,
-    /// Which seed.
+    /// The seed.
     pub seed: u64,
     /// The host: `client` or `server`.
     pub host: &'static str,
-    /// The pcapng file, which has no name yet.
+    /// The pcapng file, which does not have a name yet.
     pub pcapng: File,
 }
 
 impl Kept {
-    /// The file, piece by piece.
+    /// Passes the file to `take`, piece by piece.
     ///
     /// # Errors
-    /// What reading it brings.
+    /// Errors of reading the file.
     pub fn each<E>(&self, mut take: impl FnMut(&[u8]) -> Result<(), E>) -> io::Result<Result<(), E>> {
         let mut file = &self.pcapng;
         file.seek(SeekFrom::Start(0))?;
@@ -82,15 +82,15 @@ impl Kept {
     }
 }
 
-/// Runs it: one result a contestant.
+/// Runs a scenario and returns one result for each contestant.
 ///
 /// # Errors
-/// One line when the world cannot be built, or does not come to an end.
+/// One line when the world cannot be built, or does not end.
 pub fn run(scenario: &Scenario<'_>) -> Result<Vec<Run>, String> {
     perform(scenario, false).map(|done| done.runs)
 }
 
-/// Runs it and captures every host's packets, to the end of the last connection.
+/// Runs a scenario and captures the packets of every host until the last connection has ended.
 ///
 /// # Errors
 /// As [`run`].
@@ -98,21 +98,21 @@ pub fn capture(scenario: &Scenario<'_>) -> Result<(Vec<Run>, Vec<Captured>), Str
     perform(scenario, true).map(|done| (done.runs, done.captures))
 }
 
-/// What came of a world.
+/// The outcome of a world.
 struct Performed {
     runs: Vec<Run>,
     captures: Vec<Captured>,
-    /// Until the last client was done.
+    /// The time until the last client was done.
     took: Duration,
 }
 
-/// Runs a world, with its clients' moves if they move.
+/// Runs a world, including the moves of its clients.
 fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let Some(handover) = &scenario.point.network.handover else { return perform_once(scenario, capture) };
     let leaves = match (handover.leaves, handover.dwell) {
         (Leaves::At(_), _) => return perform_once(scenario, capture),
         (Leaves::Random, Some(dwell)) => dwell,
-        // Any moment of the load: how long that takes the same load tells whose client stays.
+        // At any moment of the load. Its duration is measured with the same load without a move.
         (Leaves::Random, None) => perform_once(scenario, false)?.took,
     };
     let mut point = scenario.point.clone();
@@ -122,7 +122,7 @@ fn perform(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> 
     perform_once(&Scenario { point: &point, ..scenario.clone() }, capture)
 }
 
-/// Runs a world; clients that leave at a random moment stay.
+/// Runs a world. Clients that leave at a random moment do not move.
 fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
@@ -134,7 +134,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let built = topology::build(network, lanes, servers, scenario.seed)?;
     let network = &built.network;
     if let Some(handover) = &point.network.handover {
-        // Background traffic has Mobile IP.
+        // Background traffic uses Mobile IP.
         let moves: Vec<bool> = (0..lanes)
             .map(|lane| scenario.contestants.get(lane).is_some_and(|one| one.changes_address()))
             .collect();
@@ -160,7 +160,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
         }
         Ok::<_, String>((contests, fetched))
     };
-    // The clients keep the deadline themselves; this is against our own mistakes.
+    // The clients keep the deadline themselves. This guards against bugs of ours.
     let guard = Instant::ZERO + workload.deadline + Duration::from_secs(60);
     let (contests, fetched) = ended(network.run(main, guard))??;
     let took = fetched.iter().map(Fetched::elapsed).max().unwrap_or_default();
@@ -183,7 +183,7 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     let mut captures = Vec::new();
     let mut courses = courses.into_iter();
     if capture {
-        // Numbers are taken at the end of the page; a capture shows how the connections close, too.
+        // Counters are read at the end of the page. A capture also shows how the connections close.
         let world = network.world(built.lanes[0].client);
         let rest = async {
             for contest in &contests {
@@ -214,13 +214,13 @@ fn perform_once(scenario: &Scenario<'_>, capture: bool) -> Result<Performed, Str
     Ok(Performed { runs, captures, took })
 }
 
-/// The networks as a lone client has them whose packets go through Mobile IP's tunnel.
+/// Returns the network with Mobile IP's tunnel, if the only client's packets go through it.
 fn tunnelled(point: &PointPlan, contestants: &[&Contestant]) -> Option<Network> {
     let ([one], Some(handover)) = (contestants, &point.network.handover) else { return None };
     if handover.tunnel.0 == 0 || one.changes_address() {
         return None;
     }
-    // Whoever asks what a rate costs has a network without one.
+    // Checked earlier: with a tunnel, the network has a rate.
     let through = handover.through_the_tunnel(&point.network.paths[1]).ok()?;
     let mut network = point.network.clone();
     network.paths[1] = through;
@@ -236,8 +236,8 @@ fn ended<T>(outcome: Outcome<T>) -> Result<T, String> {
     }
 }
 
-/// Windows, losses and waits that are kept of a host: what a drawing can show.
+/// The most windows, losses and waits that are kept of a host, which is as many as a drawing can show.
 pub const MOST_IN_COURSE: usize = 6_000;
 
-/// How long a capture goes on at most while connections close.
+/// The longest time that a capture continues while connections close.
 const CLOSING: Duration = Duration::from_secs(10);

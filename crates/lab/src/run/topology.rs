@@ -1,11 +1,10 @@
 //! The virtual network of a run.
 //!
-//! One contestant with one server: two hosts, a link a path, each path its own
-//! pair of interfaces and its own subnet. Several that share the network
-//! (`together`, background traffic, one server an origin): each has hosts of
-//! its own on either side of two routers a path, joined by that path's link, so
-//! that all meet in its queues and in nothing else. Where clients move, each path
-//! is a network that one router leads to, and servers have one address behind it.
+//! One contestant with one server has two hosts and a link for each path. Each path has its own pair of interfaces and
+//! its own subnet. If several contestants or servers share the network (`together`, background traffic, one server per
+//! origin), each has hosts of its own. Every path then has two routers, joined by the path's link, and all hosts share
+//! the queues of that link and nothing else. If clients move, each path is a network behind one router, and servers
+//! have one address there.
 
 use crate::plan::Network as Plan;
 use anabranch_link::spec::RateSpec;
@@ -13,7 +12,7 @@ use anabranch_link::{LinkSpec, SpecError};
 use anabranch_sim::{InterfaceId, LinkId, Network, NodeId};
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The most paths, and the most hosts on one side.
+/// The largest number of paths, and of hosts on one side.
 pub const MAX: usize = 250;
 
 /// The hosts of one contestant.
@@ -21,11 +20,11 @@ pub const MAX: usize = 250;
 pub struct ContestantHosts {
     /// The contestant's client.
     pub client: NodeId,
-    /// The contestant's servers, one an origin.
+    /// The contestant's servers, one for each origin.
     pub servers: Vec<NodeId>,
-    /// The client's addresses, one a path.
+    /// The client's addresses, one for each path.
     pub client_addresses: Vec<IpAddr>,
-    /// Each server's addresses, one a path.
+    /// The addresses of each server, one for each path.
     pub server_addresses: Vec<Vec<IpAddr>>,
 }
 
@@ -34,15 +33,15 @@ pub struct ContestantHosts {
 pub struct Built {
     /// The network.
     pub network: Network,
-    /// The contestants' hosts, in order.
+    /// The contestants' hosts, in the order of the contestants.
     pub lanes: Vec<ContestantHosts>,
-    /// The paths' links; up leads from the clients to the servers.
+    /// The links of the paths. Up is the direction from the clients to the servers.
     pub paths: Vec<LinkId>,
-    /// Where clients move: what the router before the servers has towards each path.
+    /// If clients move: the interfaces towards each path, on the router next to the servers.
     pub towards: Vec<InterfaceId>,
-    /// Where clients move: what joins each contestant's client to the network of each path.
+    /// If clients move: the links between each contestant's client and the network of each path.
     pub radios: Vec<Vec<LinkId>>,
-    /// What such a link is: it takes no time and loses nothing.
+    /// The specification of such a link, which takes no time and loses nothing.
     pub access: LinkSpec,
 }
 
@@ -87,7 +86,7 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
             paths.push(network.link(near, out, spec).map_err(wrong)?);
             towards.push(out);
             for (lane, radios) in hosts.iter().zip(&mut radios) {
-                // What is under way to a client that has just moved does not turn back.
+                // Packets in flight to a client that has just moved are not sent back.
                 let here = network.interface(near, &[]);
                 let client = lane.client.interface(index as u32);
                 radios.push(network.link(client, here, &access).map_err(wrong)?);
@@ -121,12 +120,12 @@ pub fn build(plan: &Plan, lanes: usize, servers: usize, seed: u64) -> Result<Bui
     Ok(Built { network, lanes: hosts, paths, towards, radios, access: LinkSpec::default() })
 }
 
-/// A host's addresses: the path is the third byte's subnet, the host the fourth.
+/// Returns the addresses of a host. The third byte is the path's subnet, and the fourth the host.
 fn addresses(paths: usize, side: u8, host: usize) -> Vec<IpAddr> {
     (0..paths).map(|path| Ipv4Addr::new(10, side, path as u8 + 1, host as u8 + 1).into()).collect()
 }
 
-/// A link that takes no time and loses nothing, between a host and its router.
+/// Makes a link between a host and its router that takes no time and loses nothing.
 fn access(path: &LinkSpec) -> LinkSpec {
     let mut access = LinkSpec::default();
     let sides = [(&mut access.up, path.up.mtu), (&mut access.down, path.down.mtu)];
@@ -138,7 +137,7 @@ fn access(path: &LinkSpec) -> LinkSpec {
     access
 }
 
-/// In case "unlimited" should ever cease to be a rate.
+/// A fallback in case "unlimited" is no longer accepted as a rate.
 const FAST: anabranch_base::BitRate = match anabranch_base::BitRate::from_bits_per_second(u64::MAX / 2) {
     Some(rate) => rate,
     None => panic!("not 0"),

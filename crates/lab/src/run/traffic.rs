@@ -1,4 +1,4 @@
-//! What a contestant put on the paths, and what the paths did with it.
+//! The packets that a contestant put on the paths, and what the paths did with them.
 
 use super::topology::{Built, ContestantHosts};
 use crate::results::{BUCKET_NS, Directions, Packets, PathSeries, Series};
@@ -6,18 +6,18 @@ use anabranch_base::Instant;
 use anabranch_http::observe::ObjectRecord;
 use anabranch_sim::{Direction, Fate, Passage};
 
-/// Packets, bytes and bytes over time.
+/// Numbers of packets and bytes, and bytes over time.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// Packets by direction.
     pub packets: Directions<Packets>,
-    /// IP bytes put on the paths by direction.
+    /// IP bytes put on the paths, by direction.
     pub wire_bytes: Directions<u64>,
-    /// Over time.
+    /// Bytes over time.
     pub series: Series,
 }
 
-/// The traffic of one contestant, over all paths.
+/// Returns the traffic of one contestant over all paths.
 #[must_use]
 pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffic {
     let mut traffic = Traffic::default();
@@ -53,7 +53,7 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
         }
     }
     if let [_] = built.lanes.as_slice() {
-        // A damaged packet arrives, only to be thrown away.
+        // A damaged packet arrives, but is dropped by its receiver.
         for link in &built.paths {
             let damaged =
                 |direction| built.network.link_counters(*link, direction).meter.changed.corrupted.packets;
@@ -64,11 +64,11 @@ pub fn of(built: &Built, lane: &ContestantHosts, passages: &[Passage]) -> Traffi
     traffic
 }
 
-/// What a client sends where it has no network any more, and what arrives there for it.
+/// Counts packets from and to a client that its network no longer reaches.
 fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
     match (passage.fate, passage.direction) {
         (Fate::Lost(_), Direction::Up) => {
-            // It never came as far as a path.
+            // The packet never reached a path.
             packets.up.sent += 1;
             packets.up.lost += 1;
         }
@@ -77,7 +77,7 @@ fn lost_by_radio(packets: &mut Directions<Packets>, passage: &Passage) {
     }
 }
 
-/// What the application has read of the objects in each bucket, counted from `begun`.
+/// Returns the bytes of objects that the application read in each bucket, counted from `begun`.
 #[must_use]
 pub fn application(objects: &[ObjectRecord], begun: Instant) -> Vec<u64> {
     let mut buckets = Vec::new();

@@ -1,8 +1,9 @@
-//! Conversations in tunnels, and on links that have no IP.
+//! Conversations in tunnels, and on links without IP.
 
 use super::*;
 
-/// What is in front of each packet: addresses of a tunnel's ends, a datagram to this port, and the tunnel's header.
+/// Returns a packet inside a UDP datagram to this port: the addresses of the tunnel's ends, the tunnel's header, and
+/// the packet.
 fn in_udp(tape: &mut Tape, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
     let (from, to) = (Ipv4Addr::new(10, 9, 0, 1), Ipv4Addr::new(10, 9, 0, 2));
     let mut bytes = [&[0; 8], header, packet].concat();
@@ -10,7 +11,7 @@ fn in_udp(tape: &mut Tape, port: u16, header: &[u8], packet: &[u8]) -> Vec<u8> {
     tape.ip(17, from, to, &bytes)
 }
 
-/// Two packets of an association, without its beginning: data, and its acknowledgement.
+/// Returns two packets of an association without its beginning: data, and its acknowledgement.
 fn exchange(tape: &mut Tape) -> [Vec<u8>; 2] {
     let data = sctp(true, TAG_B, |b| data(9, 0).emit(b));
     let sack = sctp(false, TAG_A, |b| sack(9, &[], &[]).emit(b));
@@ -81,7 +82,7 @@ fn pieces_of_a_tunnel_and_of_what_it_carries_are_put_together() {
 #[test]
 fn ports_that_are_named_for_sctp_are_no_tunnel() {
     let mut tape = Tape::ethernet();
-    // The source port of SCTP, 0x3000 + 255, begins as GTP-U does; the tag begins as IPv4.
+    // The source port of SCTP, 0x3000 + 255, looks like GTP-U, and the tag looks like IPv4.
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, 0x30ff, 80, 7);
     data(9, 0).emit(&mut bytes);
@@ -123,7 +124,7 @@ fn packets_that_a_capture_cut_before_they_had_a_length_are_whole() {
     let mut bytes = Vec::new();
     Header { source_port: 40_000, target_port: 80, ..ack }.emit(&mut bytes);
     let mut packet = tape.ip(6, A, B, &bytes);
-    // RFC 791 §3.1: a total length of 0, of a segment that the card cuts; the capture keeps its headers alone.
+    // RFC 791 §3.1: a total length of 0, on a segment that the card cuts. The capture keeps only its headers.
     packet[2..4].fill(0);
     tape.frame(0, &packet);
     let whole = 14 + 40 + 30_000_u32;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// Background traffic.
 #[derive(Clone, Debug)]
 pub struct Cross {
-    /// Endless downloads at once.
+    /// The number of endless downloads that run at the same time.
     pub flows: usize,
-    /// Over what.
+    /// The transport of the downloads.
     pub transport: Arc<Transport>,
-    /// The settings of its engine.
+    /// The settings of the transport's engine.
     pub engine: Box<dyn Settings>,
 }
 

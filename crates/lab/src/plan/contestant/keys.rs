@@ -1,4 +1,4 @@
-//! The keys that a contestant has apart from the knobs of its engine, and the listings of both.
+//! The keys of a contestant other than the knobs of its engine, and the listings of both.
 
 use crate::transports::Transports;
 use anabranch_transport::capabilities::Streams;
@@ -9,13 +9,13 @@ use anabranch_transport::{Capabilities, Protocol};
 pub struct ContestantKey {
     /// The key.
     pub name: &'static str,
-    /// Whether a transport that can do this has it.
+    /// Whether a transport with these capabilities has the key.
     of: fn(&Capabilities) -> bool,
-    /// Meaning, forms and default.
+    /// The meaning, the accepted forms and the default.
     pub help: &'static str,
 }
 
-/// The contestants' keys, apart from the engines' knobs.
+/// The keys of contestants other than the engines' knobs.
 pub const CONTESTANT_KEYS: &[ContestantKey] = &[
     key("connections", ALL, "connections or associations to the server, from 1; default 1"),
     key("per-object", ALL, "a new connection for each object: yes or no; default no"),
@@ -124,27 +124,27 @@ const fn key(name: &'static str, of: fn(&Capabilities) -> bool, help: &'static s
     ContestantKey { name, of, help }
 }
 
-/// Every transport has it.
+/// For keys of every transport.
 const ALL: fn(&Capabilities) -> bool = |_| true;
 
-/// Those whose connections carry one stream have it.
+/// For keys of transports whose connections carry one stream.
 const ONE_STREAM: fn(&Capabilities) -> bool = |can| !can.is_multistream();
 
-/// Those whose streams are begun anew for each exchange have it.
+/// For keys of transports that open a new stream for each exchange.
 const FRESH: fn(&Capabilities) -> bool = |can| matches!(can.streams, Streams::Fresh);
 
-/// Those that have TLS over them or inside.
+/// For keys of transports with TLS above them or inside.
 const TLS: fn(&Capabilities) -> bool = |can| !can.is_multistream() || can.secure;
 
 impl ContestantKey {
-    /// Whether a transport has it.
+    /// Returns whether a transport has this key.
     #[must_use]
     pub fn is_of(&self, transport: &dyn Protocol) -> bool {
         (self.of)(&transport.capabilities())
     }
 }
 
-/// The transports with every key, its default and its meaning.
+/// Lists the transports with all their keys, defaults and meanings.
 #[must_use]
 pub fn listing(transports: &Transports) -> String {
     let mut out = String::new();
@@ -164,7 +164,7 @@ pub fn listing(transports: &Transports) -> String {
     out
 }
 
-/// Every profile of our engines with every value and its source.
+/// Lists every profile of our engines with all values and their sources.
 #[must_use]
 pub fn profile_listing(transports: &Transports) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Contestants: what each is, and what follows from its keys.
+//! Contestants, and what follows from their keys.
 
 mod cross;
 mod keys;
@@ -21,26 +21,27 @@ use anabranch_transport::capabilities::Feature;
 use anabranch_transport::{Delivery, Settings};
 use std::sync::Arc;
 
-/// A congestion control that our engine has not. A real kernel may have it, which shows when it is asked.
+/// A congestion control that our engine does not implement. A real kernel may have it, which is found out when it is
+/// asked to use it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KernelCc {
-    /// The kernel's name for it.
+    /// The kernel's name for the congestion control.
     pub name: String,
-    /// What our engine says.
+    /// The error message of our engine.
     pub refusal: String,
 }
 
-/// Both ends of what a contestant is secured by.
+/// The TLS or DTLS ends of a contestant: client and server.
 #[derive(Clone, Debug, Default)]
 pub struct Pairs {
-    /// Of TLS on its connections, if it has that.
+    /// The ends of TLS on its connections, if used.
     pub tls: Option<Pair>,
-    /// Of DTLS beneath its transport, if it has that.
+    /// The ends of DTLS below its transport, if used.
     pub dtls: Option<anabranch_dtls::Pair>,
 }
 
 impl Pairs {
-    /// The secrets of all sessions so far, for decoders.
+    /// Returns the secrets of all sessions so far, for decoders.
     #[must_use]
     pub fn secrets(&self) -> String {
         let over = self.tls.as_ref().map(Pair::secrets);
@@ -48,48 +49,48 @@ impl Pairs {
     }
 }
 
-/// One contestant.
+/// One contestant of a race.
 #[derive(Clone, Debug)]
 pub struct Contestant {
-    /// As typed.
+    /// The contestant as it was typed.
     pub text: String,
-    /// What it is called where people read: its nickname, or as it was typed.
+    /// The name in reports: the nickname, or the contestant as it was typed.
     pub label: String,
-    /// Which transport.
+    /// The transport.
     pub transport: Arc<Transport>,
-    /// How its client fetches, but for what the workload says (think, timeout, …).
+    /// How the client fetches, except what the workload decides (think times, timeout, …).
     choices: Choices,
-    /// Paths to use; `None` for all.
+    /// The number of paths to use, or `None` for all.
     pub paths: Option<usize>,
-    /// Its client has no Mobile IP, and opens anew at each address that it gets.
+    /// Whether the client has no Mobile IP and opens new connections from each address that it gets.
     reconnects: bool,
-    /// Encapsulated in UDP.
+    /// Whether packets are encapsulated in UDP.
     pub encapsulated: bool,
     /// How its messages are delivered.
     pub delivery: Delivery,
-    /// The profile's name.
+    /// The name of the profile.
     pub profile: String,
-    /// What its hosts' processors take for their work.
+    /// The simulated CPU time of the hosts.
     pub cost: Cost,
-    /// HTTP/2 with these windows, if it speaks that.
+    /// HTTP/2 with its windows, if used.
     pub http2: Option<Http2>,
-    /// It speaks HTTP/3.
+    /// Whether it uses HTTP/3.
     pub http3: bool,
     /// TLS on its connections, if any.
     pub security: Option<Security>,
-    /// DTLS beneath its transport, if any.
+    /// DTLS below its transport, if any.
     pub dtls: Option<Dtls>,
     /// The engine's knobs.
     pub engine: Box<dyn Settings>,
-    /// A congestion control that only a kernel can have, instead of the engine's.
+    /// A congestion control that only a kernel may have, used instead of the engine's.
     pub kernel_cc: Option<KernelCc>,
-    /// Where it stands.
+    /// Where the contestant was given, as errors name it.
     pub place: String,
 }
 
 impl Contestant {
-    /// The same contestant with other settings: keys with their values, or without one, so that the default holds. What
-    /// comes of it is what its text says, so that anyone can race it; it has no nickname.
+    /// Returns the same contestant with other settings. A key without a value is reset to its default. The result is
+    /// fully described by its text, so anyone can race it, and it has no nickname.
     ///
     /// # Errors
     /// [`PlanError`] when the settings contradict each other.
@@ -117,7 +118,8 @@ impl Contestant {
         Self::parse(&text, &self.place, &alone)
     }
 
-    /// Whether it does the same as the other in every run; `open_loop`: objects arrive at given instants.
+    /// Returns whether both contestants behave the same in every run. `open_loop`: objects are requested at given
+    /// times.
     #[must_use]
     pub fn races_as(&self, other: &Self, open_loop: bool) -> bool {
         let own = |contestant: &Self| {
@@ -134,7 +136,7 @@ impl Contestant {
                 contestant.kernel_cc.clone(),
             )
         };
-        // Whoever set them.
+        // Compares the values, whether they come from a profile or from keys.
         let knobs = |contestant: &Self| -> Vec<String> {
             contestant.engine.knobs().into_iter().map(|knob| knob.value).collect()
         };
@@ -145,7 +147,7 @@ impl Contestant {
             && own(self) == own(other)
     }
 
-    /// Whether it tells its peers of new addresses, and so follows its host to another network.
+    /// Returns whether it tells its peers its new addresses, and can therefore follow its host to another network.
     #[must_use]
     pub fn moves(&self) -> bool {
         match self.transport.capabilities().moves {
@@ -157,14 +159,14 @@ impl Contestant {
         }
     }
 
-    /// Whether its client has the addresses of the network that it is in: it [`moves`](Self::moves), or opens anew. Any other
-    /// keeps its address by Mobile IP.
+    /// Returns whether the client uses the addresses of its current network. It does if it [`moves`](Self::moves) or
+    /// opens new connections. Other contestants keep their address by Mobile IP.
     #[must_use]
     pub fn changes_address(&self) -> bool {
         self.reconnects || self.moves()
     }
 
-    /// The keys it was given that say which request takes which connection or stream, or what one costs.
+    /// Returns those of its keys that assign requests to connections or streams, or set the cost of a request.
     #[must_use]
     pub fn fetch_keys(&self) -> Vec<&'static str> {
         let choices = &self.choices;
@@ -180,7 +182,7 @@ impl Contestant {
         given.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
     }
 
-    /// How its client fetches; `open_loop`: objects arrive at given instants.
+    /// Returns how the client fetches. `open_loop`: objects are requested at given times.
     ///
     /// # Errors
     /// [`PlanError`] when its keys contradict each other.
@@ -191,7 +193,7 @@ impl Contestant {
         match &self.http2 {
             None if self.http3 => Ok(Policy { version: Version::Http3, ..policy }),
             None => Ok(policy),
-            // Each request has a stream: there is nothing to pipeline, and no reason to open a connection for one.
+            // With HTTP/2 each request has its own stream, so there is no pipelining, and one connection is enough.
             Some(_) if self.choices.pipeline.is_some() => Err(PlanError::at(
                 &self.place,
                 "pipeline is of HTTP/1.1: with http=2 each request has a stream",
@@ -213,13 +215,14 @@ impl Contestant {
         }
     }
 
-    /// Whether what it carries is encrypted and its server proves who it is, over its transport, inside or beneath.
+    /// Returns whether its data is encrypted and its server authenticated: by TLS above or inside its transport, or by
+    /// DTLS below it.
     #[must_use]
     pub fn is_secured(&self) -> bool {
         self.security.is_some() || self.dtls.is_some()
     }
 
-    /// The same without TLS over its transport or DTLS beneath it, in whose place is bare UDP; `None` where it has neither.
+    /// Returns the same contestant without TLS, or with plain UDP instead of DTLS. Returns `None` if it uses neither.
     #[must_use]
     pub fn in_the_clear(&self) -> Option<Self> {
         let change = |key: &str, value: Option<&str>| (key.to_owned(), value.map(str::to_owned));
@@ -236,19 +239,19 @@ impl Contestant {
         self.with(&changes).ok()
     }
 
-    /// In the emulated world it is a protocol of the kernel's that uses several paths.
+    /// Returns whether it is a multipath protocol of the kernel in the emulated world.
     #[must_use]
     pub fn is_kernels_multipath(&self) -> bool {
         self.transport.is_kernels_emulated() && self.transport.capabilities().paths
     }
 
-    /// How many connections it was told to use; one unless told.
+    /// Returns the number of connections that it may use. The default is one.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.choices.connections.unwrap_or(1)
     }
 
-    /// How many objects a connection of it carries at once: its streams.
+    /// Returns the number of objects that one of its connections carries at the same time: its streams.
     #[must_use]
     pub fn streams(&self) -> usize {
         if let Some(http2) = &self.http2 {
@@ -257,10 +260,10 @@ impl Contestant {
         usize::try_from(self.engine.streams()).unwrap_or(usize::MAX)
     }
 
-    /// Both ends of its TLS or DTLS; `before`: the surroundings of what was before the run.
+    /// Makes both ends of its TLS or DTLS. `before` is the environment of everything before the run.
     ///
     /// # Errors
-    /// One line.
+    /// One line that says why they cannot be made.
     pub fn pairs(&self, before: &Surroundings) -> Result<Pairs, String> {
         let ours = (&*self.transport, &*self.engine);
         Ok(Pairs {
@@ -269,19 +272,19 @@ impl Contestant {
         })
     }
 
-    /// What its ends agree to speak (ALPN).
+    /// Returns the protocol that both ends agree on (ALPN).
     #[must_use]
     pub fn protocol(&self) -> &'static str {
         match (&self.http2, self.http3, self.transport.capabilities().secure) {
             (Some(_), ..) => "h2",
             (None, true, _) => "h3",
             (None, false, false) => "http/1.1",
-            // One exchange of HTTP/1.1 on each stream, which nobody has registered a name for.
+            // One exchange of HTTP/1.1 per stream, which has no registered ALPN name.
             (None, false, true) => "h1-quic",
         }
     }
 
-    /// Bytes of a frame's header, at least, where messages are frames with compressed heads.
+    /// Returns the smallest size of a frame header in bytes, for HTTP/2 and HTTP/3. Their heads are compressed.
     #[must_use]
     pub fn frame(&self) -> Option<u64> {
         self.http2.map(|_| http2::FRAME).or(self.http3.then_some(http3::FRAME))

@@ -1,6 +1,7 @@
-//! How a contestant is read: `[NICK=]NAME[:key=value,…]`.
+//! Parses contestants: `[NICK=]NAME[:key=value,…]`.
 //!
-//! How its client fetches is read here; the other keys are knobs of the engine, whose own table reads them.
+//! This module parses the keys about how the client fetches. The other keys are knobs of the engine, which parses them
+//! by its own table.
 
 use super::keys::CONTESTANT_KEYS;
 use super::{Contestant, KernelCc};
@@ -21,7 +22,7 @@ use anabranch_transport::{Delivery, Protocol, Reliability};
 use std::sync::Arc;
 
 impl Contestant {
-    /// Reads a contestant, one of those that there are.
+    /// Parses a contestant. Its transport is one of `transports`.
     ///
     /// # Errors
     /// [`PlanError`] naming the contestant, the key and the accepted forms.
@@ -70,7 +71,7 @@ impl Contestant {
             Dtls::read(&given, &transport.capabilities()).map_err(|what| PlanError::at(&place, what))?;
         if contestant.dtls.is_some() {
             (contestant.paths, contestant.encapsulated) = (Some(1), true);
-            // RFC 9653 §3: DTLS finds what a checksum would find.
+            // RFC 9653 §3: DTLS detects every error that a checksum would detect.
             if contestant.engine.knobs().iter().any(|knob| knob.key == UNSUMMED) {
                 let set = contestant.set((UNSUMMED, "yes"), &given, transports);
                 set.map_err(|what| PlanError::at(&place, what))?;
@@ -89,8 +90,8 @@ impl Contestant {
         Ok(contestant)
     }
 
-    /// Finds an extension that a key of the contestant turns on and its own knob turns off: one of them would not be in
-    /// force.
+    /// Rejects a contestant if one key enables an extension and the extension's own knob disables it. One of the two
+    /// would have no effect.
     fn needs_extensions(&self, given: &[(&str, &str)]) -> Result<(), String> {
         let can = self.transport.capabilities();
         let grows = self.choices.when_full == Some(WhenFull::Grow);
@@ -118,7 +119,7 @@ impl Contestant {
         transports: &Transports,
     ) -> Result<(), String> {
         let can = self.transport.capabilities();
-        // Transports of different kinds may have a key of one name each.
+        // Transports of different kinds may have different keys with the same name.
         let has = |transport: &dyn Protocol| {
             CONTESTANT_KEYS.iter().any(|own| own.name == key && own.is_of(transport))
         };
@@ -199,7 +200,7 @@ impl Contestant {
                     }
                     return Err(what);
                 }
-                // The place names the contestant already.
+                // The origin already names the contestant.
                 let prefix = format!("{}:", self.transport.name());
                 let set = self.engine.set(key, value);
                 let set =
@@ -215,9 +216,9 @@ impl Contestant {
         Ok(())
     }
 
-    /// Has an engine that schedules streams do so by the values that the server gives them.
+    /// Makes an engine with a stream scheduler order streams by the priorities that the server gives them.
     fn order_streams(&mut self, given: &[(&str, &str)]) -> Result<(), String> {
-        // Streams that are fresh each time are ordered by whoever writes on them.
+        // With a new stream for each exchange, the server's writes decide the order.
         if self.transport.capabilities().streams != Streams::Reusable {
             return Ok(());
         }
@@ -230,7 +231,7 @@ impl Contestant {
         }
     }
 
-    /// Turns on what a key of the contestant needs.
+    /// Enables the extension that a key of the contestant needs.
     fn turn_on(&mut self, feature: Feature) -> Result<(), String> {
         match feature {
             Feature::Extension { knob, .. } => self.engine.set(knob, "yes"),
@@ -239,14 +240,14 @@ impl Contestant {
         }
     }
 
-    /// Every key this contestant's transport has.
+    /// Returns all keys of this contestant's transport.
     fn keys(&self) -> Vec<&'static str> {
         let own = CONTESTANT_KEYS.iter().filter(|key| key.is_of(&**self.transport));
         own.map(|key| key.name).chain(self.engine.knobs().into_iter().map(|knob| knob.key)).collect()
     }
 }
 
-/// Refuses a nickname that would be taken for something else, or break a line.
+/// Rejects a nickname that could be mistaken for a transport or break a line of output.
 fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
     let plain = |letter: char| letter.is_alphanumeric() || "-_.+ ".contains(letter);
     let fits = (1..=MAX_NICK).contains(&nick.chars().count());
@@ -262,13 +263,13 @@ fn nickname(nick: &str, transports: &[&str]) -> Result<(), String> {
     Ok(())
 }
 
-/// The most letters of a nickname: what the tables have room for.
+/// The largest number of characters in a nickname: the width that tables reserve.
 const MAX_NICK: usize = 22;
 
-/// The knob of SCTP without its own checksum.
+/// The SCTP knob that turns the checksum off.
 const UNSUMMED: &str = "zero_checksum";
 
-/// A processing cost.
+/// Parses a processing cost.
 fn span(key: &str, value: &str) -> Result<Duration, String> {
     match parse_span(value) {
         Ok(span) if span <= MAX_COST => Ok(span),
@@ -277,10 +278,10 @@ fn span(key: &str, value: &str) -> Result<Duration, String> {
     }
 }
 
-/// A cost above which nothing would ever be done.
+/// The largest cost. With more, a run would make no progress.
 const MAX_COST: Duration = Duration::from_secs(1);
 
-/// The pairs of `key=value,key=value`.
+/// Splits `key=value,key=value` into pairs.
 pub(super) fn pairs<'a>(
     rest: Option<&'a str>,
     place: &str,
@@ -306,5 +307,5 @@ pub(super) fn pairs<'a>(
     Ok(pairs)
 }
 
-/// The most connections, and objects a connection.
+/// The largest number of connections, and of objects on a connection.
 const MAX: usize = 100_000;

@@ -1,4 +1,4 @@
-//! Everything that a contestant runs with, as text.
+//! All settings of a contestant, as text.
 
 use super::Contestant;
 use crate::plan::security::{Dtls, Security};
@@ -9,7 +9,7 @@ use anabranch_transport::capabilities::Streams;
 use std::collections::BTreeMap;
 
 impl Contestant {
-    /// Everything it runs with, as text.
+    /// Returns all settings of a run, as text.
     #[must_use]
     pub fn settings(&self, policy: &Policy) -> BTreeMap<String, String> {
         let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();

@@ -1,31 +1,30 @@
-//! What the kernel counts of its TCP and SCTP, in the namespace of the calling thread.
+//! The kernel's counters of TCP and SCTP, in the network namespace of the calling thread.
 //!
-//! A namespace of one run has seen nothing but that run, so its counters are the
-//! run's.
+//! Each run has its own namespace, so the counters are those of the run.
 
 use std::fs;
 
-/// Counters of one host.
+/// The counters of one host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
-    /// Segments retransmitted.
+    /// Retransmitted segments.
     pub retransmitted: u64,
-    /// Retransmission timers that ran out.
+    /// Expired retransmission timers.
     pub timeouts: u64,
-    /// Segments retransmitted by fast retransmit.
+    /// Segments sent by fast retransmit.
     pub fast: u64,
-    /// Timeouts that were found to have been needless.
+    /// Timeouts that turned out to be spurious.
     pub spurious: u64,
-    /// Connections of Multipath TCP that went on as plain TCP; none where the kernel does not count them.
+    /// Multipath TCP connections that fell back to plain TCP, or `None` if the kernel does not count them.
     pub fallbacks: Option<u64>,
 }
 
 impl Counters {
-    /// As they stand now.
+    /// Reads the current values.
     pub fn read() -> Self {
         let snmp = fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
         let more = fs::read_to_string("/proc/thread-self/net/netstat").unwrap_or_default();
-        // Where the kernel has SCTP; in a run it is one or the other.
+        // The SCTP counters exist only if the kernel has SCTP. A run uses either TCP or SCTP.
         let sctp = fs::read_to_string("/proc/thread-self/net/sctp/snmp").unwrap_or_default();
         let late = ["SctpT1InitExpireds", "SctpT1CookieExpireds", "SctpT3RtxExpireds"];
         let retransmitted = ["SctpT3Retransmits", "SctpFastRetransmits"];
@@ -42,27 +41,26 @@ impl Counters {
     }
 }
 
-/// Whether the namespace of the calling thread has a connection of the kernel's that is not over: one that only waits
-/// for stray packets (TIME-WAIT) is.
+/// Returns whether the namespace of the calling thread has an open kernel connection. TIME-WAIT does not count as open.
 pub fn any_connection() -> bool {
     let table = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
     ["tcp", "tcp6"].iter().any(|name| is_alive(&table(name))) || table("sctp/assocs").lines().count() > 1
 }
 
-/// Whether a table of the kernel's TCP sockets has a connection that is not over.
+/// Returns whether a table of the kernel's TCP sockets has an open connection.
 fn is_alive(table: &str) -> bool {
     let states = table.lines().skip(1).filter_map(|line| line.split_whitespace().nth(3));
     let over = [TIME_WAIT, CLOSE, LISTEN];
     states.filter(|state| !over.contains(state)).count() > 0
 }
 
-/// Linux, include/net/tcp_states.h: the states in which no packet is awaited.
+/// Linux, include/net/tcp_states.h: the states in which no packet is expected.
 const TIME_WAIT: &str = "06";
 const CLOSE: &str = "07";
 const LISTEN: &str = "0A";
 
-/// What makes a connection of Multipath TCP a plain one (RFC 8684 §3.7), each counted by a connection's end that finds
-/// it out; kernels know more of them from version to version.
+/// The counters of fallbacks from Multipath TCP to plain TCP (RFC 8684 §3.7). Each is counted by the end that detects
+/// it, and newer kernels have more of them.
 const FALLBACKS: [&str; 12] = [
     "MPCapableFallbackACK",
     "MPCapableFallbackSYNACK",
@@ -78,13 +76,14 @@ const FALLBACKS: [&str; 12] = [
     "InfiniteMapRx",
 ];
 
-/// A number that stands behind its name, a line each.
+/// Returns the number that follows `name` on a line of its own.
 fn line(text: &str, name: &str) -> u64 {
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
     found.unwrap_or(0)
 }
 
-/// A number of a table in which a line of names stands before a line of numbers, both begun by the table's name.
+/// Returns a number from a table that has a line of names before a line of numbers. Both lines begin with the table's
+/// name.
 fn field(text: &str, table: &str, name: &str) -> u64 {
     let mut lines = text.lines().filter(|line| line.split_whitespace().next() == Some(table));
     let (Some(names), Some(numbers)) = (lines.next(), lines.next()) else { return 0 };

@@ -1,5 +1,5 @@
-//! The two hosts of a contestant in an emulated run: a thread each, in a namespace each, with a world of the operating
-//! system.
+//! The two hosts of a contestant in an emulated run. Each has a thread and a network namespace of its own, and runs a
+//! world of the operating system.
 
 use super::counters::{self, Counters};
 use crate::plan::contestant::Pairs;
@@ -26,69 +26,69 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::JoinHandle;
 
-/// What the hosts of a run are to do.
+/// What the hosts of a run do.
 #[derive(Clone)]
 pub struct Task {
     point: PointPlan,
     contestant: Contestant,
-    /// Of its worlds: two contestants that share a network draw other numbers.
+    /// The seed of its worlds. Two contestants that share a network draw different numbers.
     seed: u64,
     client: Vec<IpAddr>,
     server: Vec<IpAddr>,
     /// Both ends of its TLS or DTLS.
     pairs: Pairs,
-    /// What its packets are marked with, where others of its protocol are to be told apart.
+    /// The mark of its packets, if they must be distinguished from others of the same protocol.
     mark: Option<u32>,
 }
 
-/// What a host's engine has seen.
+/// What a host recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// The host's trace, on the clock of its world.
+    /// The trace of the host's engine, on the clock of the host's world.
     pub trace: Vec<TraceRecord>,
-    /// What it counted.
+    /// The totals of the engine.
     pub totals: Totals,
-    /// What the kernel counted of its protocols.
+    /// The counters of the kernel's protocols.
     pub kernel: Counters,
-    /// One moment on the clock of the host's world, and on the network's.
+    /// The same moment on the clock of the host's world and on the network's clock.
     pub moment: (Instant, Instant),
 }
 
-/// What became of the server.
+/// The outcome of the server.
 #[derive(Debug)]
 pub struct Served {
-    /// Its milestones.
+    /// The server's milestones.
     pub record: Record,
-    /// What its engine has seen.
+    /// What the server's host recorded.
     pub seen: Seen,
 }
 
-/// What became of the client.
+/// The outcome of the client.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its outcome.
+    /// The result of the fetch.
     pub fetched: Fetched,
-    /// Its milestones.
+    /// The client's milestones.
     pub record: Record,
-    /// What its engine has seen.
+    /// What the client's host recorded.
     pub seen: Seen,
 }
 
-/// A host at work, in a thread of its own.
+/// A running host in a thread of its own.
 pub struct Working<T> {
     name: &'static str,
     cue: Arc<OnceLock<Clock>>,
     thread: JoinHandle<Result<T, String>>,
 }
 
-/// What a host waits for: the client to begin, the server to end.
+/// The signal that a host waits for: the client to begin, the server to end.
 struct Cue {
     ready: mpsc::Sender<Result<(), String>>,
     given: Arc<OnceLock<Clock>>,
 }
 
 impl Task {
-    /// The task of a run.
+    /// Makes the task of a run.
     ///
     /// # Errors
     /// One line when the contestant contradicts the workload.
@@ -102,7 +102,7 @@ impl Task {
         let links = point.network.paths.len();
         let (client, server) = (place.addresses(links, End::Near), place.addresses(links, End::Far));
         let seed = seed.wrapping_mul(2).wrapping_add(u64::from(place.block) << 48);
-        // Of this world, never of virtual time: its secrets are the operating system's.
+        // Never the virtual world's: the secrets come from the operating system.
         let pairs = contestant.pairs(&Surroundings::Real)?;
         let (point, contestant) = (point.clone(), contestant.clone());
         let task = Self { point, contestant, seed, client, server, pairs, mark };
@@ -110,7 +110,7 @@ impl Task {
         Ok(task)
     }
 
-    /// The secrets of its sessions so far, for decoders.
+    /// Returns the secrets of its sessions so far, for decoders.
     pub fn secrets(&self) -> String {
         self.pairs.secrets()
     }
@@ -119,7 +119,7 @@ impl Task {
         self.point.network.paths.iter().map(|path| path.rtt()).max().unwrap_or_default()
     }
 
-    /// How long a host waits for the ends of its connections: two round trips, and time to send a packet again.
+    /// Returns how long a host waits for its connections to close: two round trips, and time to retransmit a packet.
     fn farewell(&self) -> Duration {
         self.longest_rtt() * 2 + Duration::from_secs(1)
     }
@@ -128,7 +128,7 @@ impl Task {
         contest::job(&self.contestant, &self.point.workload)
     }
 
-    /// Enters a namespace for good and runs a world there.
+    /// Moves the thread into a namespace permanently and runs a world there.
     fn world<T>(
         &self,
         namespace: &Namespace,
@@ -138,7 +138,7 @@ impl Task {
     ) -> Result<T, String> {
         let wrong = |error: std::io::Error| error.to_string();
         namespace.enter(true).map_err(wrong)?;
-        // Engines in user space share the machine with whatever else runs; a kernel's TCP does not wait for it.
+        // Engines in user space compete for CPU time with other programs. The kernel's TCP does not wait for them.
         be_prompt();
         let seed = Some(self.seed.wrapping_add(side));
         let options = os::Options { addresses: addresses.to_vec(), seed, sleep_at_once: true };
@@ -148,7 +148,7 @@ impl Task {
         ended.map_err(wrong)?
     }
 
-    /// Starts the contestant's transport.
+    /// Starts the contestant's transport on this host.
     async fn host(&self, world: &OsWorld, server: bool) -> Result<Rc<dyn Host>, String> {
         let transport = &self.contestant.transport;
         let protocol = transport.in_emulation().ok_or("it does not run in the emulated world")?;
@@ -161,7 +161,7 @@ impl Task {
         Ok(host)
     }
 
-    /// Waits until the host has no connection any more, for so long at most.
+    /// Waits until the host has no open connections, for at most `span`.
     async fn closed(&self, world: &OsWorld, host: &Rc<dyn Host>, span: Duration) {
         if !self.contestant.transport.is_kernels_emulated() {
             let _ = world.timeout(span, host.idle()).await;
@@ -174,13 +174,13 @@ impl Task {
     }
 }
 
-/// What a contestant asks of the kernel, where that runs it.
+/// Returns the options that a contestant sets in the kernel, if the kernel runs its transport.
 pub fn kernel_options(contestant: &Contestant) -> Option<KernelOptions> {
     let congestion = contestant.kernel_cc.as_ref().map(|kernel_cc| kernel_cc.name.as_str());
     contestant.transport.in_emulation()?.kernel(&*contestant.engine, congestion)
 }
 
-/// Whether its packets are of this protocol of IP.
+/// Returns whether its packets have this IP protocol number.
 pub fn speaks(contestant: &Contestant, protocol: u8) -> bool {
     let carriers = contestant.transport.capabilities().carriers;
     carriers.ip == Some(protocol) && carriers.choose(contestant.encapsulated, false) == Carrier::Ip
@@ -192,33 +192,33 @@ impl Seen {
         Self { trace: host.take_trace(), totals: host.totals(), kernel: Counters::read(), moment }
     }
 
-    /// An instant of the host's world on the network's clock.
+    /// Converts a time of the host's world to the network's clock.
     #[must_use]
     pub fn on_network(&self, at: Instant) -> Instant {
         translated(at, self.moment.0, self.moment.1)
     }
 
-    /// An instant of the network's clock on that of the host's world.
+    /// Converts a time of the network's clock to that of the host's world.
     #[must_use]
     pub fn on_host(&self, at: Instant) -> Instant {
         translated(at, self.moment.1, self.moment.0)
     }
 }
 
-/// `at`, of a clock that showed `here` when another showed `there`, on that other.
+/// Converts `at` from one clock to another. The first clock showed `here` when the other showed `there`.
 fn translated(at: Instant, here: Instant, there: Instant) -> Instant {
     if at >= here { there + (at - here) } else { there - (here - at) }
 }
 
 impl Cue {
-    /// Says that the host is ready, and waits for the cue: the network's clock.
+    /// Reports that the host is ready and waits for the signal, which is the network's clock.
     async fn wait(&self, world: &OsWorld) -> Result<Clock, String> {
         let _ = self.ready.send(Ok(()));
         loop {
             if let Some(clock) = self.given.get() {
                 return Ok(*clock);
             }
-            // Nobody else holds it any more.
+            // The other end was dropped, so the signal will never come.
             if Arc::strong_count(&self.given) == 1 {
                 return Err("the run was given up".to_owned());
             }
@@ -228,7 +228,7 @@ impl Cue {
 }
 
 impl<T: Send + 'static> Working<T> {
-    /// Starts a host, and waits until it is ready.
+    /// Starts a host and waits until it is ready.
     fn start(
         name: &'static str,
         work: impl FnOnce(&Cue) -> Result<T, String> + Send + 'static,
@@ -252,15 +252,15 @@ impl<T: Send + 'static> Working<T> {
         }
     }
 
-    /// Gives it its cue: the client begins when the network's clock does, the server ends.
+    /// Sends the signal: the client begins when the network's clock starts, and the server ends.
     pub fn cue(&self, network: Clock) {
         let _ = self.cue.set(network);
     }
 
-    /// Waits for its end.
+    /// Waits until the host has ended.
     ///
     /// # Errors
-    /// Why it had ended before.
+    /// The error with which the host ended early.
     pub fn join(self) -> Result<T, String> {
         match self.thread.join() {
             Ok(ended) => ended.map_err(|why| format!("the {}: {why}", self.name)),
@@ -269,11 +269,11 @@ impl<T: Send + 'static> Working<T> {
     }
 }
 
-/// Starts the server; it listens when this returns, and ends on its cue, once its connections are closed, or a little
-/// later. What it has seen is that until the cue.
+/// Starts the server, which is listening when this function returns. After the signal it ends when its connections are
+/// closed, or a little later. Its records end at the signal.
 ///
 /// # Errors
-/// Why it does not listen.
+/// The reason why it is not listening.
 pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
     Working::start("server", move |cue| {
@@ -284,18 +284,18 @@ pub fn serve(namespace: &Namespace, task: &Task) -> Result<Working<Served>, Stri
             contest::serve(world.clone(), listener, &job, recorder.clone());
             let network = cue.wait(&world).await?;
             let served = Served { record: recorder.take(), seen: Seen::of(&world, network, &host) };
-            // The last packets are on their way to it: captures show how its connections close.
+            // The last packets are still in flight to the server, and captures show how connections close.
             task.closed(&world, &host, task.farewell()).await;
             Ok(served)
         })
     })
 }
 
-/// Starts the client, which on its cue waits for the beginning of the network's clock, runs to its end, and a little
-/// further, until its connections are closed.
+/// Starts the client. After the signal it waits for the start of the network's clock and runs to its end. Then it waits
+/// until its connections are closed.
 ///
 /// # Errors
-/// Why it cannot be started.
+/// The reason why it cannot be started.
 pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, String> {
     let (namespace, task) = (namespace.clone(), task.clone());
     Working::start("client", move |cue| {
@@ -316,16 +316,16 @@ pub fn fetch(namespace: &Namespace, task: &Task) -> Result<Working<Ended>, Strin
     })
 }
 
-/// How often a host looks for its cue, and whether its kernel's connections are closed.
+/// The interval at which a host checks for its signal and whether the kernel's connections are closed.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long connections may take to close.
+/// The time that connections have to close.
 const CLOSING: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Whatever has become of who would have given the cue: no thread is left behind.
+    /// No thread is left behind when the sender of the signal is gone.
     #[test]
     fn a_host_whose_run_is_given_up_ends() {
         let options = || os::Options { addresses: Vec::new(), seed: Some(1), sleep_at_once: true };
@@ -344,7 +344,7 @@ mod tests {
     #[test]
     fn instants_are_told_from_clock_to_clock() {
         let at = Instant::from_millis;
-        // The client's world begins after the network's clock, the server's before it.
+        // The client's world starts after the network's clock, and the server's before it.
         for (here, there) in [(5, 25), (90, 25)] {
             let seen = Seen { moment: (at(here), at(there)), ..Seen::default() };
             for host in [here, here + 7] {

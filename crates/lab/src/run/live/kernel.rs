@@ -1,21 +1,20 @@
-//! The running kernel: its name, and the settings with which its TCP, MPTCP and SCTP race in a new namespace.
+//! The name of the running kernel, and the settings of its TCP, MPTCP and SCTP in a new namespace.
 //!
-//! A namespace begins with the kernel's own defaults, whatever the host has
-//! set for itself; what can be read there is read, what cannot be is what
-//! Linux has fixed at compile time.
+//! A namespace starts with the kernel's own defaults, whatever the host has configured for itself. Settings are read
+//! where possible. The others are Linux's compile-time constants.
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 use anabranch_world::kernel::KernelProtocol;
 use std::fs;
 
-/// The kernel, as it names itself.
+/// Returns the name of the kernel, as it reports it.
 pub fn name() -> String {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     format!("Linux {}", release.trim())
 }
 
-/// The settings of a protocol of the kernel's that a table states, in the namespace of the calling thread.
+/// Returns the settings of a kernel protocol that a table lists, in the namespace of the calling thread.
 pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     match protocol {
         // Each subflow of MPTCP is a connection of TCP.
@@ -26,12 +25,12 @@ pub fn settings(protocol: KernelProtocol) -> Vec<(&'static str, String)> {
     }
 }
 
-/// A number below `/proc/sys/net`.
+/// Reads a number below `/proc/sys/net`.
 fn read(name: &str) -> Option<u64> {
     fs::read_to_string(format!("/proc/sys/net/{name}")).ok()?.trim().parse().ok()
 }
 
-/// Linux TCP with these sysctls, in microseconds, where the kernel has them.
+/// Returns the settings of Linux TCP. The sysctls are in microseconds, and `None` if the kernel does not have them.
 fn tcp(rto_min: Option<u64>, delack_max: Option<u64>) -> Vec<(&'static str, String)> {
     let rto_min = rto_min.map_or(RTO_MIN, Duration::from_micros);
     let delack_max = delack_max.map_or(DELACK_MAX, Duration::from_micros);
@@ -39,7 +38,7 @@ fn tcp(rto_min: Option<u64>, delack_max: Option<u64>) -> Vec<(&'static str, Stri
     vec![("iw", INIT_CWND.to_string()), ("rto_min", format_span(rto_min)), ("delack", delack)]
 }
 
-/// Linux SCTP with these sysctls, in milliseconds.
+/// Returns the settings of Linux SCTP. The sysctls are in milliseconds.
 fn sctp(rto_min: Option<u64>, sack_timeout: Option<u64>) -> Vec<(&'static str, String)> {
     let span = |key, ms: Option<u64>| ms.map(|ms| (key, format_span(Duration::from_millis(ms))));
     // Linux, net/sctp/transport.c: min(4 pmtu, max(2 pmtu, 4380)); RFC 4960 §7.2.1.
@@ -49,14 +48,14 @@ fn sctp(rto_min: Option<u64>, sack_timeout: Option<u64>) -> Vec<(&'static str, S
     settings
 }
 
-/// Linux, include/net/tcp.h: TCP_INIT_CWND, segments; our routes ask for no other.
+/// Linux, include/net/tcp.h: TCP_INIT_CWND in segments. Our routes do not set another value.
 const INIT_CWND: u32 = 10;
 /// Linux, include/net/tcp.h: TCP_RTO_MIN, HZ / 5; a sysctl since 6.11.
 const RTO_MIN: Duration = Duration::from_millis(200);
-/// Linux, include/net/tcp.h: TCP_DELACK_MIN, HZ / 25. An acknowledgement waits from this long, as the connection's
-/// rhythm is, …
+/// Linux, include/net/tcp.h: TCP_DELACK_MIN, HZ / 25. An acknowledgement is delayed by at least this time; the delay
+/// follows the connection's rhythm.
 const DELACK_MIN: Duration = Duration::from_millis(40);
-/// … to TCP_DELACK_MAX, HZ / 5.
+/// The longest delay of an acknowledgement: TCP_DELACK_MAX, HZ / 5.
 const DELACK_MAX: Duration = Duration::from_millis(200);
 
 #[cfg(test)]

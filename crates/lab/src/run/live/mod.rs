@@ -1,18 +1,17 @@
-//! The emulated world: a plan's runs in real time, on real kernels' packets.
+//! The emulated world runs a plan in real time, with the packets of real kernels.
 //!
-//! Each contestant of a run has two network namespaces, the client's and the
-//! server's, joined by the links of its network, which `emu` drives. In either a thread runs a world
-//! of the operating system: the same client, server and SCTP that race in
-//! virtual time. TCP is the kernel's own, with the congestion control that the
-//! contestant names. What such a world cannot tell is null: the parts of a
-//! response time, which need to know each packet at both ends.
+//! Each contestant of a run has two network namespaces, for the client and the server. They are joined by the links of
+//! its network, which `emu` drives. A thread in each namespace runs a world of the operating system, with the same
+//! client, server and SCTP that race in virtual time. TCP is the kernel's, with the congestion control that the
+//! contestant names. Values that such a world cannot measure are null. These are the parts of a response time, which
+//! depend on every packet at both ends.
 //!
-//! - [`one`]: a run, from its namespaces to its captures
-//! - [`hosts`]: what runs in the namespaces
-//! - [`counters`]: what the kernel counts of its TCP
-//! - [`kernel`]: which kernel it is, and what its protocols are set to
-//! - [`gather`]: from all that to a `Run`
-//! - [`notes`]: what there is to say beside the figures
+//! - [`one`]: one run, from its namespaces to its captures
+//! - [`hosts`]: the hosts in the namespaces
+//! - [`counters`]: the kernel's TCP and SCTP counters
+//! - [`kernel`]: the name of the kernel and the settings of its protocols
+//! - [`gather`]: turns all of that into a `Run`
+//! - [`notes`]: warnings to print next to the results
 
 mod counters;
 mod gather;
@@ -35,10 +34,10 @@ use std::sync::Mutex;
 pub use anabranch_emu::netns::prepare;
 pub use notes::is_disturbing;
 
-/// Runs the plan in real time. With `keep`, both ends' packets of every run come with it.
+/// Runs the plan in real time. With `keep`, it also returns the packets of both ends of every run.
 ///
 /// # Errors
-/// [`RaceError`]; [`check`] says what of a plan has no counterpart here.
+/// [`RaceError`]. [`check`] finds the parts of a plan that cannot run here.
 pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec<Kept>), RaceError> {
     check(plan)?;
     possible(plan).map_err(RaceError::Run)?;
@@ -46,7 +45,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     let run = |scenario: &Scenario<'_>, point: usize| {
         let mut runs = Vec::new();
         for (contestant, (run, captures)) in scenario.contestants.iter().zip(one::run(scenario, keep)?) {
-            // The plan's own, not one that reads alike.
+            // Compares addresses, because two contestants may have the same text.
             let number = plan.contestants.iter().position(|planned| std::ptr::eq(planned, *contestant));
             let own = captures.into_iter().map(|(host, pcapng)| Kept {
                 point,
@@ -68,7 +67,7 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     for point in &mut race.points {
         for (shown, contestant) in point.contestants.iter_mut().zip(&plan.contestants) {
             if let Some(options) = hosts::kernel_options(contestant) {
-                // The knobs of our engine say nothing of the kernel.
+                // The knobs of our engine do not apply to the kernel.
                 shown.settings.retain(|key, _| KERNEL_KEYS.contains(&key.as_str()));
                 shown.settings.insert("engine".to_owned(), "Linux".to_owned());
                 shown.settings.insert("profile".to_owned(), "kernel".to_owned());
@@ -83,10 +82,10 @@ pub fn race(plan: &Plan, options: &Options<'_>, keep: bool) -> Result<(Race, Vec
     Ok((race, kept.into_inner().unwrap_or_default()))
 }
 
-/// Says what of a plan has no counterpart in the emulated world.
+/// Checks that the plan can run in the emulated world.
 ///
 /// # Errors
-/// [`PlanError`] with the key.
+/// [`PlanError`] with the key that cannot.
 pub fn check(plan: &Plan) -> Result<(), PlanError> {
     let refuse =
         |place: &str, what: &str| Err(PlanError::at(place, format!("{what} is for the virtual world")));
@@ -109,7 +108,7 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
         if point.loss_by.is_iptables() {
             let ways = point.network.paths.iter().flat_map(|path| [&path.up.loss, &path.down.loss]);
             for loss in ways {
-                // Whether there is such a rule does not hang on the seed.
+                // Whether such a rule exists does not depend on the seed.
                 rules::mode(loss, 0, point.one_host).map_err(|why| {
                     PlanError::at("--loss-by", format!("iptables cannot do loss {loss}: {why}"))
                 })?;
@@ -136,10 +135,10 @@ pub fn check(plan: &Plan) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Says what a plan needs and this host has not.
+/// Checks that this host has everything that the plan needs.
 ///
 /// # Errors
-/// One line.
+/// One line with what is missing.
 pub fn possible(plan: &Plan) -> Result<(), String> {
     if plan.points.iter().any(|point| point.loss_by.is_iptables()) {
         rules::possible().map_err(|error| error.to_string())?;
@@ -153,12 +152,12 @@ pub fn possible(plan: &Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// A contestant in whose place the kernel's protocol runs says nothing that the kernel cannot do.
+/// Rejects keys that the kernel cannot apply, if the kernel's protocol runs instead of our engine.
 fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
     let given = contestant.text.split_once(':').map_or("", |(_, keys)| keys);
     let name = contestant.transport.name().to_uppercase();
     for key in given.split(',').filter_map(|pair| pair.split('=').next()).filter(|key| !key.is_empty()) {
-        // A profile is a set of such knobs, by one name.
+        // A profile is a named set of such knobs.
         let client = contestant::CONTESTANT_KEYS.iter().any(|own| own.name == key && key != "profile");
         if key != "cc" && !client {
             let what = match key {
@@ -172,7 +171,7 @@ fn kernel_has(contestant: &Contestant) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// Settings that mean something for the kernel's TCP.
+/// The settings that apply to the kernel's TCP.
 const KERNEL_KEYS: [&str; 17] = [
     "transport",
     "connections",

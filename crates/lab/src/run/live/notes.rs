@@ -1,10 +1,9 @@
-//! What there is to say of an emulated race beside its figures: a line each,
-//! among the result's warnings.
+//! Notes about an emulated race, one line each, among the warnings of the result.
 
 use crate::plan::Plan;
 use crate::results::{Contestant, Directions, Multipath, Outcome, Race, Rules};
 
-/// Every line.
+/// Returns all notes.
 pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for remark in
@@ -16,7 +15,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     }
     let points = race.points.len();
     for (number, point) in race.points.iter().enumerate() {
-        // Where networks differ, so do their losses: each is told by what sets it apart.
+        // The lines of different points differ by the levels of their factors.
         let factors: Vec<_> = point.factors.iter().map(|(key, value)| format!("{key} {value}")).collect();
         let place = if points > 1 { format!(" ({})", factors.join(", ")) } else { String::new() };
         for (contestant, planned) in point.contestants.iter().zip(&plan.contestants) {
@@ -44,7 +43,7 @@ pub fn of(race: &Race, plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// Why a contestant did not finish.
+/// Explains why a contestant did not finish.
 fn failed(name: &str, contestant: &Contestant) -> Option<String> {
     let failed: Vec<_> = contestant.runs.iter().filter(|run| run.outcome != Outcome::Done).collect();
     let run = failed.first()?;
@@ -60,7 +59,7 @@ fn failed(name: &str, contestant: &Contestant) -> Option<String> {
     ))
 }
 
-/// Runs in which this machine was too busy for what the runs measure; `late`: the latest packet of each run.
+/// Counts the runs in which this machine was too busy to measure. `late`: the delay of the latest packet of each run.
 fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     let count = late.iter().filter(|&&late| is_disturbing(late)).count();
     let latest = *late.iter().max()?;
@@ -75,17 +74,17 @@ fn disturbed(name: &str, late: &[u64]) -> Option<String> {
     })
 }
 
-/// Whether a packet that left an emulated link so many nanoseconds late may have changed what the ends did.
+/// Returns whether a packet that left an emulated link this late may have changed the behaviour of the ends.
 #[must_use]
 pub const fn is_disturbing(late_ns: u64) -> bool {
     late_ns > LATE
 }
 
-/// How late nobody minds. With acknowledgements further apart, HyStart of Linux sees no train of them
-/// (hystart_ack_delta_us), and slow start goes on until the queue overflows.
+/// The harmless delay in nanoseconds. With acknowledgements further apart, Linux's HyStart sees no train of them
+/// (hystart_ack_delta_us), and slow start continues until the queue overflows.
 const LATE: u64 = 2_000_000;
 
-/// Whether connections of Multipath TCP stayed that.
+/// Reports whether Multipath TCP connections stayed multipath.
 fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {
     let connections: u64 = runs.iter().map(|run| run.connections).sum();
     let Some(fallbacks) = runs.iter().map(|run| run.fallbacks).sum::<Option<u64>>() else {
@@ -102,7 +101,7 @@ fn multipath(name: &str, runs: &[Multipath]) -> Option<String> {
     })
 }
 
-/// What the rules that lost packets have counted.
+/// Reports the counters of the rules that dropped packets.
 fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
     if runs.is_empty() {
         return None;
@@ -121,11 +120,11 @@ fn ruled(name: &str, runs: &[Directions<Rules>]) -> Option<String> {
     Some(format!("{name}: loss by iptables: {}, {}", way("up", up), way("down", down)))
 }
 
-/// Where rules stand.
+/// Explains the position of the rules.
 const BEHIND: &str = "loss by iptables is behind the links: captures still show what was dropped; chance is the \
                       kernel's and knows no seed";
 
-/// Said where both ends are one host.
+/// Printed if both ends are one host.
 const BOTH_ENDS: &str =
     "one host counts for both ends: retransmissions of the kernel's protocols all stand under down";
 

@@ -1,9 +1,7 @@
-//! One emulated run: its namespaces and links are built, used and taken down.
+//! One emulated run: creates its namespaces and links, uses them, and removes them.
 //!
-//! Each contestant has two namespaces and addresses of its own. Contestants that
-//! race together are lanes of the same links: they meet in the chains of the
-//! links and in nothing else, as in the virtual world, and begin when the
-//! network's clock does.
+//! Each contestant has two namespaces and addresses of its own. Contestants that race together are lanes of the same
+//! links. As in the virtual world, they share only the chains of the links. All begin when the network's clock starts.
 
 use super::{gather, hosts};
 use crate::plan::{Contestant, LossBy, PointPlan};
@@ -24,10 +22,10 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter};
 
-/// Hosts and the captures of their packets.
+/// Hosts, and the captures of their packets.
 pub type Captures = Vec<(&'static str, File)>;
 
-/// A contestant's namespaces, and what is to run there.
+/// The namespaces of a contestant, and what runs in them.
 struct Lane<'a> {
     contestant: &'a Contestant,
     place: Place,
@@ -36,15 +34,15 @@ struct Lane<'a> {
     task: hosts::Task,
 }
 
-/// Runs it: a result a contestant, and with `keep` the packets at both its ends.
+/// Runs a scenario and returns one result for each contestant. With `keep`, it also returns the packets of both ends.
 ///
 /// # Errors
-/// One line when the host does not let us, or a program has ended before its time.
+/// One line when the host denies an operation, or a program ends early.
 pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, String> {
     let jittered = scenario.point.of_seed(scenario.seed);
     let point = jittered.as_ref().unwrap_or(scenario.point);
     let links = &point.network.paths;
-    // Of each link, the devices of each lane.
+    // For each link, the devices of each lane.
     let mut pipes: Vec<Vec<Pipe>> = links.iter().map(|_| Vec::new()).collect();
     let mut lanes = Vec::new();
     for (block, &contestant) in (0..).zip(&scenario.contestants) {
@@ -57,7 +55,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let clients = lanes.iter().map(|lane| hosts::fetch(&lane.wiring.near, &lane.task));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;
 
-    // The network begins with the clients, so that what is to happen at a time happens at theirs.
+    // The network starts together with the clients, so that scheduled changes happen at the clients' times.
     let clock = Clock::begin_in(LEAD);
     let watch = gather::first_failure(point).map(Watch::after);
     let rng = Rng::new(scenario.seed);
@@ -65,7 +63,7 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
     let mut relays = Vec::new();
     for (number, (pipes, spec)) in pipes.into_iter().zip(links).enumerate() {
         let own = rng.fork(&format!("link/{number}"));
-        // Whoever loses: the other elements are the link's, and have the luck that they would have had.
+        // If iptables drops packets, the other elements of the link still draw the same random numbers.
         let spec = if point.loss_by.is_iptables() { &rules::lossless(spec) } else { spec };
         let relay = Relay::start(pipes, spec, scenario.seed, &own, clock, record, watch);
         relays.push(relay.map_err(told)?);
@@ -90,7 +88,8 @@ pub fn run(scenario: &Scenario<'_>, keep: bool) -> Result<Vec<(Run, Captures)>, 
 }
 
 impl<'a> Lane<'a> {
-    /// The namespaces of a contestant, joined, and its devices, one a link. Each has a block of addresses of its own.
+    /// Makes the joined namespaces of a contestant and one device for each link. Each contestant has its own block of
+    /// addresses.
     fn build(
         point: &PointPlan,
         contestant: &'a Contestant,
@@ -120,7 +119,7 @@ impl<'a> Lane<'a> {
         if contestant.is_kernels_multipath() {
             wiring.announce(contestant.paths.unwrap_or(links.len())).map_err(told)?;
         }
-        // Two that speak for protocol 132 on one host: ours is to be heard alone.
+        // The kernel and our engine both handle protocol 132 on one host, so the kernel is silenced.
         let beside = !contestant.transport.is_kernels_emulated()
             && hosts::speaks(contestant, IP_PROTOCOL)
             && kernel_has_sctp();
@@ -132,7 +131,7 @@ impl<'a> Lane<'a> {
     }
 }
 
-/// The packets of a contestant at either end of the links.
+/// Returns the packets of a contestant at both ends of the links.
 fn captures(packets: &[Packets], lane: &Lane<'_>) -> io::Result<Captures> {
     let secrets = lane.task.secrets();
     let of = |(host, near)| {
@@ -147,7 +146,7 @@ fn told(error: impl Display) -> String {
     error.to_string()
 }
 
-/// What packets of our SCTP are marked with beside the kernel's.
+/// The mark of our SCTP packets, which distinguishes them from the kernel's.
 const MARK: u32 = 0x6162;
-/// From when all are ready until the network begins: its links are driven by then.
+/// The time from when all hosts are ready until the network starts. By then its links are driven.
 const LEAD: Duration = Duration::from_millis(50);

@@ -4,10 +4,11 @@
 //!
 //! One association over 10 Mbit/s, with a round trip of 40 ms and a queue of one bandwidth-delay product, in virtual
 //! time. Stream 0 always has messages of 256 kB to send, as many as the send buffer takes (1 MiB). Stream 1 gets 8
-//! bytes every 200 to 600 ms. Their delay is measured from the call of `send` (or the time it would have been called
-//! with enough room) until they have been read. It is measured with DATA, where a message that has begun is finished
-//! first, and with I-DATA, under each scheduler (RFC 8260 §3). With priorities the small messages go first; with
-//! weights they count sixteen times as much.
+//! bytes every 200 to 600 ms. The delay of these small messages is measured from the call of `send` until they have
+//! been read. If there is no room, it starts when `send` would have been called.
+//!
+//! It is measured with DATA, where a message that has begun is finished first, and with I-DATA, under each scheduler
+//! (RFC 8260 §3). With priorities the small messages go first; with weights they count sixteen times as much.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};

@@ -5,11 +5,12 @@
 //!
 //! Ours is version 3 (draft-ietf-ccwg-bbr), the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue 2016).
 //! They are alike on a long path, and differ on a path with losses or a short queue, for which version 3 was made.
-//! Each row has medians over the runs of three values: the goodput, the mean time of data packets in the queue, and
-//! the percentage of sent packets that carried a retransmission. Our `reno` is shown beside them, to put a difference
-//! of versions into proportion. The time in the queue follows from Little's law: the area between the packets handed
-//! to the path and those that arrived, without the propagation and the transmission of one packet. Lost packets are
-//! subtracted evenly. It is sampled once per bucket of the series (100 ms).
+//! Our `reno` is shown beside them, to put a difference of versions into proportion.
+//!
+//! Each row has medians over the runs of the goodput, of the mean time of data packets in the queue, and of the
+//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is
+//! the area between the packets handed to the path and those that arrived. Propagation, the transmission of one
+//! packet, and lost packets (evenly) are subtracted. It is sampled once per bucket of the series (100 ms).
 //!
 //! The results are shown without a verdict. Without arguments there are five runs, and two at a time per core.
 //! `KEY=VALUES` narrows the grid. Needs namespaces (root, or user namespaces) and the kernel module `tcp_bbr`.

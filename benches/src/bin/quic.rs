@@ -1,11 +1,13 @@
 //! Our QUIC compared with quinn on the loopback interface: the cost of a gigabyte and of a handshake at both ends.
 //!
 //! Both use the same state machine, `quinn-proto`, and the same kernel interface. Ours runs it as an engine of
-//! sessions in a world of the operating system, with our congestion controllers and packet statistics; quinn runs it
-//! on tokio. Each end has its own thread. Both have the same identity and TLS settings (so the same cipher), packets
-//! of 1472 bytes (an MTU of 1500), and the same flow control, send window and socket buffers. Acknowledgements follow
-//! quinn's default. The difference is the driver: quinn's hands the kernel 10 packets at a time (GSO), ours as many
-//! as one call accepts. Runs alternate; medians are printed, with the ratios of pairs of runs.
+//! sessions in a world of the operating system, with our congestion controllers and packet statistics. quinn runs it
+//! on tokio. Each end has its own thread.
+//!
+//! Both have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500), and the
+//! same flow control, send window and socket buffers. Acknowledgements follow quinn's default. The difference is the
+//! driver: quinn's hands the kernel 10 packets at a time (GSO), ours as many as one call accepts. Runs alternate;
+//! medians are printed, with the ratios of pairs of runs.
 //!
 //! It also measures the memory of an idle connection at its server: the resident memory of a separate process.
 //!

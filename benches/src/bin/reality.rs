@@ -5,9 +5,10 @@
 //! Two tables have a verdict. First, TCP of profile `modern` is compared with the kernel's, seed by seed: a bulk
 //! transfer over losses and queues, and the default page. A cell is equivalent if the 90 % interval of the ratio of
 //! times is within 5 % of one, and lost and retransmitted packets are within 15 % or 5 packets. All cells have to be
-//! equivalent. A run is disturbed if packets left the links more than 2 ms late because this machine was busy (a gap
-//! of 2 ms ends the train of acknowledgements for which Linux's HyStart looks). A cell that misses is also shown
-//! without such runs.
+//! equivalent.
+//!
+//! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
+//! the train of acknowledgements for which Linux's HyStart looks. A cell that misses is also shown without such runs.
 //!
 //! Second, a page of 20 objects of 10 kB over rates, round trips and losses: RUNS emulated page loads per cell
 //! (kernel TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees if a rank

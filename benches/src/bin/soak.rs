@@ -7,11 +7,13 @@
 //!
 //! `serve` is behind `link` with two paths; each path is down for four of every twenty seconds, in turn. Five loads
 //! run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
-//! associations that are opened and closed. Together they use about half of what the better path carries. About every
-//! second the anonymous resident memory of each process is read. A line is fitted to it, starting at a fifth of the
-//! time. The readings are at irregular times: `serve`'s released memory, sessions and cuts have periods of 0.7, 2 and
-//! 20 s, and regular readings would drift relative to them, which looks like growth. These conditions must hold,
-//! otherwise the exit code is 1:
+//! associations that are opened and closed. Together they use about half of what the better path carries.
+//!
+//! About every second the anonymous resident memory of each process is read. A line is fitted to it, starting at a
+//! fifth of the time. The readings are at irregular times. `serve`'s released memory, sessions and cuts have periods
+//! of 0.7, 2 and 20 s; regular readings would drift relative to them, which looks like growth.
+//!
+//! These conditions must hold, otherwise the exit code is 1:
 //! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
 //! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;
 //! - every load gets a reply at least once a minute, and all end in time.

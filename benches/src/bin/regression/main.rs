@@ -10,7 +10,7 @@
 //!
 //! Prints the geometric means of base/base first (equal programs: the noise of the machine), then of tree/base. A
 //! workload has become slower if the lower bound of tree/base exceeds 1.02: then the exit code is 1. It is 2 if
-//! base/base differs from 1 by more than 2 %, because such a machine cannot be used for a verdict.
+//! base/base differs from 1 by more than 2 %, because the machine is then too noisy for a verdict.
 
 #[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;

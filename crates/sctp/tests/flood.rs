@@ -1,5 +1,5 @@
 //! INIT floods: the endpoint keeps no state for a source that has not shown that it receives answers (RFC 9260
-//! §5.1.3, §12.2.4; RFC 5062 §3), and sends it no more bytes than it has received.
+//! §5.1.3, §12.2.4; RFC 5062 §3). It sends to no address more bytes than that address has sent.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::{packets, sent as sent_by};

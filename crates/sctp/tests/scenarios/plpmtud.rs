@@ -9,8 +9,8 @@ use expect_test::expect;
 
 const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
 
-/// Sets up an association in network `n` and runs for `ms`. The network has this `mtu`, and reports dropped packets
-/// if `tells`.
+/// Sets up an association in network `n` and runs for `ms`. The network's MTU is `mtu`; if `tells`, it reports
+/// dropped packets by ICMP.
 fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
     let mut script = Script::in_network(n, PROBING);
     script.net.narrow.insert(n, Narrow { mtu, tells });

@@ -467,7 +467,7 @@ impl Watch for Checker {
                 _ => continue,
             };
             let mine = &mut self.sides[to as usize];
-            // RFC 3758 §3.5 A2: an abandoned TSN does not increase the window, whoever acknowledges it.
+            // RFC 3758 §3.5 A2: an abandoned TSN does not increase the window, whatever acknowledges it.
             if let (Some((from, point)), Some((before, _)), Chunk::Sack(sack)) =
                 (mine.skipping, mine.acknowledged, chunk)
             {

@@ -351,7 +351,7 @@ impl Shared {
             };
             self.keep(&mut state.captures[side], ends, &bytes);
             drop(state);
-            // If the end is gone, nobody is notified.
+            // If the end is gone, the error is ignored.
             let _ = match way {
                 UP => back.send_to(&bytes, self.server),
                 _ => self.front.send_to(&bytes, client),

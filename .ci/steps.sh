@@ -1,11 +1,11 @@
-# Shared by `run` and `full`: settings, the packages that steps need, and the time of each step.
+# Shared by `run` and `full`: settings, the installation of packages, and the time of each step.
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CARGO_TERM_COLOR=never CARGO_INCREMENTAL=0
 # One target directory for all workspaces: shared dependencies are built once.
 export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
-# A missing peer or decoder fails a test here, instead of skipping it.
+# A missing peer or decoder fails a test here instead of skipping it.
 export ANABRANCH_REQUIRE_PEERS=1
-# Where Debian has what needs privileges.
+# The directories in which Debian installs programs for root.
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # install COMMAND:PACKAGE.. installs the Debian packages whose command is missing.
@@ -22,12 +22,13 @@ install() {
 
 step_name='' step_wall=0 step_cpu=0 report='' cpu=0 clock=$(mktemp)
 trap 'rm -f "$clock"' EXIT
-# Sets `cpu` to the processor seconds of all commands that have ended. In a subshell `times` would begin at zero.
+# Sets `cpu` to the processor seconds of all commands that have ended. Not in a subshell, where `times` starts at
+# zero.
 read_cpu() {
   times >"$clock"
   cpu=$(awk 'NR == 2 { split($1 " " $2, part, /[ms ]+/); printf "%d", part[1] * 60 + part[2] + part[3] * 60 + part[4] }' "$clock")
 }
-# step NAME begins a step, and prints what the one before it took.
+# step NAME starts a step, and prints the time of the previous one.
 step() {
   end_step
   step_name=$1 step_wall=$SECONDS step_cpu=$cpu

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# `decode` and tshark count the same captures: packets, associations, connections,
-# chunks by type, and bytes of user data. Races make the captures; these are put
-# into tunnels and onto other links, captured twice, cut, without their beginning,
-# and with checksums that are left to the network card. Public captures join them.
-# What differs has a reason, which the table names, or the run fails.
+# Checks that `decode` and tshark count the same in captures: packets, associations, connections, chunks by type, and
+# bytes of user data. The captures come from races. They are put into tunnels and onto other links, captured twice,
+# truncated, stripped of their beginning, and given checksums that are left to the network card. Public captures are
+# included. Every difference must have a reason, which the table names; otherwise the run fails.
 #
 #   interop/decode.sh [NAME]
 #
-# NAME: a part of a capture's name. Needs tshark and python3. DECODE_KEEP=1 keeps the captures.
+# NAME is a part of a capture's name. Needs tshark and python3. DECODE_KEEP=1 keeps the captures.
 set -euo pipefail
 cd "$(dirname "$0")"
 for need in tshark editcap python3; do

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# Our SCTP meets real programs on a real network: builds the ends that are
-# named, installing what they need, and prints the matrix peer x case.
+# Runs our SCTP against real programs on a real network: builds the named ends, installing what they need, and prints
+# the matrix peer x case.
 #
 #   interop/field.sh [PEER[,PEER..] [CASE]]
 #
-# PEER: usrsctp, pion, linux, aiortc; all when none is named. CASE: a part of a row's
-# name. Without arguments our TCP meets this kernel's, too, and the guest's kernel
-# takes part in an emulated race (race.sh). What fails is tried again
-# alone, twice at most. Needs root: each peer gets network namespaces of its own, which go with
-# it. FIELD_CAPTURES names a directory for the packets of what fails, FIELD_KEEP=1
-# keeps those of the rest, FIELD_TALK=1 shows what the programs say.
+# PEER: usrsctp, pion, linux, aiortc; default: all. CASE: a part of a row's name. Without arguments our TCP is also
+# run against this kernel's, and the guest's kernel takes part in an emulated race (race.sh). Failed cases are
+# repeated one at a time, at most twice. Needs root: each peer gets its own network namespaces, which are removed with
+# it. FIELD_CAPTURES names a directory for the captures of failures, FIELD_KEEP=1 keeps the other captures too,
+# FIELD_TALK=1 shows the output of the programs.
 set -euo pipefail
 cd "$(dirname "$0")"
 peers=${1:-usrsctp,pion,linux,aiortc}
@@ -24,7 +23,7 @@ for peer in ${peers//,/ }; do
   [ -x "peers/$peer.sh" ] || { echo "field: there is no peer '$peer'" >&2; exit 2; }
   "peers/$peer.sh" "$target/field" >&2
 done
-# The profile of the tests, which have built most of it.
+# The profile of the tests, for which most of it is already built.
 cargo build --locked --quiet --profile test --bin field
 if [ -z "${ANABRANCH:-}" ]; then
   # shellcheck disable=SC2097,SC2098

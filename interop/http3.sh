@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The rules of HTTP/3 that a peer can break (RFC 9114 §4 to §7, RFC 9204 §2 to §4), broken one after the other by aioquic: as a
-# client of `serve`, and as a server of `get`. Prints a line for each rule with the error code that came of it; ends with 1 if
-# any is not the RFC's. Everything stays on loopback.
+# Checks the rules of HTTP/3 that a peer can break (RFC 9114 §4 to §7, RFC 9204 §2 to §4). aioquic breaks them one by
+# one, as a client of `serve` and as a server of `get`. Prints a line for each rule with the resulting error code;
+# exits with 1 if any differs from the RFC's. Everything stays on loopback.
 #
 #   interop/http3.sh
 #
-# ANABRANCH: the program, if it is built already. Needs openssl.
+# ANABRANCH names the program, if it is already built. Needs openssl.
 set -euo pipefail
 cd "$(dirname "$0")"
 command -v openssl >/dev/null || { echo "http3: there is no openssl here; get it with: apt-get install openssl" >&2; exit 3; }

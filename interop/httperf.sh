@@ -1,14 +1,12 @@
 #!/usr/bin/env bash
-# httperf drives our server over TCP, and beside it `load` with the same plan:
-# what both say is compared block by block. Counts, sizes and errors have to be
-# the same, rates of an open loop within a quarter of the spread that httperf
-# has from run to run; rates of a closed loop and times, which are the programs' own speed, are
-# shown side by side.
+# Loads our server over TCP with httperf, and with `load` and the same plan, and compares the reports block by block.
+# Counts, sizes and errors must be equal. Rates of an open loop must agree within a quarter of httperf's own spread
+# between runs. Rates of a closed loop and times depend on the speed of the programs; they are shown side by side.
 #
 #   interop/httperf.sh
 #
-# Needs httperf (apt-get install httperf) and python3. RUNS=N runs of each plan
-# and program, in turn (2). A run that does not end within a minute fails.
+# Needs httperf (apt-get install httperf) and python3. RUNS=N runs each plan and program N times, in turn (2). A run
+# that does not end within a minute fails.
 set -euo pipefail
 cd "$(dirname "$0")"
 for need in httperf python3; do
@@ -42,11 +40,11 @@ compare() {
   local name=$1 loop=$2 target=$3 run flags
   for run in $(seq "${RUNS:-2}"); do
     read -ra flags <<<"$4"
-    # It warns that the host has more descriptors than it can use.
+    # httperf warns that the host has more descriptors than it can use.
     timeout -k 5 60 httperf --server 127.0.0.1 --port "$port" --uri "/$target" --timeout 5 "${flags[@]}" \
       >"$out/httperf.$run" 2>"$out/warned" || { echo "$name: httperf failed:" >&2; cat "$out/warned" >&2; status=1; }
     read -ra flags <<<"$5"
-    # 1: something was answered with 4xx, which may be the plan.
+    # 1: a response was 4xx, which may be part of the plan.
     timeout -k 5 60 "$ANABRANCH" load "$url$target" -q "${flags[@]}" \
       >"$out/load.$run" 2>"$out/warned" || [ $? = 1 ] || { echo "$name: load failed:" >&2; cat "$out/warned" >&2; status=1; }
   done
@@ -55,7 +53,7 @@ import re, sys
 
 name, loop, out, runs = sys.argv[1:]
 NUMBER = r"([0-9]+(?:\.[0-9]+)?)"
-# Block, value, how it is compared, where it stands.
+# Block, value, kind of comparison, pattern in the report.
 VALUES = [
     ("Total", "connections", "same", rf"Total: connections {NUMBER} "),
     ("Total", "requests", "same", rf"Total: .* requests {NUMBER} "),
@@ -67,7 +65,7 @@ VALUES = [
     ("Connection", "connect ms", "shown", rf"Connection time \[ms\]: connect {NUMBER}"),
     ("Connection", "length replies/conn", "same", rf"Connection length \[replies/conn\]: {NUMBER}"),
     ("Request", "rate req/s", "rate", rf"Request rate: {NUMBER} req/s"),
-    # Each has a name of its own in the head.
+    # Each program sends its own name in the head, so the sizes differ.
     ("Request", "size B", "head", rf"Request size \[B\]: {NUMBER}"),
     ("Reply", "rate avg replies/s", "sampled", rf"Reply rate \[replies/s\]: min .* avg {NUMBER} "),
     ("Reply", "response ms", "shown", rf"Reply time \[ms\]: response {NUMBER} "),

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# Whether the lab and the world of others put HTTP/1.1 on six connections,
-# HTTP/2 and HTTP/3 in the same order: the lab races ours in virtual time, and
-# over an emulated link of the same numbers curl gets the same objects from
-# nginx over TLS, aioquic's client from quiche's server, and quiche's client from
-# aioquic's. Nothing is lost, so nothing but a slow machine disturbs the order.
+# Checks that HTTP/1.1 on six connections, HTTP/2 and HTTP/3 finish in the same order in the lab and with other
+# programs. The lab races our implementations in virtual time. Over an emulated link with the same parameters curl
+# gets the same objects from nginx over TLS, aioquic's client from quiche's server, and quiche's client from
+# aioquic's. No packets are lost, so only a slow machine can disturb the order.
 #
 #   interop/order.sh
 #
-# Needs root (network namespaces), iproute2, curl, nginx, openssl, python3, and what quic.sh
-# has built. RUNS=N runs of each, in turn (5).
+# Needs root (network namespaces), iproute2, curl, nginx, openssl, python3, and the programs built by quic.sh. RUNS=N
+# runs each N times, in turn (5).
 set -euo pipefail
 cd "$(dirname "$0")"
 PATH=$PATH:/usr/sbin:/sbin
@@ -73,7 +72,7 @@ timeout -k 5 180 "$ANABRANCH" link "${link[@]}" --quiet --far "exec sh $out/far"
 "$ANABRANCH" race "${link[@]}" --objects ${count}x2kB --runs 3 --quiet --causes off --json "$out/lab.json" \
   --transport tcp:connections=6,tls=yes --transport tcp:http=2,tls=yes --transport quic >/dev/null
 python3 - "$out/lab.json" "$out/times" <<'END'
-# Holds the two orders against each other.
+# Compares the two orders.
 import json, statistics, sys
 arms = json.load(open(sys.argv[1]))["points"][0]["arms"]
 lab = [statistics.median(run["page_ns"] / 1e6 for run in arm["runs"]) for arm in arms]

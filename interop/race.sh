@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# An emulated race on a kernel that has SCTP: boots the guest of peers/linux.sh
-# with the files of this machine, which it may read, and races the kernel's TCP,
-# our SCTP over IP (beside the kernel's) and over UDP, and the kernel's SCTP
-# there; then the same plan in virtual time, with Linux's parameters in the place
-# of its SCTP. Every run has to finish, and the medians must be of one size: a
-# guest has one processor, and its clock is late by much on a busy machine.
+# Runs an emulated race on a kernel with SCTP. It boots the guest of peers/linux.sh with read access to the files of
+# this machine. There it races the kernel's TCP, our SCTP over IP (beside the kernel's) and over UDP, and the kernel's
+# SCTP. Then it runs the same plan in virtual time, with Linux's parameters instead of its SCTP. Every run has to
+# finish, and the medians must have the same order of magnitude: a guest has one processor, and its clock is very late
+# on a busy machine.
 #
 #   interop/race.sh
 #
-# Needs what peers/linux.sh needs, iproute2 and python3. Ends within three
-# minutes, whatever happens.
+# Needs the same tools as peers/linux.sh, iproute2 and python3. Ends within three minutes in any case.
 set -euo pipefail
 cd "$(dirname "$0")"
 target=${CARGO_TARGET_DIR:-target}
@@ -47,7 +45,7 @@ echo
 cat "$out/table"
 echo
 python3 - "$out/result.json" "$out/virtual.json" <<'END'
-# Holds the two results against each other, contestant by contestant.
+# Compares the two results, contestant by contestant.
 import json, sys
 def pages(path):
     arms = json.load(open(path))["points"][0]["arms"]

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# str0m, a WebRTC library of others, on anabranch's engine: `str0m/sctp-proto` offers the interface of the crate by which
-# str0m does SCTP, cargo's [patch] puts it there, and str0m is what crates.io has, unchanged.
+# Runs str0m, a WebRTC library, on anabranch's engine: `str0m/sctp-proto` has the interface of the crate that str0m
+# uses for SCTP, and cargo's [patch] replaces that crate. str0m itself is the unchanged release of crates.io.
 #
-#   interop/str0m.sh          its own tests, then its data channels beside those on its own engine
-#   interop/str0m.sh quick    only those of its tests that touch SCTP
+#   interop/str0m.sh          str0m's tests, then its data channels compared with those on its own engine
+#   interop/str0m.sh quick    only the tests that use SCTP
 #   interop/str0m.sh bench    only the data channels
 #
-# The data channels: one transfer through a link of 100 Mbit/s in virtual time, str0m's send buffer raised to 8 MB; the same
-# program, losses and messages for both engines. `rtc` is all of str0m (ICE, DTLS, SCTP), `sctp` the engine alone.
-# Ours with CUBIC, as in the tests, and with BBR, which does not take a loss of the air for congestion. Virtual time does not
-# hang on the machine; processor time is the least of RUNS runs (3). Fails if a test fails, if at 1 % loss ours with BBR
-# carries less than twice as much, or if without loss either takes more than half as much processor time.
+# The data channels: one transfer through a link of 100 Mbit/s in virtual time, with str0m's send buffer raised to 8
+# MB. Program, losses and messages are the same for both engines. `rtc` is all of str0m (ICE, DTLS, SCTP), `sctp` the
+# engine alone. Ours runs with CUBIC, as in the tests, and with BBR, which does not treat random losses as congestion.
+# Virtual time does not depend on the machine; processor time is the minimum of RUNS runs (3). Fails if a test fails,
+# if at 1 % loss ours with BBR carries less than twice as much, or if without loss either of ours takes more than half
+# of the processor time of str0m's own engine.
 set -euo pipefail
 cd "$(dirname "$0")"
 what=${1:-all}
@@ -21,20 +22,20 @@ shim=$PWD/str0m/sctp-proto
 export CARGO_TARGET_DIR=$target CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 CARGO_PROFILE_TEST_DEBUG=0
 
 if [ "$what" != bench ]; then
-  # Fetched as any dependency; what is published has the tests in it.
+  # Fetched like any dependency; the published crate includes the tests.
   manifest=$(cargo metadata --locked --format-version 1 --manifest-path str0m/Cargo.toml |
     grep -o "\"manifest_path\":\"[^\"]*/str0m-$version/Cargo.toml\"" | head -n 1 | cut -d'"' -f4)
   rm -rf "$target/source"
   cp -r "$(dirname "$manifest")" "$target/source"
   cp str0m/tests.lock "$target/source/Cargo.lock"
-  # It is no member of the workspace whose target directory it may lie in.
+  # It is not a member of the workspace in whose target directory it may be.
   printf '\n[workspace]\n' >>"$target/source/Cargo.toml"
   selected=()
   if [ "$what" = quick ]; then
     selected=(--lib --test data-channel --test data-channel-direct --test dtls-close --test mtu-compliance)
   fi
   log=$target/tests.log
-  # Its dependencies optimised: some tests move gigabytes through DTLS.
+  # Its dependencies are built optimised, because some tests move gigabytes through DTLS.
   (cd "$target/source" && cargo test --locked --no-fail-fast --no-default-features \
     --features rust-crypto,_internal_test_exports "${selected[@]}" \
     --config "patch.crates-io.sctp-proto.path=\"$shim\"" --config 'profile.dev.package."*".opt-level=2') \
@@ -62,7 +63,7 @@ cargo build --release --locked --quiet --manifest-path "$target/theirs-source/Ca
 cp "$target/release/str0m-bench" "$target/theirs"
 
 runs=${RUNS:-3} seeds=${SEEDS:-3} fail=0
-# The least processor time of the runs, and the mean rate of the seeds.
+# The minimum processor time of the runs, and the mean rate of the seeds.
 measure() { # program engine loss rtt megabytes
   local seed run
   for seed in $(seq "$seeds"); do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Packages every crate that is published, as `cargo publish` would, and builds each from what is in its package, with the others'
-# packages as its dependencies.
+# Packages every published crate, as `cargo publish` would, and builds each from its package, with the packages of the
+# others as its dependencies.
 #
 #   packaging/crates.sh [--no-verify]     # without building
 #
-# Which are published: those of the workspace that do not say `publish = false`.
+# The published crates are those of the workspace without `publish = false`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 names=$(cargo metadata --locked --no-deps --format-version 1 | python3 -c '
@@ -24,7 +24,7 @@ for name in $names; do
   for file in README.md LICENSE-MIT LICENSE-APACHE src/lib.rs; do
     grep -q "/$file\$" <<< "$held" || { echo "crates: $package has no $file" >&2; exit 1; }
   done
-  # A link would lead out of the package.
+  # A link would point outside the package.
   ! tar -tvzf "$package" | grep -q '^l' || { echo "crates: $package has a link" >&2; exit 1; }
   echo "$name: $(du -h "$package" | cut -f1)"
 done

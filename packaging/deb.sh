@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# A Debian package of a program that is built already, with man pages and completions.
+# Makes a Debian package of a program that is already built, with man pages and completions.
 #
 #   packaging/deb.sh PROGRAM OUT.deb
 #
-# Needs dpkg-deb. The same program gives the same bytes: times are those of the last commit, or SOURCE_DATE_EPOCH.
+# Needs dpkg-deb. The same program gives the same bytes: file times are that of the last commit, or SOURCE_DATE_EPOCH.
 set -euo pipefail
 program=$(realpath "$1") out=$(realpath -m "$2")
 cd "$(dirname "$0")/.."
@@ -30,7 +30,7 @@ install -m 644 LICENSE-MIT LICENSE-APACHE "$documents"
 printf 'anabranch is under the MIT licence or the Apache License 2.0, as you choose: LICENSE-MIT and LICENSE-APACHE here.\n' \
   > "$documents/copyright"
 chmod -R u=rwX,go=rX "$root"
-# The oldest C library that has what the program asks for.
+# The oldest C library that has all symbols the program needs.
 libc=$(objdump -T "$root/usr/bin/anabranch" | grep -o 'GLIBC_2\.[0-9.]*' | sort -uV | tail -n 1 | cut -d_ -f2)
 install -d "$root/DEBIAN"
 cat > "$root/DEBIAN/control" <<CONTROL

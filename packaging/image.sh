@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# An OCI image of a program that is built already, made without a daemon: the program, the libraries that it loads, and
-# nothing else.
+# Makes an OCI image of a program that is already built, without a daemon: the program, the libraries that it loads,
+# and nothing else.
 #
 #   packaging/image.sh PROGRAM OUT.tar        # then: podman load < OUT.tar, or skopeo copy oci-archive:OUT.tar ..
 #
@@ -20,12 +20,12 @@ mkdir -p "$layer"/{usr/bin,tmp,results} "$image/blobs/sha256"
 chmod 1777 "$layer/tmp"
 install -m 755 "$program" "$layer/usr/bin/anabranch"
 strip --strip-unneeded "$layer/usr/bin/anabranch"
-# Where the program looks for them: the loader by its path, the rest beside it.
+# The paths at which the program looks for them: the loader at its fixed path, the rest beside it.
 ldd "$program" | grep -o '/[^ ]*' | while read -r library; do
   install -D -m 755 "$(realpath "$library")" "$layer$library"
 done
 packed() { tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C "$1" -cf "$2" .; }
-# Moves a file to where its digest names it, and says what a manifest needs to know.
+# Moves a file to the path named by its digest, and prints the values for a manifest.
 blob() {
   local digest size
   digest=$(sha256sum "$1" | cut -d' ' -f1)

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Builds everything that a release offers for this processor, and the list of checksums.
+# Builds all files of a release for this processor, and the list of checksums.
 #
 #   packaging/release.sh DIRECTORY
 #
-# DIRECTORY then has anabranch-VERSION-TARGET.tar.gz (the static program, man pages, completions, licences: what
-# `cargo binstall` unpacks), anabranch_VERSION_ARCH.deb, the Python wheel, anabranch-VERSION.cdx.json (what is inside) and
-# SHA256SUMS. Needs what packaging/static.sh and packaging/deb.sh need, and python3 with venv. The release workflow runs
-# this script; it publishes nothing itself.
+# DIRECTORY then contains anabranch-VERSION-TARGET.tar.gz (the static program, man pages, completions and licences,
+# for `cargo binstall`), anabranch_VERSION_ARCH.deb, the Python wheel, anabranch-VERSION.cdx.json (the list of
+# components) and SHA256SUMS. Needs the same tools as packaging/static.sh and packaging/deb.sh, and python3 with venv.
+# The release workflow runs this script; the script itself publishes nothing.
 set -euo pipefail
 out=$(realpath -m "$1")
 cd "$(dirname "$0")/.."

@@ -21,7 +21,7 @@ def main() -> None:
     nodes = {node["id"]: node for node in told["resolve"]["nodes"]}
     digests = {(one["name"], one["version"]): one.get("checksum") for one in tomllib.loads((ROOT / "Cargo.lock").read_text())["package"]}
     program = next(package for package in told["packages"] if package["name"] == "anabranch-cli")
-    # What a build needs: no edge of development alone.
+    # The dependencies of a build, without development-only edges.
     wanted, found = [program["id"]], set()
     while wanted:
         one = wanted.pop()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Whether the public crates keep what they promised at an earlier commit, as far as a program can see it.
+# Checks that the public crates keep the API of an earlier commit, as far as a tool can detect it.
 #
 #   packaging/semver.sh [REV]      # default: the last tag
 #

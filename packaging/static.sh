@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds the program without any library of the system in it: it runs on every Linux of this processor, and in an empty root.
+# Builds the program without shared libraries: it runs on every Linux of this processor, and in an empty root.
 #
 #   packaging/static.sh [TARGET]       # default: the musl target of this machine
 #
-# Prints where the program is. Needs the target (rustup adds it) and a C compiler for musl (Debian: musl-tools), for ring.
+# Prints the path of the program. Needs the target (rustup adds it) and a C compiler for musl (Debian: musl-tools),
+# for ring.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${1:-$(uname -m)-unknown-linux-musl}
@@ -18,7 +19,7 @@ case $target in
 esac
 command -v "$compiler" >/dev/null || { echo "static: needs $compiler (Debian: musl-tools)" >&2; exit 3; }
 export "CC_${target//-/_}=$compiler"
-# Its own C library comes with the target.
+# The musl C library comes with Rust's target.
 cargo build --profile dist --locked --quiet -p anabranch-cli --target "$target" >&2
 if readelf --program-headers "$place" | grep -q INTERP; then
   echo "static: $place asks for a loader" >&2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the wheel for aarch64 beside that for x86-64, and looks whether each is what its name says.
+# Builds the wheels for aarch64 and x86-64, and checks that each contains what its name says.
 #
 #   packaging/wheels.sh DIRECTORY [MATURIN]     # default: maturin on the PATH
 #
@@ -17,7 +17,7 @@ if ! [ -d "$(rustc --print sysroot)/lib/rustlib/$target" ] && ! rustup target ad
 fi
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-../../target}
 "$maturin" build --quiet --locked --profile dist --out "$out"
-# What strips programs of this machine cannot strip those of another.
+# This machine's strip cannot process programs of another architecture.
 "$maturin" build --quiet --locked --profile dist --target "$target" --out "$out"
 python3 - "$out" <<'PYTHON'
 import pathlib, struct, sys, zipfile
@@ -33,7 +33,7 @@ for machine, number in machines.items():
         sys.exit(f"wheels: {wheels[0].name} is for machine {found}")
     print(f"{wheels[0].name}: {wheels[0].stat().st_size // 1024} kB")
 PYTHON
-# Elsewhere there is none, and pip says so.
+# On other platforms there is no wheel, and pip reports it.
 for platform in win_amd64 macosx_14_0_arm64; do
   if said=$(python3 -m pip download --no-index --find-links "$out" --only-binary=:all: --no-deps --platform "$platform" \
     --dest "$out/none" anabranch 2>&1); then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Whether anabranch-sctp builds with the oldest Rust that it states and for other systems, and whether its tests pass on
-# i686 and, under node, on WebAssembly. What this machine cannot get (a toolchain, a target, node) is named and passed over;
-# with ANABRANCH_REQUIRE_PEERS=1 it fails.
+# Checks that anabranch-sctp builds with its minimum Rust version and for other systems, and that its tests pass on
+# i686 and, under node, on WebAssembly. What this machine cannot install (a toolchain, a target, node) is named and
+# skipped; with ANABRANCH_REQUIRE_PEERS=1 it fails.
 #
 #   tests/portable.sh
 #
@@ -12,7 +12,7 @@ export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/portable CARGO_PROFILE_TEST_
 missing=0 checked=() ran=()
 lacks() { echo "portable: $1 is not to be had here" >&2; missing=$((missing + 1)); }
 
-# Link-time checks need nothing of those systems: what is checked is what the compiler sees.
+# `cargo check` needs no linker of those systems: it checks what the compiler sees.
 oldest=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml).0
 if rustup toolchain install "$oldest" --profile minimal >/dev/null 2>&1; then
   cargo "+$oldest" check --quiet --locked -p anabranch-sctp
@@ -30,7 +30,7 @@ for target in x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu aarch64-apple-d
   fi
 done
 
-# The programs of a crate's tests for a target.
+# Prints the test programs of a crate for a target.
 programs() {
   cargo test --locked -p anabranch-sctp --target "$1" --no-run --message-format=json 2>/dev/null |
     sed -n 's/.*"executable":"\([^"]*\/deps\/[^"]*\)".*/\1/p'
@@ -39,7 +39,7 @@ run_all() {
   local target=$1 total=0 program count
   shift
   for program in $(programs "$target"); do
-    # What counts is the line that says so: node 20 may crash when it ends, after a program has.
+    # Only the result line counts: node 20 may crash at exit, after the program has succeeded.
     (cd crates/sctp && CARGO_MANIFEST_DIR=$PWD "$@" "$program") >"$CARGO_TARGET_DIR/log" 2>&1 || true
     grep -q '^test result: ok' "$CARGO_TARGET_DIR/log" ||
       { tail -n 40 "$CARGO_TARGET_DIR/log" >&2; echo "portable: $program failed on $target" >&2; exit 1; }
@@ -49,7 +49,7 @@ run_all() {
   [ "$total" -gt 100 ] || { echo "portable: only $total tests ran on $target" >&2; exit 1; }
   ran+=("$target: $total tests")
 }
-# musl brings what a 32-bit program needs to be linked.
+# musl comes with everything needed to link a 32-bit program.
 if rustup target add i686-unknown-linux-musl >/dev/null 2>&1; then
   export CARGO_TARGET_I686_UNKNOWN_LINUX_MUSL_LINKER=rust-lld
   run_all i686-unknown-linux-musl env

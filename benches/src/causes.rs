@@ -1,6 +1,6 @@
-//! Situations whose true cause is known, and what the search for causes names there, as one table.
+//! Situations whose true cause is known, and the causes that the search names, as one table.
 //!
-//! The command `causes` prints it; a test of `lab` holds it with fewer seeds.
+//! The command `causes` prints it; a test of `lab` checks it with fewer seeds.
 
 #[path = "causes/situations.rs"]
 mod situations;
@@ -15,21 +15,21 @@ use std::sync::atomic::AtomicBool;
 
 pub use situations::ALL;
 
-/// A situation and what was named in it.
+/// A situation and the causes that were named.
 pub struct Row {
     /// The situation.
     pub situation: &'static Situation,
     /// How much slower the slower contestant was.
     pub gap: f64,
-    /// What was named, in words.
+    /// The named causes, in words.
     pub named: String,
-    /// Whether that is the truth.
+    /// Whether they are the true ones.
     pub right: bool,
-    /// The experiments, where there was a gap.
+    /// The experiments, if there was a gap.
     pub experiment: Option<Experiment>,
 }
 
-/// Races a situation with so many seeds, and has its causes found: `quick` or `full`.
+/// Races a situation with `runs` seeds, and searches for its causes: `quick` or `full`.
 pub fn run(situation: &'static Situation, runs: &str, causes: &str, threads: usize) -> Row {
     let flags = situation.flags.iter().copied().chain([
         ("transport", situation.fast),
@@ -60,13 +60,13 @@ fn judge(situation: &'static Situation, race: &Race) -> Row {
     let right = experiment.winner == situation.fast
         && is_true(situation.truth, &comparison.causes)
         && against.iter().all(|key| expected.contains(key.as_str()))
-        // Where something is left to chance, a small one need not be sure.
+        // In a comparison with random results a small adverse cause need not be found.
         && (against.len() == expected.len() || !comparison.exact);
     let named = words(&comparison.causes, &experiment.held_back_by);
     Row { situation, gap, named, right, experiment: Some(experiment) }
 }
 
-/// Whether what was named is what is true.
+/// Whether the named causes are the true ones.
 fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     let named = keys(causes);
     let are = |keys: &[&str]| named == keys.iter().map(|key| (*key).to_owned()).collect();
@@ -80,7 +80,7 @@ fn is_true(truth: Truth, causes: &[Cause]) -> bool {
     }
 }
 
-/// The settings that changes set; those that say how many requests are outstanding are one.
+/// Returns the settings that changes set; those for the number of outstanding requests count as one.
 fn keys(causes: &[Cause]) -> BTreeSet<String> {
     let pairs = causes.iter().flat_map(|cause| cause.change.split(','));
     let key = |pair: &str| match pair.split_once('=').map_or(pair, |(key, _)| key) {
@@ -108,7 +108,7 @@ fn words(causes: &[Cause], against: &[Cause]) -> String {
     if words.is_empty() { "nothing".to_owned() } else { words.join("; ") }
 }
 
-/// All rows as text.
+/// Returns all rows as text.
 pub fn table(rows: &[Row]) -> String {
     let mut out =
         format!("{:<50}  {:>6}  {:>6}  {:<5}  {}\n", "situation", "known", "gap", "", "named; true");

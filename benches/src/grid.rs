@@ -1,10 +1,10 @@
-//! Goodput over round trips and losses: a bulk transfer at 100 Mbit/s for each
-//! cell and contestant, printed as one table.
+//! Goodput over round trips and losses: a bulk transfer at 100 Mbit/s for each cell and contestant, printed as one
+//! table.
 //!
-//! The command `grid` prints it; a test of `lab` holds a smaller one to `crates/lab/tests/grid.txt`.
+//! The command `grid` prints it; a test of `lab` compares a smaller one with `crates/lab/tests/grid.txt`.
 //!
-//! Goodputs are geometric means over seeds, as few early losses or none make one seed ten times as fast as another;
-//! the ratio is taken seed by seed and has a 95 % t-interval on the logarithms, where there is any spread.
+//! Goodputs are geometric means over seeds, because a few early losses can make one seed ten times slower than
+//! another. The ratio is computed seed by seed and has a 95 % t-interval on the logarithms, unless all are equal.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Contestant, Outcome};
@@ -14,9 +14,9 @@ use anabranch_lab::stats::paired::{Ratio, ratio};
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 
-/// Round trips and losses of the grid.
+/// The round trips of the grid.
 pub const RTTS: [&str; 4] = ["20ms", "50ms", "100ms", "200ms"];
-/// As above.
+/// The losses of the grid.
 pub const LOSSES: [&str; 4] = ["0", "0.01%", "0.1%", "1%"];
 /// The contestants of the recorded grid.
 pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", "sctp:profile=rfc9260"];
@@ -25,14 +25,14 @@ pub const TRANSPORTS: [&str; 3] = ["tcp:profile=modern", "sctp:profile=modern", 
 pub struct Cell {
     /// The round trip.
     pub rtt: &'static str,
-    /// The loss, each way.
+    /// The loss in each direction.
     pub loss: &'static str,
     /// Mbit/s, by contestant and seed.
     pub goodputs: Vec<Vec<f64>>,
 }
 
 impl Cell {
-    /// The second contestant's goodput over the first's, and its interval.
+    /// Returns the ratio of the second contestant's goodput to the first's, with its interval.
     pub fn ratio(&self) -> Option<Ratio> {
         let [first, second, ..] = self.goodputs.as_slice() else { return None };
         let pairs: Vec<_> = second.iter().zip(first).map(|(&a, &b)| (Some(a), Some(b))).collect();
@@ -40,7 +40,7 @@ impl Cell {
     }
 }
 
-/// Every cell in order.
+/// Runs every cell, in order.
 pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for rtt in RTTS {
@@ -70,7 +70,7 @@ pub fn run(bytes: &str, seeds: &str, transports: &[String]) -> Vec<Cell> {
     cells
 }
 
-/// The table.
+/// Returns the table as text.
 pub fn render(bytes: &str, seeds: &str, transports: &[String], cells: &[Cell]) -> String {
     let mut table = format!(
         "goodput in Mbit/s of {bytes} over 100 Mbit/s, queue 1 bdp; geometric means over {seeds} seeds\n\n{:>6} {:>6}",

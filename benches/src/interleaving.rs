@@ -1,15 +1,14 @@
-//! What large messages cost the small ones beside them, in one table.
+//! The effect of large messages on small ones of the same association, in one table.
 //!
-//! The command `interleaving` prints it; a test of `sctp` holds it to its figures.
+//! The command `interleaving` prints it; a test of `sctp` checks its figures.
 //!
-//! One association over 10 Mbit/s, 40 ms there and back, and a queue of one
-//! bandwidth-delay product; virtual time. Stream 0 always has messages of
-//! 256 kB to send, as many as the send buffer takes (1 MiB); stream 1 gets 8 bytes
-//! every 200 to 600 ms. The delay of those runs from when they are given to
-//! `send` (or would be, were there room) to when they have been read. Once with
-//! DATA, where a message that has begun is finished first, once with I-DATA,
-//! under each scheduler (RFC 8260 §3). By priority the small ones go first; by
-//! weight they count sixteen times as much.
+//! One association over 10 Mbit/s, with a round trip of 40 ms and a queue of one bandwidth-delay product, in virtual
+//! time. Stream 0 always has messages of 256 kB to send, as many as the send buffer takes (1 MiB). Stream 1 gets 8
+//! bytes every 200 to 600 ms. The delay of these small messages is measured from the call of `send` until they have
+//! been read. If there is no room, it starts when `send` would have been called.
+//!
+//! It is measured with DATA, where a message that has begun is finished first, and with I-DATA, under each scheduler
+//! (RFC 8260 §3). With priorities the small messages go first; with weights they count sixteen times as much.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -20,21 +19,21 @@ use std::net::SocketAddr;
 
 const RATE: u64 = 10_000_000;
 const ONE_WAY: Duration = Duration::from_millis(20);
-/// One bandwidth-delay product, bytes.
+/// One bandwidth-delay product, in bytes.
 const QUEUE: u64 = 50_000;
 const IP_HEADER: u64 = 20;
 const BULK: usize = 256_000;
 const EVERY: Duration = Duration::from_millis(400);
-/// Pings begin when slow start is over, and end with the run.
+/// Pings start after slow start, and end with the run.
 const FIRST: Instant = Instant::from_millis(5_000);
 const END: Instant = Instant::from_millis(125_000);
 const SCHEDULERS: [&str; 6] = ["fcfs", "rr", "rr_packet", "priority", "fair", "wfq"];
 
-/// What came of one run.
+/// The result of one run.
 struct Outcome {
-    /// Delays of the small messages, ascending.
+    /// The delays of the small messages, ascending.
     delays: Vec<Duration>,
-    /// Bytes of bulk delivered while they were sent.
+    /// Bytes of bulk data delivered during that time.
     bulk: u64,
 }
 
@@ -45,7 +44,7 @@ impl Outcome {
         format!("{}.{}", micros / 1_000, micros / 100 % 10)
     }
 
-    /// Bulk in units of 10 kbit/s, as Mbit/s.
+    /// Returns the bulk goodput in Mbit/s, with two decimals.
     fn goodput(&self) -> String {
         let span = (END - FIRST).as_millis() as u64;
         let rate = self.bulk * 8 / span / 10;
@@ -53,7 +52,7 @@ impl Outcome {
     }
 }
 
-/// The table.
+/// Returns the table as text.
 pub fn table() -> String {
     let mut out = String::from(
         "8-byte pings beside 256 kB messages on one association; 10 Mbit/s, RTT 40 ms, queue 1 bdp\n\
@@ -76,7 +75,7 @@ pub fn table() -> String {
     out
 }
 
-/// One direction of the link: first in, first out.
+/// One direction of the link, first in, first out.
 #[derive(Default)]
 struct Link {
     free_at: Instant,
@@ -95,7 +94,7 @@ impl Link {
     }
 }
 
-/// The two ends and what is between them.
+/// The two ends and the links between them.
 struct World {
     now: Instant,
     ends: [Endpoint; 2],
@@ -124,7 +123,7 @@ impl World {
         }
     }
 
-    /// Sends what is to be sent now; the streams that have become readable at the receiver.
+    /// Sends everything that is due now; returns the streams that have become readable at the receiver.
     fn settle(&mut self) -> Vec<u16> {
         let mut readable = Vec::new();
         for side in 0..2 {
@@ -147,13 +146,13 @@ impl World {
         readable
     }
 
-    /// When something happens next in the network or at an end.
+    /// Returns the time of the next arrival or timer.
     fn next(&self) -> Option<Instant> {
         let arrivals = self.links.iter().filter_map(|link| Some(link.flying.front()?.0));
         arrivals.chain(self.ends.iter().filter_map(Engine::poll_timeout)).min()
     }
 
-    /// What is due now happens.
+    /// Processes everything that is due now.
     fn happen(&mut self) {
         for side in 0..2 {
             while self.links[side].flying.front().is_some_and(|(at, _)| *at <= self.now) {
@@ -178,7 +177,7 @@ fn run(scheduler: &str, interleaving: &str, with_bulk: bool) -> Outcome {
     let mut buffer = vec![0; 1 << 16];
     let id =
         world.ends[0].associate(world.now, Associate::to(world.addresses[1], 80)).expect("an association");
-    // Of the bulk: with priorities a worse one than 0; of the pings: a weight.
+    // With priorities the bulk gets a value worse than 0; with weights the pings get a larger one.
     let values = if scheduler == "priority" { [1, 0] } else { [1, 16] };
     for (stream, value) in [0, 1].into_iter().zip(values) {
         world.ends[0].set_stream_value(world.now, id, stream, value).expect("a stream");

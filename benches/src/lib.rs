@@ -1,7 +1,7 @@
-//! What the commands share: CPU time and medians, and the tables that tests of the workspace repeat.
+//! Helpers of the commands: CPU time, medians, and the tables that tests of the workspace repeat.
 //!
-//! Figures made here are about this program on this machine. They are never
-//! results of a race, and a race is never a benchmark.
+//! Figures measured here describe this program on this machine. They are never results of a race, and a race is never
+//! a benchmark.
 
 pub mod causes;
 pub mod grid;
@@ -13,14 +13,14 @@ pub mod transfer;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
-/// CPU seconds this thread has used.
+/// Returns the CPU seconds that this thread has used.
 #[must_use]
 pub fn thread_cpu() -> f64 {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has this clock");
     time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
 }
 
-/// CPU seconds, user and system, that finished child processes have used.
+/// Returns the CPU seconds, user and system, that finished child processes have used.
 #[must_use]
 pub fn children_cpu() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).expect("Linux has this call");
@@ -30,10 +30,10 @@ pub fn children_cpu() -> f64 {
         .sum()
 }
 
-/// The middle value; of an even number the mean of the two in the middle.
+/// Returns the middle value; for an even number of values the mean of the two in the middle.
 ///
 /// # Panics
-/// When there is none.
+/// If there are no values.
 #[must_use]
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

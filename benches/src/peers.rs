@@ -1,8 +1,7 @@
-//! The other simulators: ns-2 and ns-3 doing the same transfer.
+//! The other simulators: ns-2 and ns-3 with the same transfer.
 //!
-//! Each is run twice with the same seed: once counting the packets that cross
-//! the link, once without any tracing and timed. The time of a run of 1 ms is
-//! taken off: it is start-up.
+//! Each is run twice with the same seed: once counting the packets that cross the link, once timed and without any
+//! tracing. The time of a run of 1 ms, which is start-up, is subtracted.
 
 use crate::{children_cpu, median};
 use std::path::{Path, PathBuf};
@@ -11,24 +10,24 @@ use std::process::{Command, Stdio};
 /// The command that starts a peer.
 type Start = dyn Fn(u32, &str, bool) -> Command;
 
-/// A simulator that does the same transfer.
+/// A simulator that runs the same transfer.
 pub struct Peer {
     command: Box<Start>,
-    /// CPU seconds of its start-up.
+    /// The CPU seconds of its start-up.
     startup: f64,
 }
 
-/// The folder with the peers' scripts.
+/// Returns the folder with the peers' scripts.
 #[must_use]
 pub fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("speed")
 }
 
 impl Peer {
-    /// ns-2's `agent`: tcp or sctp.
+    /// ns-2 with `agent`: tcp or sctp.
     ///
     /// # Errors
-    /// One line: ns-2 is not installed, or what it said.
+    /// One line: ns-2 is not installed, or its error.
     pub fn ns2(agent: &str) -> Result<Self, String> {
         let (script, agent) = (scripts().join("ns2/bulk.tcl"), agent.to_owned());
         Self::new(move |seed, seconds, count| {
@@ -41,10 +40,10 @@ impl Peer {
         })
     }
 
-    /// ns-3's TCP. The program is compiled into `folder` first.
+    /// ns-3's TCP. The program is first compiled into `folder`.
     ///
     /// # Errors
-    /// One line: ns-3 or a compiler is not installed, or what it said.
+    /// One line: ns-3 or a compiler is not installed, or its error.
     pub fn ns3(folder: &Path, checksums: bool) -> Result<Self, String> {
         let binary = folder.join("ns3-bulk");
         let libraries = [
@@ -92,15 +91,15 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Packets that cross the link in `seconds` of its time, data and acknowledgements, and
-    /// the CPU seconds they take.
+    /// Returns the packets that cross the link in `seconds` of simulated time, data and acknowledgements, and the CPU
+    /// seconds they take.
     ///
     /// # Errors
-    /// One line: what it said.
+    /// One line: the simulator's error.
     pub fn run(&self, seed: u32, seconds: u32) -> Result<(u64, f64), String> {
         let seconds = seconds.to_string();
         let (_, counts) = self.start(seed, &seconds, true)?;
-        // Departures there and back; ns-2 prints bytes behind them.
+        // Departures in both directions; ns-2 prints bytes after them.
         let transmissions: u64 =
             counts.split_whitespace().take(2).filter_map(|n| n.parse::<u64>().ok()).sum();
         if transmissions == 0 {

@@ -1,11 +1,9 @@
-//! SCTP stacks side by side: both ends of one association in one thread, no
-//! network between them, a clock that is told.
+//! SCTP stacks in comparison: both ends of one association in one thread, without a network between them, with a
+//! simulated clock.
 //!
-//! Each stack is wired by its own file to one trait, so that all do the same:
-//! every message is copied in from one buffer and out into another, every packet
-//! is written, summed, verified and read. Packets have at most [`PACKET`] bytes,
-//! as on Ethernet under IPv4 and UDP; send and receive buffers have [`BUFFER`]
-//! bytes.
+//! One file per stack adapts it to a common trait, so that all do the same work. Every message is copied in from one
+//! buffer and out into another; every packet is written, checksummed, verified and read. Packets have at most
+//! [`PACKET`] bytes, as on Ethernet with IPv4 and UDP; send and receive buffers have [`BUFFER`] bytes.
 
 mod dcsctp;
 mod ours;
@@ -19,41 +17,40 @@ pub use sctp_proto::SctpProto;
 
 use crate::thread_cpu;
 
-/// Bytes of an SCTP packet at most.
+/// The maximum size of an SCTP packet in bytes.
 pub const PACKET: usize = 1472;
 
-/// Bytes of a send buffer, and of a receive buffer.
+/// The size of a send buffer, and of a receive buffer, in bytes.
 pub const BUFFER: usize = 1 << 20;
 
 /// Both ends of an association with an ordered stream.
 pub trait Duo {
-    /// Takes in one message at the sending end; false when that has no room.
+    /// Accepts one message at the sending end; returns false if there is no room.
     fn send(&mut self, message: &[u8]) -> bool;
 
-    /// Moves what there is once there and once back, and hands each message that
-    /// has arrived to `heard`, in parts or whole; `true` with its last part.
+    /// Moves all packets once in each direction, and passes each message that has arrived to `heard`, in parts or
+    /// whole; the flag is `true` with its last part.
     fn turn(&mut self, heard: &mut dyn FnMut(&[u8], bool));
 
-    /// Packets that carried data so far.
+    /// Returns the number of packets with data so far.
     fn packets(&self) -> u64;
 }
 
-/// What a transfer came to.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub struct Transfer {
     /// CPU seconds.
     pub cpu: f64,
-    /// User bytes.
+    /// Bytes of user data.
     pub bytes: u64,
     /// Packets from the sending end.
     pub packets: u64,
 }
 
-/// Sends messages of `size` bytes until `total` have arrived. Each carries its
-/// number, which is checked.
+/// Sends messages of `size` bytes until `total` bytes have arrived. Each carries its number, which is checked.
 ///
 /// # Errors
-/// One line: a message is not what was sent, or nothing moves any more.
+/// One line: a message differs from the one sent, or there is no progress.
 pub fn transfer(duo: &mut impl Duo, size: usize, total: u64) -> Result<Transfer, String> {
     let mut message: Vec<u8> = (0..size).map(|i| i as u8).collect();
     let mut received = vec![0; size];

@@ -1,7 +1,7 @@
 //! Bulk transfers over one link, without HTTP and without a trace.
 //!
-//! Clients on one host send for a given virtual time, a server on another reads
-//! and throws away. The same code serves the speed benchmark and the physics.
+//! Clients on one host send for a given virtual time; a server on another host reads and discards the data. The speed
+//! benchmark and the physics use the same code.
 
 use crate::thread_cpu;
 use anabranch_base::Instant;
@@ -26,10 +26,10 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// Reads `tcp` or `sctp`, with settings: `tcp:profile=ns2,sack=no`.
+    /// Parses `tcp` or `sctp`, with settings: `tcp:profile=ns2,sack=no`.
     ///
     /// # Errors
-    /// One line.
+    /// A description in one line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let pairs: Vec<(&str, &str)> = settings
@@ -64,7 +64,7 @@ impl Flow {
     }
 }
 
-/// What a flow came to.
+/// The counters of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
     /// Bytes the receiving application read.
@@ -75,28 +75,28 @@ pub struct Figures {
     pub fast: u64,
     /// Retransmissions after a timeout.
     pub late: u64,
-    /// Times the window was cut by a fast recovery.
+    /// The number of times that a fast recovery reduced the window.
     pub recoveries: u64,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Each flow's figures, in the order given.
+    /// The counters of each flow, in the order given.
     pub flows: Vec<Figures>,
-    /// Packets that were put on the link, both ways, lost ones included.
+    /// Packets that were sent on the link in both directions, including lost ones.
     pub transmissions: u64,
-    /// CPU seconds of this thread for it.
+    /// The CPU seconds of this thread for the run.
     pub cpu: f64,
-    /// What the link did with data, and with acknowledgements.
+    /// The link's counters for data, and for acknowledgements.
     pub meters: [Meter; 2],
 }
 
-/// Runs `flows` side by side for `span` of virtual time, each with hosts of its
-/// own, over one link (`up` carries the data).
+/// Runs `flows` in parallel for `span` of virtual time, each with separate hosts, over one link (`up` carries the
+/// data).
 ///
 /// # Errors
-/// One line.
+/// A description in one line.
 pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result<Outcome, String> {
     let network = Network::new(seed);
     let bottleneck = match flows.len() {
@@ -113,7 +113,7 @@ pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result
         match bottleneck {
             None => measured = Some(network.link(client, server, link).map_err(|e| e.to_string())?),
             Some((left, right)) => {
-                // Wide and short, so that the link in the middle is the only one that counts.
+                // The access links have unlimited rate and no delay, so that only the link in the middle matters.
                 let access = LinkSpec::parse("rate=unlimited,delay=0").map_err(|e| e.to_string())?;
                 network.link(client, left, &access).map_err(|e| e.to_string())?;
                 network.link(right, server, &access).map_err(|e| e.to_string())?;
@@ -153,7 +153,7 @@ pub fn run(link: &LinkSpec, flows: &[Flow], span: Duration, seed: u64) -> Result
     Ok(Outcome { flows, transmissions, cpu, meters })
 }
 
-/// Starts a flow. What is returned takes its statistics and is called at the end.
+/// Starts a flow. Returns a function that takes its statistics and is called at the end.
 async fn begin(
     flow: &Flow,
     here: SimWorld,
@@ -220,7 +220,7 @@ async fn read(mut listener: impl Listener, figures: Rc<RefCell<Figures>>) {
     }
 }
 
-/// Writes for as long as it is let.
+/// Writes until the session ends.
 async fn write(session: impl Session) {
     let Ok(mut stream) = session.open(0) else { return };
     if session.established().await.is_err() {

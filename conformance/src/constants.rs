@@ -1,7 +1,7 @@
-//! Names of the socket API and the numbers behind them.
+//! Names of the socket API and their numbers.
 //!
-//! The numbers are FreeBSD's, whose branch of `#ifdef` is taken; names without
-//! a number there have one of ours.
+//! The numbers are FreeBSD's, because scripts take FreeBSD's branch of `#ifdef`. Names without a number there have
+//! one of ours.
 
 use crate::script::Value;
 
@@ -180,12 +180,12 @@ const NUMBERS: &[(&str, i64)] = &[
     ("INADDR_ANY", 0),
 ];
 
-/// The number of a name.
+/// Returns the number of a name.
 pub(crate) fn number_of(name: &str) -> Option<i64> {
     NUMBERS.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
 }
 
-/// What a value amounts to as a number: itself, a name's, or names put together by `|`.
+/// Returns the number of a value: an integer, a name, or names combined by `|`.
 pub(crate) fn number(value: &Value) -> Option<i64> {
     match value {
         Value::Int(n) => Some(*n),
@@ -196,10 +196,10 @@ pub(crate) fn number(value: &Value) -> Option<i64> {
     }
 }
 
-/// Nothing when `seen` is what `expected` allows.
+/// Checks that `expected` allows `seen`.
 pub(crate) fn compare(what: &str, expected: &Value, seen: &Value) -> Result<(), String> {
     let matches = match (expected, seen) {
-        // An association's number, say, when there is none.
+        // The seen value may be open as well, such as the number of an association that does not exist.
         (expected, seen) if expected.is_any() || seen.is_any() => true,
         (Value::Call(e, args), Value::Call(s, seen)) if e == s && e == "inet_addr" => {
             let address = |args: &[Value]| match args {

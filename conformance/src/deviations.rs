@@ -1,4 +1,4 @@
-//! Scripts that are known to fail, and why.
+//! The scripts that are known to fail, with the reasons.
 
 use crate::report::Outcome;
 use crate::toml_text;
@@ -10,12 +10,12 @@ use toml::Spanned;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Deviation {
-    /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`.
-    /// More directories may come before, so that two suites may have scripts of one name.
+    /// The script as `directory/file`, without `.pkt`, or the case of a suite as `file.suite/id`. More parent
+    /// directories may precede it, to tell scripts of the same name in two suites apart.
     pub name: String,
-    /// The line of the script that fails. Failing elsewhere it is not known.
+    /// The line at which the script fails. A failure at another line is not known.
     pub line: Option<usize>,
-    /// Why it fails, and why that is right.
+    /// Why the script fails, and why the engine is right.
     pub reason: String,
     /// The rule that the script follows.
     pub rfc4960: String,
@@ -23,10 +23,10 @@ pub struct Deviation {
     pub rfc9260: String,
 }
 
-/// The list.
+/// The list of known deviations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Deviations {
-    /// In the order of the file.
+    /// The entries, in the order of the file.
     pub deviation: Vec<Deviation>,
 }
 
@@ -38,7 +38,7 @@ struct Text {
 }
 
 impl Deviations {
-    /// The list that comes with the interpreter, `deviations.toml`.
+    /// Returns the list that is built into the interpreter, `deviations.toml`.
     #[must_use]
     pub fn known() -> Self {
         Self::read(include_str!("../deviations.toml")).unwrap_or_default()
@@ -47,7 +47,7 @@ impl Deviations {
     /// Reads a list.
     ///
     /// # Errors
-    /// The line and what is wrong there, as `line: what`.
+    /// The first mistake, as `line: what`.
     pub fn read(text: &str) -> Result<Self, String> {
         let raw: Text = toml_text::read(text)?;
         let mut deviation: Vec<Deviation> = Vec::new();
@@ -62,7 +62,7 @@ impl Deviations {
         Ok(Self { deviation })
     }
 
-    /// The deviation of a script, if it is listed. `script` is its path without `.pkt`.
+    /// Returns the deviation of a script, if it is listed. `script` is its path without `.pkt`.
     ///
     /// ```
     /// let known = anabranch_conformance::Deviations::known();
@@ -74,7 +74,7 @@ impl Deviations {
         self.deviation.iter().find(|deviation| Path::new(script).ends_with(&deviation.name))
     }
 
-    /// The deviation that explains why a script has failed.
+    /// Returns the deviation that explains the failure of a script.
     #[must_use]
     pub fn explaining(&self, script: &str, outcome: &Outcome) -> Option<&Deviation> {
         let failed = match outcome {

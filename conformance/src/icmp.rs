@@ -1,11 +1,11 @@
-//! ICMP messages by packetdrill's names, as what a host tells SCTP of them.
+//! ICMP messages by packetdrill's names, and what a host reports of them to SCTP.
 //!
 //! Home of RFC 9260 §10 ICMP1 to ICMP3 (which messages reach SCTP at all).
 
 use crate::script::Icmp;
 use anabranch_base::IcmpKind;
 
-/// What kind of unreachable each code of ICMPv4 is (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1).
+/// The codes of ICMPv4 "destination unreachable" (RFC 792, RFC 1122 §3.2.2.1, RFC 1812 §5.2.7.1).
 const UNREACHABLE_V4: &[(&str, u8)] = &[
     ("net_unreachable", 0),
     ("host_unreachable", 1),
@@ -25,7 +25,7 @@ const UNREACHABLE_V4: &[(&str, u8)] = &[
     ("precedence_cutoff", 15),
 ];
 
-/// The same of ICMPv6 (RFC 4443 §3.1).
+/// The codes of ICMPv6 "destination unreachable" (RFC 4443 §3.1).
 const UNREACHABLE_V6: &[(&str, u8)] = &[
     ("no_route", 0),
     ("admin_prohibited", 1),
@@ -34,7 +34,7 @@ const UNREACHABLE_V6: &[(&str, u8)] = &[
     ("port_unreachable", 4),
 ];
 
-/// Messages that no host hands to SCTP, with their codes.
+/// ICMPv4 messages that no host hands to SCTP, with their codes.
 const OTHERS_V4: &[(&str, &[&str])] = &[
     ("source_quench", &[]),
     ("redirect", &[]),
@@ -42,19 +42,19 @@ const OTHERS_V4: &[(&str, &[&str])] = &[
     ("parameter_problem", &[]),
 ];
 
-/// The same of ICMPv6.
+/// ICMPv6 messages that no host hands to SCTP, with their codes.
 const OTHERS_V6: &[(&str, &[&str])] = &[
     ("time_exceeded", &["exceeded_hop_limit", "exceeded_frag_time"]),
     ("parameter_problem", &["header_field", "unknown_option"]),
 ];
 
-/// What SCTP is told; nothing of what does not reach it.
+/// Returns what SCTP learns from an ICMP message; `None` if the host does not pass it on.
 pub(crate) fn kind(icmp: &Icmp, v6: bool) -> Result<Option<IcmpKind>, String> {
     let version = if v6 { 6 } else { 4 };
     let code = icmp.code.as_deref();
     let no_code = |code: &str| format!("ICMPv{version} {} has no code {code}", icmp.kind);
     let kind = match (icmp.kind.as_str(), code) {
-        // RFC 1191 §3: routers of old do not tell the MTU.
+        // RFC 1191 §3: old routers do not report the MTU.
         ("unreachable", Some("frag_needed")) if !v6 => {
             return Ok(Some(IcmpKind::TooBig(icmp.mtu.unwrap_or(0))));
         }

@@ -1,4 +1,4 @@
-//! From script text to tokens, each with its line.
+//! Splits script text into tokens, each with its line.
 //!
 //! Owns comments, `#ifdef` and the forms of numbers, addresses and strings.
 
@@ -12,13 +12,13 @@ pub(crate) enum Token {
     Word(String),
     /// An integer, decimal or hexadecimal.
     Int(i64),
-    /// A number with a point, in microseconds.
+    /// A number with a decimal point, in microseconds.
     Micros(i64),
-    /// A text in double quotes.
+    /// A string in double quotes.
     Text(String),
-    /// What stands between backticks.
+    /// The text between backticks.
     Shell(String),
-    /// What stands between `%{` and `}%`.
+    /// The text between `%{` and `}%`.
     Code(String),
     /// An option of the interpreter, `--name`.
     Flag(String),
@@ -30,14 +30,14 @@ pub(crate) enum Token {
     Sign(char),
 }
 
-/// A token and the line it begins on.
+/// A token and the line on which it begins.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Spot {
     pub(crate) token: Token,
     pub(crate) line: usize,
 }
 
-/// What is wrong with a script's text, and where.
+/// A mistake in a script's text, with its line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) line: usize,
@@ -50,7 +50,7 @@ impl Fault {
     }
 }
 
-/// Cuts `text` into tokens; of `#ifdef`s those count whose name is in `defines`.
+/// Splits `text` into tokens. The branch of an `#ifdef` is taken if its name is in `defines`.
 pub(crate) fn tokens(text: &str, defines: &BTreeSet<String>) -> Result<Vec<Spot>, Fault> {
     let mut lexer = Lexer { rest: text, line: 1, out: Vec::new() };
     let mut branch: Option<(usize, bool)> = None;
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
         self.rest = chars.as_str();
     }
 
-    /// What comes up to `end`, which is eaten too.
+    /// Returns the text up to `end`, and consumes both.
     fn until(&mut self, end: &str, what: &str) -> Result<&'a str, Fault> {
         let Some(at) = self.rest.find(end) else {
             return Err(Fault::at(self.line, format!("{what} does not end")));
@@ -180,7 +180,7 @@ impl<'a> Lexer<'a> {
         word
     }
 
-    /// An address, if what comes is one as a whole.
+    /// Reads an address, if the whole next word is one.
     fn address(&mut self) -> Option<IpAddr> {
         let end = self.rest.find(|c: char| !(c.is_ascii_hexdigit() || c == ':' || c == '.'))?;
         let text = &self.rest[..end];
@@ -192,7 +192,7 @@ impl<'a> Lexer<'a> {
             return Some(v4.into());
         }
         if !next_is_word && text.matches(':').count() > 1 {
-            // `::1:` ends with the colon that follows the address.
+            // In `::1:` the last colon follows the address.
             for candidate in [text, text.strip_suffix(':').unwrap_or(text)] {
                 if let Ok(v6) = candidate.parse::<Ipv6Addr>() {
                     self.rest = &self.rest[candidate.len()..];
@@ -230,7 +230,7 @@ impl<'a> Lexer<'a> {
             self.rest = &fraction[end..];
             return Ok(Some(Token::Micros(sign * total)));
         }
-        // `3com` is a word, not a number and a word.
+        // `3com` is one word, not a number and a word.
         if whole.is_empty() || after.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
             return Ok(None);
         }

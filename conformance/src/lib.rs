@@ -1,9 +1,8 @@
 //! Runs packetdrill's SCTP scripts against the engine, in virtual time.
 //!
-//! A script tells, step by step, what an application asks of its sockets, what
-//! its peer sends, and what is to be seen on the wire. Here the host under test
-//! is [`anabranch_sctp::socket::Sockets`] over an endpoint, the peer is the
-//! script, and time is a number: nothing waits and nothing is sent anywhere.
+//! A script lists, step by step, the calls of an application, the packets of its peer, and the packets that must be
+//! seen on the wire. Here the host under test is [`anabranch_sctp::socket::Sockets`] over an endpoint, and the peer
+//! is the script. Time is a number: nothing sleeps, and no packet leaves the process.
 //!
 //! ```
 //! let script = "0 socket(..., SOCK_STREAM, IPPROTO_SCTP) = 3

@@ -1,8 +1,7 @@
-//! `anabranch-conformance FILE|DIR …`: runs scripts and says what was not as expected.
+//! `anabranch-conformance FILE|DIR …`: runs scripts and prints the differences.
 //!
-//! Exit code 0 when all pass or are known deviations, 1 when one fails, 2 when
-//! there is nothing to run. `anabranch-conformance --rules` prints the table of
-//! the RFCs' rules instead.
+//! Exit code 0 when all scripts pass or are known deviations, 1 when one fails, 2 when there is nothing to run.
+//! `anabranch-conformance --rules` prints the table of the RFCs' rules instead.
 
 use anabranch_conformance::{
     Deviations, Outcome, Rules, Stage, Stages, Summary, check_file, check_suite, rules, scripts_in,
@@ -57,7 +56,7 @@ fn main() -> ExitCode {
 fn print_rules(missing: bool) -> ExitCode {
     match Rules::known() {
         Ok(all) => {
-            // Whoever reads may have seen enough.
+            // The reader of a pipe may close it early.
             let _ = std::io::stdout().write_all(rules::table(&all, missing).as_bytes());
             ExitCode::SUCCESS
         }
@@ -68,9 +67,9 @@ fn print_rules(missing: bool) -> ExitCode {
     }
 }
 
-/// Reads a table; a mistake is told as `file:line: what`.
+/// Reads a table; a mistake is reported as `file:line: what`.
 fn read<T>(path: &Path, table: impl Fn(&str) -> Result<T, String>) -> Result<T, String> {
-    /// No table is longer.
+    /// The maximum size of a table, in bytes.
     const MOST: u64 = 1 << 20;
     let said = |error: std::io::Error| format!("{}: {error}", path.display());
     let mut text = String::new();
@@ -113,7 +112,7 @@ fn run(cli: &Cli) -> Result<Summary, String> {
         }
     };
     for path in &scripts {
-        // The folder counts also where it is not named.
+        // Deviations name a folder and a file, so the path must be complete.
         let place = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
         if path.extension().is_some_and(|extension| extension == "suite") {
             for (name, outcome) in check_suite(path, &stages)? {

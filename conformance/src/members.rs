@@ -1,13 +1,13 @@
 //! The structures of the socket API as scripts write them: `{member=value, …}`.
 //!
-//! Owns which members each structure has, so that a script which names another
-//! is told so. Home of RFC 6458 §5.3, §8 and §9 as far as names go.
+//! Owns which members each structure has, so that an unknown member in a script is reported. Home of RFC 6458 §5.3,
+//! §8 and §9 as far as names go.
 
 use crate::calls::{Stop, wrong};
 use crate::constants::number;
 use crate::script::Value;
 
-/// Each structure that scripts hand in, with its members.
+/// The structures that scripts pass to calls, with their members.
 const STRUCTURES: &[(&str, &[&str])] = &[
     ("linger", &["onoff", "linger"]),
     ("sockaddr", &["sa_family", "sin_port", "sin_addr"]),
@@ -125,13 +125,13 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// A member, unless it is left out or open.
+    /// Returns a member; `None` if it is left out or `...`.
     pub(crate) fn get(self, key: &str) -> Option<&'a Value> {
         let found = self.fields.iter().find(|(name, _)| name == key).map(|(_, value)| value);
         found.filter(|value| !value.is_any())
     }
 
-    /// A member that is a number.
+    /// Returns a member that is a number.
     pub(crate) fn number(self, key: &str) -> Result<Option<i64>, Stop> {
         let Some(value) = self.get(key) else { return Ok(None) };
         match number(value) {
@@ -140,18 +140,18 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// The same, and 0 where it is left out or open.
+    /// Returns a member that is a number, or 0 if it is left out or `...`.
     pub(crate) fn or_zero(self, key: &str) -> Result<i64, Stop> {
         Ok(self.number(key)?.unwrap_or(0))
     }
 
-    /// A number that fits into the member's type, and 0 where it is left out or open.
+    /// Returns a number that fits into the member's type, or 0 if it is left out or `...`.
     pub(crate) fn fitting<T: TryFrom<i64> + Default>(self, key: &str) -> Result<T, Stop> {
         let Some(n) = self.number(key)? else { return Ok(T::default()) };
         T::try_from(n).map_err(|_| Stop::Wrong(format!("{key}={n} in {} is out of range", self.structure)))
     }
 
-    /// A list of numbers.
+    /// Returns a member that is a list of numbers.
     pub(crate) fn numbers(self, key: &str) -> Result<Vec<i64>, Stop> {
         let items = match self.get(key) {
             None => return Ok(Vec::new()),

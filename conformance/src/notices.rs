@@ -1,4 +1,4 @@
-//! Notifications in the words of the socket API's structures.
+//! Converts notifications to the socket API's structures.
 //!
 //! Home of RFC 6458 §6.1 (the members of each structure).
 
@@ -6,8 +6,8 @@ use crate::calls::address_value;
 use crate::script::Value;
 use anabranch_sctp::socket::{AddressChange, AssociationChange, KeyChange, Notification};
 
-/// The structure and its size in bytes; a failed message in the `old` form (RFC 6458 §6.1.4), if
-/// that is wanted. `port` is the peer's, `own_tsn` what the script calls a TSN of the engine.
+/// Returns the structure and its size in bytes. With `old`, a failed message has the older form (RFC 6458 §6.1.4).
+/// `port` is the peer's; `own_tsn` converts a TSN of the engine to the script's.
 pub(crate) fn describe(
     notification: &Notification,
     association: i64,
@@ -36,7 +36,7 @@ pub(crate) fn describe(
             put("sac_inbound_streams", (*inbound_streams).into());
             put("sac_assoc_id", association);
             put("sac_length", 20);
-            // The features of an association may be told here (RFC 6458 §6.1.1); they are not.
+            // RFC 6458 §6.1.1: the features of an association may be listed here; they are not.
             more.push(("sac_info", Value::List(Vec::new())));
             20
         }
@@ -65,7 +65,8 @@ pub(crate) fn describe(
             put("sre_flags", 0);
             put("sre_error", (*code).into());
             put("sre_assoc_id", association);
-            // RFC 6458 §6.1.3: the data is the ERROR chunk; of one with more causes each is told alone.
+            // RFC 6458 §6.1.3: the data is the ERROR chunk. A chunk with several causes becomes one notification per
+            // cause.
             let (cause, chunk) = (4 + data.len() as u16, 8 + data.len() as u16);
             let mut error = vec![9, 0];
             error.extend_from_slice(&chunk.to_be_bytes());
@@ -109,7 +110,7 @@ pub(crate) fn describe(
             ] {
                 put(&format!("{prefix}_{key}"), n);
             }
-            // The engine does not give the message back: only how long it was.
+            // The engine does not return the message, only its length.
             more.push((if old { "ssf_info" } else { "ssfe_info" }, info));
             more.push((if old { "ssf_data" } else { "ssfe_data" }, Value::Any));
             length
@@ -193,7 +194,7 @@ pub(crate) fn describe(
             16
         }
         Notification::Stopped { .. } => {
-            // RFC 6458 §6.1.10: a header, and of no association.
+            // RFC 6458 §6.1.10: only a header, without an association.
             put("sn_type", 11);
             put("sn_flags", 0);
             put("sn_length", 8);
@@ -204,7 +205,7 @@ pub(crate) fn describe(
     (Value::Struct(fields), length)
 }
 
-/// A structure with members that may be anything.
+/// Adds members that match anything to a structure.
 fn with_open(structure: Value, open: &[&str]) -> Value {
     let Value::Struct(mut fields) = structure else { return structure };
     fields.extend(open.iter().map(|&key| (key.to_owned(), Value::Any)));

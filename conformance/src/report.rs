@@ -1,4 +1,4 @@
-//! From files to verdicts.
+//! Runs files and reports their outcomes.
 
 use crate::deviations::{Deviation, Deviations};
 use crate::stage::{Stage, Stages};
@@ -8,28 +8,28 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// What became of a script.
+/// The outcome of a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Everything was as expected.
+    /// The engine did what the script expects.
     Pass {
-        /// The packets and calls that went by.
+        /// The packets and calls of the run.
         log: Vec<String>,
     },
-    /// Something was not.
+    /// The engine did something else.
     Fail {
         /// File and line, as `file:line`.
         place: String,
-        /// What is wrong, in a few words.
+        /// What is wrong, in short.
         why: String,
         /// What the script expects.
         expected: String,
         /// What was seen.
         seen: String,
-        /// The packets and calls that went by until then.
+        /// The packets and calls up to the failure.
         log: Vec<String>,
     },
-    /// It is no script that can be run.
+    /// The text is not a script that can be run.
     Error {
         /// File and line, as `file:line`.
         place: String,
@@ -39,13 +39,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Everything was as expected.
+    /// Whether the engine did what the script expects.
     #[must_use]
     pub fn is_pass(&self) -> bool {
         matches!(self, Self::Pass { .. })
     }
 
-    /// The packets and calls that went by.
+    /// The packets and calls of the run.
     #[must_use]
     pub fn log(&self) -> &[String] {
         match self {
@@ -67,7 +67,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Runs the script `text`; `name` is what messages call it.
+/// Runs the script `text`; messages call it `name`.
 #[must_use]
 pub fn check(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), false)
@@ -79,7 +79,7 @@ pub fn check_on(stage: &Stage, name: &str, text: &str) -> Outcome {
     run_text(name, text, stage, false)
 }
 
-/// Runs the script `text` as those of suites are run: no packet may be left over at its end.
+/// Runs the script `text` as a case of a suite: it fails if packets are left over at the end.
 #[must_use]
 pub fn check_to_the_end(name: &str, text: &str) -> Outcome {
     run_text(name, text, &Stage::default(), true)
@@ -118,10 +118,10 @@ fn run_text(name: &str, text: &str, stage: &Stage, to_the_end: bool) -> Outcome 
     }
 }
 
-/// Runs the script in a file, on the stage listed for it.
+/// Runs the script of a file, on the stage that is listed for it.
 #[must_use]
 pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
-    /// No script is larger.
+    /// The maximum size of a script, in bytes.
     const MOST: u64 = 16 << 20;
     let name = path.display().to_string();
     let size = std::fs::metadata(path).map(|data| data.len());
@@ -135,11 +135,11 @@ pub fn check_file(path: &Path, stages: &Stages) -> Outcome {
     }
 }
 
-/// Runs the scripts of a suite (`*.suite`), by their names, on the stages listed for them. What the suites beside it offer
-/// in `preludes.suite` can be used.
+/// Runs the scripts of a suite (`*.suite`), by their names, on the stages that are listed for them. They may use the
+/// preludes in the `preludes.suite` of the same folder.
 ///
 /// # Errors
-/// What cannot be read, in one line.
+/// The file that cannot be read, in one line.
 pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)>, String> {
     let name = path.display().to_string();
     let said = |error: std::io::Error| format!("{name}: {error}");
@@ -160,10 +160,10 @@ pub fn check_suite(path: &Path, stages: &Stages) -> Result<Vec<(String, Outcome)
     Ok(scripts.collect())
 }
 
-/// The scripts (`*.pkt`) and suites (`*.suite`) at and below a path, in order.
+/// Lists the scripts (`*.pkt`) and suites (`*.suite`) at a path and below it, in order.
 ///
 /// # Errors
-/// What cannot be read, in one line.
+/// The path that cannot be read, in one line.
 pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
     let said = |error: std::io::Error| format!("{}: {error}", path.display());
     if !std::fs::metadata(path).map_err(said)?.is_dir() {
@@ -182,21 +182,21 @@ pub fn scripts_in(path: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(found)
 }
 
-/// How many scripts ended how.
+/// The number of scripts by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Passed.
+    /// Scripts that passed.
     pub passed: usize,
-    /// Failed as `deviations.toml` says they do.
+    /// Scripts that failed as `deviations.toml` states.
     pub known: usize,
-    /// Failed otherwise.
+    /// Scripts that failed otherwise.
     pub failed: usize,
-    /// Passed, though listed as failing.
+    /// Scripts that passed although they are listed as failing.
     pub surprising: usize,
 }
 
 impl Summary {
-    /// Counts one script, by its path without `.pkt`, and says what is to be printed of it.
+    /// Counts one script, given by its path without `.pkt`, and returns the text to print, if any.
     pub fn count(&mut self, script: &str, outcome: &Outcome, deviations: &Deviations) -> Option<String> {
         if outcome.is_pass() {
             self.passed += 1;
@@ -218,7 +218,7 @@ impl Summary {
         }
     }
 
-    /// Nothing failed but what is known to.
+    /// Whether no script failed, except known deviations.
     #[must_use]
     pub fn is_good(&self) -> bool {
         self.failed == 0

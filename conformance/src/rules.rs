@@ -1,19 +1,17 @@
-//! The rules of the RFCs, one by one: which file obeys each, and which test would see it broken.
+//! The rules of the RFCs, one by one: the file that obeys each, and the test that fails when it is broken.
 //!
-//! `conformance/rules/` has a file for each top section of an RFC. A rule is a
-//! sentence with MUST, MUST NOT, SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in
-//! our own words; its name is the section and the number of the sentence there,
-//! as in `9260 §5.1-3`. Some rules are said without such a word (the lettered
-//! ones of a list, the rows of a table): these end in a letter, as in
-//! `9260 §6.3.3-E2`. The file says how many sentences each section has, so that
-//! none is left out.
+//! `conformance/rules/` has a file for each top-level section of an RFC. A rule is a sentence with MUST, MUST NOT,
+//! SHOULD, SHOULD NOT, REQUIRED or RECOMMENDED, in our own words. Its name is the section and the number of the
+//! sentence there, as in `9260 §5.1-3`. Rules that are stated without these words (lettered items of a list, rows of
+//! a table) have names that end in a letter, as in `9260 §6.3.3-E2`. The file states the number of sentences in each
+//! section, so that none is left out.
 
 use crate::toml_text;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The files, in the order they are printed.
+/// The files, in the order in which they are printed.
 const FILES: &[(&str, &str)] = &[
     ("rfc9260-5.toml", include_str!("../rules/rfc9260-5.toml")),
     ("rfc9260-6.toml", include_str!("../rules/rfc9260-6.toml")),
@@ -28,7 +26,7 @@ const FILES: &[(&str, &str)] = &[
     ("rfc6525-5.toml", include_str!("../rules/rfc6525-5.toml")),
 ];
 
-/// How a rule is worded.
+/// The requirement level of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize)]
 pub enum Level {
     /// MUST, or REQUIRED.
@@ -43,7 +41,7 @@ pub enum Level {
     /// SHOULD NOT.
     #[serde(rename = "SHOULD NOT")]
     ShouldNot,
-    /// Said without any of these words.
+    /// Stated without any of these words.
     #[serde(rename = "plain")]
     Plain,
 }
@@ -60,15 +58,15 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a rule without a test begins its reason with.
+/// The prefixes of the reason that a rule without a test gives.
 pub const REASONS: &[&str] = &[
-    // The engine has no such part, or plays no such role.
+    // The engine does not have this part or play this role.
     "does not apply: ",
-    // Obeyed, and nothing that a peer or a program can see would tell.
+    // Obeyed, but without an effect that a peer or a program can observe.
     "cannot be seen: ",
-    // Not done, and why.
+    // Not implemented, with the reason.
     "not done: ",
-    // Its test comes with a change that is under way.
+    // The test comes with a change that is in progress.
     "pending: ",
 ];
 
@@ -78,27 +76,27 @@ pub const REASONS: &[&str] = &[
 pub struct Rule {
     /// RFC, section and number, as in `9260 §5.1-3`.
     pub id: String,
-    /// How it is worded.
+    /// The requirement level.
     pub level: Level,
-    /// What it asks for, in our own words.
+    /// The requirement, in our own words.
     pub says: String,
     /// The files that obey it.
     #[serde(default, deserialize_with = "one_or_more")]
     pub home: Vec<String>,
-    /// The tests that would fail, as `file::name`.
+    /// The tests that fail when the rule is broken, as `file::name`.
     #[serde(default, deserialize_with = "one_or_more")]
     pub test: Vec<String>,
-    /// Why there is no test; it begins with one of [`REASONS`].
+    /// Why there is no test; begins with one of [`REASONS`].
     pub none: Option<String>,
-    /// Where we do something else, and why.
+    /// Where the engine deviates from the rule, and why.
     pub deviates: Option<String>,
 }
 
 impl Rule {
-    /// RFC, section and number.
+    /// Splits the name into RFC, section and number.
     ///
     /// # Errors
-    /// What is wrong with the name.
+    /// A description of what is wrong with the name.
     pub fn parts(&self) -> Result<(&str, &str, &str), String> {
         let parts = self.id.split_once(" §").and_then(|(rfc, rest)| {
             let (section, number) = rest.split_once('-')?;
@@ -108,7 +106,7 @@ impl Rule {
     }
 }
 
-/// One text, or a list of them.
+/// Reads one text, or a list of texts.
 fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -122,34 +120,34 @@ fn one_or_more<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Err
     })
 }
 
-/// The rules of one top section.
+/// The rules of one top-level section.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rules {
     /// The number of the RFC.
     pub rfc: u16,
-    /// What the section is about.
+    /// The title of the section.
     pub title: String,
-    /// How many sentences with one of the words each section of the RFC has.
+    /// The number of sentences with a keyword, by section of the RFC.
     pub sentences: BTreeMap<String, usize>,
-    /// In the order of the RFC.
+    /// The rules, in the order of the RFC.
     #[serde(default)]
     pub rule: Vec<Rule>,
 }
 
 impl Rules {
-    /// Reads a file.
+    /// Reads a file of rules.
     ///
     /// # Errors
-    /// The line and what is wrong there, as `line: what`.
+    /// The first mistake, as `line: what`.
     pub fn read(text: &str) -> Result<Self, String> {
         toml_text::read(text)
     }
 
-    /// All files that come with the interpreter, by name.
+    /// Returns all files that are built into the interpreter, by name.
     ///
     /// # Errors
-    /// The file, the line, and what is wrong there.
+    /// The file, the line and the mistake.
     pub fn known() -> Result<Vec<(&'static str, Self)>, String> {
         let read = |(name, text): &(&'static str, &str)| match Self::read(text) {
             Ok(rules) => Ok((*name, rules)),
@@ -158,8 +156,8 @@ impl Rules {
         FILES.iter().map(read).collect()
     }
 
-    /// The sections that have not as many rules as the RFC has sentences, and rules that are not numbered
-    /// in order.
+    /// Returns the sections whose number of rules differs from the RFC's number of sentences, and rules that are not
+    /// numbered in order.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         let mut found = Vec::new();
@@ -191,16 +189,16 @@ impl Rules {
     }
 }
 
-/// How many rules are held how.
+/// The number of rules, by how they are tested.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// All of them.
+    /// All rules.
     pub rules: usize,
-    /// Those with a test.
+    /// Rules with a test.
     pub tested: usize,
-    /// Those without, by what their reasons begin with.
+    /// Rules without a test, by the prefix of their reason.
     pub without: BTreeMap<&'static str, usize>,
-    /// Those where we do something else.
+    /// Rules from which the engine deviates.
     pub deviating: usize,
 }
 
@@ -227,7 +225,7 @@ impl fmt::Display for Count {
     }
 }
 
-/// The table of all rules, in Markdown; with `missing`, of those that have no test.
+/// Returns the table of all rules, in Markdown; with `missing`, only of those without a test.
 #[must_use]
 pub fn table(all: &[(&str, Rules)], missing: bool) -> String {
     let mut text = String::new();

@@ -7,20 +7,20 @@ use std::net::IpAddr;
 /// A whole script.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Script {
-    /// `--name=value` lines of its head.
+    /// The `--name=value` lines at the beginning.
     pub(crate) options: Vec<(String, String)>,
     pub(crate) events: Vec<Event>,
 }
 
 impl Script {
-    /// It asks for streams to be reset or added, or has chunks that do (RFC 6525).
+    /// Whether the script resets or adds streams, or has RE-CONFIG chunks (RFC 6525).
     pub(crate) fn reconfigures(&self) -> bool {
         const OPTIONS: &[&str] =
             &["SCTP_ENABLE_STREAM_RESET", "SCTP_RESET_STREAMS", "SCTP_RESET_ASSOC", "SCTP_ADD_STREAMS"];
         self.uses("RECONFIG", OPTIONS)
     }
 
-    /// It asks for chunks to be authenticated, sets keys, or has chunks that are (RFC 4895).
+    /// Whether the script authenticates chunks, sets keys, or has AUTH chunks (RFC 4895).
     pub(crate) fn authenticates(&self) -> bool {
         const OPTIONS: &[&str] = &[
             "SCTP_AUTH_CHUNK",
@@ -36,7 +36,7 @@ impl Script {
         self.uses("AUTH", OPTIONS)
     }
 
-    /// It has chunks of this name, or calls with one of these words.
+    /// Whether the script has chunks of this name, or calls with one of these words.
     fn uses(&self, chunk: &str, words: &[&str]) -> bool {
         self.events.iter().any(|event| match &event.action {
             Action::Inbound(packet) | Action::Outbound(packet) => {
@@ -47,14 +47,14 @@ impl Script {
         })
     }
 
-    /// The line of the first packet whose target is named.
+    /// Returns the line of the first outbound packet that names its destination.
     pub(crate) fn names_targets(&self) -> Option<usize> {
         let named = |event: &&Event| matches!(&event.action, Action::Outbound(p) if p.target.is_some());
         self.events.iter().find(named).map(|event| event.line)
     }
 }
 
-/// Something that is to happen, or to be done, at a time.
+/// An action and its time.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Event {
     pub(crate) line: usize,
@@ -62,22 +62,22 @@ pub(crate) struct Event {
     pub(crate) action: Action,
 }
 
-/// When, in microseconds.
+/// The time of an event, in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Time {
-    /// Whenever it happens.
+    /// At any time.
     Any,
-    /// So long after the start.
+    /// At this time after the start.
     At(i64),
-    /// So long after what came before.
+    /// At this time after the event before it.
     After(i64),
     /// Between two times after the start.
     Between(i64, i64),
-    /// Between two times after what came before.
+    /// Between two times after the event before it.
     AfterBetween(i64, i64),
 }
 
-/// What happens.
+/// An action of a script.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Action {
     Call(Call),
@@ -87,18 +87,19 @@ pub(crate) enum Action {
     Code(String),
 }
 
-/// A system call with what it is to return.
+/// A system call with its expected result.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Call {
     pub(crate) name: String,
     pub(crate) args: Vec<Value>,
     pub(crate) result: Value,
     pub(crate) errno: Option<String>,
-    /// It blocks and is to return then, in microseconds of the same kind as the event's time.
+    /// The call blocks and must return at this time, in microseconds, relative to the same origin as the event's
+    /// time.
     pub(crate) until: Option<i64>,
 }
 
-/// A packet with what surrounds its chunks.
+/// A packet with its headers and chunks.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Packet {
     pub(crate) source: Option<(IpAddr, Option<u16>)>,
@@ -112,17 +113,17 @@ pub(crate) struct Packet {
     pub(crate) tag: Option<u32>,
     pub(crate) bad_checksum: bool,
     pub(crate) zero_checksum: bool,
-    /// UDP ports of RFC 6951, source and target.
+    /// UDP ports (RFC 6951), source and target.
     pub(crate) udp: Option<(u16, u16)>,
     pub(crate) body: Body,
 }
 
-/// What follows the common header.
+/// The content after the common header.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Body {
     Chunks(Vec<Node>),
     Bytes(Vec<u8>),
-    /// No SCTP, but a message of the network about it.
+    /// An ICMP message instead of an SCTP packet.
     Icmp(Icmp),
 }
 
@@ -132,7 +133,7 @@ pub(crate) struct Icmp {
     pub(crate) kind: String,
     pub(crate) code: Option<String>,
     pub(crate) mtu: Option<u32>,
-    /// The verification tag of the packet it is about.
+    /// The verification tag of the packet to which the message refers.
     pub(crate) about: Option<u32>,
 }
 
@@ -180,9 +181,9 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) fields: Vec<(String, Value)>,
     pub(crate) items: Vec<Node>,
-    /// It ends with `...`: more items may follow, or nothing inside counts.
+    /// The node ends with `...`: more items may follow. If it has no items, anything matches.
     pub(crate) open: bool,
-    /// The bytes it was read from, if any.
+    /// The bytes from which the node was decoded, if any.
     pub(crate) raw: Vec<u8>,
 }
 
@@ -197,10 +198,10 @@ impl Node {
     }
 }
 
-/// An argument, a field, a result.
+/// An argument, a field or a result.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Value {
-    /// `...`: whatever it is.
+    /// `...`: anything matches.
     Any,
     Int(i64),
     Word(String),
@@ -227,7 +228,7 @@ impl Value {
         }
     }
 
-    /// One of these words is in it.
+    /// Whether the value contains one of these words.
     fn says_one_of(&self, words: &[&str]) -> bool {
         match self {
             Self::Word(word) => words.contains(&word.as_str()),
@@ -245,7 +246,7 @@ impl Value {
         if let Self::Int(n) = self { Some(*n) } else { None }
     }
 
-    /// A struct with one member more.
+    /// Returns a struct with one more member.
     pub(crate) fn with(self, key: &str, value: Self) -> Self {
         match self {
             Self::Struct(mut fields) => {
@@ -256,7 +257,7 @@ impl Value {
         }
     }
 
-    /// The member `key` of a struct.
+    /// Returns the member `key` of a struct.
     pub(crate) fn member(&self, key: &str) -> Option<&Value> {
         let Self::Struct(fields) = self else { return None };
         fields.iter().find(|(name, _)| name == key).map(|(_, value)| value)

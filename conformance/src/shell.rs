@@ -1,9 +1,8 @@
-//! Shell lines of a script: settings of the system map to settings of the
-//! engine, everything else is let pass.
+//! Shell lines of a script: `sysctl` settings map to settings of the engine, everything else is ignored.
 
 use anabranch_sctp::Config;
 
-/// FreeBSD's settings under `net.inet.sctp.`, our knob, and the unit of the value.
+/// FreeBSD's settings under `net.inet.sctp.`, the engine's knob, and the unit of the value.
 const SETTINGS: &[(&str, &str, Unit)] = &[
     ("ecn_enable", "ecn", Unit::YesNo),
     ("pr_enable", "partial_reliability", Unit::YesNo),
@@ -39,7 +38,7 @@ enum Unit {
     Either(&'static str, &'static str),
 }
 
-/// Does what a line asks for, as far as the engine knows it.
+/// Applies the settings of a line that the engine knows.
 pub(crate) fn obey(line: &str, config: &mut Config) {
     for command in line.split([';', '\n']) {
         if !command.trim_start().starts_with("sysctl") {
@@ -58,7 +57,7 @@ pub(crate) fn obey(line: &str, config: &mut Config) {
                     (*word).to_owned()
                 }
             };
-            // A value that the engine does not take leaves it as it is, as `sysctl -i` does.
+            // A value that the engine rejects changes nothing, as with `sysctl -i`.
             let _ = config.set(key, &value);
         }
     }

@@ -1,4 +1,4 @@
-//! Suites: many short scripts in one file, with beginnings and endings they share.
+//! Suites: many short scripts in one file that share set-up and clean-up.
 //!
 //! ```text
 //! @ client: what follows can be used by its name
@@ -12,19 +12,19 @@
 //! in code: the name of a test
 //! ```
 //!
-//! Lines that begin with `#` and a blank are comments. Lines of a script keep
-//! their numbers, so that messages name the line of the suite.
+//! Lines that begin with `#` and a blank are comments. Script lines keep their numbers, so that messages name the
+//! line of the suite.
 
 use std::collections::BTreeMap;
 
-/// What a case consists of.
+/// The content of a case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
     /// A script.
     Script(String),
     /// A test in code, by its name.
     InCode(String),
-    /// Nothing, and why.
+    /// No test, with the reason.
     NotTested(String),
 }
 
@@ -33,11 +33,11 @@ pub enum Content {
 pub struct Case {
     /// Its name, such as `as-v-1-1-1`.
     pub id: String,
-    /// What it is to show, in a line.
+    /// What the case shows, in one line.
     pub purpose: String,
-    /// The line its heading is on, from 1.
+    /// The line of its heading, from 1.
     pub line: usize,
-    /// What it consists of.
+    /// The script or the test.
     pub content: Content,
 }
 
@@ -66,10 +66,10 @@ impl Preludes {
     }
 }
 
-/// The cases of a suite, with what they use put in.
+/// Returns the cases of a suite, with the preludes that they use inserted.
 ///
 /// # Errors
-/// The line and what is wrong with it.
+/// The line and the mistake.
 pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
     let mut all: Vec<Case> = Vec::new();
     let mut script: Option<String> = None;
@@ -88,7 +88,7 @@ pub fn cases(text: &str, preludes: &Preludes) -> Result<Vec<Case>, String> {
                 line: at,
                 content,
             });
-            // Lines before it count, so that numbers are those of the file.
+            // Blank lines stand for the lines before, so that line numbers are those of the file.
             script = Some("\n".repeat(at));
             continue;
         }

@@ -1,8 +1,8 @@
-//! Tables in TOML, read so that a mistake is one line which names its place.
+//! Reads tables in TOML; a mistake is reported in one line with its line number.
 
 use serde::de::DeserializeOwned;
 
-/// Reads a table; what is wrong as `line: what`.
+/// Reads a table; a mistake is reported as `line: what`.
 pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     toml::from_str(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
@@ -10,7 +10,7 @@ pub(crate) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
     })
 }
 
-/// What is wrong at an offset, as `line: what`.
+/// Describes the mistake at an offset, as `line: what`.
 pub(crate) fn fault(text: &str, at: usize, what: &str) -> String {
     let before = text.as_bytes().iter().take(at);
     format!("{}: {what}", before.filter(|&&byte| byte == b'\n').count() + 1)

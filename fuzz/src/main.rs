@@ -1,9 +1,8 @@
 //! Runs a fuzz target: `anabranch-fuzz TARGET [--seconds N] [--inputs N] [--seed N] [FILE…]`.
 //!
-//! No coverage is measured, so that any toolchain will do: an input is made
-//! from the corpus and from luck ([`mutate`]), or read as a list of decisions
-//! ([`source`]), which is how the endpoint and its API are driven. An input
-//! that fails is written down and can be run again by its name.
+//! Coverage is not measured, so that any toolchain works. An input is made from the corpus and random changes
+//! ([`mutate`]), or read as a list of decisions ([`source`]), which is how the endpoint and its API are driven. An
+//! input that fails is written to a file and can be run again by its name.
 
 #![expect(clippy::disallowed_methods, reason = "a fuzzer runs in the user's own time")]
 
@@ -22,7 +21,7 @@ use std::time::{Duration, Instant};
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Bytes of memory in use.
+/// Returns the bytes of memory in use.
 fn held() -> usize {
     let stats = GLOBAL.stats();
     stats.bytes_allocated.saturating_sub(stats.bytes_deallocated)
@@ -43,7 +42,7 @@ fn main() -> ExitCode {
         let mut number = || arguments.next().and_then(|text| text.parse().ok()).expect("a number");
         match argument.as_str() {
             "--seconds" => seconds = number(),
-            // The same on every machine: what a gate may ask for.
+            // A fixed number of inputs is the same on every machine, as a gate needs it.
             "--inputs" => (inputs, seconds) = (number(), 3600),
             "--seed" => seed = number(),
             _ => files.push(PathBuf::from(argument)),
@@ -69,7 +68,7 @@ fn fuzz(
 ) -> ExitCode {
     let (begin, mut count, mut largest) = (Instant::now(), 0_u64, 0);
     while begin.elapsed() < limit && count < inputs {
-        // Each input depends on its own number alone.
+        // Each input depends only on its own number.
         let mut rng = Rng::new(seed).fork(&format!("{} {count}", target.name));
         let input = mutate::input(&mut rng, corpus, target.length);
         let before = held();
@@ -88,12 +87,12 @@ fn fuzz(
         count += 1;
     }
     println!("{:10}{count:12} executions in {:.0?}; seed {seed}", target.name, begin.elapsed());
-    // What an input leaves behind would grow without end.
+    // Memory that an input leaves behind would add up without bound.
     assert!(largest < 1 << 20, "an execution left {largest} bytes behind");
     ExitCode::SUCCESS
 }
 
-/// The files of a folder and, where it says so by its name, of the project.
+/// Returns the files of a folder and, for some corpora, of other folders of the project.
 fn read_corpus(folder: &Path, home: &Path) -> Vec<Vec<u8>> {
     let elsewhere = match folder.file_name().and_then(|name| name.to_str()) {
         Some("har") => vec![home.join("../crates/http/pages")],

@@ -1,11 +1,11 @@
-//! Inputs: something from the corpus, changed here and there, or pure luck.
+//! Inputs: a changed entry of the corpus, or random bytes.
 
 use anabranch_base::Rng;
 
-/// Numbers at which something changes.
+/// Values at which behaviour often changes.
 const EDGES: [u32; 12] = [0, 1, 2, 3, 4, 7, 8, 0x7f, 0x80, 0xff, 0x7fff_ffff, 0xffff_ffff];
 
-/// An input of at most some `length` bytes.
+/// Returns an input of about `length` bytes at most.
 pub fn input(rng: &mut Rng, corpus: &[Vec<u8>], length: usize) -> Vec<u8> {
     if corpus.is_empty() || rng.below(20) == 0 {
         let mut bytes = vec![0; rng.below(length as u64 + 1) as usize];

@@ -1,20 +1,20 @@
-//! An input read as decisions: numbers below a bound, until it is used up.
+//! An input read as decisions: numbers below a bound, until the input is used up.
 
-/// What is left of the input.
+/// The rest of the input.
 pub struct Source<'a>(&'a [u8]);
 
 impl<'a> Source<'a> {
-    /// All of it.
+    /// Creates a source from a whole input.
     pub fn new(bytes: &'a [u8]) -> Self {
         Self(bytes)
     }
 
-    /// Nothing is left; every decision is 0 from here on.
+    /// Whether the input is used up; every decision is 0 from then on.
     pub fn is_over(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The next byte.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         match self.0.split_first() {
             Some((&first, rest)) => {
@@ -25,7 +25,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A number of 32 bits; small ones and those at the edges are likelier.
+    /// Returns a number of 32 bits; small and extreme numbers are more likely.
     pub fn number(&mut self) -> u32 {
         match self.byte() % 4 {
             0 => u32::from(self.byte()),
@@ -35,7 +35,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A number below `bound`, which is not zero.
+    /// Returns a number below `bound`, which is not zero.
     pub fn below(&mut self, bound: u32) -> u32 {
         let number = if bound <= 256 {
             u32::from(self.byte())
@@ -45,17 +45,17 @@ impl<'a> Source<'a> {
         number % bound
     }
 
-    /// True once in `n`.
+    /// Returns true once in `n` on average.
     pub fn one_in(&mut self, n: u32) -> bool {
         self.below(n) == 0
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     pub fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u32) as usize]
     }
 
-    /// At most `most` bytes as they are.
+    /// Returns at most `most` bytes of the input.
     pub fn bytes(&mut self, most: usize) -> &'a [u8] {
         let length = (self.below(most as u32 + 1) as usize).min(self.0.len());
         let (bytes, rest) = self.0.split_at(length);

@@ -1,8 +1,9 @@
-//! Each fuzz target takes a few inputs, the same ones everywhere: a target that panics at once, or that nothing runs, fails here.
+//! Each fuzz target runs a few inputs, the same on every machine. A target that panics at once, or that `.ci/run`
+//! does not run, fails here.
 
 use std::process::Command;
 
-/// What the program says when it is asked for no target names them all.
+/// Returns the targets: without an argument the program lists them all.
 fn targets() -> Vec<String> {
     let output = Command::new(env!("CARGO_BIN_EXE_anabranch-fuzz")).output().expect("the program runs");
     let said = String::from_utf8(output.stderr).expect("text");

@@ -24,7 +24,7 @@ from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ConnectionTerminated, ProtocolNegotiated, StreamReset
 from aioquic.quic.packet import QuicProtocolVersion
 
-# A version that no one speaks (RFC 9000 section 15).
+# A version that no implementation supports (RFC 9000 section 15).
 RESERVED = 0x1A2A3A4A
 VERSIONS = [QuicProtocolVersion.VERSION_1]
 
@@ -69,7 +69,7 @@ class Server(QuicConnectionProtocol):
         length = str(len(body)).encode()
         self.http.send_headers(stream, [(b":status", status), (b"content-length", length)])
         if self.case == "keyupdate":
-            # Once the handshake is confirmed, which it is for a server when it is complete.
+            # For a server the handshake is confirmed when it is complete; a key update requires that.
             self._quic.request_key_update()
         self.http.send_data(stream, body, end_stream=True)
 
@@ -159,7 +159,7 @@ async def get(case, config, address, port, target, paths, tickets, wait=True):
         tls = client._quic.tls
         took = round((time.monotonic() - begun) * 1e3)
         print(f"handshake resumed={tls.session_resumed} early={tls.early_data_accepted} took={took}ms", flush=True)
-        # A ticket may come behind the answer.
+        # A ticket may arrive after the answer.
         for _ in range(100):
             if tickets or case not in ("resumption", "zerortt"):
                 break

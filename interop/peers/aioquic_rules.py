@@ -71,7 +71,7 @@ def way(data, end=False):
     return ("way", data, end)
 
 
-# What both ends hold the other to, on streams of one way.
+# Rules for both ends, on unidirectional streams.
 COMMON = [
     ("9114 6.2 an end before the type", [way(b"", True)], ANSWERED),
     ("9114 6.2.3 a reserved type", [way(b"\x21abc")], ANSWERED),
@@ -108,7 +108,7 @@ COMMON = [
     ("9204 4.4.3 an increment beyond what was sent", [control(), way(b"\3\1")], DECODER),
 ]
 
-# Field sections that cannot be read, after what is right of them.
+# Field sections that cannot be decoded, after their valid beginning.
 SECTIONS = [
     ("9204 4.5.1.1 a required insert count", b"\2\0\x80"),
     ("9204 4.5.1.2 a negative base", b"\0\x80\xd1"),
@@ -183,7 +183,7 @@ OF_CLIENTS = [
 ABC = frame(DATA, b"abc")
 INTERIM = frame(HEADERS, section((b":status", b"103"), (b"link", b"</x>")))
 
-# Of a stream error our client tells with its end alone: the stream is over at both ends.
+# Our client reports a stream error only by its exit code, because the stream is already closed at both ends.
 OF_SERVERS = [
     ("9114 4.1 a response", [control(), request(response(), ABC)], ANSWERED),
     ("9114 4.1 interim responses, trailers and unknown frames", [control(), request(GREASE, INTERIM, response(), GREASE, ABC, trailers())], ANSWERED),
@@ -259,7 +259,7 @@ class Client(QuicConnectionProtocol):
             try:
                 self._quic.send_stream_data(self.stream, data)
             except RuntimeError:
-                # The server wants nothing more of it.
+                # The server has no more interest in the stream.
                 pass
         self.transmit()
 
@@ -273,12 +273,12 @@ async def client_outcome(address, port, says):
             else:
                 client.say(*said)
         if client.stream is None:
-            # Where only the connection can end, a request shows whether it has.
+            # If the error ends the connection, another request shows whether it has ended.
             await client.until(lambda: False, 0.1)
             if client.closed is None:
                 client.say("request", head(), True)
         await client.until(lambda: client.ended or client.reset is not None, 5)
-        # An error of the connection may come behind an answer, and does where more was said after it.
+        # A connection error may arrive after an answer, in particular if more was sent after it.
         await client.until(lambda: False, 2 if says[-1][0] == "more" else 0.1)
         if client.closed is not None:
             return client.closed, client.got
@@ -318,7 +318,7 @@ class Server(QuicConnectionProtocol):
                 else:
                     self._quic.send_stream_data(self._quic.get_next_available_stream_id(is_unidirectional=True), data, end)
             if not answered:
-                # Where only the connection can end, the response comes behind.
+                # If the error ends the connection, the response is sent later.
                 self._loop.call_later(0.2, self.answer)
 
     def answer(self):

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the aiortc end into the directory that is given: a virtual environment with aiortc from PyPI, and a command in front
-# of it.
+# Builds the aiortc end into the given directory: a virtual environment with aiortc from PyPI, and a command that runs
+# in it.
 set -euo pipefail
 into=$1
 peers=$(cd "$(dirname "$0")" && pwd)

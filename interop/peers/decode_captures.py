@@ -14,7 +14,7 @@ from pathlib import Path
 CHUNKS = {0: "DATA", 1: "INIT", 2: "INIT ACK", 3: "SACK", 4: "HEARTBEAT", 5: "HEARTBEAT ACK", 6: "ABORT",
           7: "SHUTDOWN", 8: "SHUTDOWN ACK", 9: "ERROR", 10: "COOKIE ECHO", 11: "COOKIE ACK",
           14: "SHUTDOWN COMPLETE", 64: "I-DATA", 192: "FORWARD-TSN"}
-# Bytes in front of the user data in DATA and I-DATA chunks.
+# The size of the headers before the user data in DATA and I-DATA chunks.
 HEADERS = {"0": 16, "64": 20}
 MAC = bytes.fromhex("020202020202040404040404")
 
@@ -66,7 +66,7 @@ def frame(kind, payload):
 
 LABELS = bytes.fromhex("0001004000020140")
 GENEVE = bytes.fromhex("0200655800000900") + bytes.fromhex("0102030100000007")
-# Link type, what becomes of a packet, and the options with which tshark finds it.
+# Link type, encapsulation of a packet, and the options with which tshark dissects it.
 TUNNELS = {
     "gtp-u": (101, lambda p: udp(2152, bytes.fromhex("30ff") + struct.pack(">HI", len(p), 7) + p)),
     "gtp-u, extensions": (101, lambda p: udp(2152, bytes.fromhex("36ff") + struct.pack(">HI", len(p) + 8, 7)
@@ -157,7 +157,7 @@ def captures(folder):
             yield f"{race.stem}, other addresses for each direction", path, "middle"
 
 
-# What tshark 4.0 says of an association that it has not numbered.
+# The index that tshark 4.0 gives for an association without a number.
 UNNUMBERED = "65535"
 FIELDS = ["sctp.assoc_index", "sctp.verification_tag", "sctp.chunk_type", "sctp.chunk_length", "sctp.data_tsn_raw",
           "tcp.stream", "tcp.srcport", "tcp.seq_raw", "tcp.len"]
@@ -165,7 +165,7 @@ FIELDS = ["sctp.assoc_index", "sctp.verification_tag", "sctp.chunk_type", "sctp.
 
 def tshark(path):
     """What tshark counts."""
-    # The payload is of no interest: without HTTP and reassembly, every chunk is listed.
+    # The payload is not needed: without HTTP and reassembly, every chunk is listed.
     command = ["tshark", "-r", str(path), "-o", "tcp.desegment_tcp_streams:FALSE", "--disable-protocol", "http",
                "-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]
     for field in FIELDS:

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Builds a guest, a Linux kernel with SCTP as a process of this machine, into
-# the directory that is given: Debian's user-mode-linux, busybox as its system,
-# and the end on the kernel's own sockets.
+# Builds a guest, a Linux kernel with SCTP as a process of this machine, into the given directory: Debian's
+# user-mode-linux, busybox as its system, and the end on the kernel's own sockets.
 set -euo pipefail
 into=$1/guest
 cd "$(dirname "$0")"
@@ -24,7 +23,7 @@ cp "$work/busybox/bin/busybox" "$root/bin/"
 cp guest/init guest/race "$root/"
 chmod 755 "$root/init" "$root/race"
 gcc -std=gnu11 -O2 -Wall -Wextra -static socket.c -o "$root/peer" -lpthread
-# Each module after those it needs.
+# Each module after those that it depends on.
 declare -A known=()
 take() {
   local module=$1 needed
@@ -43,7 +42,7 @@ for needed in sctp tun; do
 done
 cp "$work/kernel/usr/bin/linux.uml" "$into/linux.uml.new"
 mv "$into/linux.uml.new" "$into/linux.uml"
-# The kernel, with what it lacks on processors of today.
+# The kernel, with a preloaded library for what it lacks on current processors.
 gcc -std=gnu11 -O2 -Wall -Wextra -shared -fPIC -o "$into/xstate.so" guest/xstate.c -ldl
 cat > "$into/linux.new" <<'END'
 #!/bin/sh
@@ -53,7 +52,7 @@ END
 chmod 755 "$into/linux.new"
 mv "$into/linux.new" "$into/linux"
 python3 - "$root" "$into/initrd" <<'END'
-# The archive of the guest's root, in the form "newc" of cpio.
+# The archive of the guest's root, in cpio's "newc" format.
 import gzip, os, sys
 root, out = sys.argv[1:]
 def entry(number, name, mode, content=b"", device=(0, 0)):

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Builds the pion end into the directory that is given; Go, and its module proxy
-# for what go.sum names.
+# Builds the pion end into the given directory. Needs Go, and its module proxy for the modules in go.sum.
 set -euo pipefail
 into=$1
 cd "$(dirname "$0")/pion"

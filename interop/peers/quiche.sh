@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the quiche end into the directory that is given: crates.io, and Debian's
-# BoringSSL; building its own takes five minutes of a processor.
+# Builds the quiche end into the given directory, with crates.io and Debian's BoringSSL: building quiche's own copy
+# takes five minutes of processor time.
 set -euo pipefail
 mkdir -p "$1"
 into=$(cd "$1" && pwd)

@@ -1,8 +1,7 @@
-//! What is tried with every peer, and what has to hold each time.
+//! The cases that are run with every peer, and their conditions.
 //!
-//! Common to all: each message is delivered intact and once, in order where
-//! order was asked for, and none is missing but those that could be given up.
-//! What a case adds is said at its script.
+//! Common to all: each message is delivered intact and once, in order where order was requested, and none is missing
+//! except those that may be abandoned. Each script states its additional conditions.
 
 use crate::meeting::{Meeting, Setup, Shown, run};
 use crate::peer::How;
@@ -12,37 +11,37 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{CloseReason, Direction, Reliability};
 use std::fmt;
 
-/// Whose move it is.
+/// The side that acts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
-    /// Ours.
+    /// Our side.
     Us,
-    /// Theirs.
+    /// The peer's side.
     Them,
 }
 
-/// What is tried.
+/// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// Who sends the INIT.
+    /// Set-up; the side sends the INIT.
     Handshake(By),
     /// Messages of all sizes on one stream.
     Ordered,
-    /// The same without regard to order.
+    /// The same, unordered.
     Unordered,
     /// Messages of 100 kB.
     Fragmented,
     /// 64 streams at once.
     ManyStreams,
-    /// Everything, with 5 % lost, some overtaking and some duplicated.
+    /// Everything, with 5 % loss, some reordering and some duplicates.
     Lossy,
     /// Streams are reset (RFC 6525).
     Reset(By),
     /// Messages with a lifetime, and loss (RFC 3758).
     Lifetime(By),
-    /// The same by them, with messages of all sizes and a queue of them.
+    /// The same from the peer, with messages of all sizes and a queue of them.
     LifetimeBulk,
-    /// Messages sent once or twice, and loss (RFC 3758, RFC 7496).
+    /// Messages with at most one or two transmissions, and loss (RFC 3758, RFC 7496).
     Retransmissions(By),
     /// I-DATA, with loss (RFC 8260).
     Interleaving,
@@ -50,16 +49,16 @@ pub enum Case {
     ForwardInterleaved(By),
     /// Packets without a checksum (RFC 9653).
     ZeroChecksum,
-    /// Graceful close with data on its way.
+    /// Graceful shutdown with data in flight.
     Shutdown(By),
-    /// The same by them, with data that has not been sent at all yet.
+    /// The same by the peer, with data that is still unsent.
     ShutdownQueued,
     /// ABORT.
     Abort(By),
 }
 
 impl Case {
-    /// All of them, in the order of the table.
+    /// All cases, in the order of the table.
     pub const ALL: [Self; 23] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
@@ -86,8 +85,8 @@ impl Case {
         Self::Abort(By::Them),
     ];
 
-    /// Chunk types that must have been seen over all seeds, from us and from
-    /// them: without them the case has shown nothing.
+    /// Chunk types that must be seen over all seeds, from us and from the peer. Without them the case has tested
+    /// nothing.
     #[must_use]
     pub const fn must_show(self) -> (&'static [u8], &'static [u8]) {
         const RE_CONFIG: &[u8] = &[0x82];
@@ -115,7 +114,7 @@ impl Case {
         matches!(self, Self::Interleaving | Self::ForwardInterleaved(_))
     }
 
-    /// The link of a seed.
+    /// Returns the link of a seed.
     fn link(self, rng: &mut Rng) -> String {
         let (rtt, rate) = (20 + rng.below(80), 1 + rng.below(50));
         let link = format!("rate={rate}mbit,rtt={rtt}ms,queue=400p");
@@ -135,10 +134,10 @@ impl Case {
         }
     }
 
-    /// Runs it once.
+    /// Runs the case once.
     ///
     /// # Errors
-    /// What did not hold, and the last packets.
+    /// The condition that was violated, and the last packets.
     pub fn run(self, stack: Stack, seed: u64) -> Result<Shown, String> {
         let mut rng = Rng::new(seed).fork("setup");
         let we_begin = match self {
@@ -223,13 +222,13 @@ fn on(stream: u16) -> How {
     How { stream, ..How::default() }
 }
 
-/// Most messages are small; some take several chunks.
+/// Most messages are small; some need several chunks.
 fn any_size(rng: &mut Rng) -> usize {
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
     4 + rng.below(most) as usize
 }
 
-/// Any stream, size and order.
+/// Returns any stream, size and order.
 fn mixed(rng: &mut Rng) -> (How, usize) {
     let how = How { unordered: rng.below(4) == 0, ..on(rng.below(10) as u16) };
     let size = if rng.below(20) == 0 { 40_000 } else { any_size(rng) };
@@ -240,7 +239,7 @@ fn lifetime(rng: &mut Rng) -> Reliability {
     Reliability::Lifetime(Duration::from_millis(20 + rng.below(200)))
 }
 
-/// Posts a message by one of the two.
+/// Sends a message from one of the two sides.
 fn post(m: &mut Meeting, by: By, how: How, size: usize) -> Result<(), String> {
     match by {
         By::Us => {
@@ -251,7 +250,7 @@ fn post(m: &mut Meeting, by: By, how: How, size: usize) -> Result<(), String> {
     }
 }
 
-/// So many messages each way, and all arrive.
+/// Sends `count` messages in each direction, and waits until all have arrived.
 async fn both(m: &mut Meeting, count: usize, make: impl Fn(&mut Rng) -> (How, usize)) -> Result<(), String> {
     for number in 0..count {
         for by in [By::Us, By::Them] {
@@ -266,15 +265,15 @@ async fn both(m: &mut Meeting, count: usize, make: impl Fn(&mut Rng) -> (How, us
     m.until("the messages", Meeting::all_arrived).await
 }
 
-/// Messages on four streams; two of them are reset; more messages on all. The
-/// one who did not ask for it is told, and the order goes on from zero.
+/// Sends messages on four streams, resets two of them, and sends more messages on all. The side that did not request
+/// the reset is notified, and SSNs start at zero again.
 async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     for round in 0..3 {
         for _ in 0..20 {
             let (how, size) = (on(m.rng.below(4) as u16), any_size(&mut m.rng));
             post(m, by, how, size)?;
         }
-        // Every stream has at least one message; or there is nothing to reset.
+        // Every stream has at least one message, so that there is something to reset.
         for stream in 0..4 {
             post(m, by, on(stream), 10)?;
         }
@@ -304,8 +303,8 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     reset.map(|reset| reset.1.len()).sum::<usize>() >= told
                 })
                 .await?;
-                // RFC 8831 §6.7: a data channel ends when both directions have been reset; stacks
-                // that know nothing but those take the stream again only then.
+                // RFC 8831 §6.7: a data channel ends when both directions have been reset. Stacks that support only
+                // data channels use the stream again only then.
                 m.tell_ours(|endpoint, now, id| {
                     endpoint.reset_streams(now, id, Direction::Outgoing, &[1, 2])
                 })
@@ -315,7 +314,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
                     ours.resets.iter().filter(|reset| reset.0 == Direction::Outgoing).count() > round
                 })
                 .await?;
-                // Until they have heard our answer they may not use the streams.
+                // They must not use the streams until our answer has arrived.
                 m.pause(Duration::from_secs(5)).await;
             }
         }
@@ -326,7 +325,7 @@ async fn reset(m: &mut Meeting, by: By) -> Result<(), String> {
     m.until("the messages after the reset", Meeting::all_arrived).await
 }
 
-/// Messages that may be given up among some that may not be.
+/// Sends messages that may be abandoned, among some that may not.
 async fn limited(
     m: &mut Meeting,
     by: By,
@@ -336,7 +335,7 @@ async fn limited(
     for _ in 0..8 {
         for _ in 0..25 {
             let stream = m.rng.below(6) as u16;
-            // A stream keeps to one manner, as data channels do.
+            // All messages of a stream have the same reliability, as in data channels.
             let reliability = if stream < 5 { limit(&mut m.rng) } else { Reliability::Full };
             let how = How { stream, unordered: stream % 2 == 1, reliability };
             let size = size(&mut m.rng);
@@ -345,7 +344,7 @@ async fn limited(
         let span = Duration::from_millis(10 + m.rng.below(80));
         m.pause(span).await;
     }
-    // What comes after those that were given up is not held up by them.
+    // Later messages are not delayed by abandoned ones.
     post(m, by, on(5), 3_000)?;
     m.until("the messages that must arrive", Meeting::all_arrived).await?;
     m.pause(Duration::from_secs(30)).await;
@@ -354,8 +353,8 @@ async fn limited(
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// They send small messages one by one, so that none waits or is cut into
-/// pieces: what is given up has been sent and lost.
+/// The peer sends small messages one by one, so that none is queued or fragmented: every abandoned message was sent
+/// and lost.
 async fn trickle(m: &mut Meeting) -> Result<(), String> {
     for _ in 0..150 {
         let stream = m.rng.below(6) as u16;
@@ -371,11 +370,10 @@ async fn trickle(m: &mut Meeting) -> Result<(), String> {
     m.until("the messages at the end", Meeting::all_arrived).await
 }
 
-/// Closes with data still on its way: all of it arrives, that of the one who closes too, if there
-/// is to be any (`queued`).
+/// Closes with data in flight: all of it arrives, including that of the closing side if `queued`.
 async fn shutdown(m: &mut Meeting, by: By, queued: bool) -> Result<(), String> {
     both(m, 10, mixed).await?;
-    // Until the last acknowledgement has come.
+    // Wait for the last acknowledgement.
     m.pause(Duration::from_secs(1)).await;
     let (closing, other) = if by == By::Us { (By::Us, By::Them) } else { (By::Them, By::Us) };
     for _ in 0..30 {
@@ -396,7 +394,7 @@ async fn shutdown(m: &mut Meeting, by: By, queued: bool) -> Result<(), String> {
     }
 }
 
-/// Ends at once.
+/// Aborts the association.
 async fn abort(m: &mut Meeting, by: By) -> Result<(), String> {
     both(m, 10, mixed).await?;
     match by {

@@ -1,10 +1,8 @@
-//! The same bytes through our decoder and dcsctp's.
+//! Decodes the same bytes with our decoder and dcsctp's.
 //!
-//! Real packets of the meetings, changed by a seeded mutator, are read by both.
-//! dcsctp's parser is private; what its API shows is whether a socket takes a
-//! packet for one at all, with the checksum left aside. So verdicts are
-//! compared: every chunk, parameter and cause reads, or not. Where the two
-//! disagree, [`Rule`] has to name the reason.
+//! Real packets of the meetings are changed by a seeded mutator and read by both. dcsctp's parser is private; its API
+//! only shows whether a socket accepts the bytes as a packet, without the checksum. So the verdicts are compared:
+//! whether every chunk, parameter and cause can be read. Where the two disagree, [`Rule`] has to name the reason.
 
 use crate::cases::{By, Case};
 use crate::peers::Stack;
@@ -17,37 +15,37 @@ use anabranch_wire::sctp::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Why one takes what the other does not.
+/// The reason why one decoder accepts a packet and the other does not.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Rule {
     /// The last chunk has no padding.
     LastPadding,
-    /// A chunk of a type that dcsctp does not know has not the form of its type.
+    /// A chunk whose type dcsctp does not know does not have the form of its type.
     ChunkOnlyOurs,
-    /// A parameter or cause that dcsctp does not know has not the form of its type.
+    /// A parameter or cause whose type dcsctp does not know does not have the form of its type.
     ParamOnlyOurs,
-    /// A HEARTBEAT or its answer without Heartbeat Info first.
+    /// A HEARTBEAT or HEARTBEAT ACK that does not begin with Heartbeat Info.
     HeartbeatInfo,
-    /// A RE-CONFIG without a parameter, or with one that does not belong there.
+    /// A RE-CONFIG without a parameter, or with one that is not allowed there.
     ReConfigForm,
-    /// No chunk at all.
+    /// A packet without a chunk.
     NoChunk,
     /// A re-configuration result that RFC 6525 does not list.
     ReConfigResult,
-    /// A State Cookie of no bytes.
+    /// An empty State Cookie.
     EmptyCookie,
     /// An ERROR without a cause.
     EmptyError,
-    /// What follows the Heartbeat Info is not a parameter.
+    /// The bytes after the Heartbeat Info are not a parameter.
     HeartbeatRest,
-    /// A parameter that only says yes by being there has bytes in it.
+    /// A parameter that acts as a flag by its presence has a value.
     FlagWithValue,
-    /// A parameter that belongs elsewhere has not the form of its type.
+    /// A parameter that belongs to another chunk does not have the form of its type.
     Elsewhere,
 }
 
 impl Rule {
-    /// The rule, and who is the stricter.
+    /// Describes the rule, and which decoder is stricter.
     #[must_use]
     pub const fn text(self) -> &'static str {
         match self {
@@ -87,26 +85,26 @@ impl Rule {
     }
 }
 
-/// What came of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// Both read it.
+    /// Both accept the input.
     pub both_take: u64,
-    /// Neither does.
+    /// Both reject it.
     pub neither_takes: u64,
-    /// Differences by reason.
+    /// Explained differences, by reason.
     pub explained: BTreeMap<Rule, u64>,
-    /// Differences without one: what we said, what dcsctp said, and the bytes.
+    /// Unexplained differences: our verdict and dcsctp's, with count and bytes.
     pub unexplained: BTreeMap<String, (u64, Vec<u8>)>,
     /// Inputs at which dcsctp panicked.
     pub panics: u64,
 }
 
-/// The packets that inputs are made of: real ones, kept in a file so that the same seed gives the
-/// same inputs (`CORPUS=new` of the `decoding` command prints others).
+/// Returns the packets from which inputs are made. They are real packets stored in a file, so that the same seed
+/// gives the same inputs (`CORPUS=new` of the `decoding` command prints others).
 ///
 /// # Panics
-/// When the file has another form.
+/// If the file has another format.
 #[must_use]
 pub fn corpus() -> Vec<Vec<u8>> {
     let byte = |pair: &[u8]| {
@@ -117,7 +115,7 @@ pub fn corpus() -> Vec<Vec<u8>> {
     lines.map(|line| line.as_bytes().chunks(2).map(byte).collect()).collect()
 }
 
-/// Packets of the meetings, no longer than 300 bytes, each kind of packet a few times.
+/// Collects packets of the meetings of at most 300 bytes, each kind of packet a few times.
 #[must_use]
 pub fn collect() -> Vec<Vec<u8>> {
     let cases = [
@@ -153,7 +151,7 @@ pub fn collect() -> Vec<Vec<u8>> {
     packets
 }
 
-/// Compares the two on `inputs` packets made of `corpus`.
+/// Compares the two decoders on `inputs` packets made from `corpus`.
 #[must_use]
 pub fn compare(corpus: &[Vec<u8>], inputs: u64, seed: u64) -> Comparison {
     let mut rng = Rng::new(seed).fork("decoding");
@@ -189,7 +187,7 @@ fn socket() -> Box<dyn DcSctpSocket> {
     ::dcsctp::new_socket("reader", &Options { disable_checksum_verification: true, ..Options::default() })
 }
 
-/// dcsctp takes the bytes for a packet.
+/// Whether dcsctp accepts the bytes as a packet.
 fn takes(socket: &mut dyn DcSctpSocket, bytes: &[u8]) -> bool {
     socket.handle_input(bytes);
     let mut taken = true;
@@ -201,7 +199,7 @@ fn takes(socket: &mut dyn DcSctpSocket, bytes: &[u8]) -> bool {
     taken
 }
 
-/// Reads all there is to read.
+/// Reads the whole packet.
 fn read(bytes: &[u8]) -> Result<(), Option<Malformed>> {
     let view = PacketView::parse_unverified(bytes).map_err(|_| None)?;
     for chunk in view.chunks() {
@@ -210,7 +208,7 @@ fn read(bytes: &[u8]) -> Result<(), Option<Malformed>> {
     Ok(())
 }
 
-/// Parameters and causes.
+/// Reads the parameters and causes of a chunk.
 fn read_within(chunk: &Chunk<'_>) -> Result<(), Malformed> {
     match chunk {
         Chunk::Init(init) | Chunk::InitAck(InitAck(init)) => {
@@ -223,7 +221,7 @@ fn read_within(chunk: &Chunk<'_>) -> Result<(), Malformed> {
     }
 }
 
-/// Finds the reason in the bytes.
+/// Returns the reason, found in the bytes.
 fn explain(bytes: &[u8], ours: Result<(), Option<Malformed>>) -> Option<Rule> {
     let view = PacketView::parse_unverified(bytes).ok()?;
     let mut chunks = view.chunks();
@@ -281,7 +279,7 @@ fn explain(bytes: &[u8], ours: Result<(), Option<Malformed>>) -> Option<Rule> {
     }
 }
 
-/// Forward-TSN-Supported is among these parameters, and has a value.
+/// Whether Forward-TSN-Supported is among these parameters, and has a value.
 fn flag_has_value(mut params: &[u8]) -> bool {
     while let Some(&[high, low, length_high, length_low]) = params.first_chunk::<4>() {
         let length = usize::from(u16::from_be_bytes([length_high, length_low]));
@@ -293,20 +291,20 @@ fn flag_has_value(mut params: &[u8]) -> bool {
     false
 }
 
-/// A chunk reads, and all that is in it.
+/// Whether a chunk and everything in it can be read.
 fn fits(raw: RawChunk<'_>) -> bool {
     Chunk::parse(raw).is_ok_and(|chunk| read_within(&chunk).is_ok())
 }
 
-/// Parameters of which dcsctp checks the form.
+/// Parameters whose form dcsctp checks.
 const STRICT: &[u16] = &[13, 14, 16, 0xc000, 0x8001];
 
-/// A packet of the corpus with one to four changes.
+/// Returns a packet of the corpus with one to four changes.
 fn mutate(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     let pick = |rng: &mut Rng| &corpus[rng.below(corpus.len() as u64) as usize];
     let mut bytes = pick(rng).clone();
     for _ in 0..=rng.below(4) {
-        // Chunk headers, and the words behind them, are worth more than the rest.
+        // Chunk headers, and the words after them, are chosen more often.
         let word = 12 + 4 * rng.below(1 + (bytes.len().saturating_sub(12) / 4).min(12) as u64) as usize;
         let at = if rng.below(2) == 0 {
             word + rng.below(4) as usize
@@ -341,7 +339,7 @@ fn mutate(corpus: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     bytes
 }
 
-/// The chunk types of a corpus.
+/// Returns the chunk types of a corpus.
 #[must_use]
 pub fn kinds(corpus: &[Vec<u8>]) -> BTreeSet<u8> {
     let mut kinds = BTreeSet::new();

@@ -1,16 +1,17 @@
-//! Other stacks of SCTP meet ours in the virtual network, and those of HTTP/3 over QUIC a real one.
+//! Interoperability tests: other SCTP stacks and ours in the virtual network, and other HTTP/3 stacks and ours over
+//! real sockets.
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`peer`] | what a foreign stack has to offer, and its place as an engine on a host |
+//! | [`peer`] | the interface of a foreign stack, and its adapter to an engine on a host |
 //! | [`peers`] | the stacks, one file each |
 //! | [`meeting`] | one run: two hosts, a link, one association |
 //! | [`ours`] | our end of an association |
-//! | [`traffic`] | messages that say who they are, and who checks them |
-//! | [`cases`] | what is tried, and what has to hold |
+//! | [`traffic`] | numbered messages, and the ledger that checks them |
+//! | [`cases`] | the cases and their conditions |
 //! | [`field`] | the same with real programs on a real network |
-//! | [`quic`] | our HTTP/3 and that of others |
-//! | [`table`] | many seeds of every case, peer by peer |
+//! | [`quic`] | our HTTP/3 and other implementations |
+//! | [`table`] | many seeds of every case, by peer |
 //! | [`decoding`] | the same bytes through two decoders |
 
 pub mod cases;

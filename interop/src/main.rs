@@ -1,7 +1,7 @@
-//! Prints what came of every case with every peer: `cargo run --release`.
+//! Prints the results of every case with every peer: `cargo run --release`.
 //!
-//! `SEEDS` says over how many seeds (200), `STACK` and `CASE` (parts of names)
-//! which; `SEED` runs that one alone.
+//! `SEEDS` is the number of seeds (200), `STACK` and `CASE` select rows and columns by parts of names. `SEED` runs a
+//! single seed.
 
 use anabranch_interop::cases::Case;
 use anabranch_interop::peers::Stack;

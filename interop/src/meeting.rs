@@ -1,10 +1,8 @@
-//! One run: two hosts, a link between them, our endpoint on the one, a foreign
-//! stack on the other, one association.
+//! One run: two hosts, a link between them, our endpoint on one, a foreign stack on the other, one association.
 //!
-//! Packets are real IP packets (protocol 132) that the link loses, reorders
-//! and duplicates as it is told. Both ends are driven by the same loop,
-//! `transport::drive`. A case is written as a script that posts messages and
-//! waits; every message that is delivered is checked as it comes.
+//! Packets are real IP packets (protocol 132) that the link loses, reorders and duplicates. Both ends are driven by
+//! the same loop, `transport::drive`. A case is a script that posts messages and waits; every delivered message is
+//! checked as it arrives.
 
 use crate::ours::Ours;
 use crate::peer::{Foreign, How, Seen, Told};
@@ -24,79 +22,79 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// What a run is made of.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Who is met.
+    /// The foreign stack.
     pub stack: Stack,
-    /// Decides the link's luck and the traffic.
+    /// The seed of the link's random events and of the traffic.
     pub seed: u64,
-    /// The link, in the form of `--path`.
+    /// The link, in the format of `--path`.
     pub link: String,
-    /// We send the INIT.
+    /// Whether we send the INIT.
     pub we_begin: bool,
-    /// Both ends speak RFC 8260.
+    /// Whether both ends use RFC 8260.
     pub interleaving: bool,
-    /// Both ends speak RFC 9653.
+    /// Whether both ends use RFC 9653.
     pub zero_checksum: bool,
 }
 
-/// The foreign end, and what has come of it.
+/// The foreign end, and its reports.
 pub struct Theirs {
     /// The stack.
     pub foreign: Foreign,
-    /// It is up.
+    /// The association is established.
     pub up: bool,
     /// How it ended.
     pub closed: Option<String>,
-    /// Streams of ours that were reset, as it reports.
+    /// Our streams that were reset, as the foreign end reports.
     pub ours_reset: Vec<u16>,
-    /// Streams of its own that were reset.
+    /// The foreign end's own streams that were reset.
     pub theirs_reset: Vec<u16>,
-    /// Requests of its own that failed.
+    /// The number of its requests that failed.
     pub refused: usize,
-    /// What we send it.
+    /// The messages that we send to it.
     pub inbox: Ledger,
     fault: Option<String>,
     notify: Notify,
     waker: Option<Waker>,
 }
 
-/// What a run has shown.
+/// The observations of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
-    /// What the foreign end received.
+    /// The chunks and packets that the foreign end received.
     pub from_us: Seen,
-    /// What the foreign end sent.
+    /// The chunks and packets that the foreign end sent.
     pub from_them: Seen,
-    /// Messages that were given up, both ways.
+    /// The number of abandoned messages, in both directions.
     pub given_up: u64,
     /// The latest packets.
     pub packets: Vec<Vec<u8>>,
 }
 
-/// A run under way.
+/// A run in progress.
 pub struct Meeting {
     world: SimWorld,
     ours: Rc<RefCell<Ours>>,
     theirs: Rc<RefCell<Theirs>>,
-    /// For the script's own choices.
+    /// The source of random choices of the script.
     pub rng: Rng,
 }
 
 const OURS: [u8; 4] = [10, 0, 0, 1];
 const THEIRS: [u8; 4] = [10, 0, 0, 2];
 
-/// Added to what went wrong when they had cut a message off before.
+/// Appended to a failure if the peer had cut a message off before.
 pub const CUT_OFF: &str = " (after they had cut a message off)";
 
-/// Added to what went wrong when they had asked for a reset while they waited for the answer to another.
+/// Appended to a failure if the peer had requested a reset while another was outstanding.
 pub const OVERLAPPING: &str = " (after they had asked for two resets at once)";
 
-/// What a script may wait for at most.
+/// The longest wait of a script.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Our configuration: everything that these peers may know is allowed.
+/// Returns our configuration: every extension that these peers may support is allowed.
 fn config(setup: &Setup) -> Config {
     let mut config = Config::default();
     let yes_no = |on| if on { "yes" } else { "no" };
@@ -114,10 +112,10 @@ fn config(setup: &Setup) -> Config {
     config
 }
 
-/// Runs a script on a meeting; what it has shown, or what went wrong and the last packets.
+/// Runs a script on a meeting; returns its observations.
 ///
 /// # Errors
-/// What did not hold, and the ladder.
+/// The condition that was violated, and the ladder.
 pub fn run(
     setup: &Setup,
     script: impl AsyncFnOnce(&mut Meeting) -> Result<(), String>,
@@ -186,25 +184,25 @@ async fn meet(setup: &Setup, here: SimWorld, there: SimWorld) -> io::Result<Meet
 }
 
 impl Meeting {
-    /// Our end.
+    /// Returns our end.
     #[must_use]
     pub fn ours(&self) -> Ref<'_, Ours> {
         self.ours.borrow()
     }
 
-    /// The foreign end.
+    /// Returns the foreign end.
     #[must_use]
     pub fn theirs(&self) -> Ref<'_, Theirs> {
         self.theirs.borrow()
     }
 
-    /// Our end, to be told something.
+    /// Calls our endpoint.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         let now = self.world.now();
         self.ours.borrow_mut().tell(now, tell)
     }
 
-    /// The foreign end, to be told something.
+    /// Calls the foreign end.
     pub fn tell_theirs<T>(&mut self, tell: impl FnOnce(&mut Foreign, Instant) -> T) -> T {
         let now = self.world.now();
         let mut theirs = self.theirs.borrow_mut();
@@ -214,32 +212,32 @@ impl Meeting {
         told
     }
 
-    /// Has us send a message.
+    /// Sends a message from our side.
     pub fn post_ours(&mut self, how: How, size: usize) {
         let post = self.theirs.borrow_mut().inbox.post(how, size);
         self.ours.borrow_mut().post(self.world.now(), post);
     }
 
-    /// Has the foreign end send a message.
+    /// Sends a message from the foreign end.
     ///
     /// # Errors
-    /// It does not take it.
+    /// The stack does not accept it.
     pub fn post_theirs(&mut self, how: How, size: usize) -> Result<(), String> {
         let post = self.ours.borrow_mut().inbox.post(how, size);
         self.tell_theirs(|foreign, now| foreign.peer.send(now, how, &post.payload()))
             .map_err(|error| format!("theirs takes no message on stream {}: {error}", how.stream))
     }
 
-    /// Everything that must arrive has arrived.
+    /// Whether every message that must arrive has arrived.
     #[must_use]
     pub fn all_arrived(&self) -> bool {
         self.ours().inbox.missing() == 0 && self.theirs().inbox.missing() == 0
     }
 
-    /// Waits until `done`.
+    /// Waits until `done` returns true.
     ///
     /// # Errors
-    /// It does not come, or a message was delivered wrongly meanwhile.
+    /// The time is over, or a message was delivered wrongly meanwhile.
     pub async fn until(&mut self, what: &str, done: impl Fn(&Self) -> bool) -> Result<(), String> {
         let mut timer = self.world.timer();
         timer.set(Some(self.world.now() + PATIENCE));
@@ -266,15 +264,15 @@ impl Meeting {
         .await
     }
 
-    /// Lets time pass.
+    /// Waits for `span`.
     pub async fn pause(&mut self, span: Duration) {
         self.world.sleep_until(self.world.now() + span).await;
     }
 
-    /// Waits until the association is up at both ends.
+    /// Waits until the association is established at both ends.
     ///
     /// # Errors
-    /// It does not come up.
+    /// It is not established in time.
     pub async fn up(&mut self) -> Result<(), String> {
         self.until("the association", |m| m.ours().up && m.theirs().up).await
     }

@@ -1,8 +1,7 @@
-//! Our end of an association, with what waits to be sent and what has come of it.
+//! Our end of an association, with its queue and its events.
 //!
-//! The same in the virtual network and on a real one: an endpoint that the
-//! drive loop of `transport` drives, a queue in front of it, and a ledger
-//! behind it that checks each message as it comes.
+//! The same in the virtual network and on a real one: an endpoint that the drive loop of `transport` drives, a queue
+//! in front of it, and a ledger that checks each message as it arrives.
 
 use crate::peer::How;
 use crate::traffic::{Ledger, Post};
@@ -13,24 +12,24 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Waker};
 
-/// Our end, and what has come of it.
+/// Our end, and its events.
 #[derive(Debug)]
 pub struct Ours {
     /// The endpoint.
     pub endpoint: Endpoint,
     /// The association, once there is one.
     pub id: Option<AssociationId>,
-    /// It is up.
+    /// The association is established.
     pub up: bool,
     /// How it ended.
     pub closed: Option<CloseReason>,
     /// The streams that were reset, in order of time.
     pub resets: Vec<(Direction, Vec<u16>)>,
-    /// Requests of ours that failed.
+    /// The number of our requests that failed.
     pub refused: usize,
-    /// Whatever else was told, in order of time.
+    /// All other events, in order of time.
     pub heard: Vec<Event>,
-    /// What the other side sends us.
+    /// The messages that the other side sends us.
     pub inbox: Ledger,
     parts: BTreeMap<u16, Vec<u8>>,
     unsent: VecDeque<Post>,
@@ -41,7 +40,7 @@ pub struct Ours {
 }
 
 impl Ours {
-    /// An end with an association under way, or one that waits for it.
+    /// Creates an end with an association in progress, or one that waits for it.
     #[must_use]
     pub fn new(endpoint: Endpoint, id: Option<AssociationId>) -> Self {
         Self {
@@ -62,7 +61,7 @@ impl Ours {
         }
     }
 
-    /// Tells the endpoint something.
+    /// Calls the endpoint.
     pub fn tell<T>(
         &mut self,
         now: Instant,
@@ -74,31 +73,31 @@ impl Ours {
         told
     }
 
-    /// Sends a message, as soon as there is room.
+    /// Sends a message as soon as there is room.
     pub fn post(&mut self, now: Instant, post: Post) {
         self.unsent.push_back(post);
         self.pump(now);
         self.notify.notify();
     }
 
-    /// Nothing waits for room any more.
+    /// Whether all messages were given to the endpoint.
     #[must_use]
     pub fn all_given(&self) -> bool {
         self.unsent.is_empty()
     }
 
-    /// What went wrong, if anything did.
+    /// Returns the first failure, if any.
     #[must_use]
     pub fn fault(&self) -> Option<&String> {
         self.fault.as_ref()
     }
 
-    /// The polling task is woken when something happens.
+    /// Wakes the polling task at the next event.
     pub fn wait(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// Hands over what waits, as far as there is room.
+    /// Passes queued messages to the endpoint, as far as there is room.
     fn pump(&mut self, now: Instant) {
         let Some(id) = self.id else { return };
         while let Some(post) = self.unsent.front() {
@@ -108,7 +107,7 @@ impl Ours {
                 Ok(()) => self.unsent.pop_front(),
                 Err(SendError::Full) => return,
                 Err(error) => {
-                    // Of an association that has ended this is no news.
+                    // After the association has ended this is expected.
                     if self.closed.is_none() {
                         self.fault.get_or_insert(format!("our send: {error}"));
                     }

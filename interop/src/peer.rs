@@ -1,9 +1,8 @@
 //! A foreign stack as an engine on a host of the virtual network.
 //!
-//! [`Peer`] is what each stack is brought to: packets and time go in, packets
-//! and [`Told`] come out. [`Foreign`] makes an [`Engine`] of it, so that the
-//! loop that drives our endpoint drives it too, and keeps what crossed the
-//! wire for those who ask what a run has used, or why it failed.
+//! [`Peer`] is the interface to which each stack is adapted: packets and time go in, packets and [`Told`] come out.
+//! [`Foreign`] makes an [`Engine`] of it, so that the loop that drives our endpoint drives it, too. It also records
+//! the packets on the wire, to show what a run has used or why it failed.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, SendBatch};
@@ -13,109 +12,108 @@ use anabranch_wire::sctp::{Chunk, Data, PacketView, ReConfigParam, packet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
-/// What a foreign stack tells.
+/// An event of a foreign stack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Told {
-    /// The association is up.
+    /// The association is established.
     Up,
-    /// A whole message has arrived.
+    /// A complete message has arrived.
     Message {
         /// The stream.
         stream: u16,
-        /// What it holds.
+        /// Its content.
         payload: Vec<u8>,
     },
     /// Streams of the other side were reset.
     TheirsReset(Vec<u16>),
-    /// Streams of this side were reset, as the other side has agreed.
+    /// Streams of this side were reset, with the other side's agreement.
     OursReset(Vec<u16>),
-    /// The other side did not agree.
+    /// The other side refused a reset.
     ResetRefused(Vec<u16>),
-    /// The association has ended; why, as far as the stack can tell.
+    /// The association has ended, with the reason as far as the stack knows it.
     Down(String),
 }
 
-/// How a message is sent.
+/// The delivery options of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct How {
     /// The stream.
     pub stream: u16,
-    /// Without regard to order.
+    /// Whether the message is unordered.
     pub unordered: bool,
-    /// How far it is to be delivered.
+    /// Its reliability.
     pub reliability: Reliability,
 }
 
 /// One end of one association in a foreign stack.
 pub trait Peer {
-    /// Begins the association.
+    /// Starts the association.
     fn connect(&mut self, now: Instant);
 
-    /// A packet has arrived.
+    /// Processes a packet.
     fn handle_packet(&mut self, now: Instant, bytes: &[u8]);
 
-    /// Time has passed.
+    /// Processes expired timers.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// The earliest deadline.
+    /// Returns the earliest deadline.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The next packet to send.
+    /// Returns the next packet to send.
     fn poll_transmit(&mut self, now: Instant) -> Option<Vec<u8>>;
 
-    /// The next thing it tells.
+    /// Returns the next event.
     fn poll_told(&mut self) -> Option<Told>;
 
-    /// Takes a message; what went wrong otherwise.
+    /// Sends a message.
     ///
     /// # Errors
-    /// What the stack says.
+    /// The error of the stack.
     fn send(&mut self, now: Instant, how: How, payload: &[u8]) -> Result<(), String>;
 
-    /// Resets its own streams.
+    /// Resets streams of this side.
     ///
     /// # Errors
-    /// What the stack says.
+    /// The error of the stack.
     fn reset(&mut self, now: Instant, streams: &[u16]) -> Result<(), String>;
 
-    /// Closes, once everything is delivered.
+    /// Closes the association once everything is delivered.
     ///
     /// # Errors
-    /// What the stack says.
+    /// The error of the stack.
     fn shutdown(&mut self, now: Instant) -> Result<(), String>;
 
-    /// Ends it at once.
+    /// Aborts the association.
     ///
     /// # Errors
-    /// What the stack says.
+    /// The error of the stack.
     fn abort(&mut self, now: Instant) -> Result<(), String>;
 }
 
-/// What crossed the wire at the foreign end, by direction.
+/// The chunks and packets at the foreign end, in one direction.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Chunks by type.
+    /// The number of chunks by type.
     pub chunks: BTreeMap<u8, u64>,
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Packets of which the checksum is zero.
+    /// The number of packets whose checksum is zero.
     pub unsummed: u64,
-    /// Gap blocks of NR-SACKs: of what may be dropped again, and of what may not.
+    /// Gap blocks of NR-SACKs: the number of renegable ones, and of non-renegable ones.
     pub nr_sack_blocks: (u64, u64),
-    /// Messages whose next TSN belonged to another one before their last
-    /// fragment was sent, which RFC 9260 §6.9 does not allow.
+    /// Messages that were interrupted: their next TSN belonged to another message before their last fragment was
+    /// sent, which RFC 9260 §6.9 does not allow.
     pub cut_off: u64,
-    /// Stream resets asked for while the answer to another was still to come,
-    /// which RFC 6525 §5.1.2 does not allow.
+    /// Stream resets requested while another was outstanding, which RFC 6525 §5.1.2 does not allow.
     pub overlapping: u64,
-    /// Stream resets that were asked for and not answered yet.
+    /// The numbers of outstanding stream reset requests.
     asked: BTreeSet<u32>,
     /// The highest TSN of DATA, its stream, and whether it ends a message.
     latest: Option<(u32, u16, bool)>,
 }
 
 impl Seen {
-    /// Notes what the other side has answered.
+    /// Records the answers of the other side.
     fn note_answers(&mut self, bytes: &[u8]) {
         let Ok(view) = PacketView::parse_unverified(bytes) else { return };
         for chunk in view.chunks() {
@@ -129,7 +127,7 @@ impl Seen {
         }
     }
 
-    /// Notes a packet.
+    /// Records a packet.
     pub fn note(&mut self, bytes: &[u8]) {
         self.packets += 1;
         self.unsummed += u64::from(packet::has_zero_checksum(bytes));
@@ -164,13 +162,13 @@ impl Seen {
             if ahead == 0 || ahead > u32::MAX / 2 {
                 return;
             }
-            // A TSN that is left out may have been given up.
+            // A skipped TSN may have been abandoned.
             self.cut_off += u64::from(ahead == 1 && !ends && (data.begin || data.stream != stream));
         }
         self.latest = Some((data.tsn.0, data.stream, data.end));
     }
 
-    /// Adds what another run has seen.
+    /// Adds the observations of another run.
     pub fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.unsummed += other.unsummed;
@@ -181,7 +179,7 @@ impl Seen {
         }
     }
 
-    /// Chunks of a type.
+    /// Returns the number of chunks of a type.
     #[must_use]
     pub fn count(&self, kind: u8) -> u64 {
         self.chunks.get(&kind).copied().unwrap_or(0)
@@ -192,9 +190,9 @@ impl Seen {
 pub struct Foreign {
     /// The stack.
     pub peer: Box<dyn Peer>,
-    /// What it received.
+    /// Packets that it received.
     pub received: Seen,
-    /// What it sent.
+    /// Packets that it sent.
     pub sent: Seen,
     here: SocketAddr,
     there: SocketAddr,
@@ -203,7 +201,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// `peer` at the address `here`, facing the one at `there`.
+    /// Creates an end of `peer` at the address `here`; the other end is at `there`.
     #[must_use]
     pub fn new(peer: Box<dyn Peer>, here: SocketAddr, there: SocketAddr) -> Self {
         let (received, sent) = (Seen::default(), Seen::default());
@@ -219,13 +217,13 @@ impl Foreign {
         self.log.push_back((now, outward, bytes.to_vec()));
     }
 
-    /// The latest packets, both ways.
+    /// Returns the latest packets, in both directions.
     #[must_use]
     pub fn packets(&self) -> Vec<Vec<u8>> {
         self.log.iter().map(|(_, _, bytes)| bytes.clone()).collect()
     }
 
-    /// The latest packets as they crossed the foreign end's interface.
+    /// Returns the latest packets as a ladder, as seen at the foreign end's interface.
     #[must_use]
     pub fn ladder(&self) -> String {
         let mut ladder = Ladder::new(Transport::Sctp, "ours", "theirs");
@@ -241,7 +239,7 @@ impl Foreign {
 }
 
 impl Engine for Foreign {
-    /// Something may have happened.
+    /// An event has no content: something may have happened.
     type Event = ();
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
@@ -279,5 +277,5 @@ impl Engine for Foreign {
     }
 }
 
-/// Packets that are kept for a look at what went wrong.
+/// The number of packets that are kept for failures.
 const LOGGED: usize = 4000;

@@ -1,4 +1,4 @@
-//! The stacks that ours meets: which there are, and what each cannot do.
+//! The foreign stacks, and the features that each lacks.
 
 mod dcsctp;
 mod rtc;
@@ -21,10 +21,10 @@ pub enum Stack {
     SctpProto,
 }
 
-/// What an end is opened with.
+/// The options of an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
-    /// It waits for the other side to begin.
+    /// Whether it waits for the other side to start.
     pub server: bool,
     /// I-DATA and I-FORWARD-TSN (RFC 8260).
     pub interleaving: bool,
@@ -32,17 +32,17 @@ pub struct Wanted {
     pub zero_checksum: bool,
 }
 
-/// Port of both ends: the one that is written down for WebRTC.
+/// The port of both ends: the one that is specified for WebRTC.
 pub const PORT: u16 = 5000;
 
-/// Largest SCTP packet of the foreign ends, bytes.
+/// The largest SCTP packet of the foreign ends, in bytes.
 const PACKET: usize = 1400;
 
-/// Largest message, bytes.
+/// The largest message, in bytes.
 const MESSAGE: usize = 1 << 18;
 
 impl Stack {
-    /// All of them.
+    /// All stacks.
     pub const ALL: [Self; 3] = [Self::DcSctp, Self::Rtc, Self::SctpProto];
 
     /// Its name on crates.io.
@@ -55,7 +55,7 @@ impl Stack {
         }
     }
 
-    /// Why a case is not tried with it: what it does not have.
+    /// Returns the feature that the stack lacks for a case, if any.
     #[must_use]
     pub fn lacks(self, case: Case) -> Option<&'static str> {
         match (self, case) {
@@ -67,8 +67,8 @@ impl Stack {
         }
     }
 
-    /// What is known to go wrong in a case by the peer's fault: its number in `README.md`, and how
-    /// the run says so. Anything else that goes wrong is not excused by it.
+    /// Returns the known fault of the peer in a case: its number in `README.md`, and the text of the failure. It does
+    /// not excuse other failures.
     #[must_use]
     pub fn fault(self, case: Case) -> Option<(u8, &'static str)> {
         match (self, case) {
@@ -81,13 +81,13 @@ impl Stack {
         }
     }
 
-    /// The fault of a case shows in most runs, not now and then.
+    /// Whether the fault of a case shows in most runs.
     #[must_use]
     pub const fn always_shows(self, case: Case) -> bool {
         !matches!(case, Case::Lifetime(_) | Case::Reset(_))
     }
 
-    /// It answers an INIT with Supported Address Types in it (RFC 9260 §3.3.2.1.5).
+    /// Whether it answers an INIT with Supported Address Types (RFC 9260 §3.3.2.1.5).
     #[must_use]
     pub const fn takes_address_types(self) -> bool {
         !matches!(self, Self::Rtc)
@@ -104,7 +104,7 @@ impl Stack {
     }
 }
 
-/// Virtual time in the form of stacks that want the operating system's.
+/// Converts virtual time for stacks that need the operating system's.
 #[derive(Clone, Copy, Debug)]
 struct Epoch(Clock);
 

@@ -1,4 +1,4 @@
-//! Every case with every peer over many seeds, and the table of it.
+//! Runs every case with every peer over many seeds, and prints the table.
 
 use crate::cases::Case;
 use crate::peer::Seen;
@@ -8,30 +8,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What came of one case with one peer.
+/// The result of one case with one peer.
 #[derive(Clone, Debug)]
 pub enum Cell {
-    /// The peer does not have it.
+    /// The peer lacks a feature.
     Lacks(&'static str),
-    /// It was tried.
+    /// The case was run.
     Tried {
-        /// Seeds that passed.
+        /// The number of seeds that passed.
         passed: u64,
-        /// Seeds in all.
+        /// The number of all seeds.
         seeds: u64,
-        /// The first that failed, and why.
+        /// The first seed that failed, and why.
         failure: Option<(u64, String)>,
-        /// Those that showed a known fault of the peer, and its number.
+        /// The number of seeds that showed a known fault of the peer, and the number of the fault.
         excused: Option<(u64, u8)>,
-        /// Messages that were given up.
+        /// The number of abandoned messages.
         given_up: u64,
-        /// Packets without a checksum.
+        /// The number of packets without a checksum.
         unsummed: u64,
     },
 }
 
 impl Cell {
-    /// Every seed has passed, or there was nothing to try.
+    /// Whether every seed has passed, or the peer lacks a feature.
     #[must_use]
     pub fn holds(&self) -> bool {
         match self {
@@ -42,7 +42,7 @@ impl Cell {
         }
     }
 
-    /// What stands in the table.
+    /// Returns the text in the table.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -64,7 +64,7 @@ impl Cell {
     }
 }
 
-/// Tries `case` with `stack` over the seeds from 1 on, on all processors.
+/// Runs `case` with `stack` over the seeds from 1 on, on all processors.
 #[must_use]
 pub fn cell(stack: Stack, case: Case, seeds: u64) -> Cell {
     if let Some(what) = stack.lacks(case) {
@@ -117,7 +117,7 @@ pub fn cell(stack: Stack, case: Case, seeds: u64) -> Cell {
     Cell::Tried { passed, seeds, failure, excused, given_up, unsummed: us.unsummed + them.unsummed }
 }
 
-/// What the seeds of a cell have come to.
+/// The sum of a cell's seeds.
 #[derive(Default)]
 struct Total {
     passed: u64,
@@ -128,7 +128,7 @@ struct Total {
     them: Seen,
 }
 
-/// The whole table as text, row by row as they come to `row`; whether all holds.
+/// Runs the whole table and passes it to `row`, row by row; returns whether all cells are good.
 pub fn table(
     seeds: u64,
     chosen: impl Fn(Stack, Case) -> bool,

@@ -1,9 +1,8 @@
-//! Messages that say who they are, and the ledger that checks what arrives.
+//! Numbered messages, and the ledger that checks their delivery.
 //!
-//! A message begins with its number in its direction; the rest follows from
-//! that number. [`Ledger`] knows what was sent and holds it against what is
-//! delivered: intact, once, in order where order was asked for, and nothing
-//! left out but what could be given up.
+//! A message begins with its number in its direction; the rest follows from that number. [`Ledger`] knows the sent
+//! messages and compares them with the delivered ones: intact, once, in order where order was requested, and none
+//! missing except those that may be abandoned.
 
 use crate::peer::How;
 use anabranch_sctp::Reliability;
@@ -12,23 +11,23 @@ use std::collections::{BTreeMap, VecDeque};
 /// A message to be sent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Post {
-    /// How.
+    /// Its delivery options.
     pub how: How,
     /// Its number in its direction.
     pub number: u32,
-    /// Its bytes, at least 4.
+    /// Its size in bytes, at least 4.
     pub size: usize,
 }
 
 impl Post {
-    /// What it holds.
+    /// Returns its content.
     #[must_use]
     pub fn payload(&self) -> Vec<u8> {
         pattern(self.number, self.size)
     }
 }
 
-/// The bytes of message `number`: what a foreign program can make and check by itself.
+/// Returns the content of message `number`, which a foreign program can generate and check as well.
 #[must_use]
 pub fn pattern(number: u32, size: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> =
@@ -37,13 +36,13 @@ pub fn pattern(number: u32, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Messages of one direction: what was sent and has not arrived yet.
+/// The messages of one direction that were sent and have not arrived yet.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     expected: BTreeMap<u32, Post>,
     ordered: BTreeMap<u16, VecDeque<u32>>,
     next: u32,
-    /// Messages that have arrived.
+    /// The number of messages that have arrived.
     pub arrived: u64,
 }
 
@@ -59,7 +58,7 @@ impl Ledger {
         post
     }
 
-    /// Takes in what was delivered.
+    /// Checks a delivered message.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -68,7 +67,7 @@ impl Ledger {
         self.note(stream, number, payload.len(), |post| payload == post.payload())
     }
 
-    /// Takes in that message `number` was delivered with so many bytes, which somebody else has looked at.
+    /// Records that message `number` was delivered with this size; its content was checked elsewhere.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -111,13 +110,13 @@ impl Ledger {
         Ok(())
     }
 
-    /// Messages that must arrive and have not yet.
+    /// Returns the number of messages that must still arrive.
     #[must_use]
     pub fn missing(&self) -> usize {
         self.expected.values().filter(|post| post.how.reliability == Reliability::Full).count()
     }
 
-    /// Messages that have not arrived.
+    /// Returns the number of messages that have not arrived.
     #[must_use]
     pub fn outstanding(&self) -> u64 {
         self.expected.len() as u64

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Races a plan and writes what came of it to the job's summary; the exit code is the race's: 1 where an expectation is missed.
+# Races a plan and writes the result to the job's summary. The exit code is that of the race: 1 if an expectation is
+# missed.
 #
 #   packaging/action/race.sh PROGRAM PLAN
 #

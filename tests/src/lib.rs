@@ -1,5 +1,5 @@
-//! What whole-system tests share: races from a line of flags, the invariants
-//! that every run keeps, seeds from the environment.
+//! Helpers of the whole-system tests: races from a line of flags, the invariants that every run keeps, and seeds from
+//! the environment.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::{Outcome, Race, Run};
@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 
-/// The plan of a command line's flags, as `anabranch race` reads them: `--flag value` or `--switch`.
+/// Returns the plan that `anabranch race` would make of these flags: `--flag value` or `--switch`.
 ///
 /// # Panics
 /// If the flags are wrong.
@@ -26,7 +26,7 @@ pub fn plan(line: &str) -> Plan {
     plan.unwrap_or_else(|error| panic!("{line}: {error}"))
 }
 
-/// The race of a plan on so many threads.
+/// Runs the race of a plan on this number of threads.
 ///
 /// # Panics
 /// If a run breaks an invariant of the laboratory.
@@ -36,22 +36,22 @@ pub fn race_on(threads: usize, plan: &Plan) -> Race {
     batch::race(plan, &options).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The race of a command line's flags.
+/// Runs the race that these flags describe.
 #[must_use]
 pub fn race(line: &str) -> Race {
     race_on(2, &plan(line))
 }
 
-/// Every run with its contestant.
+/// Returns every run with the name of its contestant.
 pub fn runs(race: &Race) -> impl Iterator<Item = (&str, &Run)> {
     let contestants = race.points.iter().flat_map(|point| &point.contestants);
     contestants.flat_map(|contestant| contestant.runs.iter().map(|run| (contestant.name.as_str(), run)))
 }
 
-/// What every run keeps, whatever the network did.
+/// Checks the invariants that every run keeps, whatever the network does.
 ///
 /// # Panics
-/// If it does not.
+/// If one is broken.
 pub fn check(what: &str, run: &Run) {
     let delivered = run.objects.iter().filter(|object| object.delivered_ns.is_some()).count();
     let told = run.objects.iter().filter(|object| object.failure.is_some()).count();
@@ -74,7 +74,7 @@ pub fn check(what: &str, run: &Run) {
         assert!(!failure.contains("is not intact"), "{what}: {name}: {failure}");
         let (Some(issued), Some(done)) = (object.issued_ns, object.delivered_ns) else { continue };
         let why = object.why.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no why"));
-        // Parts are unsigned: that they add up says that none was cut off below zero.
+        // The parts are unsigned: if they add up, none was clamped at zero.
         assert_eq!(why.sum(), done - issued, "{what}: the parts of {name} do not add up: {why:?}");
         let t = object.instants.as_ref().unwrap_or_else(|| panic!("{what}: {name} has no instants"));
         let instants = [
@@ -99,11 +99,11 @@ pub fn check(what: &str, run: &Run) {
     }
 }
 
-/// Runs `one` for every seed that the environment names (`SEED=n`, or the first `SEEDS=n`), else for the first
-/// `default`; a seed that fails is named together with the command that runs it again.
+/// Runs `one` for every seed that the environment names (`SEED=n`, or the first `SEEDS=n`), otherwise for the first
+/// `default`. For a seed that fails, the command that runs it again is printed.
 ///
 /// # Panics
-/// If a seed does.
+/// If `one` panics.
 pub fn seeds(test: &str, default: u64, one: impl Fn(u64)) {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds: Range<u64> = match (number("SEED"), number("SEEDS")) {

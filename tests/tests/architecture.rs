@@ -1,7 +1,7 @@
-//! The rules of ARCHITECTURE.md that a machine can keep.
+//! The rules of ARCHITECTURE.md that can be checked automatically.
 //!
-//! Crate edges, the list of crates, what engines must not contain, and the
-//! opening paragraph of every file. Sizes and names are for people to judge.
+//! They cover the edges between crates, the list of crates, what engines must not contain, and the opening paragraph
+//! of every file. Sizes and names are left to reviewers.
 
 mod waiting;
 
@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Which crates of ours each crate may import (ARCHITECTURE.md, "Floors").
+/// The crates of ours that each crate may import (ARCHITECTURE.md, "Floors").
 const EDGES: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("wire", &["base"]),
@@ -28,7 +28,7 @@ const EDGES: &[(&str, &[&str])] = &[
     ("load", &["base", "world", "transport", "http"]),
     ("tokio", &["base", "dtls", "sctp", "tls", "transport", "world"]),
     ("emu", &["base", "wire", "link", "world"]),
-    // The engines are for the feature table alone, which probes them below sessions: see `NAMED`.
+    // The engines are imported only for the feature table, which probes them below sessions: see `NAMED`.
     (
         "lab",
         &[
@@ -67,14 +67,14 @@ const EDGES: &[(&str, &[&str])] = &[
             "lab",
         ],
     ),
-    // Python's package: the laboratory, and the whole command line as a module's program.
+    // The Python package: the laboratory, and the whole command line as a module's program.
     ("py", &["cli", "lab"]),
 ];
 
-/// Crates that must not know of clocks, sockets, threads or tasks.
+/// Crates that must not use clocks, sockets, threads or tasks.
 const PURE: &[&str] = &["base", "wire", "congestion", "link", "sctp", "tcp"];
 
-/// Crates that build wherever Rust's standard library does; what one system alone has is behind a `cfg`.
+/// Crates that build wherever Rust's standard library does; code for one system is behind a `cfg`.
 const PORTABLE: &[&str] = &[
     "base",
     "wire",
@@ -181,7 +181,7 @@ fn engines_contain_no_clock_socket_thread_or_task() {
     }
 }
 
-/// The module in `file`, or one that it lies in, is declared behind a `cfg`.
+/// Whether the module in `file`, or one that contains it, is declared with a `cfg`.
 fn is_conditional(source: &Path, file: &Path) -> bool {
     let below = file.strip_prefix(source).expect("below its source").with_extension("");
     let mut parts: Vec<String> = below.iter().map(|part| part.to_string_lossy().into_owned()).collect();
@@ -238,14 +238,14 @@ fn transports_never_import_each_other() {
     }
 }
 
-/// House rule: handlers mark, one place sends. What begins and ends a packet of SCTP stands in one file.
+/// House rule: handlers set flags, one module sends. One file begins and ends the SCTP packets.
 #[test]
 fn only_outbound_builds_packets_of_sctp() {
     let source = root().join("crates/sctp/src");
     for file in rust_files(&source) {
         let path = file.strip_prefix(&source).expect("below");
         let text = fs::read_to_string(&file).expect("a source file");
-        // Tests and their tools make packets that no association would.
+        // Tests and their tools build packets that no association would.
         let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         let builds =
             ["packet::begin", "packet::finish", "crc32c::put"].iter().any(|word| code.contains(word));
@@ -256,7 +256,7 @@ fn only_outbound_builds_packets_of_sctp() {
     }
 }
 
-/// Where a transport may be named above `transport`, and why; everywhere else its capabilities are asked.
+/// Files above `transport` that may name a transport, with the reason. All others ask for its capabilities.
 const NAMED: &[(&str, &str)] = &[
     ("lab/src/transports.rs", "the list of transports, and who races unless told"),
     ("lab/src/features/", "the feature table probes each engine below sessions, with mechanisms of its own"),
@@ -268,7 +268,7 @@ const NAMED: &[(&str, &str)] = &[
     ("cli/src/bulk/protocol.rs", "the forms of addresses, in errors"),
 ];
 
-/// A line of code that names a transport: as a literal, or as a case of an enumeration.
+/// Whether a line of code names a transport, as a literal or as a variant of an enumeration.
 fn names_a_transport(line: &str) -> bool {
     let code = line.split("// ").next().unwrap_or_default();
     // A text that begins with its name or with a scheme; flags such as "sctp-port" are words of their own.
@@ -280,7 +280,7 @@ fn names_a_transport(line: &str) -> bool {
     literal || words.iter().any(case)
 }
 
-/// What a third transport would have to touch is its own folder and the list.
+/// Adding a third transport requires changes only in its own folder and in the list.
 #[test]
 fn only_the_list_names_transports() {
     let mut used = BTreeSet::new();
@@ -289,7 +289,7 @@ fn only_the_list_names_transports() {
             let path =
                 file.strip_prefix(root().join("crates")).expect("below").to_string_lossy().into_owned();
             let text = fs::read_to_string(&file).expect("a source file");
-            // Tests race whom they like.
+            // Tests may name any transport.
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
             let named = !path.ends_with("tests.rs") && code.lines().any(names_a_transport);
             let allowed = NAMED.iter().find(|(place, _)| path.starts_with(place));
@@ -312,7 +312,7 @@ fn only_the_list_names_transports() {
 #[test]
 fn a_report_needs_what_was_found_and_nothing_else_of_the_laboratory() {
     for file in rust_files(&root().join("crates/lab/src/report")) {
-        // Its tests may ask the rest of the laboratory whether both tell the same story.
+        // Its tests may compare it with the rest of the laboratory.
         if file.ends_with("tests.rs") {
             continue;
         }
@@ -338,7 +338,7 @@ fn every_file_says_what_it_owns() {
     assert!(found.is_empty(), "no opening paragraph in {found:#?}");
 }
 
-/// A crate that names its tests runs each of its files: one that is named nowhere would be passed over in silence.
+/// A crate that lists its tests must list each of its files: cargo silently ignores a test file that is not listed.
 #[test]
 fn every_test_file_is_part_of_a_program() {
     let beside = ["tests", "conformance"].map(|name| root().join(name));
@@ -380,7 +380,7 @@ fn nothing_is_left_undone_or_unsafe() {
         }
         for (number, line) in text.lines().enumerate() {
             let code = line.split("//").next().unwrap_or_default();
-            // The one place that needs it says why.
+            // The only file that needs it gives the reason.
             let excused = file.ends_with("world/src/os/descriptor.rs");
             assert!(excused || !code.contains("unsafe {"), "{}:{}: unsafe", file.display(), number + 1);
         }

@@ -1,8 +1,8 @@
-//! What a stranger makes of our packets: tshark, with every checksum validated, calls nothing malformed and complains
-//! of nothing but what the network did.
+//! tshark's view of our packets: it validates every checksum, finds nothing malformed, and reports only what the
+//! network did.
 //!
-//! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the tests
-//! say so and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
+//! Needs `tshark` (Debian and Ubuntu: `apt-get install tshark`; macOS: `brew install wireshark`). Without it the
+//! tests print a message and pass, unless `ANABRANCH_REQUIRE_PEERS` is set.
 
 use anabranch_lab::run::{batch, one};
 use anabranch_tests::{check, plan};
@@ -10,22 +10,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What an expert message begins with, and the least that must have happened for it to be right.
+/// The beginning of an expert message, and the condition under which it is allowed.
 type Allowed = &'static [(&'static str, Because)];
 
-/// Why tshark may remark on something.
+/// The reasons for an expert message.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Because {
-    /// The protocol at work: connections open and close, requests are made, windows move.
+    /// Normal operation: connections open and close, requests are made, windows move.
     Always,
     /// The network lost packets or marked them, or a path failed.
     Disturbed,
-    /// The network made copies, or let packets overtake others.
+    /// The network duplicated packets, or reordered them.
     Disordered,
 }
 use Because::{Always, Disordered, Disturbed};
 
-/// Chats: what goes on.
+/// Severity "chat": normal events.
 const CHATS: Allowed = &[
     ("Connection establish request (SYN)", Always),
     ("Connection establish acknowledge (SYN+ACK)", Always),
@@ -35,39 +35,40 @@ const CHATS: Allowed = &[
     ("HTTP/1.1 200 OK", Always),
 ];
 
-/// Notes: what is worth a look.
+/// Severity "note": unusual events.
 const NOTES: Allowed = &[
     ("This frame initiates the connection closing", Always),
     ("This frame undergoes the connection closing", Always),
-    // The receiver says which segment it still waits for: RFC 5681 §4.2.
+    // RFC 5681 §4.2: the receiver names the segment for which it still waits.
     ("Duplicate ACK (#", Disturbed),
-    // Repair, needed or not.
+    // Retransmissions, needed or spurious.
     ("This frame is a (suspected) retransmission", Disturbed),
     ("This frame is a (suspected) fast retransmission", Disturbed),
     ("This frame is a (suspected) spurious retransmission", Disturbed),
     ("Retransmitted TSN", Disturbed),
-    // Said of an overtaken ACK whose sequence number lies one before the next (what overtook it was a FIN), and of
-    // the ACK that RFC 9293 §3.10.7.4 asks for in return.
+    // Reported for an overtaken ACK whose sequence number is one less than the next (a FIN overtook it), and for the
+    // ACK that RFC 9293 §3.10.7.4 requires in return.
     ("TCP keep-alive segment", Disordered),
     ("ACK to a TCP keep-alive segment", Disordered),
 ];
 
-/// Warnings: what the network did, as TCP's dissector sees it.
+/// Severity "warning": what the network did, as seen by TCP's dissector.
 const WARNINGS: Allowed = &[
-    // A gap: what was lost before this host never came to its interface.
+    // A gap: a packet that was lost on the way never reached this host's interface.
     ("Previous segment(s) not captured (common at capture start)", Disturbed),
-    // Repaired, or overtaken.
+    // Retransmitted, or overtaken.
     ("This frame is a (suspected) out-of-order segment", Disturbed),
-    // The receiver reports a duplicate that the network or a needless repair made: RFC 2883.
+    // RFC 2883: the receiver reports a duplicate from the network or from a spurious retransmission.
     ("D-SACK Sequence", Disturbed),
-    // A late ACK, or a copy of one, finds the connection gone: RFC 9293 §3.10.7.1.
+    // RFC 9293 §3.10.7.1: a late or duplicated ACK arrives after the connection has ended.
     ("Connection reset (RST)", Disordered),
 ];
 
-/// Errors: none.
+/// Severity "error": none.
 const ERRORS: Allowed = &[];
 
-/// Severity as tshark prints it (`PI_CHAT`, `PI_NOTE`, `PI_WARN`, `PI_ERROR`), with its name and what is allowed.
+/// The severities as tshark prints them (`PI_CHAT`, `PI_NOTE`, `PI_WARN`, `PI_ERROR`), with name and allowed
+/// messages.
 const SEVERITIES: [(u64, &str, Allowed); 4] = [
     (0x0020_0000, "chat", CHATS),
     (0x0040_0000, "note", NOTES),
@@ -75,7 +76,7 @@ const SEVERITIES: [(u64, &str, Allowed); 4] = [
     (0x0080_0000, "error", ERRORS),
 ];
 
-/// tshark, if it is there.
+/// Returns tshark, if it is installed.
 fn tshark() -> Option<Command> {
     let found = Command::new("tshark").arg("--version").output();
     if found.is_ok_and(|output| output.status.success()) {
@@ -87,24 +88,24 @@ fn tshark() -> Option<Command> {
     None
 }
 
-/// What tshark says of one packet.
+/// tshark's report about one packet.
 #[derive(Debug)]
 struct Verdict {
-    /// Its line, for messages.
+    /// The packet's summary line, for messages.
     line: String,
-    /// It came in (as the capture's flags say).
+    /// The packet is inbound, according to the capture's flags.
     inbound: bool,
-    /// Layers, from the outside: `raw:ip:udp:sctp`.
+    /// The protocol layers, from the outside: `raw:ip:udp:sctp`.
     layers: String,
-    /// Of each IP, TCP, UDP or SCTP header in it: 0 bad, 1 good, others unverified.
+    /// The status of each IP, TCP, UDP or SCTP checksum: 0 bad, 1 good, others unverified.
     checksums: Vec<String>,
-    /// A dissector gave up.
+    /// A dissector could not read the packet.
     malformed: bool,
     /// Severity and message.
     experts: Vec<(u64, String)>,
 }
 
-/// Has tshark read a capture.
+/// Reads a capture with tshark.
 fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
     const FIELDS: [&str; 9] = [
         "frame.packet_flags_direction",
@@ -156,7 +157,7 @@ fn read(tshark: &mut Command, file: &Path) -> Vec<Verdict> {
     String::from_utf8_lossy(&output.stdout).lines().enumerate().map(verdict).collect()
 }
 
-/// Runs every contestant of `line` and has tshark read what each host saw.
+/// Runs every contestant of `line`, and reads both hosts' captures with tshark.
 fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
     tshark()?;
     let plan = plan(&format!("{line} --runs 1"));
@@ -182,7 +183,7 @@ fn verdicts(name: &str, line: &str) -> Option<Vec<Verdict>> {
     Some(all)
 }
 
-/// Every checksum is verified and good, nothing is malformed, no remark but the allowed ones.
+/// Checks that every checksum is verified and good, that nothing is malformed, and that only allowed messages occur.
 fn assert_clean(verdict: &Verdict, most: Because) {
     let line = &verdict.line;
     let checked =
@@ -206,7 +207,7 @@ fn tally(verdicts: &[Verdict]) -> BTreeMap<&str, usize> {
     counted
 }
 
-/// Runs `line`, expects at most remarks of kind `most`; what was remarked, by message.
+/// Runs `line`, and allows expert messages of at most kind `most`.
 fn clean(name: &str, line: &str, most: Because) {
     let Some(found) = verdicts(name, line) else { return };
     for verdict in &found {
@@ -290,7 +291,7 @@ fn contestants_and_background_traffic_in_one_queue_are_understood() {
     );
 }
 
-/// What the network damages is the only thing with a wrong checksum, and only where it arrives.
+/// Only packets that the network damaged have a wrong checksum, and only where they arrive.
 #[test]
 fn damage_shows_where_it_arrives_and_nowhere_else() {
     let line = "--page gallery --corrupt 3% --transport tcp,sctp";

@@ -1,18 +1,19 @@
-//! Modules of an engine that import each other: the list of those that may, and why.
+//! Modules of an engine that import each other: the list of those that may, with reasons.
 //!
-//! Modules are compared with their siblings, whatever lies in them: a file in a folder counts as the folder. A child may name
-//! its parent, which is how one type is spread over files. Only what is written as an import counts, not the calls of methods.
+//! Modules are compared with their siblings, including everything within them: a file in a folder counts as the
+//! folder. A child may name its parent, which is how one type is spread over files. Only imports count, not calls of
+//! methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Siblings that import each other, and why.
+/// Siblings that import each other, with the reason.
 const CIRCLES: &[(&str, &str, &str)] = &[];
 
 type Module = Vec<String>;
 
-/// Every module of the crate with the code of its file, tests left out.
+/// Returns every module of the crate with the code of its file, without tests.
 fn modules(source: &Path) -> BTreeMap<Module, String> {
     let mut found = BTreeMap::new();
     let mut folders = vec![source.to_path_buf()];
@@ -40,7 +41,7 @@ fn modules(source: &Path) -> BTreeMap<Module, String> {
     found
 }
 
-/// The paths that a tree of imports stands for: `a::{b, c::d}` is `a::b` and `a::c::d`.
+/// Appends the paths in a tree of imports: `a::{b, c::d}` is `a::b` and `a::c::d`.
 fn expand(tree: &str, before: &[String], paths: &mut Vec<Module>) {
     let tree = tree.trim();
     let head = tree.split(['{', ',', ' ', ';', ')', '(', '<', '>', '&', '\n']).next().unwrap_or_default();
@@ -68,7 +69,7 @@ fn expand(tree: &str, before: &[String], paths: &mut Vec<Module>) {
     }
 }
 
-/// The modules that a module's code names.
+/// Returns the modules that a module's code names.
 fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTreeSet<Module> {
     let mut paths = Vec::new();
     for root in ["crate::", "super::"] {
@@ -89,7 +90,7 @@ fn imports(module: &Module, code: &str, all: &BTreeMap<Module, String>) -> BTree
     paths.into_iter().filter_map(absolute).collect()
 }
 
-/// Which siblings reach which, by the imports of all that lies in them.
+/// Returns which siblings depend on which, according to the imports of everything within them.
 fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
     let all = modules(source);
     let mut edges = BTreeSet::new();
@@ -101,7 +102,7 @@ fn sibling_edges(source: &Path) -> BTreeSet<(String, String)> {
             }
         }
     }
-    // Whatever is reached by way of others, too.
+    // Add indirect dependencies.
     loop {
         let further: Vec<_> = edges
             .iter()

@@ -1,7 +1,7 @@
-//! A transport from outside races beside ours: it is registered, and nothing else knows of it.
+//! An external transport races beside ours: it is registered here, and no other code knows of it.
 //!
-//! What it shows is that a transport is a plug-in: plan, table, JSON, report, capture, limit and the parts of a response
-//! time are had for it without a line anywhere but here.
+//! The test shows that a transport is a plug-in. Plan, table, JSON, report, capture, limit and the parts of a
+//! response time work for it without code outside this test.
 
 #[path = "contestant/gbn.rs"]
 mod gbn;
@@ -44,9 +44,9 @@ fn a_transport_from_outside_races_beside_ours() {
     for contestant in contestants {
         for run in &contestant.runs {
             assert_eq!((run.outcome, run.objects.len()), (Outcome::Done, 6), "{}", contestant.name);
-            // The limit no contestant can beat.
+            // The limit that no contestant can beat.
             assert!(run.limit_ns.is_some() && run.limit_ns <= run.page_ns, "{}", contestant.name);
-            // Why: the parts of each response time are all known, and add up to it.
+            // The parts of each response time are all known, and add up to it.
             for object in &run.objects {
                 let why = object.why.expect("attributed");
                 let took = object.delivered_ns.expect("delivered") - object.issued_ns.expect("issued");
@@ -54,7 +54,7 @@ fn a_transport_from_outside_races_beside_ours() {
             }
         }
     }
-    // Loss is repaired by its timer, which costs time; and it is told in its own words.
+    // Its timer repairs losses, which takes time, and it is reported with its own reasons.
     let gbn = &contestants[1];
     assert!(gbn.runs.iter().any(|run| run.events.timeouts > 0 && run.packets.down.retransmitted > 0));
     let waits = gbn.runs.iter().flat_map(|run| &run.objects).filter_map(|object| object.why?.timeout_ns);
@@ -70,7 +70,7 @@ fn a_transport_from_outside_races_beside_ours() {
     assert_eq!(Race::from_json(&text).expect("read back"), race);
     let page = html(&race, &Framing::default());
     assert!(page.contains("gbn:window=4") && page.contains("<svg"));
-    // The same seeds, the same bytes.
+    // The same seeds give the same bytes.
     let mut again = self::race(&plan);
     again.host.clone_from(&race.host);
     assert_eq!(json::render(&again), text);
@@ -139,6 +139,6 @@ fn what_it_cannot_do_is_refused_by_its_capabilities() {
     let listing = contestant::listing(&transports());
     assert!(listing.contains("\ngbn\n") && listing.contains("window=16"), "{listing}");
     assert!(contestant::profile_listing(&transports()).contains("gbn:profile=plain (default)"));
-    // Who has not registered it knows nothing of it.
+    // Without registration the transport is unknown.
     assert!(Transports::standard().find("gbn").is_none());
 }

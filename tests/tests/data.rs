@@ -1,4 +1,4 @@
-//! docs/data.md names every file of data that is committed, each once, and none that is not there.
+//! docs/data.md lists every committed data file once, and no file that does not exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Endings of code and prose.
+/// File name extensions of code and prose.
 const CODE: [&str; 13] =
     [".rs", ".md", ".sh", ".c", ".cc", ".go", ".go.mod", ".go.sum", ".tcl", ".css", ".js", ".lock", ".cff"];
-/// Names of files that are code or prose, or say how either is built.
+/// Names of files that are code or prose, or configure how they are built.
 const NAMED: [&str; 13] = [
     "Cargo.toml",
     "clippy.toml",
@@ -34,7 +34,7 @@ fn is_data(file: &str) -> bool {
     !code && !named
 }
 
-/// Whether a file is one of these: `*` is any name, `**` all that lies below.
+/// Whether a pattern matches a file: `*` is any name, `**` is everything below.
 fn is_of(file: &str, files: &str) -> bool {
     if let Some(folder) = files.strip_suffix("**") {
         return file.starts_with(folder);
@@ -53,7 +53,7 @@ fn is_of(file: &str, files: &str) -> bool {
     }
 }
 
-/// What stands in the first column of the page's tables.
+/// Returns the first column of the page's tables.
 fn rows(page: &str) -> Vec<&str> {
     let first = page.lines().filter_map(|line| line.strip_prefix("| `")?.split(" | ").next());
     first.flat_map(|cell| cell.trim_end_matches('`').split("`, `")).collect()

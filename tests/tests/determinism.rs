@@ -1,14 +1,14 @@
-//! The same race twice gives the same bytes: results but for the host, and captures. Another seed does not. Threads
-//! change nothing.
+//! The same race gives the same bytes twice: results (except the host) and captures. Another seed gives different
+//! ones. The number of threads has no effect.
 
 use anabranch_lab::json;
 use anabranch_lab::results::{Host, Race};
 use anabranch_lab::run::{batch, one};
 use anabranch_tests::{check, plan, race_on, runs};
 
-/// Races of every kind that a plan can ask for, small. The seed and `--runs` are added.
+/// Small races of every kind that a plan can request. The seed and `--runs` are added.
 const SCENARIOS: &[&str] = &[
-    // The bare race: the news page, without loss and with 1 %, secured and in the clear.
+    // The default race: the news page, without loss and with 1 %, with and without encryption.
     "",
     "--cleartext",
     "--page gallery --loss ge:1%/30% --reorder 2%/5ms --duplicate 1% --corrupt 1% --jitter 5ms --transport tcp,sctp",
@@ -49,7 +49,8 @@ fn the_same_race_gives_the_same_results_on_any_number_of_threads_and_another_see
         let other = race_on(2, &plan(&format!("{scenario} --runs 2 --seed 10001")));
         let numbers = |text: &str| text.split_once("\"points\"").map(|(_, rest)| rest.replace("10001", "1"));
         let differ = numbers(&first) != numbers(&result(&other));
-        // Without chance in it a scenario may come out alike; all here have some, if only initial numbers and keys.
+        // A scenario without randomness may give equal results. All scenarios here have some, if only initial numbers
+        // and keys.
         let chance = ["loss", "cross"].iter().any(|word| scenario.contains(word)) || scenario.is_empty();
         assert!(differ || !chance, "{scenario}: another seed changes nothing");
     }
@@ -70,14 +71,14 @@ fn the_same_race_gives_the_same_packets_and_another_seed_does_not() {
                 packets.iter().all(|captured| captured.pcapng.len() > 1_000),
                 "{scenario}: an empty capture"
             );
-            // Tags, initial sequence numbers and what chance did differ.
+            // Tags, initial sequence numbers and random events differ.
             let other = shot(2).1;
             let pairs = packets.iter().zip(&other);
             assert!(
                 pairs.clone().all(|(a, b)| a.pcapng != b.pcapng),
                 "{scenario}: another seed, the same packets"
             );
-            // Capturing does not disturb.
+            // A capture does not change the run.
             let bare = one::run(&batch::scenario(&plan, 0, contestant, 1)).expect(scenario);
             assert!(runs == bare, "{scenario}: a capture changes the run");
         }

@@ -1,4 +1,5 @@
-//! What the pages promise is shown by tests that exist, what they quote stands where they say, and links lead somewhere.
+//! Checks of the documentation: promises are backed by existing tests, quotations are found in their files, and links
+//! lead to existing files.
 //!
 //! A promise is an item of a list in `docs/security.md`. It ends with the tests that show it, as
 //! `path/of/file.rs::name_of_the_test`. A quotation is a block of Rust below `<!-- from path/of/file.rs -->`.
@@ -10,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The items of a page's lists, each as one line, with the line it begins on.
+/// Returns the items of a page's lists, each as one line, with the number of its first line.
 fn items(page: &str) -> Vec<(usize, String)> {
     let mut found: Vec<(usize, String)> = Vec::new();
     let mut within = false;
@@ -31,7 +32,7 @@ fn items(page: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// The tests that a text names: file and function.
+/// Returns the tests that a text names: file and function.
 fn tests_named(text: &str) -> Vec<(&str, &str)> {
     text.split('`')
         .filter_map(|word| word.split_once("::"))
@@ -72,7 +73,7 @@ fn each_promise_of_the_security_page_names_its_test() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// README and the other pages at the root, and every page of `docs/`.
+/// Returns README and the other pages at the root, and the pages of the folders below.
 fn pages() -> Vec<PathBuf> {
     let mut found = Vec::new();
     for folder in ["", "docs", "docs/decisions", "docs/guide", "benches", "benches/physics", "interop"] {
@@ -84,7 +85,7 @@ fn pages() -> Vec<PathBuf> {
     found
 }
 
-/// A page's blocks of Rust, each with the file that the line above names.
+/// Returns a page's blocks of Rust, each with the file that the line above it names.
 fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     let mut found = Vec::new();
     let mut lines = page.lines();
@@ -99,7 +100,7 @@ fn quotations(page: &str) -> Vec<(Option<&str>, Vec<&str>)> {
     found
 }
 
-/// The first line that does not follow the ones before it in the file, whatever the indentation.
+/// Returns the first quoted line that does not follow the previous ones in the file, ignoring indentation.
 fn missing<'a>(quoted: &[&'a str], source: &str) -> Option<&'a str> {
     let mut source = source.lines().map(str::trim);
     quoted.iter().map(|line| line.trim()).find(|line| !line.is_empty() && !source.any(|found| found == *line))
@@ -131,7 +132,7 @@ fn links_lead_to_files_that_exist() {
     let mut count = 0;
     for page in pages() {
         let text = fs::read_to_string(&page).expect("a page");
-        // What stands in a block is a file of its own.
+        // Links in code blocks are not checked.
         let prose: String = text.split("\n```").step_by(2).collect();
         for target in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             if target.contains("://") || target.starts_with('#') {
@@ -145,7 +146,7 @@ fn links_lead_to_files_that_exist() {
     assert!(count > 30, "the pages have lost their links: {count}");
 }
 
-/// ``path.rs` `name``, file and function, as ARCHITECTURE.md and docs/walks.md name them.
+/// Returns pairs of file and function, ``path.rs` `name``, as ARCHITECTURE.md and docs/walks.md name them.
 fn steps(page: &str) -> Vec<(&str, &str)> {
     let quoted: Vec<&str> = page.split('`').collect();
     let pairs = quoted.windows(3).filter(|three| three[0].ends_with(".rs") && three[1].trim().is_empty());

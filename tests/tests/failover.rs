@@ -1,6 +1,6 @@
-//! One of two paths fails in mid-transfer: the association goes on over the other, when RFC 9260 says so.
+//! One of two paths fails during a transfer: the association moves to the other when RFC 9260 requires it.
 //!
-//! The times are calculated here by hand from RTO and Path.Max.Retrans and held against what the engine did.
+//! The expected times are calculated by hand from RTO and Path.Max.Retrans, and compared with what the engine did.
 
 use anabranch_lab::results::{Outcome, PathEvent, PathState, Run, Side};
 use anabranch_lab::{json, report, table};
@@ -8,8 +8,8 @@ use anabranch_tests::{check, plan, race, race_on, runs};
 
 const SECOND: u64 = 1_000_000_000;
 
-/// Two equal paths, the first fails after one second of a long download. By the letter of RFC 9260, whose times these tests
-/// know.
+/// Two equal paths; the first fails after one second of a long download. The profile follows RFC 9260 by the letter,
+/// because these tests know its times.
 fn dying(contestant: &str, more: &str) -> Run {
     let keys = contestant.strip_prefix("sctp").expect("sctp").replace(':', ",");
     let contestant = format!("sctp:profile=rfc9260{keys}");
@@ -32,18 +32,19 @@ fn first(run: &Run, by: Side, path: u64, state: PathState) -> u64 {
         .at_ns
 }
 
-/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration number
-/// Path.Max.Retrans + 1 in a row; §6.3.3 E2 doubles the RTO at each; §6.3.1 has a floor of RTO.Min, which on a path of
-/// 40 ms is the RTO. So from the last start of the timer it takes RTO.Min x (1 + 2 + 4 + ...), each at most RTO.Max.
+/// RFC 9260 §8.2: a path fails when its error counter *exceeds* Path.Max.Retrans, that is at expiration
+/// Path.Max.Retrans + 1 in a row. §6.3.3 E2 doubles the RTO at each; §6.3.1 has the floor RTO.Min, which on a path of
+/// 40 ms is the RTO. So it takes RTO.Min x (1 + 2 + 4 + ...) from the last start of the timer, each term at most
+/// RTO.Max.
 fn expirations(rto_min: u64, rto_max: u64, number: u32) -> u64 {
     (0..number).map(|n| (rto_min << n).min(rto_max)).sum()
 }
 
-/// The timer was last started by the last SACK that came through, which is at most a round trip before the failure: it
-/// counts from then. Here a SACK comes every 2.4 ms up to the failure.
+/// The timer was last started by the last SACK that arrived, at most a round trip before the failure. Here a SACK
+/// arrives every 2.4 ms until the failure.
 const LAST_START: std::ops::RangeInclusive<u64> = SECOND - 40_000_000..=SECOND + 40_000_000;
 
-/// A sender that retransmits all it has outstanding at once: no initial window or burst limit keeps it.
+/// The sender retransmits all outstanding data at once: neither initial window nor burst limit restricts it.
 #[test]
 fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give() {
     let at_once = "iw=100,max_burst=0,rcvbuf=64KiB";
@@ -63,24 +64,24 @@ fn a_path_is_declared_failed_after_the_time_that_rto_and_path_max_retrans_give()
         let expected = expirations(rto_min, rto_max, retrans + 1);
         assert_eq!(expected as f64 / 1e9, seconds, "{contestant}");
         let found = first(&run, Side::Server, 1, PathState::Failed);
-        // The window is full of what is repaired: new data, and with it the next timer, waits for the SACK of the
-        // repair, which takes 40 ms and the serialization of 64 KiB, 54 ms.
+        // The window is full of retransmissions. New data, and with it the next timer, waits for their SACK, which
+        // takes 40 ms plus 54 ms for the serialization of 64 KiB.
         let early = LAST_START.start() + expected;
         let late = LAST_START.end() + expected + u64::from(retrans) * 94_000_000;
         assert!(
             (early..=late).contains(&found),
             "{contestant}: declared at {found}, not in {early}..={late}"
         );
-        // Nobody gives up on the path that works.
+        // The working path never fails.
         assert!(run.path_events.iter().all(|e| e.path == 1), "{contestant}: {:?}", run.path_events);
         println!("{contestant}: {:.3} s after the failure", found as f64 / 1e9 - 1.0);
     }
 }
 
-/// RFC 9260 §8.2 also clears the counter when data is acknowledged that was last sent to the path. When the path fails,
-/// what the last 20 ms brought has arrived, but its SACKs are lost. The first expiration retransmits only a window's start
-/// (§7.2.1: three packets); the SACK of that acknowledges the rest, too, and the count begins anew, with the RTO
-/// doubled already: (1 +) 2 + 4 s and so on, one expiration more in all.
+/// RFC 9260 §8.2 also clears the counter when data is acknowledged that was last sent to the path. When the path
+/// fails, the data of the last 20 ms has arrived, but its SACKs are lost. The first expiration retransmits only the
+/// start of the window (§7.2.1: three packets). Its SACK also acknowledges the rest, and the count starts again, with
+/// the RTO already doubled: (1 +) 2 + 4 s and so on, one more expiration in all.
 #[test]
 fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     for (retrans, seconds) in [(1, 7.0), (2, 15.0), (5, 123.0)] {
@@ -95,15 +96,15 @@ fn data_that_had_arrived_before_the_failure_makes_the_count_begin_anew() {
     }
 }
 
-/// RFC 9260 §6.4.1, §6.3.3 E3: what timed out goes to the other path at the first expiration, long before the first is
-/// given up. Next delivery: one RTO after the last start of the timer, and the flight.
+/// RFC 9260 §6.4.1, §6.3.3 E3: timed-out data is sent on the other path at the first expiration, long before the
+/// first path has failed. The next delivery comes one RTO after the last start of the timer, plus the one-way delay.
 #[test]
 fn delivery_goes_on_after_one_rto() {
     for (contestant, rto_min) in [("sctp", SECOND), ("sctp:rto_min=300ms", 3 * SECOND / 10)] {
         let run = dying(contestant, "");
         let failover = run.failover_ns.expect("a failover");
-        // From the failure: the timer's last start at most 80 ms after it, one RTO, 20 ms of propagation and 1.2 ms of
-        // serialization; more only if the other path queues.
+        // From the failure: the timer's last start is at most 80 ms after it, then one RTO, 20 ms of propagation and
+        // 1.2 ms of serialization; more only if the other path queues.
         let expected = rto_min + 21_000_000..=rto_min + 80_000_000 + 25_000_000;
         assert!(expected.contains(&failover), "{contestant}: {failover}");
         assert!(run.path_events.iter().any(|e| e.at_ns > SECOND + failover), "{contestant}: found out later");
@@ -112,8 +113,8 @@ fn delivery_goes_on_after_one_rto() {
     }
 }
 
-/// RFC 9260 §8.3, §6.4: heartbeats go on to a failed path; the first one answered brings it back, and as the primary
-/// it carries the data again.
+/// RFC 9260 §8.3, §6.4: HEARTBEATs to a failed path continue. The first one that is answered makes it active again,
+/// and as the primary it carries the data again.
 #[test]
 fn data_returns_when_the_path_does() {
     let run = dying("sctp:iw=100,max_burst=0,rcvbuf=64KiB,path_max_retrans=1,hb_interval=1s", ",for=6s");
@@ -122,9 +123,9 @@ fn data_returns_when_the_path_does() {
     assert!((4 * SECOND - 40_000_000..4 * SECOND + 140_000_000).contains(&down), "1 s + 1 + 2 s: {down}");
     let up = first(&run, Side::Server, 1, PathState::Active);
     let back = 7 * SECOND;
-    // RFC 9260 §8.3: a heartbeat every RTO + HB.interval, give or take half of the RTO. The RTO had doubled to 4 s by
-    // the second expiration and doubles with every heartbeat that is lost: 5 s later one is on its way at 9 s, and at
-    // the latest (RTO 8 s, jitter 50 %) one within 13 s of the path's return.
+    // RFC 9260 §8.3: a HEARTBEAT every RTO + HB.interval, with a jitter of half an RTO. The RTO had doubled to 4 s by
+    // the second expiration and doubles with every lost HEARTBEAT. So one is in flight 5 s later, at 9 s, and at the
+    // latest (RTO 8 s, jitter 50 %) one within 13 s of the path's return.
     assert!((back..back + 13 * SECOND).contains(&up), "{up}");
     let after = |path: usize, from_ns: u64| -> u64 {
         run.series.paths[path].down.delivered.iter().skip((from_ns / 100_000_000) as usize + 1).sum()
@@ -149,7 +150,7 @@ fn the_failover_stands_in_json_table_and_report() {
             let event = &run["path_events"][0];
             let told = (event["path"].as_u64(), event["state"].as_str(), event["by"].as_str());
             assert_eq!(told, (Some(1), Some("failed"), Some("server")));
-            // 1 s until it fails, then 1 + 2 + 4 s (the count begins anew once, see above), or 1 s.
+            // 1 s until the failure, then 1 + 2 + 4 s (the count starts again once, see above), or 1 s.
             let at = event["at_ns"].as_u64().expect("an instant") as f64 / 1e9;
             assert!((expected_s..expected_s + 0.1).contains(&at), "{at}");
         }
@@ -172,8 +173,8 @@ fn the_failover_stands_in_json_table_and_report() {
     }
 }
 
-/// One packet a timeout is data on the other path and no service. New data goes to the primary until it has failed (RFC 9260
-/// §6.4.1), a packet an expiration; with RFC 7829 it goes elsewhere after the first.
+/// One packet per timeout means data on the other path, but no service. RFC 9260 §6.4.1: new data is sent to the
+/// primary until it has failed, one packet per expiration; with RFC 7829 it moves after the first.
 #[test]
 fn service_is_restored_when_the_rate_is() {
     let found = race(
@@ -184,7 +185,7 @@ fn service_is_restored_when_the_rate_is() {
     for (contestant, run) in runs(&found) {
         let times = [run.declared_failed_ns, run.failover_ns, run.restored_ns].map(seconds);
         match contestant {
-            // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until it is declared (see above).
+            // 1 + 2 + 4 + 8 + 16 + 32 + 60 s until the path is declared failed (see above).
             "sctp:profile=rfc9260" => {
                 let [Some(declared), Some(next), Some(restored)] = times else {
                     panic!("{contestant}: {times:?}")
@@ -232,7 +233,7 @@ fn service_is_restored_when_the_rate_is() {
     assert!(sentence.contains("and never with tcp."), "{shown}");
 }
 
-/// The path itself may restore the service.
+/// The failed path itself may restore the service.
 #[test]
 fn a_path_that_comes_back_restores_the_service() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s,for=2s --bulk 8MB --runs 1 --transport tcp,sctp";
@@ -246,7 +247,7 @@ fn a_path_that_comes_back_restores_the_service() {
     }
 }
 
-/// With one path there is nowhere to go: the same failure costs the transfer, and is counted.
+/// With a single path the same failure ends the transfer, and is counted.
 #[test]
 fn one_path_has_no_failover() {
     let line = "--rate 10mbit --rtt 40ms --loss 0 --fail path=1,at=1s --bulk 8MB --runs 1 --deadline 300s --transport tcp,sctp";

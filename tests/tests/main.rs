@@ -1,4 +1,4 @@
-//! The whole system: races, captures, physics.
+//! Tests of the whole system: races, captures, physics.
 
 mod captures;
 mod circles;

@@ -1,4 +1,4 @@
-//! Whole page loads: three hundred objects over every shape of contestant, and the connections that Osterdahl's two
+//! Whole page loads: three hundred objects with every shape of contestant, and the connections that Osterdahl's two
 //! pages open.
 
 use anabranch_lab::results::Outcome;
@@ -29,7 +29,7 @@ fn a_page_of_three_hundred_objects_finishes_over_few_and_many_connections_and_st
     }
 }
 
-/// Osterdahl's figures 1 and 2: an HTML with 3 and with 9 embedded files.
+/// Osterdahl's figures 1 and 2: an HTML file with 3 and with 9 embedded files.
 #[test]
 fn the_two_published_pages_open_the_published_number_of_connections() {
     for (page, objects) in [("osterdahl-news", 4), ("osterdahl-gallery", 10)] {

@@ -1,6 +1,5 @@
-//! One program, two worlds: an HTTP exchange over SCTP and one over TCP, in
-//! virtual time and on the loopback interface, tell the same story but for the
-//! times and the ports.
+//! One program in two worlds: an HTTP exchange over SCTP and one over TCP give the same events in virtual time and on
+//! the loopback interface, except for times and ports.
 
 #![cfg(target_os = "linux")]
 
@@ -25,7 +24,7 @@ use std::rc::Rc;
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Objects by their names, of a size that fits one message.
+/// Objects by name, of a size that fits one message.
 struct Objects;
 
 impl Site for Objects {
@@ -35,7 +34,7 @@ impl Site for Objects {
     }
 }
 
-/// Gets three objects on two streams (one, where there is no other) and closes; what both ends did.
+/// Gets three objects on two streams (on one, if the transport has only one) and closes. Returns what both ends did.
 async fn exchange<W, C, L>(client: W, server: W, connector: C, listener: L) -> String
 where
     W: World,
@@ -74,11 +73,11 @@ where
     told
 }
 
-/// What a trace tells but for times and packets.
+/// Writes a trace, without times and packets.
 fn write_trace(told: &mut String, who: &str, trace: Vec<TraceRecord>) {
     for record in trace {
         let _ = match record.event {
-            // The two networks have packets of another size: so have the windows.
+            // The two networks have different packet sizes, and therefore different windows.
             TraceEvent::Limited(_) | TraceEvent::Window(_) => continue,
             TraceEvent::Sent { stream, bytes, cause, .. } => {
                 writeln!(told, "{who} sends {bytes:?} of stream {stream}, {cause:?}")
@@ -117,7 +116,7 @@ fn in_virtual_time<T: 'static, F: Future<Output = T>>(program: impl FnOnce(SimWo
     network.run(program, Instant::from_millis(600_000)).expect_done()
 }
 
-/// A program that waits for ever fails.
+/// Runs a program on the loopback interface; one that does not end fails.
 fn on_the_loopback<T>(program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = os::Options { addresses: vec![LOOPBACK], seed: Some(1), ..os::Options::default() };
     let bounded = async |world: OsWorld| {

@@ -1,22 +1,22 @@
-//! Flows that share a bottleneck share it fairly, and nobody beats what the network carries.
+//! Flows that share a bottleneck share it fairly, and none exceeds the capacity of the network.
 
 use anabranch_lab::results::{Outcome, Race, Run};
 use anabranch_tests::{check, plan, race, race_on, runs};
 
-/// Jain's fairness index of so many shares: 1 when all are equal, 1/n when one has everything.
+/// Returns Jain's fairness index of these shares: 1 if all are equal, 1/n if one has everything.
 fn jain(shares: &[f64]) -> f64 {
     let (sum, squares): (f64, f64) = (shares.iter().sum(), shares.iter().map(|x| x * x).sum());
     sum * sum / (shares.len() as f64 * squares)
 }
 
-/// Bytes that arrived from the server between two instants, in seconds.
+/// Returns the bytes that arrived from the server between two times, in seconds.
 fn carried(run: &Run, from_s: usize, until_s: usize) -> f64 {
     let down = run.series.paths.iter().map(|path| &path.down.delivered);
     down.map(|buckets| buckets.iter().take(until_s * 10).skip(from_s * 10).sum::<u64>()).sum::<u64>() as f64
 }
 
-/// Mean over the seeds of Jain's index of two contestants, each an endless download, on one drop-tail bottleneck of
-/// 10 Mbit/s, over a hundred seconds after twenty of settling.
+/// Returns the mean over the seeds of Jain's index of two contestants, each with an endless download, on one
+/// drop-tail bottleneck of 10 Mbit/s. It is measured over a hundred seconds after twenty seconds of settling.
 fn fairness(network: &str, first: &str, second: &str) -> f64 {
     let line = format!(
         "--together --rate 10mbit {network} --bulk 1GB --deadline 120s --runs 3 --transport {first} --transport {second}"
@@ -47,13 +47,13 @@ fn two_flows_of_a_kind_share_fairly() {
         ("--rtt 80ms --jitter 1ms --queue 60p", "tcp:profile=reno-2002,rcvbuf=256KiB,sndbuf=256KiB"),
         ("--rtt 80ms --jitter 1ms --queue 60p", "sctp:profile=lksctp-2.6,rcvbuf=256KiB,sndbuf=256KiB"),
     ] {
-        // The same again under another name: one connection is what there is anyway.
+        // The same contestant under another name: one connection is its default anyway.
         let index = fairness(network, kind, &format!("{kind},connections=1"));
         assert!(index > 0.95, "{kind} on {network}: {index}");
     }
 }
 
-/// TCP and SCTP with the same congestion control, window, timers and acknowledgements.
+/// TCP and SCTP with equal congestion control, window, timers and acknowledgements.
 #[test]
 fn tcp_and_sctp_of_equal_settings_share_tolerably() {
     for network in ["--rtt 40ms --jitter 1ms --queue 1bdp", "--rtt 80ms --jitter 1ms --queue 60p"] {
@@ -89,7 +89,7 @@ fn the_limit_is_never_beaten() {
             let plan = plan(&format!("{workload} {network} --runs 2 {contestants}"));
             let found = race_on(2, &plan);
             for (contestant, run) in runs(&found) {
-                // The bound is among what is checked.
+                // `check` includes the limit.
                 check(&format!("{contestant}: {workload} {network}, seed {}", run.seed), run);
                 if let (Some(page), Some(limit)) = (run.page_ns, run.limit_ns.filter(|limit| *limit > 0)) {
                     closest = closest.min(page as f64 / limit as f64);
@@ -108,10 +108,10 @@ fn a_race_of_two_shares_the_capacity_and_no_more() {
     for (contestant, run) in runs(&together) {
         check(contestant, run);
         let every_100_ms = run.series.paths.iter().flat_map(|path| &path.down.delivered);
-        // 4 Mbit/s are 50,000 bytes in 100 ms; a packet may end in the next.
+        // 4 Mbit/s are 50,000 bytes in 100 ms; a packet may end in the next interval.
         assert!(every_100_ms.clone().all(|bytes| *bytes <= 51_500), "{contestant}");
     }
     let last = runs(&together).filter_map(|(_, run)| run.page_ns).max().expect("done");
-    // Two times a megabyte and its headers through 4 Mbit/s.
+    // Two transfers of a megabyte with headers, through 4 Mbit/s.
     assert!(last >= 4_000_000_000, "{last}");
 }

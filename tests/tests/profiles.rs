@@ -1,4 +1,4 @@
-//! Every profile of every transport of ours carries every kind of workload.
+//! Every profile of each of our transports carries every kind of workload.
 
 use anabranch_lab::results::Outcome;
 use anabranch_lab::transports::Transports;

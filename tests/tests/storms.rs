@@ -1,8 +1,8 @@
-//! Storms of whole races: pages and transfers over both transports through networks that are bad in ways the seed
-//! chooses, with invariants that must hold whatever happens.
+//! Storms of whole races: pages and transfers over both transports through bad networks that the seed chooses, with
+//! invariants that always hold.
 //!
-//! `SEED=n` runs one storm, `SEEDS=n` so many. Each kind of fault is off in about half of the seeds, so that some meet
-//! a fault alone and some in company (Groce et al., "Swarm Testing", 2012).
+//! `SEED=n` runs one storm, `SEEDS=n` the first n seeds. Each kind of fault is off in about half of the seeds, so
+//! that some runs have a single fault and some a combination (Groce et al., "Swarm Testing", 2012).
 
 use anabranch_base::Rng;
 use anabranch_lab::results::{Outcome, Run};
@@ -12,14 +12,14 @@ use anabranch_wire::pcap::{Direction, Reader};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
-/// What a seed chose, as the command line says it.
+/// The choices of a seed, as flags of the command line.
 struct Storm {
     line: String,
-    /// Damaged packets arrive as other packets than were sent.
+    /// Damaged packets arrive with other bytes than were sent.
     corrupts: bool,
     /// More packets may arrive than were sent.
     duplicates: bool,
-    /// Nothing in it may keep a transfer from finishing: no outage, no bursts, few losses.
+    /// No fault prevents a transfer from finishing: no outage, no bursts, few losses.
     mild: bool,
 }
 
@@ -61,7 +61,7 @@ fn storm(seed: u64) -> Storm {
             }
         }
     }
-    // Outages of one path or, with one path, of the network; now and then for good.
+    // Outages of one path or, with one path, of the network; some are permanent.
     for _ in 0..one_of(&["0", "0", "1", "2", "3"]).parse().unwrap_or(0) {
         let path = one_of(&["1", "2", "3"]).parse::<usize>().unwrap_or(1).min(paths);
         let at = one_of(&["0ms", "50ms", "200ms", "700ms", "1500ms", "4s"]);
@@ -111,7 +111,7 @@ fn storm(seed: u64) -> Storm {
     Storm { line: format!("{line} --seed {}", seed % (1 << 32)), corrupts, duplicates, mild }
 }
 
-/// The packets of one host's capture, by direction: when, what.
+/// Returns the packets of one host's capture by direction, with their times.
 fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
     let mut reader = Reader::new(pcapng).expect("a capture");
     let (mut sent, mut received) = (Vec::new(), Vec::new());
@@ -126,7 +126,7 @@ fn packets(pcapng: &[u8]) -> [Vec<(u64, &[u8])>; 2] {
     [sent, received]
 }
 
-/// Packets are neither made nor lost but as counted, in one direction.
+/// Checks for one direction that the numbers of sent, arrived and lost packets agree.
 fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8])], came: &[(u64, &[u8])]) {
     let counted = if up { run.packets.up } else { run.packets.down };
     let series = |pick: fn(&anabranch_lab::results::PathSeries) -> &Vec<u64>| -> u64 {
@@ -135,14 +135,14 @@ fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8]
     };
     let bytes = if up { run.wire_bytes.up } else { run.wire_bytes.down };
     assert_eq!(series(|path| &path.wire), bytes, "{what}: bytes over time and in all");
-    // The run's numbers end where the run does; the capture goes on.
+    // The run's counters end with the run, but the capture goes on.
     let until = sent.get(counted.sent as usize).map_or(u64::MAX, |(at, _)| *at);
     let captured: u64 = sent.iter().take(counted.sent as usize).map(|(_, packet)| packet.len() as u64).sum();
     assert!(sent.len() as u64 >= counted.sent, "{what}: {} packets captured, {counted:?}", sent.len());
     assert_eq!(captured, bytes, "{what}: the first {} packets are those of the run", counted.sent);
     assert!(counted.lost <= counted.sent, "{what}: {counted:?}");
     if !storm.corrupts {
-        // What comes out was put in.
+        // Every packet that arrives was sent.
         let mut balance: BTreeMap<&[u8], i64> = BTreeMap::new();
         for (_, packet) in sent {
             *balance.entry(packet).or_default() += 1;
@@ -153,7 +153,7 @@ fn conserved(what: &str, storm: &Storm, run: &Run, up: bool, sent: &[(u64, &[u8]
             assert!(storm.duplicates || *left >= 0, "{what}: a packet twice where nothing duplicates");
         }
         if !storm.duplicates {
-            // sent = arrived + lost + under way, at the end of the run and at the end of the capture.
+            // sent = arrived + lost + in flight, at the end of the run and at the end of the capture.
             let arrived = came.iter().filter(|(at, _)| *at < until).count() as u64;
             let never: u64 = balance.values().map(|n| (*n).max(0) as u64).sum();
             assert!(arrived + counted.lost <= counted.sent, "{what}: {arrived} arrived, {counted:?}");
@@ -175,7 +175,7 @@ fn whole_races_keep_their_invariants_in_any_weather() {
         let what = &format!("anabranch race{}", storm.line);
         let plan = plan(&storm.line);
         let scenario = batch::scenario(&plan, 0, Some(0), plan.seeds[0]);
-        // Errors are ours: the world stands still, spins, or the clients miss their own deadline.
+        // An error is a bug of ours: the world is stuck or spins, or the clients exceed their own deadline.
         let (runs, captures) = one::capture(&scenario).unwrap_or_else(|error| panic!("{what}: {error}"));
         let run = &runs[0];
         check(what, run);

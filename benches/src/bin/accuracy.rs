@@ -1,13 +1,11 @@
-//! How exact an emulated link is: rate, delay, loss, and the most that goes through.
+//! The precision of an emulated link: rate, delay, loss, and maximum throughput.
 //!
 //!     cargo run --release --bin accuracy [-- SECONDS [tun|veth]]
 //!
-//! Datagrams go from a near namespace to a far one through one link; the kernel
-//! of the far one says when each arrived. What should have happened is what the
-//! very same chain says when it is given the same packets at the times at which
-//! they were sent. Needs namespaces (root, or user namespaces) and, for figures
-//! that mean something, an idle machine: the load is printed. At the end stands
-//! ok or FAIL for each requirement; the status is 1 when one of them fails.
+//! Datagrams go from a near namespace to a far one through one link, and the kernel of the far one timestamps their
+//! arrival. The expected result comes from the same chain, given the same packets at the times at which they were
+//! sent. Needs namespaces (root, or user namespaces) and, for meaningful figures, an idle machine: the load is
+//! printed. The last lines say ok or FAIL for each requirement; the exit status is 1 if one fails.
 
 #![cfg(target_os = "linux")]
 
@@ -57,8 +55,8 @@ impl Bench {
         PathReport { unseen, ..self.relay.stop().unwrap_or_else(|error| panic!("{error}")).report }
     }
 
-    /// Sends datagrams that make packets of `bytes`, one every `gap`, for so long (without gap: as fast as it goes);
-    /// when each was sent and, where it came, when it arrived.
+    /// Sends datagrams that make packets of `bytes`, one every `gap`, for `span` (without gap: as fast as possible).
+    /// Returns when each was sent and, if it arrived, when.
     fn send(&self, bytes: usize, gap: Duration, span: Duration) -> Vec<(u64, Option<u64>)> {
         let target = SocketAddr::new(self.far, PORT);
         let receiver = self.wiring.far.run(|| UdpSocket::bind(target)).expect("a thread").expect("a socket");
@@ -71,7 +69,8 @@ impl Bench {
         receiver.set_read_timeout(Some(Duration::from_millis(200))).expect("a timeout");
         let over = AtomicBool::new(false);
         let sending = || {
-            // A sender that is late measures itself. (One that never sleeps must not be put before all others.)
+            // A sender that is late would measure its own delay. (One that never sleeps must not get priority over
+            // all others.)
             if !gap.is_zero() {
                 be_prompt();
             }
@@ -87,7 +86,7 @@ impl Bench {
                     due += gap.as_nanos() as u64;
                 }
                 sent.push(now());
-                // A full device buffer is a loss like another.
+                // A full device buffer loses packets like any other queue.
                 let _ = sender.send(&payload);
             }
             wait_until(now() + self.spec.rtt().as_nanos() as u64 + 500_000_000);
@@ -106,7 +105,7 @@ impl Bench {
     }
 }
 
-/// Numbers of datagrams and when the kernel had them, until nobody sends any more.
+/// Returns the numbers of datagrams with the kernel's receive times, until `over` is set.
 fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     let mut got = Vec::new();
     let mut buffer = [0; 2048];
@@ -130,7 +129,7 @@ fn receive(socket: &UdpSocket, over: &AtomicBool) -> Vec<(u32, u64)> {
     got
 }
 
-/// The wall clock, which the kernel stamps packets with.
+/// Returns the wall clock, with which the kernel timestamps packets.
 fn now() -> u64 {
     let now = clock_gettime(ClockId::Realtime);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
@@ -145,7 +144,7 @@ fn ms(nanos: i64) -> String {
     format!("{:+.3} ms", nanos as f64 / 1e6)
 }
 
-/// What was required, and whether it holds.
+/// The requirements, and whether each holds.
 #[derive(Default)]
 struct Verdicts(Vec<(String, bool)>);
 
@@ -155,7 +154,7 @@ impl Verdicts {
         if holds { "ok" } else { "FAIL" }
     }
 
-    /// A line each; whether all hold, and anything was required at all.
+    /// Prints a line for each; returns whether all hold, and there was at least one.
     fn print(&self) -> bool {
         println!();
         for (what, holds) in &self.0 {
@@ -165,17 +164,18 @@ impl Verdicts {
     }
 }
 
-/// Within 1 %.
+/// Whether the rate is within 1 %.
 fn rate_is_right(measured: f64, wanted: f64) -> bool {
     (measured / wanted - 1.0).abs() <= 0.01
 }
 
-/// Nanoseconds: the median within 0.2 ms, 99 of 100 within 1 ms.
+/// Whether the delay is right, in nanoseconds: the median within 0.2 ms, the 99th percentile within 1 ms.
 fn delay_is_right(median: i64, p99: i64) -> bool {
     median.abs() <= 200_000 && p99.abs() <= 1_000_000
 }
 
-/// The least and the most that are lost of `count` with a probability of `share` each, in 999 of 1000 cases.
+/// Returns the least and the most losses among `count` packets with a loss probability of `share` each, in 999 of
+/// 1000 cases.
 fn losses(count: f64, share: f64) -> (f64, f64) {
     let spread = 3.290_5 * (count * share * (1.0 - share)).sqrt();
     (count * share - spread, count * share + spread)
@@ -304,7 +304,7 @@ fn ceiling(choice: Choice, seconds: u64, verdicts: &mut Verdicts) {
     verdicts.add(format!("ceiling of the kernel's TCP: {cause}"), report.up.meter.left.packets > 0);
 }
 
-/// What ended the growth: the thread of the link when it had no time left, else whoever gave it packets.
+/// Returns what limits the throughput: the thread of the link if it has no time left, otherwise the sender.
 fn cause(busy: f64, unseen: u64) -> &'static str {
     match (busy >= 0.85, unseen > 0) {
         (true, _) => "the link's one thread is at its limit, with two system calls a packet",
@@ -315,7 +315,7 @@ fn cause(busy: f64, unseen: u64) -> &'static str {
     }
 }
 
-/// Tells how much went through, and why not more.
+/// Describes the throughput and its limit.
 fn told(what: &str, report: &PathReport, sent: usize, seconds: u64) -> String {
     let (up, down) = (&report.up.meter, &report.down.meter);
     let packets = up.left.packets + down.left.packets;
@@ -377,7 +377,7 @@ mod tests {
         );
         assert!(delay_is_right(200_000, 1_000_000) && delay_is_right(-200_000, -5));
         assert!(!delay_is_right(200_001, 0) && !delay_is_right(-200_001, 0) && !delay_is_right(0, 1_000_001));
-        // 40,000 throws at 1 %: 400 ± 3.2905 · 19.9.
+        // 40,000 trials at 1 %: 400 ± 3.2905 · 19.9.
         let (least, most) = losses(40_000.0, 0.01);
         assert!((least - 334.5).abs() < 0.1 && (most - 465.5).abs() < 0.1, "{least} to {most}");
     }

@@ -1,18 +1,19 @@
-//! BBR of ours in the virtual world beside the kernel's in the emulated one: bulk transfers over rates, round trips, losses
-//! and queues.
+//! Compares our BBR in the virtual world with the kernel's in an emulated one: bulk transfers over rates, round
+//! trips, losses and queues.
 //!
 //!     cargo run --release --bin bbr [-- RUNS [THREADS [KEY=VALUES..]]]
 //!
-//! Ours is version 3 (draft-ietf-ccwg-bbr), the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue 2016): they are
-//! alike where a path is only long, and differ where it loses or its queue is short, which version 3 was made for. Each row has
-//! medians over the runs of the goodput, of the mean time that packets of data waited in the queue, and of packets that
-//! carried a retransmission among all that were sent, in hundredths; and `reno` of ours beside them, to see what a difference
-//! of versions is worth. The wait is the area between what was handed to the path and what arrived, by Little's law, without
-//! the time of propagation and of one packet's transmission; what was lost on the way is taken out evenly. It is sampled
-//! once a bucket of the series (100 ms).
+//! Ours is version 3 (draft-ietf-ccwg-bbr), the kernel's `bbr` is version 1 (Cardwell and others, ACM Queue 2016).
+//! They are alike on a long path, and differ on a path with losses or a short queue, for which version 3 was made.
+//! Our `reno` is shown beside them, to put a difference of versions into proportion.
 //!
-//! It is shown and not judged. Without arguments five runs, and two at a time a core. `KEY=VALUES` narrows the grid. Needs
-//! namespaces: root, or user namespaces; and the kernel's module `tcp_bbr`.
+//! Each row has medians over the runs of the goodput, of the mean time of data packets in the queue, and of the
+//! percentage of sent packets that carried a retransmission. The time in the queue follows from Little's law: it is
+//! the area between the packets handed to the path and those that arrived. Propagation, the transmission of one
+//! packet, and lost packets (evenly) are subtracted. It is sampled once per bucket of the series (100 ms).
+//!
+//! The results are shown without a verdict. Without arguments there are five runs, and two at a time per core.
+//! `KEY=VALUES` narrows the grid. Needs namespaces (root, or user namespaces) and the kernel module `tcp_bbr`.
 
 #![cfg(target_os = "linux")]
 
@@ -32,7 +33,7 @@ const GRID: [(&str, &str); 6] = [
     ("transport", "tcp:cc=bbr tcp:cc=reno"),
 ];
 
-/// Bytes of a whole packet, which takes its time on the link.
+/// The size of a full packet on the link, in bytes.
 const PACKET: f64 = 1500.0;
 
 fn median(mut values: Vec<f64>) -> f64 {
@@ -40,7 +41,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The factor's value, as a number in its base unit: bits a second, or seconds.
+/// Returns a factor's value in its base unit: bits per second, or seconds.
 fn number(text: &str) -> f64 {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let unit = match &text[end..] {
@@ -52,7 +53,7 @@ fn number(text: &str) -> f64 {
     text[..end].parse::<f64>().unwrap_or(f64::NAN) * unit
 }
 
-/// The mean wait of data in the queue, milliseconds.
+/// Returns the mean time of data in the queue, in milliseconds.
 fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
     let (mut area, mut handed, mut arrived) = (0.0, 0.0, 0.0);
     let bucket = run.series.bucket_ns as f64 / 1e9;
@@ -69,9 +70,9 @@ fn waited(run: &Run, rtt: f64, rate: f64) -> f64 {
     1e3 * (area / arrived.max(1.0) - rtt / 2.0 - PACKET * 8.0 / rate)
 }
 
-/// Goodput in Mbit/s, wait in ms, retransmissions in hundredths of packets sent.
+/// Returns goodput in Mbit/s, time in the queue in ms, and retransmissions in percent of the packets sent.
 fn measured(contestant: &Contestant, point: &Point, bytes: f64, given: impl Fn(&str) -> f64) -> [f64; 3] {
-    // What has one value is no factor.
+    // A key with a single value is not a factor.
     let factor = |key: &str| point.factors.get(key).map_or_else(|| given(key), |value| number(value));
     let of = |what: &dyn Fn(&Run) -> Option<f64>| median(contestant.runs.iter().filter_map(what).collect());
     [

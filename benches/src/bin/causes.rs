@@ -1,9 +1,9 @@
-//! Situations whose true cause is known, and what is named there.
+//! Situations whose true cause is known, and the causes that the search names.
 //!
 //!     cargo run --release --bin causes [-- RUNS [quick|full [NAME..]]]
 //!
-//! Without arguments: 100 runs of each contestant, quick. A NAME is a part of a situation's; with one, every factor that
-//! was tried is listed, too. Ends with status 1 where a situation comes out wrong.
+//! Without arguments: 100 runs of each contestant, quick. A NAME is a part of a situation's name; with one, every
+//! tested factor is listed, too. The exit status is 1 if a result is wrong.
 
 use anabranch_benches::causes::{ALL, Row, run, table};
 use anabranch_lab::results::Effect;

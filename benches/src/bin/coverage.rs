@@ -1,11 +1,11 @@
-//! How often the intervals that a race prints hold the truth.
+//! The coverage of the intervals that a race prints: how often they contain the true value.
 //!
 //!     cargo run --release --bin coverage [-- SETS [SEEDS [LOSS [TRANSPORT...]]]]
 //!
-//! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, by the first
-//! three contestants of the race in the clear. The truth is what all seeds together say. For each contestant but the first the ratio to
-//! the first, and for each the median; a 95 % interval should hold it in 95 % of the sets, and of 1,000 sets chance alone
-//! leaves 93.6 to 96.4 %.
+//! Without arguments: 1,000 disjoint sets of 100 seeds, the news page over the default network with 1 % loss, with
+//! the first three contestants of the unencrypted race. The true value is that of all seeds together. Intervals are
+//! for each contestant's ratio to the first, and for each median. A 95 % interval should contain the true value in 95
+//! % of the sets; of 1,000 sets, chance alone gives 93.6 to 96.4 %.
 
 use anabranch_lab::plan::{Draft, Plan};
 use anabranch_lab::results::label;
@@ -67,7 +67,7 @@ fn main() {
     }
 }
 
-/// Page times in milliseconds, one list a contestant, in the order of the seeds from 1; over all cores.
+/// Returns page times in milliseconds, one list per contestant, in the order of the seeds from 1; uses all cores.
 fn times(plan: &Plan, seeds: usize) -> Vec<Vec<f64>> {
     let next = AtomicUsize::new(0);
     let contestants = plan.contestants.len();
@@ -97,14 +97,14 @@ fn times(plan: &Plan, seeds: usize) -> Vec<Vec<f64>> {
     found.into_inner().unwrap_or_else(|broken| broken.into_inner())
 }
 
-/// Seeds that a thread takes at a time.
+/// The number of seeds that a thread takes at a time.
 const BLOCK: usize = 16;
 
 fn share(held: usize, of: usize) -> String {
     format!("{:.1} %", 100.0 * held as f64 / of as f64)
 }
 
-/// Where the middle nine of ten values lie.
+/// Formats the range of the middle 90 % of the values.
 fn middle(values: &[f64], digits: usize) -> String {
     let at = |p: f64| anabranch_lab::stats::summary::quantile(values, p).unwrap_or_default();
     format!("{:.digits$}-{:.digits$}", at(0.05), at(0.95))

@@ -1,8 +1,8 @@
-//! The least that moving a real packet costs here: the copies and the checksums.
+//! The minimum cost of moving a real packet on this machine: the copies and the checksums.
 //!
-//! Each round writes 1452 bytes into a packet, checksums it, checks it at the
-//! other end and copies it out. Nothing that really moves packets with real
-//! checksums can be faster; what a transport adds to it is its own cost.
+//! Each round writes 1452 bytes into a packet, computes its checksum, verifies it at the other end and copies the
+//! data out. No program that moves real packets with real checksums can be faster; the rest of a transport's cost is
+//! its own.
 
 use anabranch_benches::{median, thread_cpu};
 use anabranch_wire::checksum::Checksum;

@@ -1,10 +1,9 @@
-//! How much memory an idle association holds, by a counting allocator.
+//! The memory of an idle association, measured with a counting allocator.
 //!
 //!     cargo run --release --bin footprint
 //!
-//! Bytes asked of the allocator and not given back, both ends together, halved,
-//! per association; with few and with all streams negotiated, fresh and after a
-//! message on one stream.
+//! Bytes that were allocated and not freed, per association and end (both ends together, halved). It is measured with
+//! few and with all streams negotiated, right after the set-up and after a message on one stream.
 
 use anabranch_benches::stacks::{BUFFER, Duo, Ours, Rtc, Settings};
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
@@ -24,7 +23,7 @@ fn main() {
     println!("bytes an idle association holds at one end (mean of {ASSOCIATIONS}, of both ends)");
     for streams in [10, u16::MAX] {
         let settings = Settings { streams, ..Settings::default() };
-        // The tables of the endpoints are there before.
+        // The endpoints' tables are allocated before the measurement.
         let mut duo = Ours::new(settings);
         duo.associate();
         let before = held();

@@ -1,11 +1,10 @@
-//! What the worst packets we can think of cost the one who receives them.
+//! The cost of the worst packets we can think of, for their receiver.
 //!
 //!     cargo run --release --bin hostile
 //!
-//! Each kind of packet is fed hundreds of times to an association; printed are
-//! the median and the dearest in CPU time, and the bytes of memory a packet
-//! adds. The aim is 50 us and 64 kB a packet, however it is built. (The dearest
-//! also shows what else ran on the machine.)
+//! Each kind of packet is fed hundreds of times to an association. The output shows the median and the maximum of the
+//! CPU time per packet, and the bytes of memory that a packet adds. The aim is at most 50 us and 64 kB per packet,
+//! whatever its content. (The maximum also reflects other load on the machine.)
 
 use anabranch_base::testing::{packets, sent};
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng, SendBatch};
@@ -27,7 +26,7 @@ static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 const PACKET: usize = 1472;
 const ROUNDS: u32 = 300;
 
-/// An endpoint with an association whose peer is played by hand.
+/// An endpoint with an association whose peer's packets are written by this program.
 struct Victim {
     engine: Endpoint,
     id: AssociationId,
@@ -35,7 +34,7 @@ struct Victim {
     own: SocketAddr,
     ports: (u16, u16),
     tag: u32,
-    /// The next TSN that the victim expects, and the next it sends.
+    /// The next TSN that the victim expects, and the next one that it sends.
     tsn: u32,
     sends: u32,
     now: Instant,
@@ -44,14 +43,14 @@ struct Victim {
     serial: u32,
 }
 
-/// A kind of packet, and who gets it.
+/// A kind of packet, and its victim.
 struct Kind {
     what: &'static str,
-    /// Chunks of one byte that the victim has outstanding.
+    /// The number of one-byte chunks that the victim has outstanding.
     outstanding: u32,
-    /// Its settings, and the peer's.
+    /// The settings of the victim and its peer.
     settings: &'static [(&'static str, &'static str)],
-    /// Each packet gets a victim of its own.
+    /// Each packet gets a new victim.
     fresh: bool,
 }
 
@@ -107,7 +106,7 @@ fn data() {
         data(victim, &(0..CHUNKS).map(strewn).collect::<Vec<_>>())
     });
     show(kind("DATA: whole messages, numbers at random", 1), |victim, _, round| {
-        // Each number once, in an order that knows no next.
+        // Each SSN once, in an order without neighbours.
         let ssn = |n: u32| (1 + u64::from(n) * 7_919 % 32_749) as u16;
         let first = round * CHUNKS;
         data(victim, &(first..first + CHUNKS).map(|n| (1 + n, 0, ssn(n), true, true)).collect::<Vec<_>>())
@@ -312,7 +311,7 @@ fn small_and_nested() {
     });
     show(kind("ERROR: what quotes what quotes what …", 1), |victim, _, _| {
         victim.packet(|buffer| {
-            // Unrecognized chunks and parameters by turns, each inside the last.
+            // Unrecognized chunks and parameters in turn, each nested in the previous one.
             for n in 0..180 {
                 let left = (1448 - 8 * n) as u16;
                 buffer.extend_from_slice(&[9, 0, (left >> 8) as u8, left as u8]);
@@ -357,7 +356,7 @@ fn show(kind: Kind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
         while let Some(event) = victim.engine.poll_event() {
             assert!(!matches!(event, Event::Closed { .. }), "{what}: {event:?} in round {round}");
         }
-        // Answers leave; what is sent on and on by a congestion window stays.
+        // Answers are sent; data that the congestion window releases step by step stays.
         for _ in 0..8 {
             out.clear();
             victim.engine.poll_transmit(victim.now, &mut out);
@@ -367,7 +366,7 @@ fn show(kind: Kind, mut build: impl FnMut(&Victim, &mut Rng, u32) -> Vec<u8>) {
 }
 
 impl Victim {
-    /// With so many chunks of one byte outstanding.
+    /// Creates a victim with this number of one-byte chunks outstanding.
     fn new(outstanding: u32, settings: &[(&str, &str)]) -> Self {
         let mut config = Config::default();
         for (key, value) in [("max_burst", "0"), ("dupthresh", "3")] {
@@ -398,7 +397,7 @@ impl Victim {
             u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
         };
         let port = |bytes: &[u8], at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        // INIT and INIT ACK: tag at 16, first TSN at 28.
+        // In INIT and INIT ACK the tag is at offset 16, the first TSN at 28.
         let (init, ack) = (&seen[0], &seen[1]);
         let mut victim = Self {
             engine,
@@ -425,7 +424,7 @@ impl Victim {
         victim
     }
 
-    /// An ASCONF, signed as the peer would: `param` appends one and says whether it did.
+    /// Returns an ASCONF signed like the peer's: `param` appends a parameter and returns whether it did.
     fn asconf(
         &self,
         round: u32,
@@ -445,7 +444,7 @@ impl Victim {
         })
     }
 
-    /// An INIT from elsewhere.
+    /// Returns an INIT from another address.
     fn init(
         &self,
         round: u32,
@@ -479,7 +478,7 @@ impl Victim {
     }
 }
 
-/// RFC 4895 §6.1: what both sides said in INIT and INIT ACK makes the key.
+/// RFC 4895 §6.1: derives the key from the parameters of INIT and INIT ACK.
 fn association_key(init: &[u8], ack: &[u8]) -> Vec<u8> {
     let vector = |bytes: &[u8]| -> Vec<u8> {
         let raw = PacketView::parse(bytes).expect("a good packet").chunks().next_raw();
@@ -496,7 +495,7 @@ fn association_key(init: &[u8], ack: &[u8]) -> Vec<u8> {
         vector
     };
     let (one, other) = (vector(init), vector(ack));
-    // Of equal lengths, or the longer is the larger: both begin with the same byte.
+    // Either the lengths are equal or the longer is the larger, because both begin with the same byte.
     let ordered = (one.len(), &one) <= (other.len(), &other);
     if ordered { [one, other].concat() } else { [other, one].concat() }
 }

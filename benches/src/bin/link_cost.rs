@@ -1,4 +1,4 @@
-//! What a packet costs a link in nanoseconds of CPU, by kind of link.
+//! The cost of a packet for a link in nanoseconds of CPU time, by kind of link.
 //!
 //!     cargo run --release --bin link_cost
 

@@ -1,14 +1,12 @@
-//! How fast SCTP is between two ends in one thread, beside other stacks in the
-//! same run.
+//! The speed of SCTP between two ends in one thread, compared with other stacks in the same run.
 //!
 //!     cargo run --release --bin memory [-- --runs 5 --ours --skip-slow --bulk --size 1024 --mib 512 --depth 64]
 //!
-//! Packets of 1472 bytes, no loss, no network, one ordered stream; the clock is
-//! told. Runs are interleaved; printed are medians. Beside what a packet costs with a long
-//! queue stands what its bytes alone cost then, which come from memory and not from a cache. `--ours` leaves the others
-//! out, `--skip-slow` those that are far behind, `--bulk`
-//! all but the throughput, which `--size` limits to one size and `--mib` to so much
-//! of our data a run. `--depth` is for a profiler: one run of ours with so many MiB queued, and nothing else.
+//! Packets of 1472 bytes, no loss, no network, one ordered stream, a simulated clock. Runs are interleaved, and
+//! medians are printed. The cost of a packet with a long queue is shown beside the cost of its bytes alone, which
+//! then come from memory instead of a cache. `--ours` leaves the other stacks out, `--skip-slow` those that are far
+//! behind. `--bulk` runs only the throughput, which `--size` limits to one message size and `--mib` to this amount of
+//! our data per run. `--depth` is for a profiler: a single run of ours with this number of MiB queued.
 
 use anabranch_base::cache;
 use anabranch_benches::stacks::{self, BUFFER, DcSctp, Duo, Ours, Rtc, SctpProto, Settings, Transfer};
@@ -55,7 +53,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// The second transfer counts: windows are open and buffers have been touched.
+/// Only the second transfer counts: windows are open and buffers have been touched.
 fn twice(mut duo: impl Duo, size: usize, depth: usize, total: u64) -> Result<Transfer, String> {
     stacks::transfer(&mut duo, size, 2 * depth as u64 + (2 << 20))?;
     stacks::transfer(&mut duo, size, total)
@@ -82,7 +80,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     for run in 0..runs {
         for (column, &size) in sizes.iter().enumerate() {
             for (stack, figures) in table.iter_mut().enumerate() {
-                // The slow ones get less to do, and fewer runs.
+                // The slow stacks get less data, and fewer runs.
                 let total: u64 = match (stack, size) {
                     (0, 64) => mib << 18,
                     (0, _) => mib << 20,
@@ -116,7 +114,7 @@ fn bulk(runs: usize, stacks: usize, sizes: &[usize], mib: u64) -> Result<(), Str
     Ok(())
 }
 
-/// What a packet costs with little and with much behind it in the queue.
+/// Measures the cost of a packet with little and with much data behind it in the queue.
 fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     const DEPTHS: [usize; 4] = [1 << 20, 16 << 20, 64 << 20, 256 << 20];
     println!("\nns a data packet, both ends, with so much queued (messages of 1 KiB)");
@@ -160,20 +158,20 @@ fn queued(runs: usize, stacks: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// What the bytes alone cost, in ns each, when so many wait: written behind the others, read
-/// from the front into a packet, summed at both ends, and handed on as `queued` does it, a
-/// window of [`BUFFER`] bytes at a time. Nothing is kept of messages and chunks. What comes next
-/// is asked for ahead of its turn, as the engine does it.
+/// Returns the cost of the bytes alone in ns per byte, when `depth` bytes are queued. They are appended behind the
+/// others, read from the front into a packet, and summed at both ends. They are delivered as in `queued`, with a
+/// window of [`BUFFER`] bytes. There is no state for messages and chunks. The next bytes are prefetched, as in the
+/// engine.
 fn floor(depth: usize, total: usize) -> f64 {
     const PIECE: usize = 1 << 10;
-    /// What is fetched lies so far ahead.
+    /// The prefetch distance in bytes.
     const AHEAD: usize = 4 << 10;
     let message: Vec<u8> = (0..PIECE).map(|i| i as u8).collect();
     let mut waiting: VecDeque<u8> = VecDeque::with_capacity(depth);
     let mut arrived: VecDeque<u8> = VecDeque::with_capacity(BUFFER);
     let (mut packet, mut out, mut last) = (vec![0; PIECE + 28], vec![0; PIECE], vec![0; PIECE]);
     let copy = |from: &mut VecDeque<u8>, to: &mut [u8]| {
-        // Pieces divide the ring: none lies across its end.
+        // Pieces divide the ring, so none wraps around its end.
         to.copy_from_slice(black_box(&from.as_slices().0[..PIECE]));
         from.drain(..PIECE);
     };
@@ -203,7 +201,7 @@ fn floor(depth: usize, total: usize) -> f64 {
     (thread_cpu() - begin) * 1e9 / total as f64
 }
 
-/// Opening associations one after the other: the handshake of four legs.
+/// Measures opening associations one after the other, with the four-way handshake.
 fn opening(stacks: usize) {
     println!(
         "\nus an association that is opened, both ends, with so many open before (handshake of four legs)"

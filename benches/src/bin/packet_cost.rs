@@ -1,10 +1,9 @@
-//! What one packet costs the virtual network: host to link to host between
-//! two tasks, an acknowledgement for every second one, no transport.
+//! The cost of one packet in the virtual network: host to link to host between two tasks, with an acknowledgement for
+//! every second packet and without a transport.
 //!
 //!     cargo run --release --bin packet_cost
 //!
-//! Prints CPU time (wall time of a busy thread) a packet; compare runs on one
-//! machine only.
+//! Prints CPU time per packet (wall time of a busy thread); compare only runs on the same machine.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_link::LinkSpec;

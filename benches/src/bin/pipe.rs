@@ -1,9 +1,8 @@
-//! What the virtual network alone costs: packets without a protocol.
+//! The cost of the virtual network alone: packets without a protocol.
 //!
-//! A sender keeps a window of 64 packets of 1500 bytes going and a receiver
-//! answers every second one with 40 bytes, over the link of the speed
-//! benchmark. What this takes a transmission is executor, socket, IP header and
-//! link; the rest of what `speed` shows is engine, driver and application.
+//! A sender keeps a window of 64 packets of 1500 bytes in flight, and a receiver answers every second one with 40
+//! bytes, over the link of the speed benchmark. The time per transmission is that of executor, socket, IP header and
+//! link; the rest of `speed`'s time is engine, driver and application.
 
 use anabranch_base::{Instant, RecvBatch, SendBatch};
 use anabranch_benches::{median, thread_cpu};

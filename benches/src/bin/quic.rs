@@ -1,13 +1,15 @@
-//! QUIC of ours beside quinn, on the loopback interface: what a gigabyte and a handshake cost both ends.
+//! Our QUIC compared with quinn on the loopback interface: the cost of a gigabyte and of a handshake at both ends.
 //!
-//! Below both is the same state machine, `quinn-proto`, and the same kernel interface. Ours is it as an engine of sessions in a
-//! world of the operating system, with controllers of ours and all that is watched of its packets; quinn is it on tokio. Each end
-//! has a thread of its own, one and the same identity and settings of TLS (so the same cipher), packets of 1472 bytes (an MTU of
-//! 1500), the same flow control, send window and socket buffers, acknowledgements as quinn has them by itself. What differs is the
-//! driver's: quinn's hands the kernel 10 packets at a time (GSO), ours as many as one call takes. Runs take turns; medians are
-//! printed, and the ratios of the runs' pairs.
+//! Both use the same state machine, `quinn-proto`, and the same kernel interface. Ours runs it as an engine of
+//! sessions in a world of the operating system, with our congestion controllers and packet statistics. quinn runs it
+//! on tokio. Each end has its own thread.
 //!
-//! And what a connection that waits holds at its server: resident memory of a process of its own.
+//! Both have the same identity and TLS settings (so the same cipher), packets of 1472 bytes (an MTU of 1500), and the
+//! same flow control, send window and socket buffers. Acknowledgements follow quinn's default. The difference is the
+//! driver: quinn's hands the kernel 10 packets at a time (GSO), ours as many as one call accepts. Runs alternate;
+//! medians are printed, with the ratios of pairs of runs.
+//!
+//! It also measures the memory of an idle connection at its server: the resident memory of a separate process.
 //!
 //!     cargo run --release --bin quic -- [--mib 512] [--handshakes 1000] [--connections 1000] [--rounds 7]
 //!         [--only bulk|handshakes|memory] [--ours]
@@ -31,23 +33,23 @@ use std::time::Instant;
 
 const NAME: &str = "server.test";
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// Payload of UDP where the MTU is 1500.
+/// The UDP payload with an MTU of 1500, in bytes.
 const PACKET: u16 = 1_472;
-/// What an application reads or writes at a time.
+/// The bytes that an application reads or writes at a time.
 const PIECE: usize = 64 * 1024;
-/// As ours has it.
+/// The same size as ours.
 const SOCKET_BUFFER: usize = 8 << 20;
 
-/// What is to be done.
+/// The task of a run.
 #[derive(Clone, Copy)]
 enum Job {
-    /// The client sends so many bytes on one stream.
+    /// The client sends this number of bytes on one stream.
     Bulk(u64),
-    /// So many connections are begun and ended, one after the other.
+    /// This number of connections is opened and closed, one after the other.
     Handshakes(u32),
 }
 
-/// Who both ends are, as TLS has it.
+/// The TLS settings of both ends.
 #[derive(Clone)]
 struct Tls {
     client: Arc<rustls::ClientConfig>,
@@ -55,7 +57,7 @@ struct Tls {
     identity: Identity,
 }
 
-/// CPU seconds of the client's thread and of the server's, and the client's time.
+/// CPU seconds of the client's thread and of the server's, and the client's elapsed time.
 #[derive(Clone, Copy)]
 struct Cost {
     client: f64,
@@ -115,7 +117,7 @@ fn config() -> Config {
     config
 }
 
-/// Runs a server in a thread of its own and a client in this one.
+/// Runs a server in a separate thread and a client in this one.
 fn both(
     server: impl FnOnce(Sender<u16>) -> f64 + Send + 'static,
     client: impl FnOnce(Receiver<u16>) -> (f64, f64),
@@ -216,7 +218,7 @@ fn transport() -> Arc<quinn::TransportConfig> {
     Arc::new(transport)
 }
 
-/// An endpoint of quinn, as its own constructors make one, but for the socket's buffers.
+/// Returns an endpoint of quinn as its own constructors create it, except for the socket's buffers.
 fn endpoint(server: Option<quinn::ServerConfig>) -> quinn::Endpoint {
     let socket = std::net::UdpSocket::bind((HERE, 0)).expect("a port");
     let buffers = socket2::SockRef::from(&socket);
@@ -302,7 +304,7 @@ fn theirs(tls: &Tls, job: Job) -> Cost {
     })
 }
 
-/// The server of `memory`, in a process of its own: says its port, and holds all connections until its input ends.
+/// The server of `memory`, in a separate process: prints its port, and keeps all connections until its input ends.
 fn wait(name: &str) {
     let tls = Tls::new();
     let (end, ended) = mpsc::channel();
@@ -339,7 +341,7 @@ fn wait(name: &str) {
     let _ = ended.recv();
 }
 
-/// Bytes that a server holds for each of so many connections, the client of ours.
+/// Returns the bytes that a server holds for each of `count` connections; the client is ours.
 fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     let itself = std::env::current_exe().expect("a path");
     let mut server = Command::new(itself)
@@ -368,7 +370,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
             session.established().await.expect("established");
             held.push(session);
         }
-        // Tickets, acknowledgements and the search for the path's MTU are over then.
+        // By then tickets, acknowledgements and path MTU discovery are complete.
         world.sleep_until(world.now() + std::time::Duration::from_secs(1)).await;
         (resident() - before) / f64::from(count)
     };
@@ -378,7 +380,7 @@ fn memory(tls: &Tls, name: &str, count: u32) -> f64 {
     each
 }
 
-/// Connections before the first that counts.
+/// The number of warm-up connections.
 const WARM: u32 = 50;
 
 fn main() {

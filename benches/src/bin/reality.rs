@@ -1,24 +1,28 @@
-//! The virtual world against real kernels: the same transfers, cell by cell.
+//! The virtual world compared with real kernels: the same transfers, cell by cell.
 //!
 //!     cargo run --release --bin reality [-- RUNS [VIRTUAL [THREADS [KEY=VALUES..]]]]
 //!
-//! Two tables. First, TCP of profile `modern` beside the kernel's, seed by seed: a bulk transfer over losses and
-//! queues, and the default page. A cell is equivalent when the 90 % interval of the ratio of times is within 5 % of
-//! one, and the packets lost and retransmitted are within 15 % or 5 packets: all cells have to be. Where packets left
-//! the links more than 2 ms late, because this machine was busy, the run is disturbed (a gap of 2 ms ends the train of
-//! acknowledgements that HyStart of Linux looks for); a cell that misses is shown without such runs, too.
+//! Two tables have a verdict. First, TCP of profile `modern` is compared with the kernel's, seed by seed: a bulk
+//! transfer over losses and queues, and the default page. A cell is equivalent if the 90 % interval of the ratio of
+//! times is within 5 % of one, and lost and retransmitted packets are within 15 % or 5 packets. All cells have to be
+//! equivalent.
 //!
-//! Second, a page of 20 objects of 10 kB over rates, round trips and losses: RUNS emulated page loads a cell (kernel
-//! TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees when a rank test does
-//! not part the two at 1 %, or when the medians are within 10 %; nine cells of ten have to. Of the cells whose emulated runs
-//! are all within 10 % of each other nine of ten have to have such medians: there the ranks excuse nothing.
+//! A run is disturbed if packets left the links more than 2 ms late because this machine was busy. A gap of 2 ms ends
+//! the train of acknowledgements for which Linux's HyStart looks. A cell that misses is also shown without such runs.
 //!
-//! Third, contestants that race together: the kernel's TCP and our SCTP over one link, the share of the bytes that each has
-//! while both load, and Jain's index, virtual beside emulated. It is shown and not judged.
+//! Second, a page of 20 objects of 10 kB over rates, round trips and losses: RUNS emulated page loads per cell
+//! (kernel TCP with reno and cubic, our SCTP in namespaces) against VIRTUAL virtual ones. A cell agrees if a rank
+//! test does not separate the two at 1 %, or if the medians are within 10 %; nine of ten cells have to. Of the cells
+//! whose emulated runs are all within 10 % of each other, nine of ten need medians within 10 %; there the rank test
+//! is no excuse.
 //!
-//! The last lines say ok or FAIL, and the status is 1 then. Without arguments 5, 200, and two runs at a time a core;
-//! of the first table twice as many seeds. `KEY=VALUES` narrows the grids: `rate=10mbit loss=0,1%`; `table=bulk`,
-//! `table=page`, `table=grid` and `table=together` show one alone. Needs namespaces: root, or user namespaces.
+//! Third, contestants that race together: the kernel's TCP and our SCTP over one link. The table shows each one's
+//! share of the bytes while both load, and Jain's index, virtual and emulated. It has no verdict.
+//!
+//! The last lines say ok or FAIL, and the exit status is 1 for FAIL. Without arguments RUNS is 5, VIRTUAL is 200, and
+//! two runs at a time per core; the first table uses twice as many seeds. `KEY=VALUES` narrows the grids:
+//! `rate=10mbit loss=0,1%`; `table=bulk`, `table=page`, `table=grid` and `table=together` select one table. Needs
+//! namespaces: root, or user namespaces.
 
 #![cfg(target_os = "linux")]
 
@@ -40,7 +44,7 @@ const GRID: [(&str, &str); 5] = [
     ("transport", "tcp:cc=reno tcp:cc=cubic sctp:profile=rfc9260"),
 ];
 
-/// The bulk transfer, and what of it is compared.
+/// The bulk transfer, and its compared values.
 const BULK: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -52,7 +56,7 @@ const BULK: [(&str, &str); 6] = [
 /// The default page on the default network.
 const PAGE: [(&str, &str); 2] = [("loss", "1%"), ("transport", "tcp:cc=reno tcp:cc=cubic")];
 
-/// Two that share a link.
+/// Two contestants that share a link.
 const TOGETHER: [(&str, &str); 6] = [
     ("bulk", "5MB"),
     ("rate", "10mbit"),
@@ -62,7 +66,7 @@ const TOGETHER: [(&str, &str); 6] = [
     ("transport", "tcp:cc=cubic sctp"),
 ];
 
-/// A grid as a plan of so many runs.
+/// Returns a grid as a plan with this number of runs.
 fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str) -> Plan {
     let mut flags = vec![("runs", runs)];
     for &(key, values) in grid {
@@ -76,7 +80,7 @@ fn plan(grid: &[(&'static str, &str)], narrowed: &[(String, String)], runs: &str
     Draft::from_flags(flags).and_then(Plan::interpret).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Means over the runs: packets lost, and packets that carried a retransmission.
+/// Returns means over the runs: lost packets, and packets that carried a retransmission.
 fn packets(runs: &[&Run]) -> (f64, f64) {
     let mean = |of: &dyn Fn(&Run) -> u64| {
         runs.iter().map(|run| of(run) as f64).sum::<f64>() / runs.len().max(1) as f64
@@ -87,14 +91,14 @@ fn packets(runs: &[&Run]) -> (f64, f64) {
     )
 }
 
-/// The kernel's runs and ours of the same seeds.
+/// The kernel's runs, and ours with the same seeds.
 struct Cell<'a> {
     seen: Vec<&'a Run>,
     said: Vec<&'a Run>,
 }
 
 impl Cell<'_> {
-    /// The line of this cell, and what of it is not equivalent.
+    /// Returns the line of this cell, and what is not equivalent.
     fn compare(&self) -> (String, String) {
         let pairs: Vec<(f64, f64)> = self
             .seen
@@ -120,13 +124,13 @@ impl Cell<'_> {
     }
 }
 
-/// Whether packets left the links too late for this run to be compared seed by seed.
+/// Whether packets left the links too late for a comparison of this run seed by seed.
 fn is_disturbed(run: &Run) -> bool {
     run.late_ns.is_some_and(live::is_disturbing)
 }
 
-/// TCP seed by seed: one line a cell, and one more without the runs that this machine disturbed where the cell is not
-/// equivalent with them. How many cells, and those that are not equivalent.
+/// Compares TCP seed by seed: one line per cell, and another one without the disturbed runs if the cell is not
+/// equivalent with them. Returns the number of cells; those that are not equivalent are added to `missed`.
 fn compare_tcp(what: &str, emulated: &Race, virtually: &Race, missed: &mut Vec<String>) -> usize {
     println!(
         "{:<28} {:<13} {:>4} {:>9} {:>17} {:>19} {:>15} {:>15}",
@@ -212,7 +216,7 @@ fn compare(emulated: &Race, virtually: &Race) -> [(usize, usize); 2] {
     [(agreed, cells), (near, steady)]
 }
 
-/// How contestants shared the links: a line a contestant, means over the runs with their 10 to 90 %.
+/// Prints how contestants shared the links: one line per contestant, means over the runs with their 10 to 90 % range.
 fn compare_shares(emulated: &Race, virtually: &Race) {
     println!("{:<20} {:<13} {:>22} {:>22}", "together", "", "virtual", "emulated");
     let shown = |values: Vec<f64>, unit: f64| {
@@ -242,7 +246,7 @@ fn main() -> ExitCode {
         |at: usize, default: &str| numbers.get(at).map_or(default.to_owned(), |word| (*word).clone());
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = number(2, &(2 * cores).to_string()).parse().unwrap_or(1);
-    // A value may hold an equals sign of its own.
+    // A value may contain an equals sign.
     let narrowed: Vec<_> = pairs.iter().filter_map(|pair| pair.split_once('=')).collect();
     let narrowed: Vec<_> =
         narrowed.into_iter().map(|(key, values)| (key.to_owned(), values.to_owned())).collect();
@@ -271,7 +275,7 @@ fn main() -> ExitCode {
     let runs = number(0, "5");
     let seeds = (2 * runs.parse::<u64>().unwrap_or(5)).max(4);
     let (mut missed, mut pairs) = (Vec::new(), 0);
-    // A page's time hangs on which packets are lost: it takes more seeds to tell.
+    // A page's time depends on which packets are lost, so it needs more seeds.
     for (name, grid, seeds) in [("bulk", &BULK[..], seeds), ("page", &PAGE[..], 10 * seeds)] {
         if shown(name) {
             let plan = plan(grid, &narrowed, &seeds.to_string());

@@ -1,9 +1,9 @@
-//! What a segment costs: two endpoints in memory, 100 Mbit/s and 20 ms apart,
-//! real headers and checksums, the application's copies included.
+//! The cost of a segment: two endpoints in memory, 100 Mbit/s, a delay of 20 ms, real headers and checksums,
+//! including the application's copies.
 //!
 //!     cargo run --release --bin segments [-- PROFILE [MEGABYTES [LOSS]]]
 //!
-//! Prints nanoseconds a transmission (data and acknowledgements alike).
+//! Prints nanoseconds per transmission (data and acknowledgements alike).
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Ratio};

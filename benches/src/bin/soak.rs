@@ -1,19 +1,22 @@
-//! A long mixed load over links that lose packets and fail: does memory grow, does anything get stuck, do the
-//! counters add up?
+//! A long mixed load over links that lose packets and fail: checks that memory does not grow, that nothing gets
+//! stuck, and that the counters add up.
 //!
 //!     (cd .. && cargo build --profile dist) && cargo run --release --bin soak [-- SECONDS [LOSS]]
 //!
-//! 1800 and 2% if nothing is said; needs network namespaces, as `link` does.
+//! The defaults are 1800 seconds and 2% loss. Needs network namespaces, as `link` does.
 //!
-//! `serve` stands behind `link` with two paths, one of which is down for four seconds out of twenty, in turn. Five
-//! loads run side by side: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP,
-//! and associations that are opened and closed: together about half of what the better path carries. Every second or so
-//! the anonymous resident memory of each process is read; a line is fitted to it, from a fifth of the time on. The looks
-//! are at irregular times: what `serve` gives back, sessions and cuts come every 0.7, 2 and 20 s, and regular looks
-//! meet other moments of them as they drift, which looks like growth. What must hold, or the exit code is 1:
+//! `serve` is behind `link` with two paths; each path is down for four of every twenty seconds, in turn. Five loads
+//! run in parallel: small objects over SCTP on many streams, objects of 100 kB and of 2 MB over SCTP and TCP, and
+//! associations that are opened and closed. Together they use about half of what the better path carries.
+//!
+//! About every second the anonymous resident memory of each process is read. A line is fitted to it, starting at a
+//! fifth of the time. The readings are at irregular times. `serve`'s released memory, sessions and cuts have periods
+//! of 0.7, 2 and 20 s; regular readings would drift relative to them, which looks like growth.
+//!
+//! These conditions must hold, otherwise the exit code is 1:
 //! - no process grows: the slope over the whole time is below the noise around the line, or 256 kB;
 //! - there are as many replies as requests, and no errors; bytes = replies x their size; the server's log agrees;
-//! - no load is without a reply for a minute, and all end in time.
+//! - every load gets a reply at least once a minute, and all end in time.
 
 #![cfg(target_os = "linux")]
 
@@ -26,7 +29,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// A load: its name, what it asks for, and how.
+/// A load: its name, its URL and file, and its flags.
 struct Load {
     name: &'static str,
     url: &'static str,
@@ -39,22 +42,22 @@ const LOADS: [Load; 5] = [
     Load { name: "pages", url: SCTP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
     Load { name: "large", url: SCTP, file: "large", how: "-c 1" },
     Load { name: "tcp-pages", url: TCP, file: "middle", how: "--rate 0.5/s --objects-per-session 5" },
-    // Not as fast as it goes: some hosts' TCP (BBR) leaves nothing to whoever takes loss for congestion.
+    // With a limited rate, because some hosts' TCP (BBR) leaves no bandwidth to flows that treat loss as congestion.
     Load { name: "tcp-large", url: TCP, file: "large", how: "--rate 0.2/s -c 1" },
 ];
-// All addresses: an INIT that finds its path cut goes to another one next.
+// All addresses, so that an INIT on a cut path is sent to the next address.
 const SCTP: &str = "http+sctp://$ANABRANCH_FAR:9899";
 const TCP: &str = "http://$FAR:8080";
 const FILES: [(&str, u64); 3] = [("small", 1_000), ("middle", 100_000), ("large", 2_000_000)];
-/// A path is down for four seconds out of so many, the other half a turn later.
+/// Each path is down for four seconds of every period of this length; the second path half a period later.
 const TURN: u64 = 20;
-/// Most milliseconds between two looks at the memory.
+/// The maximum interval between two readings of the memory, in milliseconds.
 const LOOK: u64 = 2000;
-/// What is looked at: `link`, `serve`, and each load.
+/// The observed processes: `link`, `serve`, and each load.
 const PROCESSES: usize = 2 + LOADS.len();
-/// Seconds without a reply that no load may have.
+/// The longest permitted time of a load without a reply, in seconds.
 const STUCK: u64 = 60;
-/// What a process may grow by over the whole time, where the noise is less.
+/// The growth over the whole time that a process may have if the noise is less.
 const SLACK_KB: f64 = 256.0;
 
 fn main() {
@@ -82,7 +85,7 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
     let mut child = start(program, place, seconds, loss);
     let mut memory = Memory::default();
     let begun = now();
-    // Open sessions have their timeout behind the end of the load, and the link looks for what is left.
+    // Open sessions time out after the end of the load, and `link` waits for the rest.
     let most = Duration::from_secs(seconds + 3 * STUCK);
     let (mut next, mut gaps) = (begun, Rng::new(1));
     let status = loop {
@@ -133,7 +136,7 @@ fn soak(program: &Path, place: &Path, seconds: u64, loss: &str) -> bool {
     well
 }
 
-/// Starts `link` with the server at its other end and the loads behind it.
+/// Starts `link` with the server at its far end and the loads at this end.
 fn start(program: &Path, place: &Path, seconds: u64, loss: &str) -> Child {
     let own = program.display();
     let mut behind = String::from("FAR=${ANABRANCH_FAR%%,*};");
@@ -159,7 +162,7 @@ fn start(program: &Path, place: &Path, seconds: u64, loss: &str) -> Child {
     command.args(["--", "sh", "-c", &behind]).stdin(Stdio::null()).spawn().expect("link")
 }
 
-/// What the report of a load says, and whether it is as it must be.
+/// Returns the counters of a load's report, and whether each is as required.
 fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     let (requests, replies) = (count(json, "/requests/total"), count(json, "/replies/total"));
     let well = count(json, "/replies/status/2xx");
@@ -189,7 +192,7 @@ fn tallies(json: &Value, load: &Load, seconds: u64) -> Vec<(bool, String)> {
     ]
 }
 
-/// The longest time without a reply, in seconds.
+/// Returns the longest time without a reply, in seconds.
 fn silence(json: &Value, seconds: u64) -> Option<u64> {
     let intervals = json.pointer("/intervals")?.as_array()?;
     let with: Vec<u64> = intervals
@@ -201,7 +204,7 @@ fn silence(json: &Value, seconds: u64) -> Option<u64> {
     Some(between.max(*with.first()?).max(seconds.saturating_sub(*with.last()?)))
 }
 
-/// Whole answers in the server's log, by file.
+/// Returns the number of complete replies in the server's log, by file.
 fn served(log: &Path) -> BTreeMap<String, u64> {
     let mut found = BTreeMap::new();
     for line in BufReader::new(File::open(log).expect("the server's log")).lines().map_while(Result::ok) {
@@ -221,20 +224,20 @@ fn count(json: &Value, place: &str) -> u64 {
     json.pointer(place).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Resident memory over time, in kB, by process.
+/// Resident memory over time in kB, by process.
 #[derive(Default)]
 struct Memory {
     samples: BTreeMap<(u32, String), Vec<(f64, f64)>>,
 }
 
 impl Memory {
-    /// Looks at `root` and all that descends from it.
+    /// Reads the memory of `root` and all its descendants.
     fn look(&mut self, root: u32, at: f64) {
         let mut all: Vec<(u32, u32)> = Vec::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(id) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
             let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // The name in brackets may hold anything.
+            // The name in parentheses may contain any character.
             let parent =
                 stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1)?.parse().ok());
             all.extend(parent.map(|parent| (id, parent)));
@@ -251,7 +254,7 @@ impl Memory {
                 .split(|&byte| byte == 0)
                 .map(|word| String::from_utf8_lossy(word).into_owned())
                 .collect();
-            // Not the shells.
+            // Shells are not included.
             if words.len() < 3 || !words[0].ends_with("anabranch") {
                 continue;
             }
@@ -265,7 +268,7 @@ impl Memory {
         }
     }
 
-    /// A line through the samples of each process, from a fifth of the time on.
+    /// Fits a line to the samples of each process, starting at a fifth of the time.
     fn verdicts(&self) -> Vec<(bool, String)> {
         let mut out = Vec::new();
         for ((_, name), samples) in &self.samples {

@@ -1,14 +1,12 @@
-//! How fast a bulk transfer is simulated, beside ns-2 and ns-3 in the same run.
+//! The speed at which a bulk transfer is simulated, compared with ns-2 and ns-3 in the same run.
 //!
 //!     cargo run --release --bin speed [-- --seconds 60 --runs 9 --ours]
 //!
-//! 100 Mbit/s, 20 ms round trip, 0.1 % of the data packets lost, one thread, no
-//! tracing. Counted are link transmissions, data and acknowledgements, in a CPU
-//! second; each figure is the median over the seeds 1 to `runs`. All run in
-//! turns, seed by seed, and a ratio is the median of the seeds': whatever else
-//! the machine does falls on both. We move real packets, with the checksums of
-//! IP and of the transport made and checked; ns-2 and ns-3 move packets without
-//! content (ns-3 can make checksums: the second line).
+//! 100 Mbit/s, 20 ms round trip, 0.1 % of the data packets lost, one thread, no tracing. The measure is the number of
+//! link transmissions (data and acknowledgements) per CPU second; each figure is the median over the seeds 1 to
+//! `runs`. All simulators take turns, seed by seed, and a ratio is the median of the seeds' ratios, so that other
+//! load on the machine affects both. We move real packets, and compute and verify the checksums of IP and of the
+//! transport. ns-2 and ns-3 move packets without content (ns-3 can compute checksums: the second line).
 
 use anabranch_base::time::Duration;
 use anabranch_benches::median;
@@ -16,18 +14,17 @@ use anabranch_benches::peers::Peer;
 use anabranch_benches::transfer::{self, Flow};
 use anabranch_link::LinkSpec;
 
-/// Buffers that never limit the window, and no larger: they are memory that
-/// every byte passes through.
+/// Buffers that never limit the window, but no larger, because every byte passes through their memory.
 const FLOWS: [(&str, &str); 2] = [
     ("tcp", "tcp:cc=reno,rcvbuf=512KiB,sndbuf=512KiB,rto_min=1s"),
     ("sctp", "sctp:rcvbuf=512KiB,sndbuf=512KiB"),
 ];
 const LINK: &str = "rate=100mbit,rtt=20ms,queue=1000p,up-loss=0.1%";
 
-/// Runs a seed: transmissions, and CPU seconds for them.
+/// Runs a seed; returns its transmissions and CPU seconds.
 type Run = Box<dyn Fn(u32) -> Result<(u64, f64), String>>;
 
-/// ns-3 takes a hundred times as long: not more seeds than these.
+/// ns-3 takes a hundred times as long, so it runs at most this number of seeds.
 const SEEDS_OF_NS3: u32 = 5;
 
 struct Row {
@@ -35,7 +32,7 @@ struct Row {
     run: Run,
     seeds: u32,
     transmissions: u64,
-    /// Transmissions in a CPU second, seed by seed.
+    /// Transmissions per CPU second, by seed.
     rates: Vec<f64>,
 }
 

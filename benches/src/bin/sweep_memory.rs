@@ -1,10 +1,10 @@
-//! The most memory that a sweep takes, by its number of points.
+//! The peak memory of a sweep, by its number of points.
 //!
 //!     cargo build --profile dist -p anabranch-cli && (cd benches && cargo run --release --bin sweep_memory -- ../target/dist/anabranch [SEEDS [POINTS..]])
 //!
-//! Runs the command that it is given over 100, 1,000 and 10,000 points of 30 seeds, one small object over TCP and SCTP,
-//! without captures, into a directory of its own, which it removes. Printed are the kernel's peak of resident memory
-//! (`VmHWM`), read until the command ends, and the size of the result.
+//! Runs the given command over 100, 1,000 and 10,000 points of 30 seeds, with one small object over TCP and SCTP and
+//! without captures. It writes into a separate directory, which is removed afterwards. The output shows the kernel's
+//! peak of resident memory (`VmHWM`), read until the command ends, and the size of the result.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -31,7 +31,7 @@ fn main() -> Result<(), String> {
     Ok(())
 }
 
-/// Peak of memory and size of the result, bytes.
+/// Returns the peak memory and the size of the result, in bytes.
 fn measure(program: &Path, place: &Path, points: usize, seeds: usize) -> Result<(u64, u64), String> {
     let rtt: Vec<String> = (1..=points.div_ceil(10)).map(|ms| format!("{ms}ms")).collect();
     let mut command = Command::new(program);

@@ -1,46 +1,47 @@
 //! Situations whose true cause is known by construction, with their answers.
 //!
-//! Each is two contestants over a network and a workload, written out in full, so that no default has a part in it. The
-//! answer follows from how it was made: what differs, and what of it can matter there. In those of the second half
-//! settings that cannot act stand beside the one that does, so that there is something to be named wrongly.
+//! Each consists of two contestants, a network and a workload, written out in full, so that no default matters. The
+//! answer follows from the construction: the differing settings, and which of them can have an effect. The situations
+//! of the second half also have settings without effect besides the effective one, so that a wrong answer is
+//! possible.
 
-/// What is the cause.
+/// The true cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Truth {
-    /// No setting: the contestants are level, or nearly.
+    /// No setting: the contestants are equally fast, or nearly.
     Nothing,
-    /// This setting, by itself.
+    /// This setting alone.
     One(&'static str),
     /// Settings of one mechanism: at least one of them, and no other.
     Within(&'static [&'static str]),
-    /// All of these, each with an effect of its own.
+    /// All of these, each with its own effect.
     Each(&'static [&'static str]),
     /// None of these without the others.
     Together(&'static [&'static str]),
-    /// Each of these would do.
+    /// Each of these alone would suffice.
     Either(&'static [&'static str]),
 }
 
-/// Two contestants, and why one is the faster.
+/// Two contestants, and why one is faster.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation {
-    /// What it is about.
+    /// A short description.
     pub name: &'static str,
     /// Network and workload, as flags without dashes.
     pub flags: &'static [(&'static str, &'static str)],
-    /// The faster contestant; where they are level, one of them.
+    /// The faster contestant, or one of two that are equally fast.
     pub fast: &'static str,
     /// The slower one.
     pub slow: &'static str,
-    /// How much slower it is, as plain races had it.
+    /// How many times slower it is, as measured in plain races.
     pub gap: f64,
-    /// Why.
+    /// The true cause.
     pub truth: Truth,
-    /// Settings that make the faster one slower than it could be.
+    /// Settings that slow the faster contestant down.
     pub against: &'static [&'static str],
 }
 
-/// All of them.
+/// All situations.
 pub const ALL: &[Situation] = &[
     Situation {
         name: "a largest RTO that is never reached",
@@ -83,7 +84,8 @@ pub const ALL: &[Situation] = &[
                rto_var_min=0ms",
         gap: 1.25,
         truth: Truth::Within(&["rto_min", "rto_var_min"]),
-        // The RTO is SRTT and at least this: with the lesser of the other, a floor here makes it longer.
+        // The RTO is SRTT plus at least this value. With the other contestant's lower RTO a floor here makes it
+        // longer.
         against: &["rto_var_min"],
     },
     Situation {
@@ -394,7 +396,8 @@ pub const ALL: &[Situation] = &[
         slow: "sctp:profile=rfc9260,connections=1,streams=100,rto_min=1s,rto_var_min=0ms,delack=200ms,hb_interval=10s",
         gap: 1.28,
         truth: Truth::Within(&["rto_min", "rto_var_min", "delack"]),
-        // The RTO is SRTT and at least this: with the lesser of the other, a floor here makes it longer.
+        // The RTO is SRTT plus at least this value. With the other contestant's lower RTO a floor here makes it
+        // longer.
         against: &["rto_var_min"],
     },
     Situation {

@@ -6,14 +6,14 @@ use anabranch_base::{Engine, Instant, Rng, SendBatch};
 use anabranch_sctp::{Associate, AssociationId, Config, Endpoint, Event, Message, SendError};
 use std::net::SocketAddr;
 
-/// What differs between the runs.
+/// The settings that differ between runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Bytes of the send buffer.
+    /// The size of the send buffer in bytes.
     pub sndbuf: usize,
-    /// Bytes of the receive buffer.
+    /// The size of the receive buffer in bytes.
     pub rcvbuf: usize,
-    /// Streams to negotiate.
+    /// The number of streams to negotiate.
     pub streams: u16,
 }
 
@@ -33,7 +33,7 @@ pub struct Ours {
     id: Option<AssociationId>,
     packets: u64,
     buffer: Vec<u8>,
-    /// Associations that are up at both ends.
+    /// The number of associations that are established at both ends.
     pub open: usize,
     accepted: Vec<AssociationId>,
     established: Vec<AssociationId>,
@@ -46,13 +46,13 @@ impl Ours {
         let mut config = Config::default();
         let (sndbuf, rcvbuf) = (format!("{}B", settings.sndbuf), format!("{}B", settings.rcvbuf));
         let streams = settings.streams.to_string();
-        // Max.Burst would make every turn four packets long, which the peers' are not.
+        // Max.Burst would limit every turn to four packets; the other stacks have no such limit.
         for (key, value) in
             [("sndbuf", &*sndbuf), ("rcvbuf", &rcvbuf), ("streams", &streams), ("max_burst", "0")]
         {
             config.set(key, value).expect("a known key");
         }
-        // The port is UDP's (RFC 6951): 1500 bytes of IPv4 hold 1472 of SCTP.
+        // The port is that of UDP (RFC 6951): 1500 bytes of IPv4 hold 1472 of SCTP.
         let addresses = [1, 2].map(|n| SocketAddr::from(([10, 0, 0, n], 9899)));
         let mut ends = addresses
             .map(|address| Endpoint::new(config.clone(), vec![address], Rng::new(address.port().into())));
@@ -80,7 +80,7 @@ impl Ours {
         duo
     }
 
-    /// Opens one more association; it is up on return.
+    /// Opens one more association, which is established on return.
     pub fn associate(&mut self) {
         let id = self.ends[0].associate(self.now, Associate::to(self.target, 80)).expect("a free port");
         self.id = Some(id);

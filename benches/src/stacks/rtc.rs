@@ -28,7 +28,7 @@ pub struct Rtc {
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
 
 impl Rtc {
-    /// Two endpoints without an association; what waits to be sent is limited to `limit` bytes.
+    /// Two endpoints without an association; unsent data is limited to `limit` bytes.
     #[must_use]
     #[expect(
         clippy::disallowed_methods,
@@ -66,7 +66,7 @@ impl Rtc {
         duo
     }
 
-    /// Opens one more association; it is up on return.
+    /// Opens one more association, which is established on return.
     pub fn associate(&mut self) {
         let transport = TransportConfig::default().with_max_receive_buffer_size(BUFFER as u32);
         let remote = self.ends[1].address;

@@ -1,6 +1,6 @@
-//! Ancillary data: what goes beside a message in `msg_control`, out and in.
+//! Ancillary data: what `msg_control` carries beside a message, sent and received.
 //!
-//! Home of RFC 6458 §5.3 (the structures, and which go which way).
+//! Home of RFC 6458 §5.3 (the structures and their directions).
 
 use super::{Stop, differs, millis, socket_address, wrong};
 use crate::constants::number;
@@ -10,12 +10,12 @@ use crate::script::Value;
 use anabranch_sctp::socket::{AuthInfo, InitMsg, NxtInfo, PrInfo, RcvInfo, SendInfo, SndInfo};
 use std::net::IpAddr;
 
-/// What a script sends beside a message.
+/// The ancillary data that a script sends beside a message.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     pub(super) info: SendInfo,
     pub(super) init: Option<InitMsg>,
-    /// Addresses of the peer, for an association that begins with this message.
+    /// Addresses of the peer, for an association that starts with this message.
     pub(super) to: Vec<IpAddr>,
     pub(super) port: Option<u16>,
     /// `SCTP_SENDALL`.
@@ -27,12 +27,12 @@ fn item(value: &Value) -> Result<(i64, i64, &Value), Stop> {
     let members = Members::of("cmsghdr", value)?;
     let need = |key: &str| members.number(key)?.ok_or_else(|| Stop::Wrong(format!("{value} has no {key}")));
     let data = members.get("cmsg_data").ok_or_else(|| Stop::Wrong(format!("{value} has no cmsg_data")))?;
-    // Its length is the host's affair: how headers are aligned differs.
+    // `cmsg_len` is not compared: the alignment of headers depends on the host.
     members.number("cmsg_len")?;
     Ok((need("cmsg_level")?, need("cmsg_type")?, data))
 }
 
-/// The policy in the low bits of the flags with its value, or a lifetime without one
+/// Returns the policy in the low bits of the flags with its value. Without a policy a value above 0 is a lifetime
 /// (RFC 6458 §5.3.2, RFC 7496 §4.1).
 pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, Stop> {
     let amount = u32::try_from(value).map_err(|_| Stop::Wrong(format!("{value} is out of range")))?;
@@ -46,10 +46,10 @@ pub(super) fn policy(bits: i64, value: i64) -> Result<PrInfo, Stop> {
     })
 }
 
-/// `snd_flags` and `sinfo_flags`, without the policy.
+/// Reads `snd_flags` or `sinfo_flags`, without the policy bits.
 pub(super) fn flagged(flags: i64) -> Result<SndInfo, Stop> {
-    /// `SCTP_ADDR_OVER` (0x0800) is let pass, for `send` checks the address; `SCTP_SENDALL`
-    /// (0x1000) is seen to there.
+    /// `SCTP_ADDR_OVER` (0x0800) is accepted because `send` checks the address. `SCTP_SENDALL` (0x1000) is handled
+    /// there, too.
     const KNOWN: i64 = 0x0100 | 0x0200 | 0x0400 | 0x0800 | 0x1000 | 0x4000;
     if flags & 0x2000 != 0 {
         return wrong("SCTP_EOR is not supported: every message is sent whole");
@@ -81,7 +81,7 @@ pub(super) fn to_all(value: &Value, key: &str) -> Result<bool, Stop> {
 pub(crate) fn pr_info(value: &Value, structure: &'static str) -> Result<PrInfo, Stop> {
     let members = Members::of(structure, value)?;
     match members.or_zero("pr_policy")? {
-        // RFC 6458 §5.3.7: the value means nothing then.
+        // RFC 6458 §5.3.7: without a policy, `pr_value` has no meaning.
         0 => Ok(PrInfo::Reliable),
         bits => policy(bits, members.or_zero("pr_value")?),
     }
@@ -117,12 +117,11 @@ impl Machine {
         })
     }
 
-    /// `struct sctp_sndrcvinfo`, as it is sent: SSN, TSN and cumulative TSN are ignored (RFC 6458
-    /// §5.3.2).
+    /// Reads a `struct sctp_sndrcvinfo` for sending: SSN, TSN and cumulative TSN are ignored (RFC 6458 §5.3.2).
     pub(crate) fn snd_rcv_info(&self, value: &Value) -> Result<SendInfo, Stop> {
         let members = Members::of("sctp_sndrcvinfo", value)?;
         let flags = members.or_zero("sinfo_flags")?;
-        // The extended form calls the member by what it holds.
+        // In the extended structure this member is named `sinfo_pr_value`.
         let amount = match members.number("sinfo_timetolive")? {
             Some(amount) => amount,
             None => members.or_zero("sinfo_pr_value")?,
@@ -137,7 +136,7 @@ impl Machine {
         Ok(SendInfo { snd, pr: policy(flags & 0xf, amount)?, auth: None })
     }
 
-    /// What `msg_control` says; `usual` is what holds where it says nothing.
+    /// Reads `msg_control`; `usual` supplies the values that it does not set.
     pub(super) fn beside(&self, control: Option<&Value>, usual: SendInfo) -> Result<Beside, Stop> {
         let mut beside = Beside { info: usual, ..Beside::default() };
         let items = match control {
@@ -175,7 +174,7 @@ impl Machine {
     }
 }
 
-/// Compares what came beside a message, in any order.
+/// Compares the ancillary data of a received message, in any order.
 pub(super) fn compare_control(expected: &Value, seen: &[(&str, Value)]) -> Result<(), Stop> {
     if expected.is_any() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Arguments of calls, and why a call did not succeed.
+//! Arguments of calls, and the reasons for which calls fail.
 
 use crate::constants::{compare, number};
 use crate::members::Members;
@@ -10,11 +10,11 @@ use std::net::IpAddr;
 /// Why a call did not succeed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
-    /// As calls fail.
+    /// The call failed with an error number.
     Errno(Errno),
-    /// The script asks for something that is not understood.
+    /// The script asks for something that the interpreter does not know.
     Wrong(String),
-    /// It succeeded, and gave out something else than expected.
+    /// The call succeeded, but returned other data than the script expects.
     Differs(String),
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn wrong<T>(what: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Wrong(what.into()))
 }
 
-/// Compares what a call gives out.
+/// Compares the data that a call returns with the script.
 pub(crate) fn differs(what: &str, expected: &Value, seen: &Value) -> Result<(), Stop> {
     compare(what, expected, seen).map_err(Stop::Differs)
 }
@@ -52,7 +52,7 @@ impl<'a> Args<'a> {
         number(value).ok_or_else(|| Stop::Wrong(format!("{value} is not known")))
     }
 
-    /// A number, and 0 where the argument is open.
+    /// Returns a number, or 0 if the argument is `...`.
     pub(crate) fn or_zero(self, at: usize) -> Result<i64, Stop> {
         if self.at(at)?.is_any() { Ok(0) } else { self.number(at) }
     }
@@ -62,7 +62,7 @@ pub(super) fn is_null(value: &Value) -> bool {
     matches!(value, Value::Word(name) if name == "NULL") || value.int() == Some(0)
 }
 
-/// `[value]` as `value`.
+/// Returns `value` for `[value]`.
 pub(crate) fn unboxed(value: &Value) -> &Value {
     match value {
         Value::List(items) if items.len() == 1 => &items[0],
@@ -70,8 +70,8 @@ pub(crate) fn unboxed(value: &Value) -> &Value {
     }
 }
 
-/// Address and port of `{sa_family=…, sin_port=htons(…), sin_addr=inet_addr("…")}`; neither where
-/// it is open.
+/// Returns address and port of `{sa_family=…, sin_port=htons(…), sin_addr=inet_addr("…")}`; `None` for both if the
+/// argument is `...` or NULL.
 pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u16>), Stop> {
     if value.is_any() || is_null(value) {
         return Ok((None, None));
@@ -104,7 +104,7 @@ pub(crate) fn socket_address(value: &Value) -> Result<(Option<IpAddr>, Option<u1
     if fits { Ok((address, port)) } else { wrong(format!("{value} is no address of its family")) }
 }
 
-/// The socket API's structure of an address.
+/// Returns an address as the socket API's structure.
 pub(crate) fn address_value(address: IpAddr, port: u16) -> Value {
     let family = if address.is_ipv4() { "AF_INET" } else { "AF_INET6" };
     let call = |name: &str, arg| Value::Call(name.to_owned(), vec![arg]);
@@ -115,7 +115,7 @@ pub(crate) fn address_value(address: IpAddr, port: u16) -> Value {
     ])
 }
 
-/// Bytes in all of `[{…, length}, …]`.
+/// Returns the sum of the lengths in `[{…, length}, …]`, in bytes.
 pub(super) fn iov_length(iov: &Value) -> Result<i64, Stop> {
     let Value::List(items) = iov else { return wrong(format!("{iov} is no list of buffers")) };
     let mut total: i64 = 0;
@@ -126,7 +126,7 @@ pub(super) fn iov_length(iov: &Value) -> Result<i64, Stop> {
     Ok(total)
 }
 
-/// What a buffer holds, and its length.
+/// Returns the content of a buffer and its length.
 fn iov_parts(item: &Value) -> Result<(&Value, i64), Stop> {
     let parts = match item {
         Value::Struct(parts) => match &parts[..] {
@@ -145,13 +145,13 @@ fn iov_parts(item: &Value) -> Result<(&Value, i64), Stop> {
     }
 }
 
-/// What the first buffer is to hold, if the script says so.
+/// Returns the content that the script expects in the first buffer, or `...`.
 pub(super) fn iov_content(iov: &Value) -> Result<Value, Stop> {
     let Value::List(items) = iov else { return Ok(Value::Any) };
     items.first().map_or(Ok(Value::Any), |item| iov_parts(item).map(|(content, _)| content.clone()))
 }
 
-/// Milliseconds as a span; 0 leaves a value as it is.
+/// Converts milliseconds to a duration; `None` for 0, which leaves a setting unchanged.
 pub(crate) fn millis(n: i64) -> Option<Duration> {
     u64::try_from(n).ok().filter(|&n| n > 0).map(Duration::from_millis)
 }

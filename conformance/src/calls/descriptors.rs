@@ -1,5 +1,5 @@
-//! The descriptors of a script: which number is which socket, what a read of it
-//! gives out, and which numbers its associations have.
+//! The descriptors of a script: the socket behind each number, the data that a read returns, and the numbers of its
+//! associations.
 
 use super::Stop;
 use anabranch_sctp::AssociationId;
@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 #[derive(Debug, Default)]
 pub(crate) struct Fds {
     pub(super) open: BTreeMap<i64, Fd>,
-    /// The local port of the last socket that got one.
+    /// The local port of the last socket that was bound to one.
     pub(super) port: Option<u16>,
-    /// Associations that got a number, in order.
+    /// Associations that have a number, in the order of their numbers.
     associations: Vec<AssociationId>,
 }
 
@@ -21,23 +21,23 @@ pub(crate) struct Fd {
     pub(crate) socket: SocketId,
     pub(super) style: Style,
     pub(super) nonblocking: bool,
-    /// A `connect` that may block is under way.
+    /// A blocking `connect` is in progress.
     pub(super) connecting: bool,
     pub(crate) told: Told,
 }
 
-/// What of the socket API's older forms is asked for: the engine has the newer ones only.
+/// Older forms of the socket API that a script has asked for. The engine itself has only the newer ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Told {
     /// `sctp_data_io_event`: `SCTP_SNDRCV` beside each message (RFC 6458 §6.2.1).
     pub(crate) data_io: bool,
     /// `SCTP_USE_EXT_RCVINFO`: `SCTP_EXTRCV` instead of it (RFC 6458 §8.1.22).
     pub(crate) extended: bool,
-    /// `SCTP_RECVNXTINFO` (RFC 6458 §8.1.30). The engine tells what comes next for `SCTP_EXTRCV` as well.
+    /// `SCTP_RECVNXTINFO` (RFC 6458 §8.1.30). The engine also reports the next message for `SCTP_EXTRCV`.
     pub(crate) next: bool,
-    /// `SCTP_I_WANT_MAPPED_V4_ADDR` (RFC 6458 §8.1.15): scripts have addresses of one family only.
+    /// `SCTP_I_WANT_MAPPED_V4_ADDR` (RFC 6458 §8.1.15), without effect: each script has addresses of one family only.
     pub(crate) mapped: bool,
-    /// `SCTP_AUTO_ASCONF` is off (RFC 6458 §8.1.23): no script changes its host's addresses.
+    /// `SCTP_AUTO_ASCONF` is off (RFC 6458 §8.1.23), without effect: no script changes the addresses of its host.
     pub(crate) fixed_addresses: bool,
     /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1).
     pub(crate) resets: i64,
@@ -53,7 +53,7 @@ impl Fd {
     }
 }
 
-/// Numbers below these are scopes (`SCTP_FUTURE_ASSOC` and its like).
+/// Lower numbers are scopes, such as `SCTP_FUTURE_ASSOC`.
 const FIRST_ASSOCIATION: i64 = 3;
 
 impl Fds {
@@ -65,7 +65,7 @@ impl Fds {
         self.port
     }
 
-    /// The number that a script knows an association by.
+    /// Returns the number by which a script names an association.
     pub(crate) fn number_of(&mut self, id: AssociationId) -> i64 {
         let at = self.associations.iter().position(|&known| known == id).unwrap_or_else(|| {
             self.associations.push(id);
@@ -79,8 +79,8 @@ impl Fds {
         self.associations.get(at).copied()
     }
 
-    /// What an association number in an option's value means. RFC 6458 §8: one-to-one sockets
-    /// ignore it.
+    /// Returns the scope that an association number in an option's value selects. RFC 6458 §8: one-to-one sockets
+    /// ignore the number.
     pub(crate) fn scope(&self, fd: Fd, number: i64) -> Result<Scope, Stop> {
         match number {
             _ if fd.style == Style::OneToOne => Ok(Scope::Future),

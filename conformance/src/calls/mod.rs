@@ -1,8 +1,7 @@
-//! The system calls of a script, on sockets of the engine.
+//! The system calls of a script, applied to sockets of the engine.
 //!
-//! Owns how a call is done and how its result is compared. Descriptors are in
-//! `descriptors`, messages in `send` and `receive` with `ancillary` for what
-//! goes beside them, options in `options`.
+//! Owns how a call is executed and how its result is compared. Descriptors are in `descriptors`, messages in `send`
+//! and `receive`, their ancillary data in `ancillary`, and socket options in `options`.
 
 mod ancillary;
 mod args;
@@ -23,7 +22,7 @@ use anabranch_sctp::socket::{Errno, How, OptionName, Scope, SocketId, SocketOpti
 use descriptors::Told;
 use std::net::{IpAddr, SocketAddr};
 
-/// How many arguments each call takes: the fewest and the most.
+/// The fewest and the most arguments of each call.
 const CALLS: &[(&str, usize, usize)] = &[
     ("socket", 3, 3),
     ("bind", 3, 3),
@@ -63,7 +62,7 @@ const CALLS: &[(&str, usize, usize)] = &[
 ];
 
 impl Machine {
-    /// Does a call and compares its result. `None`: it blocks, and may.
+    /// Executes a call and compares its result. Returns `None` if the call blocks and is allowed to.
     pub(crate) fn call(&mut self, call: &Call, may_block: bool) -> Result<Option<String>, Failure> {
         self.know_associations();
         let outcome = self.perform(call);
@@ -189,7 +188,7 @@ impl Machine {
         }
     }
 
-    /// Gives every association a number, in the order they came up.
+    /// Gives every association a number, in the order in which they were established.
     fn know_associations(&mut self) {
         let sockets: Vec<SocketId> = self.fds.open.values().map(|fd| fd.socket).collect();
         for association in sockets.into_iter().flat_map(|socket| self.sockets.associations(socket)) {
@@ -201,7 +200,7 @@ impl Machine {
         self.fds.open.get(&args.int(0)?).copied().ok_or(Stop::Errno(Errno::BadSocket))
     }
 
-    /// Gives a socket the number that the script expects, or the lowest that is free.
+    /// Gives a socket the descriptor that the script expects, or the lowest free one.
     fn open(&mut self, socket: SocketId, style: Style, told: Told, wanted: &Value) -> i64 {
         let taken = |fd: &i64| self.fds.open.contains_key(fd);
         let wanted = wanted.int().filter(|fd| *fd >= 0 && !taken(fd));
@@ -236,7 +235,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// The endpoint's addresses are all sockets' addresses: another one cannot be bound.
+    /// Checks that an address can be bound: every socket has all addresses of the endpoint, and no others.
     fn own_address(&self, address: Option<IpAddr>) -> Result<(), Stop> {
         let has = |wanted: IpAddr| self.sockets.endpoint().addresses().iter().any(|own| own.ip() == wanted);
         match address {
@@ -247,7 +246,7 @@ impl Machine {
         }
     }
 
-    /// RFC 6458 §9.1: before there is a port it binds; then it adds or removes addresses.
+    /// RFC 6458 §9.1: without a local port the call binds the socket; later it adds or removes addresses.
     fn call_bindx(&mut self, args: Args<'_>) -> Result<i64, Stop> {
         let fd = self.fd(args)?;
         let open = vec![Value::Any];
@@ -296,7 +295,7 @@ impl Machine {
             port = told.unwrap_or(port);
         }
         if fd.connecting {
-            // A call that blocked looks again.
+            // The call has blocked before: check whether the association failed meanwhile.
             let SocketOption::Error(error) =
                 self.sockets.option(fd.socket, Scope::Future, OptionName::Error)?
             else {
@@ -316,7 +315,7 @@ impl Machine {
         if let Some(open) = args.int(0).ok().and_then(|number| self.fds.open.get_mut(&number)) {
             open.connecting = !open.nonblocking;
         }
-        // RFC 6458 §9.9: it also gives out the association, as soon as there is one.
+        // RFC 6458 §9.9: the call also returns the association, as soon as there is one.
         if let Some(wanted) = args.0.get(3)
             && let Some(&association) = self.sockets.associations(fd.socket).last()
             && !is_null(wanted)
@@ -326,7 +325,7 @@ impl Machine {
         }
         match outcome {
             Err(Errno::IsConnected) if fd.connecting => Ok(0),
-            // RFC 6458 §3.1.6 and §9.9 leave open whether these say so.
+            // RFC 6458 §3.1.6 and §9.9 leave open whether these calls report EINPROGRESS.
             Err(Errno::InProgress)
                 if call.result.int() == Some(0)
                     && (fd.style == Style::OneToMany || call.name == "sctp_connectx" && fd.nonblocking) =>
@@ -365,7 +364,7 @@ impl Machine {
             let state = self.sockets.poll(fd.socket)?;
             let bits = [(state.readable, 1), (state.writable, 4), (state.error, 8), (state.hung_up, 0x10)];
             let all: i64 = bits.iter().filter(|(on, _)| *on).map(|(_, bit)| bit).sum();
-            // Errors and ends are told unasked.
+            // Errors and hang-ups are reported even if not requested.
             let seen = all & (wanted | 8 | 0x10);
             ready += i64::from(seen != 0);
             checks.push((item.member("revents").cloned().unwrap_or(Value::Any), Value::Int(seen)));
@@ -378,7 +377,7 @@ impl Machine {
         Ok(ready)
     }
 
-    /// RFC 6458 §9.3, §9.4: how many addresses there are, and which.
+    /// RFC 6458 §9.3, §9.4: returns the number of addresses, and compares the addresses.
     fn call_addresses(&mut self, args: Args<'_>, name: &str) -> Result<i64, Stop> {
         let fd = self.fd(args)?;
         let asked = args.or_zero(1)?;

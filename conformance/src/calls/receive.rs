@@ -11,15 +11,15 @@ use crate::script::Value;
 use anabranch_sctp::AssociationId;
 use anabranch_sctp::socket::{Incoming, NxtInfo, OptionName, RcvInfo, Scope, SocketOption};
 
-/// Largest buffer of a read.
+/// The largest buffer of a read, in bytes.
 const MOST: i64 = 1 << 20;
 
-/// What a read has given.
+/// The result of a read.
 #[derive(Debug, Default)]
 struct Got {
     bytes: i64,
     flags: i64,
-    /// Of a message: what is told of it, and its association's number.
+    /// For a message: its information, and the number of its association.
     info: Option<(RcvInfo, i64)>,
     next: Option<(NxtInfo, i64)>,
     association: Option<AssociationId>,
@@ -44,7 +44,7 @@ impl Machine {
         self.receive(fd, iov_length(iov)?, &iov_content(iov)?).map(|got| got.bytes)
     }
 
-    /// Reads once. A notification is compared with `content`, if that is one.
+    /// Reads once. A notification is compared with `content` if the script describes one there.
     fn receive(&mut self, fd: Fd, size: i64, content: &Value) -> Result<Got, Stop> {
         if !(0..=MOST).contains(&size) {
             return wrong(format!("{size} bytes"));
@@ -69,7 +69,7 @@ impl Machine {
                 let port = self.sockets.endpoint().info(notification.association());
                 let port = port.map_or(self.place.connect_port, |info| info.peer_port);
                 let (seen, length) = notices::describe(&notification, number, old, port, |live| {
-                    // 0: there is none, for it failed.
+                    // 0 means that there is no TSN, because the reset failed.
                     if live == 0 { 0 } else { self.names().tsn_to_script(live) }
                 });
                 if let Value::Struct(_) = content {
@@ -77,7 +77,7 @@ impl Machine {
                 } else {
                     self.note(format!("{seen}"));
                 }
-                // It is cut where the buffer ends; whole it ends a record.
+                // A notification is cut at the end of the buffer. MSG_EOR is set only if it is complete.
                 let flags = 0x2000 | if length <= size { 8 } else { 0 };
                 let association = Some(notification.association());
                 Ok(Got { bytes: length.min(size), flags, association, ..Got::default() })
@@ -90,12 +90,12 @@ impl Machine {
         Ok(seen == SocketOption::RecvRcvInfo(true))
     }
 
-    /// Where it came from.
+    /// Compares the source address.
     fn compare_from(&self, got: &Got, expected: &Value) -> Result<(), Stop> {
         let (address, _) = socket_address(expected)?;
         let info = got.association.and_then(|id| self.sockets.endpoint().info(id));
         let (Some(_), Some(info)) = (address, info) else { return Ok(()) };
-        // The engine does not tell which of the peer's addresses a message came from: any will do.
+        // The engine does not report which of the peer's addresses a message came from: any of them matches.
         let mut last = Ok(());
         for path in &info.paths {
             last = differs("from", expected, &address_value(path.address, info.peer_port));
@@ -149,7 +149,7 @@ impl Machine {
                 return Err(Stop::Differs("nothing is told of what is no message".to_owned()));
             }
             expected @ Value::Struct(_) => {
-                // RFC 6458 §9.8: without `sctp_data_io_event` nothing is told of the message.
+                // RFC 6458 §9.8: without `sctp_data_io_event` the call returns no information about the message.
                 let seen = got.info.as_ref().map(|(info, number)| snd_rcv(info, *number));
                 differs("the information", expected, &seen.unwrap_or(Value::Any))?;
             }
@@ -173,14 +173,14 @@ impl Machine {
             Some((next, number)) if fd.told.next => Some(nxt_info(next, *number)),
             _ => None,
         };
-        // RFC 6458 §9.13: the type says which of the structures there is.
+        // RFC 6458 §9.13: the type names the structure that is returned.
         let kind = match (&rcv, &next) {
             (None, None) => 0,
             (Some(_), None) => 1,
             (None, Some(_)) => 2,
             (Some(_), Some(_)) => 3,
         };
-        // RFC 6458 §9.13: nothing is told where there is no room for it.
+        // RFC 6458 §9.13: no information is returned without a buffer for it.
         let (rcv, next, kind) = if is_null(args.at(5)?) { (None, None, 0) } else { (rcv, next, kind) };
         match args.at(5)? {
             expected @ Value::Struct(fields) => {
@@ -213,9 +213,9 @@ impl Machine {
     }
 }
 
-/// The flags of a call that receives: those that ask for something else are a mistake.
+/// Checks the flags of a receiving call: flags that ask for other behaviour are a mistake of the script.
 fn receiving(flags: i64) -> Result<(), Stop> {
-    /// MSG_DONTWAIT: the script says itself which calls block.
+    /// MSG_DONTWAIT: the script itself states which calls block.
     const KNOWN: i64 = 0x80;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }
 }

@@ -10,19 +10,19 @@ use crate::script::Value;
 use anabranch_sctp::socket::{Errno, InitMsg, OptionName, Scope, SendInfo, SndInfo, SocketOption, Style};
 use std::net::SocketAddr;
 
-/// Largest message.
+/// The largest message, in bytes.
 const MOST: i64 = 1 << 20;
 
-/// Whom a call names as its peer.
+/// The peer addresses that a call names.
 enum To<'a> {
-    /// Nobody: the association says.
+    /// No address: the association determines the peer.
     Nobody,
-    /// These, or whom the script leaves open.
+    /// These addresses. `...` stands for any address.
     These(&'a [Value]),
 }
 
 impl<'a> To<'a> {
-    /// One address, a list of them, `...` or NULL.
+    /// Reads one address, a list of them, `...` or NULL.
     fn read(value: Option<&'a Value>) -> Self {
         match value {
             None => Self::Nobody,
@@ -57,7 +57,7 @@ impl Machine {
         sending(args, 2)?;
         let message = Members::of("msghdr", args.at(1)?)?;
         let length = message.get("msg_iov").map_or(Ok(0), iov_length)?;
-        // RFC 6458 §5.1: what is sent has its flags in the call.
+        // RFC 6458 §5.1: `msg_flags` is ignored; the flags of a sent message are an argument of the call.
         message.number("msg_flags")?;
         let Beside { info: usual, .. } = self.usual(args)?;
         let beside = self.beside(message.get("msg_control"), usual)?;
@@ -115,7 +115,7 @@ impl Machine {
             2 => info.pr = pr_info(value, "sctp_prinfo")?,
             3 => info.auth = Some(auth_info(value)?),
             4 => {
-                // RFC 6458 §9.12: the flags say which of the structures count.
+                // RFC 6458 §9.12: the flags select the structures that are valid.
                 let all = Members::of("sctp_sendv_spa", value)?;
                 let flags = all.or_zero("sendv_flags")?;
                 if flags & !7 != 0 {
@@ -143,7 +143,7 @@ impl Machine {
         self.transmit(args, length, &To::read(args.0.get(3)), beside)
     }
 
-    /// What holds where a call says nothing (RFC 6458 §8.1.31, §8.1.32).
+    /// Returns the defaults of the socket, for all that a call does not set (RFC 6458 §8.1.31, §8.1.32).
     fn usual(&self, args: Args<'_>) -> Result<Beside, Stop> {
         let info = self.sockets.default_info(self.fd(args)?.socket)?;
         Ok(Beside { info, ..Beside::default() })
@@ -179,7 +179,7 @@ impl Machine {
         }
         let sent = match fd.style {
             Style::OneToOne if own.is_empty() && !peers.is_empty() => {
-                // RFC 6458 §4.1.8, §7.5: it begins its association with the message.
+                // RFC 6458 §4.1.8, §7.5: the message starts its association implicitly.
                 let all: Vec<SocketAddr> = peers.iter().map(|&ip| SocketAddr::new(ip, 0)).collect();
                 self.implied(fd, beside.init, |machine, fd| {
                     match machine.sockets.connect(machine.now, fd.socket, &all, port) {
@@ -190,7 +190,7 @@ impl Machine {
                 })
             }
             Style::OneToOne => {
-                // RFC 6458 §4.1.8: to an address that is not the peer's nothing is sent.
+                // RFC 6458 §4.1.8: the message is not sent if the address is not one of the peer's.
                 let endpoint = self.sockets.endpoint();
                 let info = own.first().and_then(|&id| endpoint.info(id));
                 let strange = |ip| info.as_ref().is_some_and(|i| i.paths.iter().all(|p| p.address != ip));
@@ -217,7 +217,7 @@ impl Machine {
         Ok(sent? as i64)
     }
 
-    /// Sends what may begin an association; `init` is for that one alone (RFC 6458 §5.3.1).
+    /// Sends a message that may start an association. `init` applies to that association only (RFC 6458 §5.3.1).
     fn implied(
         &mut self,
         fd: Fd,
@@ -235,9 +235,9 @@ impl Machine {
     }
 }
 
-/// The flags of a call that sends: those that mean something else here are a mistake.
+/// Checks the flags of a sending call: other flags are a mistake of the script.
 fn sending(args: Args<'_>, at: usize) -> Result<(), Stop> {
-    /// MSG_EOR, MSG_DONTWAIT, MSG_NOSIGNAL: what happens anyway.
+    /// MSG_EOR, MSG_DONTWAIT, MSG_NOSIGNAL: the engine always behaves so.
     const KNOWN: i64 = 0x8 | 0x80 | 0x2_0000;
     let flags = args.or_zero(at)?;
     if flags & !KNOWN == 0 { Ok(()) } else { wrong(format!("flags {:#x} are not supported", flags & !KNOWN)) }

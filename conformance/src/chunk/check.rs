@@ -1,10 +1,10 @@
-//! Whether a script names only what chunks, parameters and causes have.
+//! Checks that a script names only fields that chunks, parameters and causes have.
 
 use super::codec::flags;
 use super::layout::{Family, Kind, by_name};
 use crate::script::{Node, Value};
 
-/// Every name in these chunks is known; else what is not.
+/// Checks every name in these chunks; the error names the unknown one.
 pub(crate) fn check_names(chunks: &[Node]) -> Result<(), String> {
     chunks.iter().try_for_each(|chunk| check(Family::Chunk, chunk))
 }
@@ -28,7 +28,7 @@ fn check(family: Family, node: &Node) -> Result<(), String> {
             Kind::PpidOrFsn => ["ppid", "fsn"].contains(&key.as_str()),
             _ => false,
         };
-        // A script may tell any length on purpose.
+        // A script may give a wrong length on purpose.
         let known = key == "len"
             || family == Family::Chunk && key == "flgs"
             || match layout {

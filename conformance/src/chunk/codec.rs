@@ -1,7 +1,6 @@
-//! Script nodes to bytes and bytes to script nodes.
+//! Encodes script nodes to bytes, and decodes bytes to script nodes.
 //!
-//! Tags and TSNs of a script are its own: [`Names`] translates between them
-//! and those the engine has drawn.
+//! Scripts use their own tags and TSNs. [`Names`] translates between these and the values that the engine has chosen.
 //!
 //! Home of RFC 9260 §3.2 (TLVs and their padding) and §6.8 (the checksum).
 
@@ -9,14 +8,14 @@ use super::layout::{Family, Kind, Layout, by_code, by_name, code_of};
 use crate::script::{Body, Node, Value};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// How the engine's tag and TSNs are called in the script.
+/// Maps the engine's tag and TSNs to those of the script.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Names {
-    /// The engine's own initiate tag, and the script's word for it.
+    /// The engine's own initiate tag, and the tag in the script.
     pub(crate) tag: Option<(u32, u32)>,
-    /// The engine's initial TSN, and the script's word for it.
+    /// The engine's initial TSN, and the TSN in the script.
     pub(crate) tsn: (u32, u32),
-    /// What is read was sent by the script's side.
+    /// Whether the bytes to decode were sent by the script's side.
     mirrored: bool,
 }
 
@@ -25,7 +24,7 @@ impl Names {
         Self { tag, tsn, mirrored: false }
     }
 
-    /// For what came from the other side.
+    /// Returns the names for chunks that the other side has sent.
     fn reflected(self) -> Self {
         Self { mirrored: !self.mirrored, ..self }
     }
@@ -39,7 +38,7 @@ impl Names {
     }
 }
 
-/// What a script leaves open and the interpreter remembers.
+/// Values that a script leaves open and the interpreter remembers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stock {
     /// The State Cookie of the last INIT ACK seen.
@@ -48,7 +47,7 @@ pub(crate) struct Stock {
     pub(crate) heartbeat: Vec<u8>,
 }
 
-/// Bytes of an inbound packet's chunks.
+/// Returns the bytes of an inbound packet's chunks.
 pub(crate) fn encode_body(body: &Body, names: Names, stock: &Stock) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     match body {
@@ -107,7 +106,7 @@ impl Encoder<'_> {
                 self.bytes(node, key, length, start, out)?;
             }
         }
-        // A script may tell a wrong length on purpose.
+        // A script may give a wrong length on purpose.
         let told = match length {
             Some(told) => u16::try_from(told).map_err(|_| format!("len={told} is out of range"))?,
             None => u16::try_from(out.len() - start).map_err(|_| "a chunk is too long".to_owned())?,
@@ -173,7 +172,7 @@ impl Encoder<'_> {
             Kind::Text => match value {
                 Some(Value::Text(text)) => {
                     out.extend_from_slice(text.as_bytes());
-                    // RFC 9260 §3.3.2.4: a host name ends with a zero.
+                    // RFC 9260 §3.3.2.4: a host name ends with a zero byte.
                     if key == "addr" {
                         out.push(0);
                     }
@@ -242,7 +241,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    /// `len` and `val`: what is open is filled from stock, or with a byte that stands out.
+    /// Writes the field of `len` and `val`. Open values are filled from `stock`, or with a conspicuous byte.
     fn bytes(
         &self,
         node: &Node,
@@ -313,7 +312,7 @@ fn number_of(family: Family, value: &Value) -> Option<u16> {
     }
 }
 
-/// The byte of flags that a script means: a number or letters. `None`: any.
+/// Returns the byte of flags that a script gives as a number or as letters. `None` matches any flags.
 pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Option<u8>, String> {
     match value {
         None | Some(Value::Any) => Ok(None),
@@ -331,18 +330,18 @@ pub(super) fn flags(layout: Option<&Layout>, value: Option<&Value>) -> Result<Op
 
 // Decoding.
 
-/// The first chunk of raw bytes, as far as it can be read.
+/// Returns the first chunk of raw bytes, as far as it can be read.
 pub(crate) fn leading(bytes: &[u8]) -> Vec<Node> {
     let [kind, _, high, low, ..] = *bytes else { return Vec::new() };
     let told = usize::from(u16::from_be_bytes([high, low])).clamp(4, bytes.len());
     let names = Names::default().reflected();
     let read = node(Family::Chunk, &bytes[..told], names, false);
     let name = by_code(Family::Chunk, kind.into()).map_or("CHUNK", |layout| layout.name);
-    // Of one that is too short to be read its name counts all the same.
+    // Of a chunk that is too short to be read, only the name is used.
     if read.name == name { vec![read] } else { vec![Node { name: name.to_owned(), ..read }] }
 }
 
-/// The chunks of what follows the common header, as the script would call them.
+/// Decodes the chunks after the common header, in the script's tags and TSNs.
 pub(crate) fn decode_packet(bytes: &[u8], names: Names) -> Result<Vec<Node>, String> {
     nodes(Family::Chunk, bytes, names)
 }
@@ -363,7 +362,7 @@ fn nodes(family: Family, mut bytes: &[u8], names: Names) -> Result<Vec<Node>, St
     Ok(found)
 }
 
-/// One TLV. What does not fit its layout is shown in the generic form.
+/// Decodes one TLV. One that does not fit its layout is shown in the generic form.
 pub(super) fn node(family: Family, raw: &[u8], names: Names, generic: bool) -> Node {
     let code = match family {
         Family::Chunk => u16::from(raw[0]),
@@ -386,7 +385,7 @@ fn bytes_value(bytes: &[u8]) -> Value {
     Value::List(bytes.iter().map(|&byte| Value::Int(byte.into())).collect())
 }
 
-/// Takes numbers from the front of a slice.
+/// Reads numbers from the front of a slice.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -497,7 +496,7 @@ fn specific(layout: &Layout, raw: &[u8], names: Names) -> Option<Node> {
             }
             Kind::OneParam | Kind::OneChunk => {
                 let family = if kind == Kind::OneParam { Family::Param } else { Family::Chunk };
-                // A chunk that is reported is one that the other side has sent.
+                // A reported chunk was sent by the other side.
                 let names = if kind == Kind::OneChunk { names.reflected() } else { names };
                 Value::Node(Box::new(nodes(family, cursor.rest(), names).ok()?.pop()?))
             }

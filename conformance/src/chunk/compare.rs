@@ -1,14 +1,13 @@
-//! What a script expects against what was seen.
+//! Compares the chunks that a script expects with those that were sent.
 //!
-//! Parameters and causes are compared as sets, because the standard leaves
-//! their order free; so are control chunks, except where RFC 9260 §6.10 and
-//! §5.1 fix their place (COOKIE ECHO and COOKIE ACK first, DATA last).
+//! Parameters and causes are compared as sets, because the standard leaves their order free. So are control chunks,
+//! except where RFC 9260 §6.10 and §5.1 fix their position (COOKIE ECHO and COOKIE ACK first, DATA last).
 
 use super::codec::{Names, flags, node};
 use super::layout::{Family, by_name, code_of};
 use crate::script::{Node, Value};
 
-/// Nothing when `seen` is what `expected` allows, or the first thing that is not.
+/// Checks that `expected` allows `seen`; the error describes the first difference.
 pub(crate) fn compare_packet(expected: &[Node], seen: &[Node]) -> Result<(), String> {
     let probe = sized_as_seen(expected, seen);
     let expected = probe.as_deref().unwrap_or(expected);
@@ -29,9 +28,9 @@ pub(crate) fn compare_packet(expected: &[Node], seen: &[Node]) -> Result<(), Str
     as_sets(Family::Chunk, &free(expected), &free(seen), false).map_err(|_| first)
 }
 
-/// A probe of the path's MTU (RFC 8899 §6.2.1.1) whose HEARTBEAT may hold anything: what its sender
-/// remembers there is its own affair (RFC 9260 §3.3.5), and what counts is the packet's size. The
-/// length of its PAD is told for FreeBSD, whose information has 40 bytes.
+/// Returns the expected chunks of a path MTU probe (RFC 8899 §6.2.1.1), with the PAD length adjusted to the HEARTBEAT
+/// that was seen. The content of the HEARTBEAT is up to its sender (RFC 9260 §3.3.5); only the size of the packet
+/// counts. Scripts give the PAD length for FreeBSD, whose Heartbeat Information has 40 bytes.
 fn sized_as_seen(expected: &[Node], seen: &[Node]) -> Option<Vec<Node>> {
     const FREEBSD: i64 = 44;
     let ([heartbeat, pad], [beat, _]) = (expected, seen) else { return None };
@@ -51,14 +50,14 @@ fn sized_as_seen(expected: &[Node], seen: &[Node]) -> Option<Vec<Node>> {
     Some(all)
 }
 
-/// Each expected item must be found among the seen, and nothing else unless `open`.
+/// Checks that each expected item was seen, and no other one unless `open`.
 fn as_sets(family: Family, expected: &[Node], seen: &[Node], open: bool) -> Result<(), String> {
     let mut left: Vec<&Node> = seen.iter().collect();
     for item in expected {
         match left.iter().position(|candidate| compare(family, item, candidate).is_ok()) {
             Some(at) => drop(left.remove(at)),
             None => {
-                // Say what is wrong with the one that comes closest.
+                // Report the difference to the item of the same name.
                 let near = left.iter().find(|candidate| candidate.name == item.name);
                 return Err(match near.map(|candidate| compare(family, item, candidate)) {
                     Some(Err(why)) => why,
@@ -92,9 +91,10 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
                 wanted.is_none() || wanted == flags(layout, Some(was))?
             }
             ("type", Some(was)) => value.is_any() || number(family, value) == number(family, was),
-            // RFC 9260 §3.3.1: an unordered message has no number that means anything.
+            // RFC 9260 §3.3.1: the SSN of an unordered message has no meaning.
             ("ssn", Some(_)) if expected.name == "DATA" && is_unordered(seen) => true,
-            // RFC 3758 §3.2, RFC 8260 §2.3.1: in any order; who is named twice is skipped once.
+            // RFC 3758 §3.2, RFC 8260 §2.3.1: the streams may have any order. A stream that the script names twice is
+            // skipped once.
             ("ids", Some(was)) if !value.is_any() => same_streams(value, was),
             // RFC 9260 §3.3.2.1, RFC 5061 §4.2.7, RFC 9260 §3.3.10.2: these lists have no order.
             ("types", Some(was)) if !value.is_any() => same_set(&expected.name, value, was),
@@ -105,7 +105,7 @@ fn compare(family: Family, expected: &Node, seen: &Node) -> Result<(), String> {
             return Err(format!("{}: {key}={value} is expected, {was} seen", expected.name));
         }
     }
-    // Nothing but dots inside: whatever it is.
+    // Only `...` inside: anything matches.
     if expected.open && expected.items.is_empty() {
         return Ok(());
     }
@@ -125,14 +125,14 @@ fn is_unordered(data: &Node) -> bool {
     }
 }
 
-/// The streams of a FORWARD TSN or I-FORWARD-TSN; what was seen names none twice.
+/// Compares the streams of a FORWARD TSN or I-FORWARD-TSN. The chunk that was seen must not name a stream twice.
 fn same_streams(expected: &Value, seen: &Value) -> bool {
     let (Value::List(e), Value::List(s)) = (expected, seen) else { return false };
     let twice = s.iter().enumerate().any(|(at, item)| s[..at].contains(item));
     !twice && e.iter().all(|item| s.contains(item)) && s.iter().all(|item| e.contains(item))
 }
 
-/// Two lists of types hold the same, in any order.
+/// Checks that two lists of types are equal, in any order.
 fn same_set(name: &str, expected: &Value, seen: &Value) -> bool {
     let family = if name == "SUPPORTED_EXTENSIONS" { Family::Chunk } else { Family::Param };
     let sorted = |value: &Value| {

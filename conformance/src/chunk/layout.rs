@@ -1,9 +1,8 @@
-//! What chunks, parameters and causes look like: one table, from which
-//! encoding, decoding and the check of names follow.
+//! The layout of chunks, parameters and causes: one table for encoding, decoding and the check of names.
 //!
 //! Home of RFC 9260 §3.3 and of the chunks of RFC 3758, 4820, 6525, 8260 and 9653.
 
-/// Which of the three kinds of TLV.
+/// The three kinds of TLV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Family {
     Chunk,
@@ -12,7 +11,7 @@ pub(crate) enum Family {
 }
 
 impl Family {
-    /// The name of the form that fits every type.
+    /// The name of the generic form, which fits every type.
     pub(crate) fn generic(self) -> &'static str {
         match self {
             Self::Chunk => "CHUNK",
@@ -22,12 +21,12 @@ impl Family {
     }
 }
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     U16,
     U32,
-    /// Two bytes of zero.
+    /// Two zero bytes.
     Reserved,
     /// A number in the sender's TSN space.
     Own,
@@ -35,37 +34,37 @@ pub(crate) enum Kind {
     Peer,
     /// The sender's initiate tag.
     Tag,
-    /// The rest as bytes, with `len`.
+    /// The remaining bytes, with `len`.
     Bytes,
-    /// User data: only its length counts (`len`).
+    /// User data: only its length is compared (`len`).
     Payload,
-    /// The rest as text.
+    /// The remaining bytes as text.
     Text,
     V4,
     V6,
-    /// The rest as 16-bit numbers.
+    /// The remaining bytes as 16-bit numbers.
     U16s,
-    /// A 32-bit count and as many 16-bit numbers.
+    /// A 32-bit count, followed by that number of 16-bit numbers.
     Counted,
-    /// The rest as chunk types.
+    /// The remaining bytes as chunk types.
     ChunkTypes,
-    /// The rest as parameters.
+    /// The remaining bytes as parameters.
     Params,
-    /// The rest as causes.
+    /// The remaining bytes as causes.
     Causes,
     /// One parameter.
     OneParam,
     /// One chunk.
     OneChunk,
-    /// Counts, gap blocks, duplicates.
+    /// Counts, gap blocks and duplicate TSNs.
     Gaps,
-    /// The same with non-renegable gap blocks.
+    /// The same, followed by non-renegable gap blocks.
     NrGaps,
-    /// Stream and sequence number, again and again.
+    /// Pairs of stream and sequence number.
     Skipped,
-    /// Stream, flag and message identifier, again and again.
+    /// Triples of stream, flag and message identifier.
     ISkipped,
-    /// `ppid` in a first fragment, `fsn` in others.
+    /// `ppid` in a first fragment, `fsn` in later ones.
     PpidOrFsn,
 }
 
@@ -75,10 +74,10 @@ pub(crate) struct Layout {
     pub(crate) family: Family,
     pub(crate) name: &'static str,
     pub(crate) code: u16,
-    /// Letters of the flags, from bit 0 up.
+    /// Letters of the flags, starting at bit 0.
     pub(crate) flags: &'static str,
     pub(crate) fields: &'static [(&'static str, Kind)],
-    /// Fields that may be left out at the end.
+    /// The number of fields at the end that may be left out.
     pub(crate) optional: usize,
 }
 
@@ -107,7 +106,7 @@ use Kind::{
 const INIT: &[(&str, Kind)] =
     &[("tag", Tag), ("a_rwnd", U32), ("os", U16), ("is", U16), ("tsn", Own), ("", Params)];
 
-/// Everything that has a name in scripts.
+/// All chunks, parameters and causes that have a name in scripts.
 pub(crate) static LAYOUTS: &[Layout] = &[
     chunk("DATA", 0, "EBUI", &[("tsn", Own), ("sid", U16), ("ssn", U16), ("ppid", U32), ("", Payload)]),
     chunk("INIT", 1, "", INIT),
@@ -190,7 +189,7 @@ pub(crate) fn by_code(family: Family, code: u16) -> Option<&'static Layout> {
     LAYOUTS.iter().find(|layout| layout.family == family && layout.code == code)
 }
 
-/// The number behind a name: a chunk's type, an address type.
+/// Returns the number of a name: a chunk type, an address type.
 pub(crate) fn code_of(family: Family, name: &str) -> Option<u16> {
     let alias = match (family, name) {
         (Family::Param, "IPv4") => "IPV4_ADDRESS",

@@ -1,6 +1,6 @@
-//! Chunks, parameters and causes between script text and bytes.
+//! Conversion of chunks, parameters and causes between script text and bytes.
 //!
-//! The engine's own decoder is not used: what judges the engine must not share its mistakes.
+//! Does not use the engine's decoder: the judge of the engine must not share its mistakes.
 
 mod check;
 mod codec;

@@ -1,4 +1,4 @@
-//! Which notifications a script subscribes: `SCTP_EVENT` and `SCTP_EVENTS`.
+//! The notifications to which a script subscribes: `SCTP_EVENT` and `SCTP_EVENTS`.
 //!
 //! Home of RFC 6458 §6.2 as the socket API spells it.
 
@@ -12,7 +12,7 @@ use anabranch_sctp::socket::{EventKind, OptionName, Scope, SocketOption};
 /// A notification by its name in the socket API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// One that the engine knows by itself.
+    /// A kind of notification that the engine knows.
     Kind(EventKind),
     /// `SCTP_SEND_FAILED`, the older form of a failed message (RFC 6458 §6.1.4).
     FailedOld,
@@ -22,7 +22,7 @@ pub(crate) enum Event {
     Stopped,
 }
 
-/// The event types, each with its member of `struct sctp_event_subscribe`, if it has one.
+/// The event types, each with its member of `struct sctp_event_subscribe` if there is one.
 const EVENTS: &[(&str, &str, Event)] = &[
     ("SCTP_ASSOC_CHANGE", "sctp_association_event", Event::Kind(EventKind::AssociationChange)),
     ("SCTP_PEER_ADDR_CHANGE", "sctp_address_event", Event::Kind(EventKind::PeerAddressChange)),
@@ -62,7 +62,7 @@ impl Machine {
         self.set_event(number, asked, event, on)
     }
 
-    /// `SCTP_EVENTS` (RFC 6458 §6.2.1): every member counts, one that is left out as 0.
+    /// `SCTP_EVENTS` (RFC 6458 §6.2.1): sets every member; one that is left out counts as 0.
     pub(super) fn subscribe_all(&mut self, number: i64, value: &Value) -> Result<(), Stop> {
         let members = Members::of("sctp_event_subscribe", value)?;
         let data_io = members.or_zero("sctp_data_io_event")? != 0;
@@ -77,7 +77,7 @@ impl Machine {
                         EventKind::StreamReset | EventKind::AssociationReset | EventKind::StreamChange
                     )
             );
-            // What came after the structure of RFC 6458 is set by it only where it is named.
+            // Members that were added after RFC 6458 are set only if the script names them.
             if member.is_empty() || later && members.get(member).is_none() {
                 continue;
             }
@@ -119,7 +119,7 @@ impl Machine {
         Ok(seen == SocketOption::Event(kind, true))
     }
 
-    /// `struct sctp_event_subscribe` as it stands.
+    /// Returns the current `struct sctp_event_subscribe`.
     pub(super) fn events_value(&mut self, fd: Fd) -> Result<Value, Stop> {
         let mut fields = vec![("sctp_data_io_event".to_owned(), Value::Int(fd.told.data_io.into()))];
         for &(_, member, event) in EVENTS.iter().filter(|(_, member, _)| !member.is_empty()) {

@@ -1,4 +1,4 @@
-//! Socket options read: `getsockopt` and `sctp_opt_info`.
+//! Reading socket options: `getsockopt` and `sctp_opt_info`.
 
 use super::{IDS, SET_ONLY, STRUCTURES, check_level, events, is_lone, name, supported};
 use crate::calls::{Args, Stop, address_value, differs, socket_address, unboxed, wrong};
@@ -21,8 +21,8 @@ impl Machine {
         self.get(args, name(args.at(2)?)?, args.at(3)?)
     }
 
-    /// Options that are answered from what the interpreter itself keeps, or from several of the
-    /// engine's; `None` for others.
+    /// Returns options that the interpreter keeps itself, or combines from several options of the engine; `None` for
+    /// others.
     fn composed(&mut self, args: Args<'_>, name: &str, expected: &Value) -> Result<Option<Value>, Stop> {
         let fd = self.fd(args)?;
         Ok(Some(match name {
@@ -40,7 +40,7 @@ impl Machine {
             "SCTP_EXPLICIT_EOR" => Value::Int(0),
             "SCTP_AUTO_ASCONF" => Value::Int((!fd.told.fixed_addresses).into()),
             "SCTP_GET_ASSOC_ID_LIST" => {
-                // RFC 6458 §8.2.6: of one-to-many sockets.
+                // RFC 6458 §8.2.6: only one-to-many sockets have this option.
                 if fd.style() == Style::OneToOne {
                     return Err(anabranch_sctp::socket::Errno::Invalid.into());
                 }
@@ -62,7 +62,7 @@ impl Machine {
                     ("sinfo_context", info.snd.context.into()),
                     ("sinfo_timetolive", amount),
                 ];
-                // RFC 6458 §5.3.2: these mean nothing where a message is sent.
+                // RFC 6458 §5.3.2: these members have no meaning for sending.
                 let unused =
                     ["sinfo_ssn", "sinfo_tsn", "sinfo_cumtsn"].map(|key| (key.to_owned(), Value::Any));
                 let numbers = numbers.iter().map(|&(key, n)| (key.to_owned(), Value::Int(n)));
@@ -144,9 +144,10 @@ impl Machine {
         self.compare_option(name, expected, seen)
     }
 
-    /// Associations have numbers of their own here: they say which, and are not compared.
+    /// Compares an option's value. Association numbers are the interpreter's own: they select the association, and
+    /// are not compared.
     fn compare_option(&self, name: &str, expected: &Value, seen: Value) -> Result<i64, Stop> {
-        // A plain value may come in a structure.
+        // A script may write a plain value as a structure.
         let seen = match (expected.member("assoc_value"), &seen) {
             (Some(_), Value::Int(n)) => Value::Struct(vec![("assoc_value".to_owned(), Value::Int(*n))]),
             _ => seen,
@@ -161,7 +162,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// An option's value as the socket API's structure has it.
+    /// Returns an option's value as the socket API's structure.
     fn described(&self, option: SocketOption) -> Value {
         let put = |fields: &[(&str, i64)]| {
             Value::Struct(fields.iter().map(|&(key, n)| (key.to_owned(), Value::Int(n))).collect())
@@ -247,7 +248,7 @@ impl Machine {
                 ]) else {
                     return Value::Any;
                 };
-                // The engine counts bytes that wait, not chunks.
+                // The engine counts unacknowledged bytes, not chunks.
                 let none = status.unacknowledged == 0;
                 let waits = || if none { Value::Int(0) } else { Value::Any };
                 fields.push(("sstat_unackdata".to_owned(), waits()));
@@ -267,7 +268,7 @@ impl Machine {
             }
             SocketOption::Adaptation(code) => put(&[("ssb_adaptation_ind", code.unwrap_or(0).into())]),
             SocketOption::HmacIdents(hmacs) => {
-                // RFC 4895 §3.3: in the order of preference.
+                // RFC 4895 §3.3: identifiers in the order of preference.
                 let idents: &[i64] = if hmacs == Hmacs::Sha1Only { &[1] } else { &[3, 1] };
                 let list = Value::List(idents.iter().map(|&n| Value::Int(n)).collect());
                 put(&[("shmac_number_of_idents", idents.len() as i64)]).with("shmac_idents", list)
@@ -310,7 +311,7 @@ impl Machine {
     }
 }
 
-/// `pr_policy` and `pr_value`.
+/// Returns `pr_policy` and `pr_value`.
 fn policy_of(info: PrInfo) -> (i64, i64) {
     match info {
         PrInfo::Reliable => (0, 0),

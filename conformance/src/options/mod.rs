@@ -17,7 +17,7 @@ use anabranch_sctp::socket::{
 };
 use anabranch_sctp::{Direction, Hmacs, ReconfigRequests, SchedulerKind};
 
-/// The options that have a structure. All others are numbers.
+/// The options that have a structure. All other options are numbers.
 const STRUCTURES: &[(&str, &str)] = &[
     ("SO_LINGER", "linger"),
     ("SCTP_RTOINFO", "sctp_rtoinfo"),
@@ -46,7 +46,7 @@ const STRUCTURES: &[(&str, &str)] = &[
     ("SCTP_SS_VALUE", "sctp_stream_value"),
     ("SCTP_STREAM_SCHEDULER_VALUE", "sctp_stream_value"),
     ("SCTP_REMOTE_UDP_ENCAPS_PORT", "sctp_udpencaps"),
-    // Numbers that may come with an association's.
+    // Numbers that may be combined with an association number.
     ("SCTP_MAXSEG", "sctp_assoc_value"),
     ("SCTP_MAX_BURST", "sctp_assoc_value"),
     ("SCTP_CONTEXT", "sctp_assoc_value"),
@@ -62,7 +62,7 @@ const STRUCTURES: &[(&str, &str)] = &[
     ("SCTP_ACCEPT_ZERO_CHECKSUM", "sctp_assoc_value"),
 ];
 
-/// Members that say which association an option is about.
+/// Members that name the association of an option.
 const IDS: &[&str] = &[
     "srto_assoc_id",
     "sasoc_assoc_id",
@@ -82,7 +82,7 @@ const IDS: &[&str] = &[
     "assoc_id",
 ];
 
-/// Options that are only read, and such as are only set.
+/// Options that can only be read, followed by those that can only be set.
 const READ_ONLY: &[&str] = &[
     "SO_ERROR",
     "SCTP_STATUS",
@@ -103,13 +103,13 @@ const SET_ONLY: &[&str] = &[
     "SCTP_ADD_STREAMS",
 ];
 
-/// Options of the socket layer begin with `SO_`, those of SCTP with `SCTP_`.
+/// Checks the level: options that begin with `SO_` are of the socket layer, those with `SCTP_` of SCTP.
 fn check_level(name: &str, level: &Value) -> Result<(), Stop> {
     let wanted = if name.starts_with("SO_") { 0xffff } else { 132 };
     if number(level) == Some(wanted) { Ok(()) } else { wrong(format!("{name} is no option of {level}")) }
 }
 
-/// A list of one, which stands for what is in it.
+/// Whether a value is a list of one item, which stands for the item.
 fn is_lone(value: &Value) -> bool {
     matches!(value, Value::List(items) if items.len() == 1)
 }
@@ -154,7 +154,7 @@ impl Machine {
         Ok(0)
     }
 
-    /// Options that the interpreter keeps itself, at least in part; false for others.
+    /// Sets options that the interpreter keeps itself, at least in part; returns false for others.
     fn told(&mut self, args: Args<'_>, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
         let number_of_fd = args.int(0)?;
         let mut told = fd.told;
@@ -196,7 +196,7 @@ impl Machine {
             }
             "SCTP_AUTO_ASCONF" => told.fixed_addresses = plain(value)? == 0,
             "SCTP_EXPLICIT_EOR" => {
-                // RFC 6458 §8.1.26: the engine sends every message whole.
+                // RFC 6458 §8.1.26: the engine accepts complete messages only.
                 if plain(value)? != 0 {
                     return Err(Errno::NotSupported.into());
                 }
@@ -211,7 +211,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// Options that ask for something instead of setting it; false for others.
+    /// Executes options that request an action; returns false for others.
     fn request(&mut self, fd: Fd, name: &str, value: &Value) -> Result<bool, Stop> {
         let socket = fd.socket;
         match name {
@@ -289,8 +289,7 @@ impl Machine {
         Ok(true)
     }
 
-    /// The option that a structure means, and of which association; `None` for one that changes
-    /// nothing here.
+    /// Returns the association and the option that a structure sets; `None` for an option without effect here.
     fn option_of(&self, name: &str, value: &Value) -> Result<Option<(i64, SocketOption)>, Stop> {
         let int = || plain(value);
         let on = || plain(value).map(|n| n != 0);
@@ -299,13 +298,13 @@ impl Machine {
             "SO_LINGER" => {
                 let linger = Members::of("linger", value)?;
                 let seconds = linger.or_zero("linger")?;
-                // RFC 6458 §8.1.4: no time is negative.
+                // RFC 6458 §8.1.4: the time must not be negative.
                 let seconds = u32::try_from(seconds).map_err(|_| Stop::Errno(Errno::Invalid))?;
                 (0, SocketOption::Linger((linger.or_zero("onoff")? != 0).then_some(seconds)))
             }
             "SO_RCVBUF" => (0, SocketOption::ReceiveBuffer(int()?.unsigned_abs())),
             "SO_SNDBUF" => (0, SocketOption::SendBuffer(int()?.unsigned_abs())),
-            // They change nothing that SCTP does on this host.
+            // These options do not change SCTP's behaviour on this host.
             "SO_REUSEADDR" | "SO_REUSEPORT" | "SO_KEEPALIVE" | "SO_DEBUG" => return int().map(|_| None),
             "SCTP_RTOINFO" => {
                 let asked = Members::of("sctp_rtoinfo", value)?;
@@ -347,7 +346,7 @@ impl Machine {
                 (asked, SocketOption::MaxSegment(some(bytes)))
             }
             "SCTP_DELAYED_SACK" => {
-                // The older form sets the delay alone (RFC 6458 §8.1.19).
+                // RFC 6458 §8.1.19: the older form sets only the delay.
                 if let Ok((asked, delay)) = assoc_value(value) {
                     let sack = DelayedSack { delay: millis(delay), every: None };
                     return Ok(Some((asked, SocketOption::DelayedSack(sack))));
@@ -391,11 +390,11 @@ impl Machine {
                 let asked = Members::of("sctp_hmacalgo", value)?;
                 let idents = asked.numbers("shmac_idents")?;
                 counted("shmac_number_of_idents", asked, idents.len())?;
-                // RFC 4895 §3.3: SHA-1 has to be among them.
+                // RFC 4895 §3.3: SHA-1 must be in the list.
                 let hmacs = match &idents[..] {
                     [1] => Hmacs::Sha1Only,
                     [3, 1] => Hmacs::Sha256First,
-                    // The engine has no order in which SHA-1 comes first.
+                    // The engine cannot prefer SHA-1.
                     [1, 3] => return Err(Errno::NotSupported.into()),
                     _ => return Err(Errno::Invalid.into()),
                 };
@@ -425,12 +424,12 @@ impl Machine {
     }
 }
 
-/// A number, alone or in a list of one.
+/// Returns a number, given alone or in a list of one.
 fn plain(value: &Value) -> Result<i64, Stop> {
     number(unboxed(value)).ok_or_else(|| Stop::Wrong(format!("{value} is no number that is known")))
 }
 
-/// `struct sctp_assoc_value`, or a number alone: the association and the number.
+/// Reads a `struct sctp_assoc_value` or a number alone; returns the association and the number.
 fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
     if !matches!(unboxed(value), Value::Struct(_)) {
         return Ok((0, plain(value)?));
@@ -442,7 +441,7 @@ fn assoc_value(value: &Value) -> Result<(i64, i64), Stop> {
     }
 }
 
-/// The member that counts others is right, if it is told.
+/// Checks a member that counts other members, if the script sets it.
 fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
     match members.number(key)? {
         Some(told) if told != found as i64 => wrong(format!("{key}={told}, and there are {found}")),
@@ -450,9 +449,9 @@ fn counted(key: &str, members: Members<'_>, found: usize) -> Result<(), Stop> {
     }
 }
 
-/// RFC 6458 §8.1.12.
+/// RFC 6458 §8.1.12: reads the parameters of a peer address.
 fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
-    /// What the engine does, or does anyway: heartbeats, path MTU discovery.
+    /// Flags that the engine implements or that are always on: heartbeats, path MTU discovery.
     const KNOWN: i64 = 0x1 | 0x2 | 0x4 | 0x8 | 0x10 | 0x80 | 0x20 | 0x40;
     let flags = asked.or_zero("spp_flags")?;
     if flags & 0x3 == 0x3 || flags & 0x18 == 0x18 {
@@ -461,7 +460,7 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
     if flags & !KNOWN != 0 {
         return wrong(format!("spp_flags {:#x} are not supported", flags & !KNOWN));
     }
-    // RFC 6458 §8.1.12: the MTU counts where its discovery is off.
+    // RFC 6458 §8.1.12: the MTU is used when path MTU discovery is off.
     let fixed = if flags & 0x10 != 0 { asked.or_zero("spp_pathmtu")? } else { 0 };
     if fixed != 0 {
         return wrong("an MTU that is set by hand is not supported");
@@ -484,7 +483,7 @@ fn peer_addr_params(asked: Members<'_>) -> Result<PeerAddrParams, Stop> {
     })
 }
 
-/// RFC 8260 §4.3.2, with FreeBSD's numbers.
+/// RFC 8260 §4.3.2: returns the scheduler, by FreeBSD's numbers.
 fn scheduler(kind: i64) -> Result<SchedulerKind, Stop> {
     Ok(match kind {
         0 | 5 => SchedulerKind::Fcfs,

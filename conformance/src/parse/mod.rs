@@ -1,4 +1,4 @@
-//! From tokens to a script: the grammar of packetdrill as far as SCTP needs it.
+//! Parses tokens to a script: packetdrill's grammar as far as SCTP needs it.
 //!
 //! Owns events, calls and values; packets are in `packet`.
 
@@ -8,7 +8,7 @@ use crate::lex::{Fault, Spot, Token, tokens};
 use crate::script::{Action, Call, Event, Node, Script, Time, Value};
 use std::collections::BTreeSet;
 
-/// Reads a script.
+/// Parses a script.
 pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, Fault> {
     let spots = tokens(text, defines)?;
     let mut parser = Parser { spots: &spots, at: 0, depth: 0 };
@@ -19,14 +19,14 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, F
         let value = if parser.eat('=') { parser.option_value()? } else { String::new() };
         script.options.push((name, value));
     }
-    // A command before the first event sets things up.
+    // A command before the first event is the set-up.
     if let Some(Token::Shell(command)) = parser.peek() {
         let action = Action::Shell(command.clone());
         script.events.push(Event { line: parser.line(), time: Time::At(0), action });
         parser.at += 1;
     }
     while parser.at < spots.len() {
-        // One after the last event cleans up.
+        // A command after the last event is the clean-up.
         if let (Some(Token::Shell(command)), true) = (parser.peek(), parser.at + 1 == spots.len()) {
             let action = Action::Shell(command.clone());
             script.events.push(Event { line: parser.line(), time: Time::Any, action });
@@ -38,7 +38,7 @@ pub(crate) fn script(text: &str, defines: &BTreeSet<String>) -> Result<Script, F
     Ok(script)
 }
 
-/// Values inside values deeper than this are no script.
+/// The deepest nesting of values that is accepted.
 const DEEPEST: u32 = 50;
 
 struct Parser<'a> {
@@ -133,7 +133,7 @@ impl<'a> Parser<'a> {
             Some(&Token::Int(seconds)) => seconds.saturating_mul(1_000_000),
             _ => return self.fault("a time is expected"),
         };
-        /// A year: times beyond are mistakes, and sums of them stay in range.
+        /// A year. A later time is a mistake, and sums of times stay in range.
         const MOST: i64 = 365 * 86_400 * 1_000_000;
         if !(0..=MOST).contains(&us) {
             return self.fault("a time between 0 and a year is expected");
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
             call.errno = Some(errno.clone());
             self.at += 1;
         }
-        // A note in words says what a flag or an error means.
+        // A note in parentheses explains a flag or an error.
         if self.eat('(') {
             while !self.eat(')') {
                 if self.peek().is_none() {
@@ -246,7 +246,7 @@ impl<'a> Parser<'a> {
         if self.depth > DEEPEST { self.fault("this is nested too deeply") } else { Ok(()) }
     }
 
-    /// Values separated by commas, up to `close`.
+    /// Parses values separated by commas, up to `close`.
     fn values(&mut self, close: char) -> Result<Vec<Value>, Fault> {
         let mut values = Vec::new();
         if self.eat(close) {
@@ -322,7 +322,7 @@ impl<'a> Parser<'a> {
         Ok(value)
     }
 
-    /// `key=value`, `key(length)=value` or bare values, up to the brace.
+    /// Parses `key=value`, `key(length)=value` or bare values, up to the closing brace.
     fn members(&mut self) -> Result<Vec<(String, Value)>, Fault> {
         let mut fields = Vec::new();
         if self.eat('}') {

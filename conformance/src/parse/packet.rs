@@ -36,14 +36,14 @@ impl Parser<'_> {
     pub(super) fn packet(&mut self) -> Result<Packet, Fault> {
         let line = self.line();
         let mut packet = Packet::default();
-        // The older form names the packet that an ICMP message is about in front of it.
+        // In the older form the packet to which an ICMP message refers precedes the message.
         let about = self.about()?;
         self.ip_info(&mut packet)?;
         if let Some(Token::Address(_)) = self.peek() {
             packet.source = Some(self.end_point()?);
             self.need('>')?;
             packet.target = Some(self.end_point()?);
-            // Optional between the addresses and the protocol.
+            // The colon between the addresses and the protocol is optional.
             self.eat(':');
             self.ip_info(&mut packet)?;
         }
@@ -97,7 +97,7 @@ impl Parser<'_> {
         Ok(packet)
     }
 
-    /// `/udp(source > target)`, of RFC 6951.
+    /// Parses `/udp(source > target)` (RFC 6951).
     fn udp_ports(&mut self) -> Result<Option<(u16, u16)>, Fault> {
         if !self.eat('/') {
             return Ok(None);
@@ -113,7 +113,7 @@ impl Parser<'_> {
         Ok(Some((source, target)))
     }
 
-    /// `[sctp(tag)]`: the packet that an ICMP message is about.
+    /// Parses `[sctp(tag)]`, the packet to which an ICMP message refers.
     fn about(&mut self) -> Result<Option<u32>, Fault> {
         let quotes = self.peek() == Some(&Token::Sign('['))
             && matches!(self.peek_at(1), Some(Token::Word(word)) if word == "sctp");
@@ -129,7 +129,7 @@ impl Parser<'_> {
         Ok(Some(tag))
     }
 
-    /// `TYPE [CODE] [mtu N] [id N] [sctp(tag)]`.
+    /// Parses `TYPE [CODE] [mtu N] [id N] [sctp(tag)]`.
     fn icmp(&mut self, about: Option<u32>) -> Result<Icmp, Fault> {
         let mut icmp = Icmp { kind: self.word()?, code: None, mtu: None, about };
         if let Some(Token::Word(word)) = self.peek()
@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(icmp)
     }
 
-    /// `[ect0]`, `(ttl 64, tos 0x2)` and the like.
+    /// Parses IP fields, such as `[ect0]` and `(ttl 64, tos 0x2)`.
     fn ip_info(&mut self, packet: &mut Packet) -> Result<(), Fault> {
         let close = match self.peek() {
             Some(Token::Sign('[')) => ']',
@@ -192,7 +192,7 @@ impl Parser<'_> {
             return self.number::<u8>();
         }
         let name = self.word()?;
-        // `voice-admit` is two words with a sign between.
+        // `voice-admit` consists of two words with a sign between them.
         if name == "voice" && self.eat('-') && self.eat_word("admit") {
             return Ok(44);
         }

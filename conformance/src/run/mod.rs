@@ -1,9 +1,8 @@
 //! Runs a script in virtual time.
 //!
-//! Owns the clock, the one endpoint under test with its sockets, the packets
-//! it has sent, and what the script calls its tags and TSNs. Nothing waits: a
-//! script of a minute runs in milliseconds. What the script sends is in `inject`,
-//! what it expects in `expect`.
+//! Owns the clock, the endpoint under test with its sockets, the packets that it has sent, and the script's names for
+//! tags and TSNs. Nothing sleeps: a script of a minute runs in milliseconds. Sent packets are in `inject`, expected
+//! ones in `expect`.
 
 mod expect;
 mod inject;
@@ -20,7 +19,7 @@ use anabranch_sctp::{Config, Endpoint};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Why a script failed: where, what was expected, what was seen.
+/// Why a script failed: the line, what was expected, what was seen.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
     pub(crate) line: usize,
@@ -30,12 +29,12 @@ pub(crate) struct Failure {
     pub(crate) seen: String,
 }
 
-/// Whose failure it is.
+/// The cause of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
-    /// The engine did something else.
+    /// The engine did not do what the script expects.
     Differs,
-    /// The script asks for something that is not understood; `why` says what.
+    /// The script asks for something that the interpreter does not know; `why` names it.
     Misunderstood,
 }
 
@@ -49,13 +48,13 @@ impl Failure {
     }
 }
 
-/// How far a script got, and the packets that went by.
+/// The log of a script: the packets and calls so far.
 #[derive(Debug, Default)]
 pub(crate) struct Course {
     pub(crate) log: Vec<String>,
 }
 
-/// Where the endpoint and its peer are.
+/// The addresses of the endpoint and its peer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) local: IpAddr,
@@ -64,7 +63,7 @@ pub(crate) struct Place {
     pub(crate) connect_port: u16,
 }
 
-/// A packet the endpoint has sent.
+/// A packet that the endpoint has sent.
 #[derive(Debug)]
 struct Sent {
     at: Instant,
@@ -77,12 +76,12 @@ struct Sent {
 struct Blocked {
     line: usize,
     call: Call,
-    /// When it is to return, and how far from it is allowed.
+    /// When the call must return, and the tolerance.
     due: Instant,
     tolerance: Duration,
 }
 
-/// The endpoint, its clock, and what is between script and packets.
+/// The endpoint, its clock, and the state between script and packets.
 pub(crate) struct Machine {
     pub(crate) now: Instant,
     pub(crate) sockets: Sockets,
@@ -90,10 +89,10 @@ pub(crate) struct Machine {
     pub(crate) fds: Fds,
     sent: VecDeque<Sent>,
     names: Names,
-    /// Names and cookie of the last INIT ACK: they count from its COOKIE ECHO on.
+    /// The names of the last INIT ACK: they count once the peer sends its COOKIE ECHO.
     offered: Option<Names>,
     stock: Stock,
-    /// The script names addresses of the peer: every packet counts, wherever it goes.
+    /// The script names addresses of the peer, so it sees every packet, whatever its destination.
     all_addresses: bool,
     /// The addresses that the stage gives the peer.
     peer: Peer,
@@ -105,14 +104,14 @@ pub(crate) struct Machine {
     course: Course,
 }
 
-/// The TTL of what a host sends (RFC 1700).
+/// The TTL with which hosts send (RFC 1700).
 const TTL: u32 = 64;
 
-/// Longest wait for an outbound packet whose time is open.
+/// The longest wait for an outbound packet whose time is open.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Runs a script. `seed` is where the engine's tags and TSNs come from; when `to_the_end`, no
-/// packet may be left over.
+/// Runs a script. `seed` determines the engine's tags and TSNs. With `to_the_end`, the script fails if packets are
+/// left over.
 pub(crate) fn run(
     script: &Script,
     stage: &Stage,
@@ -120,13 +119,13 @@ pub(crate) fn run(
     to_the_end: bool,
 ) -> (Course, Result<(), Failure>) {
     let mut config = Config::default();
-    // FreeBSD speaks these unless it is told not to, and scripts that use them say nothing.
+    // FreeBSD has these extensions on by default, so scripts that use them do not turn them on.
     for (key, is_used) in [("reconfig", script.reconfigures()), ("auth", script.authenticates())] {
         if is_used {
             let _ = config.set(key, "yes");
         }
     }
-    // Settings of the system come before there is a system.
+    // System settings come before the first call, and so before there is an endpoint.
     let begun = script.events.iter().position(|event| !matches!(event.action, Action::Shell(_)));
     let begun = begun.unwrap_or(script.events.len());
     for event in &script.events[..begun] {
@@ -209,7 +208,7 @@ impl Machine {
 
     // Time.
 
-    /// Takes what the endpoint has to send, and sees whether a blocked call can return.
+    /// Takes the packets that the endpoint wants to send, and checks whether a blocked call can return.
     fn pump(&mut self) -> Result<(), Failure> {
         let mut batch = SendBatch::new(1);
         loop {
@@ -252,7 +251,7 @@ impl Machine {
         }
     }
 
-    /// Lets the next deadline come, if it is not after `limit`; false when there is none.
+    /// Advances to the next deadline if it is not after `limit`; returns false if there is none.
     fn next_deadline(&mut self, limit: Instant) -> Result<bool, Failure> {
         let Some(due) = self.sockets.poll_timeout().filter(|&due| due <= limit) else {
             return Ok(false);
@@ -269,7 +268,7 @@ impl Machine {
         Ok(())
     }
 
-    /// From when to when an event may happen, and the tolerance beyond.
+    /// Returns the earliest and latest time of an event, and the tolerance around them.
     fn window(&self, time: Time) -> (Option<(Instant, Instant)>, Duration) {
         let at = |us: i64| Instant::ZERO + Duration::from_micros(us.unsigned_abs());
         let after = |us: i64| self.now + Duration::from_micros(us.unsigned_abs());
@@ -299,7 +298,7 @@ impl Machine {
         if let Action::Outbound(packet) = &event.action {
             return self.expect(packet, span, tolerance, event.line);
         }
-        // A second call has to wait for the first.
+        // A second call waits for the first one.
         if matches!(event.action, Action::Call(_)) {
             self.finish_blocked()?;
         }
@@ -334,12 +333,12 @@ impl Machine {
                 }
                 self.pump()
             }
-            // Python that looks at TCP's state, and commands for a host that is not there.
+            // Python code that inspects TCP's state, and commands for a host that does not exist here.
             Action::Shell(_) | Action::Code(_) | Action::Outbound(_) => Ok(()),
         }
     }
 
-    /// Waits for the call that has not returned.
+    /// Waits for the blocked call.
     fn finish_blocked(&mut self) -> Result<(), Failure> {
         while let Some(blocked) = &self.blocked {
             let limit = blocked.due + blocked.tolerance;
@@ -362,7 +361,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Nothing was sent that the script does not speak of.
+    /// Checks that the endpoint sent no packet that the script does not expect.
     fn silent(&mut self, script: &Script) -> Result<(), Failure> {
         let Some(sent) = self.sent.pop_front() else {
             return Ok(());
@@ -378,7 +377,7 @@ impl Machine {
         })
     }
 
-    /// What the script calls the engine's tag and TSNs.
+    /// Returns the script's names for the engine's tag and TSNs.
     pub(crate) fn names(&self) -> Names {
         self.names
     }
@@ -388,7 +387,7 @@ impl Machine {
     }
 }
 
-/// A packet with its header.
+/// Returns a packet with header and checksum.
 fn sealed(ports: (u16, u16), tag: u32, chunks: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend_from_slice(&ports.0.to_be_bytes());
@@ -396,13 +395,13 @@ fn sealed(ports: (u16, u16), tag: u32, chunks: &[u8]) -> Vec<u8> {
     bytes.extend_from_slice(&tag.to_be_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(chunks);
-    // RFC 9260 §6.8 and Appendix A: CRC32c, the lowest byte first.
+    // RFC 9260 §6.8 and Appendix A: CRC32c, least significant byte first.
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes) as u32;
     bytes[8..12].copy_from_slice(&sum.to_le_bytes());
     bytes
 }
 
-/// An instant in seconds, to the microsecond.
+/// Formats an instant in seconds, with microseconds.
 fn seconds(at: Instant) -> String {
     let us = at.as_nanos() / 1000;
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)

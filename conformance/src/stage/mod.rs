@@ -1,7 +1,6 @@
-//! Stages: what is set up around a script because its language has no word for it.
+//! Stages: the set-up of a script that its language cannot express.
 //!
-//! `table` says which script has which, `peer` is what a stage does while the
-//! script runs.
+//! `table` lists the stage of each script; `peer` is the stage's behaviour while the script runs.
 
 mod peer;
 mod table;

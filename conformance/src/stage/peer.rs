@@ -1,11 +1,9 @@
 //! A peer with more addresses than its script can name.
 //!
-//! It tells of them when the association is set up, answers the HEARTBEATs
-//! that verify them, and watches which of them data goes to. The script sees
-//! none of the first two.
+//! It lists them when the association is set up, answers the HEARTBEATs that verify them, and checks the destination
+//! of data. The script does not see these addresses and HEARTBEATs.
 //!
-//! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's
-//! part in §5.4 (path verification).
+//! Home of RFC 9260 §5.1.2 (addresses in INIT and INIT ACK) and of the peer's part in §5.4 (path verification).
 
 use super::Stage;
 use crate::script::{Body, Node, Value};
@@ -17,7 +15,7 @@ const HEARTBEAT: u8 = 4;
 const HEARTBEAT_ACK: u8 = 5;
 const PAD: u8 = 132;
 
-/// Data went elsewhere than the stage says.
+/// A packet with DATA went to another address than the stage lists.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) why: String,
@@ -25,19 +23,19 @@ pub(crate) struct Turn {
     pub(crate) seen: String,
 }
 
-/// The addresses of the peer, and whose turn it is.
+/// The addresses of the peer, and the expected destinations of data.
 #[derive(Debug)]
 pub(crate) struct Peer {
-    /// The one that scripts know comes first.
+    /// The address that the script knows comes first.
     addresses: Vec<IpAddr>,
-    /// The number, from 1, that each packet with DATA has to go to.
+    /// For each packet with DATA, the number of its destination address, from 1.
     towards: Vec<u8>,
-    /// How many of those there were.
+    /// The number of packets with DATA so far.
     turns: usize,
 }
 
 impl Peer {
-    /// The addresses after `first` are those that follow it in number.
+    /// Creates the peer: its other addresses are the ones that follow `first` numerically.
     pub(crate) fn new(stage: &Stage, first: IpAddr) -> Self {
         let next = |n: u8| -> IpAddr {
             match first {
@@ -49,18 +47,18 @@ impl Peer {
         Self { addresses, towards: stage.towards.clone(), turns: 0 }
     }
 
-    /// There are addresses that the script cannot name.
+    /// Whether there are addresses that the script cannot name.
     pub(crate) fn is_multihomed(&self) -> bool {
         self.addresses.len() > 1
     }
 
-    /// The number of an address, from 1.
+    /// Returns the number of an address, from 1.
     pub(crate) fn number(&self, address: IpAddr) -> Option<usize> {
         self.addresses.iter().position(|&own| own == address).map(|at| at + 1)
     }
 
-    /// RFC 9260 §5.1.2: an INIT or INIT ACK lists what other addresses its sender has. One that
-    /// lists some, or that tells a length, is left as its script wrote it.
+    /// RFC 9260 §5.1.2: adds the other addresses to an INIT or INIT ACK. A chunk in which the script lists addresses
+    /// or gives a length is left unchanged.
     pub(crate) fn introduced<'a>(&self, body: &'a Body) -> Cow<'a, Body> {
         let Body::Chunks(chunks) = body else { return Cow::Borrowed(body) };
         let lists = |chunk: &Node| chunk.items.iter().any(|item| item.name.ends_with("_ADDRESS"));
@@ -82,14 +80,14 @@ impl Peer {
         Cow::Owned(Body::Chunks(chunks))
     }
 
-    /// RFC 9260 §5.4 and §8.3: the chunk that answers a HEARTBEAT to an address which the script
-    /// cannot name. `chunks` is what follows the common header.
+    /// RFC 9260 §5.4 and §8.3: returns the answer to a HEARTBEAT that was sent to an address which the script cannot
+    /// name. `chunks` are the bytes after the common header.
     pub(crate) fn answer(&self, target: IpAddr, chunks: &[u8]) -> Option<Vec<u8>> {
         self.number(target).filter(|&number| number > 1)?;
         let (&[HEARTBEAT, _, high, low], _) = chunks.split_first_chunk()? else { return None };
         let length = usize::from(u16::from_be_bytes([high, low])).max(4);
         let whole = chunks.get(..length.next_multiple_of(4))?;
-        // A probe of the path's MTU ends with a PAD chunk (RFC 8899 §6.2.1.1); nothing else may follow.
+        // RFC 8899 §6.2.1.1: a path MTU probe ends with a PAD chunk. No other chunk may follow.
         let rest = &chunks[whole.len()..];
         if !matches!(rest.first(), None | Some(&PAD)) {
             return None;
@@ -99,7 +97,7 @@ impl Peer {
         Some(answer)
     }
 
-    /// A packet that the script has expected went to `target`.
+    /// Checks the destination of a packet that the script has expected.
     pub(crate) fn check_turn(&mut self, seen: &[Node], target: IpAddr) -> Result<(), Turn> {
         let carries_data = seen.iter().any(|chunk| matches!(chunk.name.as_str(), "DATA" | "I_DATA"));
         if self.towards.is_empty() || !carries_data {
@@ -127,7 +125,7 @@ impl Peer {
         })
     }
 
-    /// Every turn that the stage lists was taken.
+    /// Checks that all destinations that the stage lists were used.
     pub(crate) fn check_end(&self) -> Result<(), Turn> {
         if self.turns == self.towards.len() {
             return Ok(());

@@ -1,23 +1,23 @@
-//! Which script runs on which stage, and why.
+//! The stage of each script, with the reason.
 
 use crate::toml_text;
 use serde::Deserialize;
 use std::ops::RangeInclusive;
 use toml::Spanned;
 
-/// How many addresses a stage may give the peer.
+/// The number of addresses that a stage may give the peer.
 const ADDRESSES: RangeInclusive<u8> = 2..=8;
 
-/// What surrounds a script.
+/// The set-up around a script.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stage {
     /// The script's file name without `.pkt`, or the id of a suite's case.
     pub script: String,
-    /// How many addresses the peer has. With one, the stage is bare.
+    /// The number of addresses of the peer. 1 means no further addresses.
     pub peer_addresses: u8,
-    /// Which address, from 1, each packet with DATA has to go to; any when empty.
+    /// For each packet with DATA, the number of its destination address, from 1. Empty: any destination.
     pub towards: Vec<u8>,
-    /// Why the script cannot set it up by itself.
+    /// Why the script itself cannot set this up.
     pub reason: String,
 }
 
@@ -27,12 +27,12 @@ impl Default for Stage {
     }
 }
 
-/// The list.
+/// The list of stages.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stages {
-    /// In the order of the file.
+    /// The entries, in the order of the file.
     pub stage: Vec<Stage>,
-    /// That of scripts which are not listed.
+    /// The stage of scripts that are not listed.
     pub other: Stage,
 }
 
@@ -54,7 +54,7 @@ struct Entry {
 }
 
 impl Stages {
-    /// The list that comes with the interpreter, `stages.toml`.
+    /// Returns the list that is built into the interpreter, `stages.toml`.
     #[must_use]
     pub fn known() -> Self {
         Self::read(include_str!("../../stages.toml")).unwrap_or_default()
@@ -63,7 +63,7 @@ impl Stages {
     /// Reads a list.
     ///
     /// # Errors
-    /// The line, what is wrong there and what would be right, as `line: what`.
+    /// The first mistake and its correction, as `line: what`.
     pub fn read(text: &str) -> Result<Self, String> {
         let raw: Text = toml_text::read(text)?;
         let mut stage: Vec<Stage> = Vec::new();
@@ -78,13 +78,13 @@ impl Stages {
         Ok(Self { stage, other: Stage::default() })
     }
 
-    /// The stage listed for a script.
+    /// Returns the stage that is listed for a script.
     #[must_use]
     pub fn listed(&self, script: &str) -> Option<&Stage> {
         self.stage.iter().find(|stage| stage.script == script)
     }
 
-    /// The stage that a script runs on.
+    /// Returns the stage on which a script runs.
     #[must_use]
     pub fn of(&self, script: &str) -> &Stage {
         self.listed(script).unwrap_or(&self.other)

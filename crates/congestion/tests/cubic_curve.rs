@@ -7,7 +7,7 @@ use path::{Event, Path};
 
 const MSS: u64 = 1_448;
 
-/// A controller whose window was `packets` when it lost one.
+/// Returns a controller that had a loss when its window was `packets`.
 fn after_a_loss(packets: u32, rtt_ms: u64) -> Path {
     let initial = InitialWindow::Packets(packets);
     let params = Params { initial_ssthresh: 1, ..Params::new(MSS, initial) };
@@ -16,8 +16,8 @@ fn after_a_loss(packets: u32, rtt_ms: u64) -> Path {
     path
 }
 
-/// RFC 9438 §4.2: W_cubic(t) = C·(t - K)³ + W_max, over the concave region,
-/// the plateau and the convex region. A long path keeps Reno's window below.
+/// RFC 9438 §4.2: W_cubic(t) = C·(t - K)³ + W_max, over the concave region, the plateau and the convex region. On a
+/// long path Reno's window stays below.
 #[test]
 fn follows_the_formula() {
     for acked_together in [1, 2] {
@@ -34,7 +34,7 @@ fn follows_the_formula() {
             let t = path.now.since(start).as_secs_f64();
             let expected = 0.4 * (t - k).powi(3) + peak;
             let window = path.window() as f64 / MSS as f64;
-            // The window chases the curve of the next round-trip time and lags by the first.
+            // The window follows the curve of the next round-trip time and lags by the first.
             let tolerance = 3.0 + (0.4 * (t + 0.2 - k).powi(3) - 0.4 * (t - k).powi(3)).abs();
             assert!(
                 (window - expected).abs() <= tolerance,
@@ -48,7 +48,7 @@ fn follows_the_formula() {
     }
 }
 
-/// RFC 9438 §4.3: on a short path CUBIC is Reno with α = 9/17, then 1.
+/// RFC 9438 §4.3: on a short path CUBIC behaves like Reno with α = 9/17, then 1.
 #[test]
 fn is_reno_on_a_short_path() {
     let mut path = after_a_loss(40, 10);
@@ -59,7 +59,7 @@ fn is_reno_on_a_short_path() {
         path.round(Event::Full);
         windows.push(path.window() as f64 / MSS as f64);
     }
-    // 12 packets are missing to the window before the loss: 12·17/9, some 23 rounds.
+    // The window before the loss is 12 packets higher, which takes 12·17/9, some 23 rounds.
     for (round, window) in windows.iter().enumerate().take(22) {
         let expected = start + round as f64 * 9.0 / 17.0;
         assert!((window - expected).abs() < 0.5, "round {round}: {window:.2}, expected {expected:.2}");
@@ -68,7 +68,7 @@ fn is_reno_on_a_short_path() {
     assert!((growth - 20.0).abs() < 0.7, "one packet a round beyond it: {growth:.2} in 20");
 }
 
-/// RFC 9438 §4.2: the time in which the application keeps the sender waiting is not part of t.
+/// RFC 9438 §4.2: the time in which the sender waits for the application is not part of t.
 #[test]
 fn waiting_for_the_application_stops_the_clock() {
     let mut steady = after_a_loss(500, 200);

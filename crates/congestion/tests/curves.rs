@@ -1,7 +1,7 @@
-//! Each controller alone, through slow start, losses, a timeout and idleness:
-//! its window, round by round, as golden text and as a picture.
+//! Each controller alone, through slow start, losses, a timeout and idleness: its window per round, as golden text
+//! and as a picture.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` writes the files anew.
+//! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 
 mod path;
 
@@ -57,7 +57,7 @@ fn check(name: &str, initial: InitialWindow, rounds: usize, event: impl Fn(usize
     expect_file![format!("./curves/{name}.svg")].assert_eq(&path::svg(name, &runs));
 }
 
-/// RFC 5681 §3.1, RFC 9260 §7.2.1: doubles each round, or less with delayed acknowledgements.
+/// RFC 5681 §3.1, RFC 9260 §7.2.1: the window doubles each round, or grows less with delayed acknowledgements.
 #[test]
 fn slow_start() {
     check("slow-start", InitialWindow::Packets(2), 8, |_| Event::Full);
@@ -71,7 +71,7 @@ fn one_loss() {
     });
 }
 
-/// RFC 9438 §4.7: the second loss at a lower window makes CUBIC aim lower still.
+/// RFC 9438 §4.7: a second loss at a lower window lowers CUBIC's plateau further.
 #[test]
 fn two_losses() {
     check("two-losses", InitialWindow::Packets(10), 80, |round| match round {
@@ -88,7 +88,7 @@ fn timeout() {
     });
 }
 
-/// RFC 9260 §7.2.1, RFC 9438 §5.8: what is not used does not grow.
+/// RFC 9260 §7.2.1, RFC 9438 §5.8: a window that is not fully used does not grow.
 #[test]
 fn app_limited() {
     check("app-limited", InitialWindow::Packets(10), 40, |round| match round {
@@ -108,7 +108,7 @@ fn minimum_window() {
     });
 }
 
-/// RFC 5681 §4.1, RFC 9260 §7.2.1: idleness makes the window forget.
+/// RFC 5681 §4.1, RFC 9260 §7.2.1: an idle period reduces the window.
 #[test]
 fn idle() {
     check("idle", InitialWindow::Packets(4), 24, |round| match round {
@@ -119,7 +119,7 @@ fn idle() {
     });
 }
 
-/// RFC 4015, RFC 9438 §4.9: what turned out needless is undone.
+/// RFC 4015, RFC 9438 §4.9: a reduction that proves spurious is undone.
 #[test]
 fn spurious() {
     check("spurious", InitialWindow::Packets(10), 16, |round| match round {

@@ -1,9 +1,8 @@
-//! How slow start ends on a link with a queue: with a thousandth of a second a
-//! packet, a round trip of 100 ms and room for 100 packets, by CUBIC alone,
-//! watched by HyStart++ (RFC 9406), paced, and both. Windows and the longest
-//! queue, each 100 ms, as golden text and as pictures.
+//! The end of slow start on a link with a queue: one packet per millisecond, a round trip of 100 ms, and room for 100
+//! packets. The variants are CUBIC alone, with HyStart++ (RFC 9406), with pacing, and with both. Window and longest
+//! queue of each 100 ms are kept as golden text and as pictures.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` writes the files anew.
+//! `UPDATE_EXPECT=1 cargo test -p anabranch-congestion` rewrites the files.
 
 mod path;
 
@@ -16,15 +15,15 @@ use expect_test::expect_file;
 use std::collections::VecDeque;
 
 const MSS: u64 = 1_000;
-/// The link takes a packet in this time.
+/// The time in which the link sends a packet.
 const SERVICE: Duration = Duration::from_millis(1);
 const ROUND_TRIP: Duration = Duration::from_millis(100);
-/// Packets that wait at most.
+/// The capacity of the queue in packets.
 const ROOM: u64 = 100;
 const STEP: Duration = Duration::from_millis(100);
 const STEPS: usize = 40;
 
-/// A packet that will be acknowledged.
+/// A packet in flight.
 struct Sent {
     number: u64,
     at: Instant,
@@ -39,11 +38,11 @@ struct Flow {
     now: Instant,
     next: u64,
     acked: u64,
-    /// The link is busy until then.
+    /// The link is busy until this time.
     busy: Instant,
     on_its_way: VecDeque<Sent>,
     flight: u64,
-    /// Losses before this are one.
+    /// Losses of lower numbers belong to one recovery.
     recovery: Option<u64>,
     lost: u64,
     longest: u64,
@@ -68,7 +67,7 @@ impl Flow {
         }
     }
 
-    /// Sends what window and pace allow; when the pace lets the next go, if that is what it waits for.
+    /// Sends what window and pacing allow. Returns when pacing allows the next packet, if that is the limit.
     fn send(&mut self) -> Option<Instant> {
         while self.flight + MSS <= self.controller.window() {
             if let Some(pacer) = &mut self.pacer {
@@ -129,7 +128,7 @@ impl Flow {
         }
     }
 
-    /// Runs until then.
+    /// Runs until this time.
     fn run(&mut self, until: Instant) {
         loop {
             let paced = self.send().unwrap_or(Instant::MAX);
@@ -182,7 +181,7 @@ fn slow_start_ends() {
     expect_file!["./curves/slow-start-end.txt"].assert_eq(&text);
     expect_file!["./curves/slow-start-end.svg"].assert_eq(&path::svg("slow-start-end", &windows));
     expect_file!["./curves/slow-start-queue.svg"].assert_eq(&path::svg("slow-start-queue", &queues));
-    // HyStart++ loses half as much, with a pace a quarter; the pace keeps the first queues short.
+    // HyStart++ halves the losses, and with pacing they are a quarter; pacing keeps the first queues short.
     assert!(losses[0].1 > 50 && losses[1].1 < losses[0].1);
     assert!(queues[2].1[1] < queues[0].1[1]);
 }

@@ -1,5 +1,5 @@
-//! Addresses of others in an association's list: camping on them, and having
-//! them bombed (RFC 5062 §2, §5 to §8; RFC 9260 §5.2.2, §5.4).
+//! Associations that list addresses of other hosts, to block them or to have data sent to them (RFC 5062 §2, §5 to
+//! §8; RFC 9260 §5.2.2, §5.4).
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
@@ -9,21 +9,21 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 const PORT: u16 = 80;
-/// One way between any two hosts.
+/// The one-way delay between any two hosts.
 const DELAY: Duration = Duration::from_millis(10);
 
 const SERVER: usize = 0;
 const ATTACKER: usize = 1;
 const VICTIM: usize = 2;
 
-/// A packet under way.
+/// A packet in flight.
 struct Flight {
     source: SocketAddr,
     target: SocketAddr,
     bytes: Vec<u8>,
 }
 
-/// Hosts, each with addresses that are its own, whatever it says of others.
+/// Hosts with the addresses that they own, whatever addresses they claim.
 struct Town {
     now: Instant,
     hosts: Vec<Endpoint>,
@@ -31,11 +31,11 @@ struct Town {
     flying: BTreeMap<(Instant, u64), Flight>,
     launched: u64,
     events: Vec<Vec<Event>>,
-    /// Bytes that went to each host.
+    /// Bytes that were sent to each host.
     received: Vec<usize>,
-    /// Hosts that are off.
+    /// Hosts that are switched off.
     silent: Vec<usize>,
-    /// Tells of a packet to be lost: from, to.
+    /// Returns true for a packet to be lost; the arguments are sender, receiver and packet.
     censor: fn(usize, usize, &[u8]) -> bool,
 }
 
@@ -44,7 +44,8 @@ fn at(host: u8, n: u8) -> SocketAddr {
 }
 
 impl Town {
-    /// The server has one address, the attacker one and claims the victim's first, the victim has two.
+    /// The server has one address. The attacker has one and also claims the victim's first address. The victim has
+    /// two.
     fn new(config: &Config) -> Self {
         let claims = [vec![at(0, 1)], vec![at(1, 1), at(2, 1)], vec![at(2, 1), at(2, 2)]];
         let mut hosts: Vec<_> = claims
@@ -67,7 +68,7 @@ impl Town {
         }
     }
 
-    /// The client asks the server for an association from this port.
+    /// The client opens an association to the server from this port.
     fn ask(&mut self, host: usize, port: u16) -> AssociationId {
         let ask = Associate { peer: vec![at(0, 1)], peer_port: PORT, local_port: Some(port), streams: None };
         let now = self.now;
@@ -77,8 +78,8 @@ impl Town {
     fn drain(&mut self) {
         for host in 0..self.hosts.len() {
             for packet in sent(&mut self.hosts[host], self.now) {
-                // Nobody gets a packet out under an address that is not its own, and what
-                // comes back to a false one goes to its owner.
+                // A host cannot send from an address that it does not own. An answer to a false address goes to the
+                // address's owner.
                 let owner = self.owners.get(&packet.target).copied();
                 let honest = self.owners.get(&packet.source) == Some(&host);
                 let Some(to) = owner.filter(|_| honest) else { continue };
@@ -126,7 +127,7 @@ impl Town {
         self.events[host].iter().any(|event| matches!(event, Event::Closed { .. }))
     }
 
-    /// The association that the server has accepted last.
+    /// Returns the association that the server accepted last.
     fn accepted(&self) -> AssociationId {
         let accepted = self.events[SERVER].iter().rev().find_map(|event| match event {
             Event::Accepted { id, .. } => Some(*id),
@@ -144,9 +145,9 @@ fn config(changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the
-/// victim is going to use. §2.3, RFC 9260 §5.4: the address is asked at once, its owner says that it knows
-/// of nothing (§8.4), and the association is gone before the victim wants one.
+/// RFC 5062 §2: the attacker has an association that lists the victim's address, from the port that the victim is
+/// going to use. §2.3, RFC 9260 §5.4: the server probes the address at once, and its owner answers that it has no
+/// such association (§8.4). The association is gone before the victim opens its own.
 #[test]
 fn camping_on_an_address_ends_with_the_first_heartbeat() {
     let mut town = Town::new(&config(&[]));
@@ -158,9 +159,9 @@ fn camping_on_an_address_ends_with_the_first_heartbeat() {
     assert!(town.established(VICTIM), "{:?}", town.events[VICTIM]);
 }
 
-/// The same when the victim was off and comes up later: it is refused while the address is camped on,
-/// because its INIT lists one more (RFC 9260 §5.2.2), and hears why; the next HEARTBEAT frees it.
-/// Meanwhile another port will do.
+/// The same when the victim is switched on later. Its INIT is refused while the attacker holds the address, because
+/// it lists one address more (RFC 9260 §5.2.2), and the victim learns why. The next HEARTBEAT frees the address.
+/// Meanwhile the victim can use another port.
 #[test]
 fn camping_on_the_address_of_who_is_off() {
     let mut town = Town::new(&config(&[("hb_interval", "1s"), ("path_max_retrans", "5")]));
@@ -181,8 +182,9 @@ fn camping_on_the_address_of_who_is_off() {
     assert_eq!(up, 2, "{:?}", town.events[VICTIM]);
 }
 
-/// RFC 5062 §5, RFC 9260 §5.4: the attacker lists a victim that is off, asks for much, and stops
-/// acknowledging, so that it is retransmitted elsewhere: there is nowhere, the victim gets HEARTBEATs alone.
+/// RFC 5062 §5, RFC 9260 §5.4: the attacker lists a victim that is switched off, requests much data, and stops
+/// acknowledging it, so that it would be retransmitted to another address. The victim's address is not confirmed, so
+/// it receives only HEARTBEATs.
 #[test]
 fn an_attacker_that_stops_acknowledging() {
     let mut town = Town::new(&config(&[]));

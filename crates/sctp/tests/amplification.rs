@@ -1,5 +1,5 @@
-//! How much the stack answers to a packet, in bytes: to who has not shown that it receives what is sent to it
-//! (RFC 9260 §5.1.3, §12.2.4; RFC 5062), and to a peer.
+//! The number of bytes that the stack answers to a packet, for a source that has not shown that it receives answers
+//! (RFC 9260 §5.1.3, §12.2.4; RFC 5062), and for a peer.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;
@@ -11,13 +11,13 @@ const PORT: u16 = 80;
 const PEER_PORT: u16 = 5_000;
 const PEER_TAG: u32 = 7;
 
-/// A listening endpoint, and a peer that is played by hand.
+/// A listening endpoint, and a peer whose packets the test writes.
 struct Server {
     engine: Endpoint,
     own: SocketAddr,
     peer: SocketAddr,
     now: Instant,
-    /// The endpoint's tag, once there is an association.
+    /// The endpoint's tag, once the association exists.
     tag: u32,
 }
 
@@ -31,7 +31,7 @@ fn config(profile: &str, set: &[(&str, &str)]) -> Config {
     config
 }
 
-/// A packet of these chunks.
+/// Returns a packet of these chunks.
 fn packet(ports: (u16, u16), tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = packet::begin(&mut bytes, ports.0, ports.1, tag);
@@ -49,7 +49,7 @@ impl Server {
         Self { engine, own, peer: address(peer), now: Instant::from_millis(5), tag: 0 }
     }
 
-    /// What is answered to a packet, from whomever.
+    /// Returns the answers to a packet from any source.
     fn ask(&mut self, source: SocketAddr, bytes: &[u8]) -> Vec<Vec<u8>> {
         let packet = Packet { source, target: self.own, ecn: Ecn::NotEct, tag: 0, payload: bytes };
         self.engine.handle_packet(self.now, packet);
@@ -58,13 +58,13 @@ impl Server {
         answers
     }
 
-    /// What is answered to chunks of the peer's.
+    /// Returns the size of a packet of the peer's chunks, and the answers to it.
     fn chunks(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> (usize, Vec<Vec<u8>>) {
         let bytes = packet((PEER_PORT, PORT), self.tag, write);
         (bytes.len(), self.ask(self.peer, &bytes))
     }
 
-    /// The peer, whose first TSN is 1, sets up an association.
+    /// Sets up the peer's association. The peer's first TSN is 1.
     fn associate(&mut self, write: Writes) -> &mut Self {
         let answers = self.ask(self.peer, &init(write));
         let view = PacketView::parse(&answers[0]).expect("a good packet");
@@ -81,7 +81,7 @@ impl Server {
     }
 }
 
-/// An INIT with these parameters.
+/// Returns an INIT with these parameters.
 fn init(params: impl FnOnce(&mut ChunkWriter<'_>)) -> Vec<u8> {
     packet((PEER_PORT, PORT), 0, |b| {
         let init = Init {
@@ -106,8 +106,8 @@ fn one(tsn: u32) -> Data<'static> {
     Data { tsn: Tsn(tsn), begin: true, end: true, unordered: true, payload: b"x", ..Data::default() }
 }
 
-/// RFC 9260 §6.2: duplicates are answered at once, each packet by one SACK. Where there are hundreds of gaps to tell of,
-/// those SACKs take no more bytes than the packets that draw them.
+/// RFC 9260 §6.2: duplicates are answered at once, with one SACK per packet. Even with hundreds of gaps to report,
+/// these SACKs are in sum not larger than the packets that they answer.
 #[test]
 fn duplicates_draw_no_more_than_they_are() {
     const GAPS: u32 = 1_000;
@@ -122,7 +122,7 @@ fn duplicates_draw_no_more_than_they_are() {
             });
             largest = largest.max(answers.iter().map(Vec::len).max().unwrap_or(0));
         }
-        // What is new is answered in full, as far as one packet of an Ethernet says it.
+        // A new TSN is answered in full, up to the size of an Ethernet packet.
         assert!((1_400..=1_480).contains(&largest), "MTU {mtu}: {largest} bytes");
         for (what, tsn) in [("seen before", 3), ("refused", 100_000)] {
             let (mut asked, mut answered) = (0, 0);
@@ -134,13 +134,13 @@ fn duplicates_draw_no_more_than_they_are() {
             println!("MTU {mtu}, {what}: {asked} bytes draw {answered}");
             assert!(answered <= asked + 1_480, "MTU {mtu}, {what}: {asked} bytes draw {answered}");
         }
-        // Who sends something new is told everything again.
+        // After a new TSN everything is reported again.
         let (_, answers) = server.chunks(|b| one(3 + 2 * GAPS).emit(b));
         assert!(size(&answers) > 1_400, "{} bytes", size(&answers));
     }
 }
 
-/// What an INIT may have in it, by what it is called in the table.
+/// Writes the parameters of an INIT.
 type Writes = fn(&mut ChunkWriter<'_>);
 
 const RANDOM: [u8; 32] = [9; 32];
@@ -230,9 +230,9 @@ const FULL: &[(&str, &str)] = &[
     ("adaptation", "7"),
 ];
 
-/// RFC 9260 §12.2.4.1: an INIT whose source is somebody else's draws three times its bytes to there at most, whatever
-/// is in it and whatever there would be to say. Bytes are those of SCTP: beside them stand the headers of UDP and IP,
-/// which are the same in both, so that on the wire it is less.
+/// RFC 9260 §12.2.4.1: an INIT with a forged source draws at most three times its bytes, whatever it contains and
+/// whatever there is to answer. Only bytes of SCTP are counted. The headers of UDP and IP are equal in both
+/// directions, so the ratio on the wire is lower.
 #[test]
 fn an_init_draws_three_times_its_bytes_at_most() {
     let v4: Vec<String> = (1..=9).map(|n| format!("10.0.{n}.1:9899")).collect();
@@ -264,7 +264,7 @@ fn an_init_draws_three_times_its_bytes_at_most() {
     }
 }
 
-/// RFC 9260 §5.1.2: what there is to list is listed where the INIT is as large as those of real peers are.
+/// RFC 9260 §5.1.2: an INIT as large as those of real peers is answered with all addresses.
 #[test]
 fn addresses_are_listed_as_far_as_they_fit() {
     let servers = ["10.0.1.1:0", "10.0.2.1:0", "[2001:db8:1::1]:0", "[2001:db8:2::1]:0"];
@@ -284,12 +284,12 @@ fn addresses_are_listed_as_far_as_they_fit() {
     };
     let all: Vec<_> = servers.iter().map(|text| address(text).ip()).collect();
     assert_eq!(listed(large), all);
-    // The smallest there is learns of one more than the address it has come to.
+    // The smallest possible INIT is answered with one address besides the one it was sent to.
     assert_eq!(listed(|_| {}), all[1..2]);
 }
 
-/// RFC 5061 §4.2.7: an INIT ACK lists the extensions, also where the INIT had no list, as far as it may be so large;
-/// addresses come first.
+/// RFC 5061 §4.2.7: an INIT ACK lists the extensions even if the INIT had no list, as far as its size may allow.
+/// Addresses come first.
 #[test]
 fn extensions_are_listed_where_there_is_room() {
     let listed = |set: &[(&str, &str)], servers: &[&str], write: Writes| {
@@ -319,7 +319,8 @@ fn extensions_are_listed_where_there_is_room() {
         Param::SupportedExtensions(&[130]).emit(c);
     };
     assert_eq!(listed(DYNAMIC, two, asked), plain);
-    // RFC 4895 §6.1: AUTH, and ASCONF with it, stands there only where RANDOM does: to who has sent one.
+    // RFC 4895 §6.1: AUTH, and with it ASCONF, is listed only together with RANDOM, so only for an INIT that has
+    // RANDOM.
     let random: Writes = |c| {
         Param::Random(&RANDOM).emit(c);
         Param::HmacAlgos(&[0, 1]).emit(c);
@@ -327,7 +328,7 @@ fn extensions_are_listed_where_there_is_room() {
     assert_eq!(listed(DYNAMIC, two, random), [[15, 193, 128, 130, 192]]);
 }
 
-/// An INIT from an address and port that have an association: what starts it anew is twelve bytes more at most.
+/// An INIT from an address and port that have an association: a restart draws at most twelve bytes more.
 #[test]
 fn an_init_for_an_association_draws_little() {
     for (own, peer, headers) in
@@ -350,7 +351,7 @@ fn an_init_for_an_association_draws_little() {
     }
 }
 
-/// RFC 9260 §8.4: what belongs to no association draws nothing, or one answer that is not larger.
+/// RFC 9260 §8.4: a packet that belongs to no association draws no answer, or one that is not larger.
 #[test]
 fn out_of_the_blue_draws_no_more_than_it_is() {
     let mut server = Server::new(config("modern", FULL), &["10.0.0.1:0"], "10.0.0.2:0");
@@ -379,7 +380,7 @@ fn out_of_the_blue_draws_no_more_than_it_is() {
     assert!(answered > 1_000, "most are answered by an ABORT: {answered}");
 }
 
-/// What a peer may send that is answered, packet by packet; it grows as large as its path takes.
+/// Packets of a peer that are answered one by one; each grows until it fills the path's MTU.
 #[test]
 fn a_peer_draws_three_times_its_bytes_at_most() {
     type Write = fn(u32, &mut Vec<u8>);
@@ -401,7 +402,7 @@ fn a_peer_draws_three_times_its_bytes_at_most() {
         ("unknown chunks to report, 300", 1, |_, b| {
             (0..300).for_each(|_| b.extend_from_slice(&[0xfe, 0, 0, 4]));
         }),
-        // RFC 6525 §5.1.7 D3, D4: the answer has two TSNs, whatever it says.
+        // RFC 6525 §5.1.7 D3, D4: the answer contains two TSNs, whatever its result.
         ("RE-CONFIG, 1 request", 3, |n, b| {
             ReConfig::write(b, &[ReConfigParam::ResetTsn { request: 1 + n }]);
         }),

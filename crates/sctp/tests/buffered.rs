@@ -1,4 +1,5 @@
-//! What is buffered of each stream is what is buffered in all, whatever is lost, given up, cancelled or reset.
+//! The buffered bytes of all streams add up to those of the association, after losses, abandoned and cancelled
+//! messages, and resets.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Ratio, Rng};

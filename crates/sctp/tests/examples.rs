@@ -1,4 +1,5 @@
-//! The example runs as it is, and prints the same lines everywhere: its clock and its losses are its own.
+//! The example runs as it is and prints the same lines on every machine, because it has its own clock and its own
+//! losses.
 
 #[allow(dead_code, reason = "a test has no use for the example's main")]
 #[path = "../examples/two_endpoints.rs"]

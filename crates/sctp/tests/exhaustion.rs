@@ -1,5 +1,5 @@
-//! Peers that send what can never be put together, and readers that do not
-//! read: what is kept stays bounded (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
+//! Peers that send fragments which can never be reassembled, and readers that do not read: the memory in use stays
+//! bounded (RFC 9260 §6.2, §12.2.4; RFC 8260 §2.1).
 
 use anabranch_base::{Ecn, Engine, Instant, Packet};
 use anabranch_sctp::testing::{Pair, Side, address, packets};
@@ -8,7 +8,7 @@ use anabranch_wire::sctp::{Chunk, Data, IData, PacketView, Ssn, Tsn, packet};
 
 const PORT: u16 = 80;
 
-/// B's association, and what A would have to know to go on with it by hand.
+/// B's association, and the values with which the test can send in A's place.
 struct Victim {
     pair: Pair,
     id: anabranch_sctp::AssociationId,
@@ -17,7 +17,7 @@ struct Victim {
     tsn: u32,
 }
 
-/// Bytes of this process in memory.
+/// Returns the resident set size of this process in bytes.
 #[cfg(target_os = "linux")]
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
@@ -66,7 +66,7 @@ impl Victim {
         Self { pair, id: id.expect("accepted"), ports, tag, tsn }
     }
 
-    /// Hands B packets of such chunks, each with its number; what B answers is thrown away.
+    /// Hands B packets of these chunks, each with its number. B's answers are discarded.
     fn flood(&mut self, chunks: u32, write: impl Fn(u32, Tsn, &mut Vec<u8>)) {
         let mut n = 0;
         while n < chunks {
@@ -87,9 +87,9 @@ impl Victim {
     }
 }
 
-/// A quarter of a million chunks of a byte, far more than the window takes, and nobody reads: begun
-/// and never ended, whole but behind a hole, one to a stream. The window counts bytes; what is kept
-/// beside each is small.
+/// 250,000 chunks of one byte, far more than the window allows, and no reader: messages that are begun and never
+/// ended, complete messages behind a gap, or one per stream. The window counts bytes; the state besides each chunk's
+/// data is small.
 #[test]
 #[cfg(target_os = "linux")]
 fn fragments_without_an_end() {
@@ -98,7 +98,7 @@ fn fragments_without_an_end() {
     let kinds: [(&str, bool, Write); 6] = [
         ("DATA that begins a message and never ends it, unordered", false, |n, tsn, b| {
             let data = Data { tsn, begin: true, unordered: true, payload: b"x", ..Data::default() };
-            // A hole before each: nothing is contiguous.
+            // A gap before each chunk: none are contiguous.
             Data { tsn: data.tsn.plus(n), ..data }.emit(b);
         }),
         ("DATA, whole, behind an SSN that never comes", false, |n, tsn, b| {
@@ -130,9 +130,9 @@ fn fragments_without_an_end() {
         let stats = victim.pair.b.stats(id);
         let taken = stats.map_or(0, |stats| stats.data_received);
         println!("{what}: {taken} came, {} KiB", grown >> 10);
-        // A stream in use is some 600 bytes.
+        // A stream in use takes some 600 bytes.
         assert!(grown < 48 << 20, "{what}: {grown} bytes more");
-        // However it went, an end frees it all.
+        // The end of the association frees everything in each case.
         let now = victim.pair.now;
         victim.pair.b.abort(now, id);
         victim.pair.b.release(now, id);

@@ -1,10 +1,10 @@
-//! The fast path against the slow path: the same story, told with the fast path on and off, is the same
-//! in every packet, event, read, deadline, counter and trace record.
+//! The fast path against the slow path: the same run with the fast path on and off gives equal packets, events,
+//! reads, deadlines, counters and trace records.
 //!
-//! A seed chooses the profile and its knobs, one or two paths, how large batches are, what the network
-//! loses, reorders, repeats, marks and breaks, and what the two applications do.
+//! A seed chooses the profile and its knobs, one or two paths, and the size of batches. It also chooses what the
+//! network loses, reorders, repeats, marks and breaks, and what the two applications do.
 //!
-//! `SEED=n` runs one seed, `SEEDS=n` that many:
+//! `SEED=n` runs one seed, `SEEDS=n` the first n seeds:
 //! `SEEDS=10000 cargo test --release -p anabranch-sctp --test fast_path`.
 
 #[path = "../../base/tests/story/mod.rs"]
@@ -18,24 +18,24 @@ use anabranch_sctp::{
 use std::net::SocketAddr;
 use story::{digest, one_in, pick};
 
-/// Seeds that run by default.
+/// The number of seeds that run by default.
 const SEEDS: u64 = 72;
 
-/// Times the clock moves.
+/// The number of steps of the clock.
 const STEPS: u64 = 700;
 
-/// What the applications at both ends know.
+/// The state of the applications at both ends.
 struct Applications {
     ids: [Option<AssociationId>; 2],
     addresses: [Vec<SocketAddr>; 2],
-    /// One action in so many is something else than sending and reading; 0 for none.
+    /// One action in this many is something else than sending and reading; 0 for none.
     control: u64,
 }
 
 type Story = story::Story<Endpoint, Applications>;
 
-/// A profile, mostly with a few of its knobs turned. One seed in three has no extension, so that the fast path is
-/// taken in earnest.
+/// Returns a profile, mostly with a few knobs changed. One seed in three has no extension, so that the fast path is
+/// taken often.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");
@@ -126,8 +126,8 @@ impl Story {
         self.told()
     }
 
-    /// What the application at an end does: mostly one side sends, messages of a packet, of less and of more; reads
-    /// are of a part, of one message, or of all that is there.
+    /// One action of an application. Mostly one side sends messages of a packet, of less and of more. A read takes a
+    /// part, one message, or everything that is available.
     fn act(&mut self, end: usize, id: AssociationId) {
         let now = self.now;
         if self.rng.below(if end == 0 { 2 } else { 9 }) == 0 {
@@ -163,7 +163,7 @@ impl Story {
         }
     }
 
-    /// Everything that makes control chunks.
+    /// One of the actions that produce control chunks.
     fn act_rarely(&mut self, end: usize, id: AssociationId) -> String {
         let now = self.now;
         let direction = pick(&mut self.rng, &[Direction::Outgoing, Direction::Incoming]);
@@ -200,7 +200,7 @@ impl Story {
         }
     }
 
-    /// Everything else that can be seen of an end.
+    /// Records everything else that can be observed of an end.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {

@@ -1,6 +1,5 @@
-//! INIT floods: nothing is remembered of who has not shown that it receives
-//! what is sent to it (RFC 9260 §5.1.3, §12.2.4; RFC 5062 §3), and nobody is
-//! sent more than it has sent.
+//! INIT floods: the endpoint keeps no state for a source that has not shown that it receives answers (RFC 9260
+//! §5.1.3, §12.2.4; RFC 5062 §3). It sends to no address more bytes than that address has sent.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::{packets, sent as sent_by};
@@ -19,15 +18,15 @@ fn init(port: u16, tag: u32) -> Vec<u8> {
     bytes
 }
 
-/// Bytes of this process in memory.
+/// Returns the resident set size of this process in bytes.
 #[cfg(target_os = "linux")]
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").expect("Linux");
     4_096 * text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).expect("a number")
 }
 
-/// A million INITs from a million places: memory stays, each is answered by one INIT ACK, and who
-/// is honest is served.
+/// A million INITs from a million addresses: memory does not grow, each is answered by one INIT ACK, and an honest
+/// client is served.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_million_inits() {
@@ -65,15 +64,15 @@ fn a_million_inits() {
     assert!(events.iter().any(|event| matches!(event, Event::Established { .. })), "{events:?}");
 }
 
-/// What one wants to send arrives at the other.
+/// Hands everything that one end wants to send to the other.
 fn pass(now: Instant, from: &mut Endpoint, to: &mut Endpoint) -> Vec<Vec<u8>> {
     let all = sent_by(from, now);
     all.iter().for_each(|packet| to.handle_packet(now, packet.packet()));
     all.into_iter().map(|packet| packet.bytes).collect()
 }
 
-/// RFC 5062 §5: whoever lists a victim among its addresses, or lets it take its place, draws no more
-/// to it than it has sent: HEARTBEATs, a few, small, and farther and farther apart.
+/// RFC 5062 §5: a peer that lists a victim among its addresses, or lets the victim take its address, draws no more to
+/// it than it has sent. The victim receives a few small HEARTBEATs, at growing intervals.
 #[test]
 fn an_address_that_never_asked() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));
@@ -107,7 +106,7 @@ fn an_address_that_never_asked() {
             }
         }
         while client.poll_event().is_some() {}
-        // Much is to be sent, and all of it goes where it was asked from.
+        // The server sends much data, all of it to the address of the client.
         if let Some(id) = id {
             let _ = server.send(now, id, anabranch_sctp::Message::default(), &[7; 1_000]);
         }
@@ -126,8 +125,8 @@ fn an_address_that_never_asked() {
     assert!(drawn > 0 && drawn < sent, "{drawn} bytes to the victim for {sent}");
 }
 
-/// RFC 9260 §5.2.2, §12.2.4: INITs again and again draw INIT ACKs one for one, three times their bytes at most, and
-/// what they draw cannot be multiplied by parameters that are to be reported.
+/// RFC 9260 §5.2.2, §12.2.4: repeated INITs draw one INIT ACK each, with at most three times their bytes. Parameters
+/// that have to be reported cannot increase that.
 #[test]
 fn an_init_draws_one_answer() {
     let own = SocketAddr::from(([10, 0, 0, 1], 0));

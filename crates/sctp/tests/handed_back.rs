@@ -1,9 +1,9 @@
-//! Messages that were not delivered come back with their bytes, if the configuration says so.
+//! Messages that were not delivered are returned with their bytes, if the configuration asks for it.
 
 use anabranch_sctp::testing::{Pair, Side};
 use anabranch_sctp::{Config, Event, Message, Reliability};
 
-/// What came back, by context.
+/// Returns the messages that were handed back, by context.
 fn handed_back(pair: &mut Pair, side: Side) -> Vec<(u32, bool, Option<Vec<u8>>)> {
     let mut all: Vec<_> = pair
         .events(side)

@@ -1,5 +1,5 @@
-//! The table of `benches/src/interleaving.rs`, held to its figures: virtual time gives the same ones
-//! everywhere. Small messages wait for a large one with DATA and do not with I-DATA (RFC 8260 §1.1).
+//! Checks the table of `benches/src/interleaving.rs`: virtual time gives the same figures on every machine. Small
+//! messages wait for a large one with DATA and do not with I-DATA (RFC 8260 §1.1).
 
 #[path = "../../../benches/src/interleaving.rs"]
 mod table;

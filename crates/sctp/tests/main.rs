@@ -1,4 +1,4 @@
-//! The engine under attack and at the ends of its numbers; what each chunk does is in `scenarios`.
+//! The engine under attack and at the limits of its numbers. Tests of single chunks are in `scenarios`.
 
 mod address_hijack;
 mod amplification;

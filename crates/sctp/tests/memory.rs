@@ -1,4 +1,5 @@
-//! Associations that share memory: what they hold together is bounded, whatever their peers do, and a good peer gets on.
+//! Associations that share a memory budget: their sum is bounded, whatever their peers do, and a good peer makes
+//! progress.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Budget, Engine, Instant, RecvBatch, Rng, SendBatch};
@@ -12,11 +13,11 @@ fn shared(budget: &Budget) -> Config {
     config
 }
 
-/// A server with so many associations, and their clients, which see no more than `window` bytes.
+/// A server with a number of associations, and their clients, whose windows are `window` bytes.
 struct Peers {
     ends: [Endpoint; 2],
     now: Instant,
-    /// At the client and at the server.
+    /// The associations at the client and at the server.
     ids: [Vec<AssociationId>; 2],
 }
 
@@ -40,7 +41,7 @@ impl Peers {
         peers
     }
 
-    /// Everything goes over that `passes`, and 10 ms go by.
+    /// Advances time by 10 ms and carries the packets for which `passes` returns true.
     fn turn(&mut self, passes: impl Fn(&[u8]) -> bool) {
         self.now += Duration::from_millis(10);
         for from in [0, 1, 0, 1] {
@@ -61,7 +62,7 @@ impl Peers {
         }
     }
 
-    /// The server gives as much as each association takes; how much that was.
+    /// The server sends as much as each association accepts. Returns the number of bytes.
     fn give(&mut self, bytes: &[u8]) -> u64 {
         let mut taken = 0;
         for &id in &self.ids[1] {
@@ -73,13 +74,13 @@ impl Peers {
         taken
     }
 
-    /// What the send buffers of the server hold.
+    /// Returns the bytes in all send buffers of the server.
     fn buffered(&self) -> u64 {
         self.ids[1].iter().filter_map(|&id| self.ends[1].info(id)).map(|info| info.buffered).sum()
     }
 }
 
-/// Whoever takes little has a small send buffer; whoever takes much gets what he takes.
+/// A peer that accepts little gets a small send buffer. A peer that accepts much gets a large one.
 #[test]
 fn send_buffers_follow_what_the_peer_takes() {
     let budget = Budget::new(64 << 20, 100);
@@ -89,7 +90,7 @@ fn send_buffers_follow_what_the_peer_takes() {
         peers.give(&piece);
         peers.turn(|_| true);
     }
-    // 80 MB where each had its own 4 MiB.
+    // With 4 MiB for each it would be 80 MB.
     assert!(peers.buffered() < 20 * 120_000, "{}", peers.buffered());
     let mut peers = Peers::new(shared(&budget), 1, 4 << 20);
     let (id, mut into) = (peers.ids[0][0], vec![0; 1 << 20]);
@@ -105,8 +106,8 @@ fn send_buffers_follow_what_the_peer_takes() {
     assert!(most > 2_000_000 && read > 20_000_000, "{most} bytes at a time, {read} in all");
 }
 
-/// However many there are that were fast once and take nothing now: together they hold what there is, and somebody who
-/// comes after them is served.
+/// Many associations were fast once and accept nothing now: together they hold at most the budget, and a later
+/// association is served.
 #[test]
 fn send_buffers_are_bounded_together() {
     let (total, count) = (16 << 20, 60);
@@ -118,7 +119,7 @@ fn send_buffers_are_bounded_together() {
         peers.turn(|_| true);
     }
     assert!(peers.buffered() < total, "{}", peers.buffered());
-    // 130 MB before.
+    // It was 130 MB without a shared budget.
     let mut late = Peers::new(shared(&budget), 1, 1 << 20);
     let (id, mut into, mut read) = (late.ids[0][0], vec![0; 100_000], 0);
     for _ in 0..200 {
@@ -133,7 +134,8 @@ fn send_buffers_are_bounded_together() {
     assert_eq!(budget.room(), Budget::new(total, u64::from(count)).room(), "all is given back");
 }
 
-/// What waits behind a hole, or for a reader, is bounded for all together; once it can go on it does, and nothing is lost.
+/// Data that waits behind a gap or for a reader is bounded for all associations together. When the gap is closed the
+/// transfer goes on, and nothing is lost.
 #[test]
 fn receive_buffers_are_bounded_together() {
     let (total, count) = (8 << 20, 40);
@@ -149,7 +151,7 @@ fn receive_buffers_are_bounded_together() {
         }
         peers.turn(|_| true);
     }
-    // What is acknowledged and not read.
+    // The bytes that are acknowledged and not yet read.
     let waits = |id: &AssociationId| peers.ends[0].info(*id).map_or(0, |info| info.buffered as usize);
     let unread = sent - peers.ids[0].iter().map(waits).sum::<usize>();
     assert!((100_000..total as usize).contains(&unread), "{unread} of {sent}");
@@ -170,7 +172,7 @@ fn receive_buffers_are_bounded_together() {
     assert_eq!(budget.room(), full, "all is given back");
 }
 
-/// 100 Mbit/s at 200 ms and more go through, as where nothing is shared.
+/// 100 Mbit/s at 200 ms and more are filled, as without a shared budget.
 #[test]
 fn a_long_fat_link_is_filled() {
     let carried = |config: Config| {
@@ -194,7 +196,7 @@ fn a_long_fat_link_is_filled() {
     assert!(among > 12_500_000 && among > alone / 10 * 9, "{alone} and {among} bytes a second");
 }
 
-/// Single bytes on streams without end: what they take beside their bytes shuts the window.
+/// Single bytes on an unlimited number of streams: the memory that a stream takes beside its bytes closes the window.
 #[test]
 fn streams_that_were_added_count() {
     let mut config = Config::profile("modern").expect("a profile");
@@ -216,6 +218,6 @@ fn streams_that_were_added_count() {
             read += u32::from(matches!(pair.b.recv(pair.now, there, stream, &mut into), Ok(Some(_))));
         }
     }
-    // With 768 bytes each, beyond those that were granted and what is little.
+    // 768 bytes per stream, beyond the streams that were granted and a small allowance.
     assert!((700..4_000).contains(&read), "{read}");
 }

@@ -1,5 +1,4 @@
-//! Numbers that come to their end and begin again: TSNs, SSNs, and serials with
-//! them (RFC 9260 §1.6), in the middle of a transfer that loses packets.
+//! Wrap-around of TSNs, SSNs and serial numbers (RFC 9260 §1.6), during a transfer that loses packets.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Ratio, Rng};
@@ -9,7 +8,7 @@ use anabranch_wire::sctp::{Chunk, PacketView};
 
 const PORT: u16 = 80;
 
-/// The TSN that A begins with, by the luck of this seed.
+/// Returns the first TSN of A with this seed.
 fn first_tsn(config: &Config, seed: u64) -> u32 {
     let rng = Rng::new(seed).fork("a");
     let mut engine = Endpoint::new(config.clone(), vec![address(Side::A, 0)], rng);
@@ -23,14 +22,14 @@ fn first_tsn(config: &Config, seed: u64) -> u32 {
     }
 }
 
-/// A seed whose TSNs end within so many.
+/// Returns a seed with which TSNs wrap after fewer than `within` numbers.
 fn seed_near_the_end(config: &Config, within: u32) -> u64 {
     let near = |seed: &u64| u32::MAX - first_tsn(config, *seed) < within;
     (0..4_000_000).find(near).expect("one of millions")
 }
 
-/// Sends `count` messages of A's on stream 1, every seventh unordered, and checks that each comes once
-/// and the others in their order.
+/// Sends `count` messages of A on stream 1, every seventh unordered. Checks that each arrives once, and the ordered
+/// ones in order.
 fn transfer(config: &Config, seed: u64, count: u32) {
     let mut pair = Pair::new(config.clone(), config.clone(), 1, seed);
     pair.b.listen(PORT).expect("free");
@@ -70,8 +69,8 @@ fn transfer(config: &Config, seed: u64, count: u32) {
     }
 }
 
-/// RFC 9260 §1.6, §6.5: 80,000 messages on a stream of whose TSNs 40,000 are left: the SSNs begin again
-/// as well. By the letter; with losses found by time; with I-DATA, whose identifiers are longer.
+/// RFC 9260 §1.6, §6.5: 80,000 messages on a stream, with 40,000 TSNs left before the wrap. The SSNs wrap as well. By
+/// the letter; with losses detected by time; and with I-DATA, whose identifiers are longer.
 #[test]
 fn the_last_tsn_is_not_the_last_message() {
     for (profile, interleaving) in [("rfc9260", "no"), ("modern", "no"), ("modern", "yes")] {

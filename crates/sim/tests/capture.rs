@@ -1,5 +1,4 @@
-//! Captures: what the writer wrote the reader reads, and tshark, where there
-//! is one, finds nothing to complain about.
+//! Captures: the reader reads what the writer wrote, and tshark, if installed, reports no errors.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
@@ -89,8 +88,7 @@ fn streamed_captures_are_the_same() {
     assert_eq!(*out.0.borrow(), capture());
 }
 
-/// What tshark says of a capture, with every checksum validated; `None` where
-/// there is no tshark.
+/// Returns tshark's output for a capture, with every checksum validated; `None` without tshark.
 fn tshark(capture: &[u8], arguments: &[&str]) -> Option<String> {
     let checks = ["ip.check_checksum", "udp.check_checksum", "tcp.check_checksum"];
     let mut command = Command::new("tshark");
@@ -120,7 +118,7 @@ fn tshark_finds_no_fault() {
     let bad = "_ws.malformed || ip.checksum.status == 0 || udp.checksum.status == 0 || \
                icmp.checksum.status == 0 || icmpv6.checksum.status == 0 || _ws.expert.severity >= 6291456";
     assert_eq!(tshark(&bytes, &["-Y", bad]).as_deref(), Some(""));
-    // The checksums were looked at, not skipped.
+    // The checksums were verified, not skipped.
     let good = "(ip.checksum.status == 1 || ipv6) && (udp.checksum.status == 1 || icmp.checksum.status == 1 || \
                 icmpv6.checksum.status == 1)";
     let good = tshark(&bytes, &["-Y", good]).unwrap_or_default();

@@ -5,7 +5,7 @@ use anabranch_base::time::Duration;
 use anabranch_sim::{Direction, Network, SimWorld};
 use anabranch_world::{Local, World};
 
-/// Several flows over a bottleneck that does everything a link can do to packets.
+/// Several flows over a bottleneck with every impairment of a link.
 fn run(seed: u64) -> (u64, u64, Vec<u8>) {
     let network = Network::new(seed);
     network.audit(false);

@@ -1,4 +1,4 @@
-//! Outages, changed links, changed addresses.
+//! Outages, and changes of links and addresses.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
@@ -41,8 +41,8 @@ fn a_cut_link_loses_what_enters_and_what_would_come_out() {
     network.count_bins();
     network.outage(path, micros(20_500), Some(Duration::from_millis(10)));
     let arrived = network.run(stream(network.world(client), network.world(server), 40), LATE).expect_done();
-    // Packet n leaves at n - 1 ms and arrives 5.1 ms later: 17 to 21 are under way at 20.5 ms,
-    // 22 to 31 enter while the link is down; of what enters last before the end at 30.5 ms nothing comes.
+    // Packet n is sent at n - 1 ms and arrives 5.1 ms later. Packets 17 to 21 are in flight at 20.5 ms, and 22 to 31
+    // are sent while the link is down. None of them arrives, up to the end at 30.5 ms.
     let tags: Vec<_> = arrived.iter().map(|(tag, _)| *tag).collect();
     let expected: Vec<_> = (1..=16).chain(32..=40).collect();
     assert_eq!(tags, expected);
@@ -123,7 +123,7 @@ fn addresses_come_and_go() {
                 let refused =
                     poll_fn(|cx| a.poll_send(cx, &mut batch)).await.expect_err("the address is gone");
                 assert_eq!(refused.kind(), std::io::ErrorKind::AddrNotAvailable);
-                // The answer to what was sent before finds nobody.
+                // The answer to the earlier packet arrives at an address that no host has.
                 let first = recv(&b).await;
                 send(&b, first.target, first.source, b"answer").await;
                 here.sleep_until(micros(5000)).await;

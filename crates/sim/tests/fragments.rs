@@ -1,4 +1,4 @@
-//! Packets that may be cut: by hosts and routers, put together again, and what captures show.
+//! Packets that may be fragmented by hosts and routers: their reassembly, and the captures.
 
 use crate::support::*;
 use anabranch_base::engine::IcmpKind;
@@ -15,7 +15,7 @@ use std::process::Command;
 
 const UDP: Local = Local::Udp { port: 5_000 };
 
-/// Client, router, server: the link of the client takes 1500 bytes, that of the server `mtu`.
+/// Client, router, server: the MTU of the client's link is 1500, that of the server's link is `mtu`.
 struct Line {
     network: Network,
     nodes: [NodeId; 3],
@@ -51,7 +51,7 @@ async fn send_fragmentable(socket: &SimSocket, from: SocketAddr, to: SocketAddr,
     poll_fn(|cx| socket.poll_send(cx, &mut batch)).await.expect("the host takes it");
 }
 
-/// How many packets and fragments a capture holds; every header checksum is verified.
+/// Returns the number of packets and of fragments in a capture; verifies every header checksum.
 fn count(capture: &[u8]) -> (usize, usize) {
     let mut reader = Reader::new(capture).expect("a capture");
     let (mut packets, mut fragments) = (0, 0);
@@ -63,8 +63,8 @@ fn count(capture: &[u8]) -> (usize, usize) {
     (packets, fragments)
 }
 
-/// RFC 791 §3.2, RFC 8200 §4.5: of IPv4 packets the router cuts what its link does not take, IPv6
-/// packets the sender cuts to 1280; what arrives is whole, its mark and number kept.
+/// RFC 791 §3.2, RFC 8200 §4.5: the router fragments IPv4 packets that exceed its link's MTU; the sender fragments
+/// IPv6 packets to 1280. They arrive complete, with their mark and number.
 #[test]
 fn routers_cut_version_4_and_senders_version_6() {
     for (near, far, mtu, at_sender, at_router) in
@@ -83,7 +83,7 @@ fn routers_cut_version_4_and_senders_version_6() {
                 let batch = recv_within(&there, &b, Duration::from_secs(1)).await.expect("it arrives");
                 assert_eq!(batch.bytes(), payload);
                 assert_eq!((batch.ecn, batch.first_tag, batch.source), (Ecn::Ect0, 7, from));
-                // Without leave it is not cut but reported.
+                // Without permission to fragment, the packet is dropped and reported.
                 send(&a, from, to, &payload).await;
                 let told = recv_within(&here, &a, Duration::from_secs(1)).await.expect("a report");
                 assert_eq!(told.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(mtu)));
@@ -102,7 +102,7 @@ fn routers_cut_version_4_and_senders_version_6() {
     }
 }
 
-/// A host whose own link is narrow cuts too; a router may have to cut the pieces again.
+/// A host whose own link has a small MTU fragments, too; a router may have to fragment again.
 #[test]
 fn pieces_are_cut_again_and_one_lost_loses_the_packet() {
     let line = Line::new(300, "10.0.0.1", "10.0.1.1");
@@ -132,7 +132,7 @@ fn pieces_are_cut_again_and_one_lost_loses_the_packet() {
     network.run(program, LATE).expect_done();
 }
 
-/// Wireshark puts the pieces together and finds every checksum right.
+/// Wireshark reassembles the fragments and finds every checksum correct.
 #[test]
 fn tshark_accepts_the_pieces() {
     for (near, far, mtu) in [("10.0.0.1", "10.0.1.1", 600), ("2001:db8::1", "2001:db8:1::1", 1280)] {
@@ -163,7 +163,7 @@ fn tshark(capture: &[u8], filter: &str) -> Option<String> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-2", "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE"]);
     command.args(["-Y", filter]);
-    // Two passes need a file, which standard input is not.
+    // Two passes need a file; standard input can be read only once.
     let path = std::env::temp_dir().join(format!("anabranch-fragments-{}.pcapng", std::process::id()));
     std::fs::File::create(&path).ok()?.write_all(capture).ok()?;
     command.args(["-r", path.to_str()?]);

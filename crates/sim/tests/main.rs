@@ -1,4 +1,4 @@
-//! The virtual world, topic by topic.
+//! Tests of the virtual world, by topic.
 
 mod capture;
 mod determinism;

@@ -1,6 +1,6 @@
-//! Storms: bad links, many seeds, and what must hold whatever happens.
+//! Storms: bad links, many seeds, and the invariants that always hold.
 //!
-//! `SEED=n` runs one seed, `SEEDS=n` so many.
+//! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 
 mod support;
 
@@ -50,7 +50,7 @@ fn storm(seed: u64) -> u64 {
         let other = there.spawn("noise", noise(there.clone(), here.addresses()));
         one.await;
         other.await;
-        // Whatever is still under way arrives.
+        // Everything that is still in flight arrives.
         here.sleep_until(here.now() + Duration::from_secs(600)).await;
     };
     network.run(program, LATE).expect_done();
@@ -76,7 +76,7 @@ fn storm(seed: u64) -> u64 {
     network.digest()
 }
 
-/// Sends packets of every size and kind to `peers`, and reads what comes.
+/// Sends packets of every size and kind to `peers`, and reads the incoming ones.
 async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
     let mut rng = world.rng("noise");
     let raw = world.bind(Local::Ip { protocol: 132 }).await.expect("bound");
@@ -86,7 +86,7 @@ async fn noise(world: SimWorld, peers: Vec<std::net::IpAddr>) {
         let path = rng.below(2) as usize;
         let own = world.addresses()[path];
         let (socket, port) = if rng.below(2) == 0 { (&raw, 0) } else { (&udp, 9899) };
-        // Sometimes to a port on which nobody listens.
+        // Sometimes to a port without a listener.
         let target = if port != 0 && rng.below(10) == 0 { 7 } else { port };
         batch.clear();
         (batch.source, batch.target, batch.first_tag) =

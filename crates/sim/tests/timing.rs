@@ -1,4 +1,4 @@
-//! Arrivals at instants computed by hand.
+//! Arrival times, compared with values computed by hand.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
@@ -10,7 +10,7 @@ const RAW: Local = Local::Ip { protocol: 132 };
 
 #[test]
 fn serialization_then_propagation_in_either_version() {
-    // 1000 bytes at 8 Mbit/s take 1 ms; the way takes 10 ms.
+    // 1000 bytes at 8 Mbit/s take 1 ms; the propagation delay is 10 ms.
     for (near, far, header) in [("10.0.0.1", "10.0.0.2", 20), ("2001:db8::1", "2001:db8::2", 40)] {
         let (network, here, there) = two_hosts(1, "rate=8mbit,delay=10ms,queue=100p", near, far);
         let (near, far) = ((ip(near), 0).into(), (ip(far), 0).into());
@@ -55,14 +55,15 @@ fn three_links_and_two_routers() {
             let at_first = there.now();
             recv(&b).await;
             let at_second = there.now();
-            // Back the way it came.
+            // Returned on the same path.
             send(&b, first.target, first.source, &[3; 980]).await;
             recv(&a).await;
             [at_first, at_second, here.now()]
         },
         LATE,
     );
-    // 0.1 + 1 + 1 + 20 + 0.1 + 2 ms; the second leaves the bottleneck 1 ms later; back the same.
+    // 0.1 + 1 + 1 + 20 + 0.1 + 2 ms. The second packet leaves the bottleneck 1 ms later, and the way back takes the
+    // same time.
     assert_eq!(arrivals.expect_done(), [micros(24_200), micros(25_200), micros(49_400)]);
     let counters = network.link_counters(middle, Direction::Up);
     assert_eq!((counters.meter.entered.packets, counters.meter.left.bytes), (2, 2000));
@@ -90,7 +91,7 @@ fn a_full_queue_drops_and_counts() {
         },
         LATE,
     );
-    // One in the serializer, four behind it.
+    // One packet is being serialized, four wait.
     assert_eq!(received.expect_done(), [1, 2, 3, 4, 5]);
     let passages = network.take_passages();
     let lost: Vec<_> = passages
@@ -137,6 +138,6 @@ fn a_multi_segment_batch_is_so_many_packets() {
         },
         Instant::MAX,
     );
-    // 128 bytes a packet with headers, the last 68.
+    // 128 bytes per packet with headers, the last 68.
     assert_eq!(tags.expect_done(), [(7, 100, micros(128)), (8, 100, micros(256)), (9, 40, micros(324))]);
 }

@@ -1,4 +1,4 @@
-//! Several interfaces, routers, and what nodes tell each other by ICMP.
+//! Several interfaces, routers, and ICMP messages between nodes.
 
 use crate::support::*;
 use anabranch_base::time::Duration;
@@ -33,7 +33,7 @@ fn the_source_address_picks_the_interface() {
                     ("[2001:db8:2::1]:0", "[2001:db8:2::2]:0", 20, 40),
                     ("10.3.0.1:0", "10.3.0.2:0", 30, 20),
                     ("[2001:db8:3::1]:0", "[2001:db8:3::2]:0", 30, 40),
-                    // Whichever interface it comes in by, the address is the host's.
+                    // An address belongs to the host, whichever interface a packet arrives on.
                     ("10.0.0.1:0", "10.3.0.2:0", 10, 20),
                     ("10.3.0.1:0", "10.0.0.2:0", 30, 20),
                 ];
@@ -58,7 +58,7 @@ fn a_host_chooses_a_source_when_none_is_given() {
     let client = network.host("client", &[ip("10.0.0.1"), ip("10.1.0.1")]);
     let server = network.host("server", &[ip("10.0.0.2"), ip("10.1.0.2")]);
     let (left, right) = (network.router("left"), network.router("right"));
-    // Two ways that never meet.
+    // Two disjoint paths.
     for (index, router) in [(0, left), (1, right)] {
         network.link(client.interface(index), router, &link("rate=8mbit,delay=1ms")).expect("a link");
         network.link(router, server.interface(index), &link("rate=8mbit,delay=1ms")).expect("a link");
@@ -72,7 +72,7 @@ fn a_host_chooses_a_source_when_none_is_given() {
                     send(&a, at("0.0.0.0:0"), at(to), b"hello").await;
                     assert_eq!(recv(&b).await.source, at(from));
                 }
-                // Nobody has that address: lost, not an error.
+                // No host has this address: the packet is lost, without an error.
                 send(&a, at("0.0.0.0:0"), at("10.77.0.1:0"), b"hello").await;
             },
             LATE,
@@ -120,7 +120,7 @@ fn static_routes_go_first_and_routers_without_a_route_say_so() {
     assert_eq!(network.host_counters(short).forwarded, 0);
 }
 
-/// RFC 1191 §4, RFC 4443 §3.2: the sender learns the MTU of the narrow link.
+/// RFC 1191 §4, RFC 4443 §3.2: the sender learns the MTU of the smallest link.
 #[test]
 fn packets_too_big_are_reported_to_the_sender() {
     for (near, far) in [("10.0.0.1", "10.9.0.1"), ("2001:db8::1", "2001:db8:9::1")] {
@@ -141,7 +141,7 @@ fn packets_too_big_are_reported_to_the_sender() {
                     let header = if ip(near).is_ipv4() { 20 } else { 40 };
                     let (from, to) = ((ip(near), 0).into(), (ip(far), 0).into());
 
-                    // The router's link is too narrow by one byte; then it fits.
+                    // The packet exceeds the MTU of the router's link by one byte; the next one fits.
                     send(&raw, from, to, &vec![5; 1281 - header]).await;
                     let report = recv(&raw).await;
                     let icmp = Icmp { kind: IcmpKind::TooBig(1280), source: ip(near), target: ip(far) };
@@ -150,11 +150,11 @@ fn packets_too_big_are_reported_to_the_sender() {
                     send(&raw, from, to, &vec![6; 1280 - header]).await;
                     assert_eq!(recv(&far_raw).await.bytes().len(), 1280 - header);
 
-                    // The host's own link.
+                    // The MTU of the host's own link.
                     send(&raw, from, to, &vec![7; 1501 - header]).await;
                     assert_eq!(recv(&raw).await.icmp.map(|icmp| icmp.kind), Some(IcmpKind::TooBig(1500)));
 
-                    // Over UDP the report names the ports, and quotes behind the UDP header.
+                    // Over UDP the report names the ports, and the quotation starts after the UDP header.
                     let (from, to) = ((ip(near), 9899).into(), (ip(far), 4000).into());
                     send(&udp, from, to, &[8; 1400]).await;
                     let report = recv(&udp).await;
@@ -225,7 +225,7 @@ fn a_loop_of_routes_ends_with_the_hop_limit() {
     assert_eq!((left.forwarded + right.forwarded, left.hop_limit + right.hop_limit), (63, 1));
 }
 
-/// Damaged packets arrive damaged; headers with wrong checksums do not pass.
+/// Damaged packets arrive damaged, except those with a wrong IP header checksum, which are dropped.
 #[test]
 fn corruption_is_noticed_by_checksums() {
     let network = Network::new(3);
@@ -259,7 +259,7 @@ fn corruption_is_noticed_by_checksums() {
         )
         .expect_done();
     assert!((400..600).contains(&clean), "{clean}");
-    // About a sixth of the damage hits the IP header and is dropped.
+    // About a sixth of the damage hits the IP header; these packets are dropped.
     assert!((300..500).contains(&damaged), "{damaged}");
     let counters = network.host_counters(server);
     assert!(counters.bad_header > 100 && counters.bad_transport > 300, "{counters:?}");

@@ -4,7 +4,7 @@ use crate::common::*;
 use expect_test::expect;
 use std::time::Duration;
 
-/// RFC 5681 §4.2: every second segment, and a lone one after the delay.
+/// RFC 5681 §4.2: every second segment is acknowledged, and a single one after the delay.
 #[test]
 fn every_second_segment_or_after_the_delay() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -55,7 +55,7 @@ fn the_first_segments_are_acknowledged_at_once() {
     );
 }
 
-/// RFC 5681 §4.2: at once beyond a hole, and when it is filled.
+/// RFC 5681 §4.2: at once after a gap, and when it is filled.
 #[test]
 fn holes_are_acknowledged_at_once() {
     let mut pair = opened(&plain_with(&[("delack", "100ms"), ("sack", "yes")]));
@@ -82,7 +82,7 @@ fn holes_are_acknowledged_at_once() {
     assert_eq!(pair.received[1], pattern(4000));
 }
 
-/// An acknowledgement rides with data when there is some.
+/// An acknowledgement is carried by data if there is some.
 #[test]
 fn acknowledgements_ride_with_data() {
     let mut pair = opened(&plain_with(&[("delack", "100ms")]));
@@ -104,7 +104,7 @@ fn acknowledgements_ride_with_data() {
     );
 }
 
-/// RFC 2883 §4: what arrives twice is reported.
+/// RFC 2883 §4: duplicates are reported.
 #[test]
 fn duplicates_are_reported_by_sack() {
     let mut pair = opened(&plain_with(&[("sack", "yes"), ("dsack", "yes")]));

@@ -1,4 +1,4 @@
-//! A connection under BBR: what it asks of the other knobs, and what it does where CUBIC gives way.
+//! A connection under BBR: the other knobs that it requires, and its behaviour where CUBIC reduces its window.
 
 use crate::common::with;
 use anabranch_base::{BitRate, Instant, Ratio};
@@ -6,7 +6,7 @@ use anabranch_tcp::Config;
 use anabranch_tcp::testing::{Flow, Link, flow};
 use std::time::Duration;
 
-/// 4 MB over 10 Mbit/s and 40 ms round trip, with room for `queue` bytes and a loss of `percent` in a hundred.
+/// Transfers 4 MB over 10 Mbit/s and 40 ms round trip, with a queue of `queue` bytes and a loss of `percent` percent.
 fn transfer(cc: &str, queue: u64, percent: u64) -> Flow {
     let config =
         with(&[("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("cc", cc), ("recovery", "sack"), ("sack", "yes")]);
@@ -26,7 +26,7 @@ fn seconds(flow: &Flow) -> f64 {
 #[test]
 fn random_losses_below_two_percent_hardly_slow_it_down() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| seconds(&transfer(cc, 100_000, 1)));
-    // 3.3 s is what the link takes.
+    // The link needs 3.3 s.
     assert!(bbr < 4.2 && cubic > 6.0, "bbr {bbr}, cubic {cubic}");
     let [bbr, lossless] = [10, 0].map(|percent| seconds(&transfer("bbr", 100_000, percent)));
     assert!(bbr > 2.0 * lossless, "five times its limit: {bbr}, {lossless}");

@@ -1,4 +1,4 @@
-//! Closing in every order (RFC 9293 §3.6).
+//! Closing a connection, in every order (RFC 9293 §3.6).
 
 use crate::common::*;
 use anabranch_tcp::testing::Pair;
@@ -66,7 +66,7 @@ fn simultaneous_close() {
     );
 }
 
-/// A half-closed connection still carries data the other way.
+/// A half-closed connection still carries data in the other direction.
 #[test]
 fn half_closed() {
     let mut pair = opened(&plain());
@@ -104,7 +104,8 @@ fn half_closed() {
     assert_eq!(pair.received[0], pattern(2500));
 }
 
-/// By default a FIN rides with data that has not left yet; alone it follows in a segment of its own, and is repaired so.
+/// By default a FIN is combined with unsent data. With `alone` it follows in a separate segment, and is retransmitted
+/// so.
 #[test]
 fn the_fin_travels_with_data_or_alone() {
     let run = |fin: &str, lost: &'static [u64], expect| {
@@ -148,7 +149,7 @@ fn the_fin_travels_with_data_or_alone() {
            0.300  A ◄── B   ACK           seq=1 ack=2502 win=59499
     "#]],
     );
-    // The last data is repaired without it.
+    // The last data is retransmitted without it.
     run(
         "data",
         &[3],
@@ -185,8 +186,8 @@ fn the_fin_travels_with_data_or_alone() {
     );
 }
 
-/// tcp_fin of Linux: who hears of the end first has its own FIN take the acknowledgement along, or the delay ends the wait;
-/// who has sent its FIN acknowledges at once.
+/// tcp_fin of Linux: the acknowledgement of a FIN waits for our own FIN or for the delay. A side that has already
+/// sent its FIN acknowledges at once.
 #[test]
 fn the_acknowledgement_of_a_fin_waits_for_ours() {
     let run = |name: &str, closes: bool, expect| {
@@ -227,7 +228,7 @@ fn the_acknowledgement_of_a_fin_waits_for_ours() {
     );
 }
 
-/// The FIN is data to the retransmission timer.
+/// For the retransmission timer the FIN counts as data.
 #[test]
 fn a_lost_fin_is_sent_again() {
     let mut pair = opened(&plain());
@@ -256,7 +257,7 @@ fn a_lost_fin_is_sent_again() {
     );
 }
 
-/// RFC 9293 §3.10.7.4: the last ACK is lost: TIME-WAIT answers the FIN again, and begins anew.
+/// RFC 9293 §3.10.7.4: the last ACK is lost: TIME-WAIT answers the FIN again, and starts anew.
 #[test]
 fn the_last_ack_is_lost() {
     let mut pair = opened(&plain());
@@ -286,7 +287,7 @@ fn the_last_ack_is_lost() {
     );
 }
 
-/// RFC 9293 §3.10.5: abort sends a reset, and the peer learns of it.
+/// RFC 9293 §3.10.5: abort sends a reset, which ends the peer's connection.
 #[test]
 fn abort() {
     let mut pair = opened(&plain());
@@ -322,7 +323,7 @@ fn abort() {
     assert_eq!(reasons, [(Left, CloseReason::Aborted), (Right, CloseReason::Reset)]);
 }
 
-/// RFC 9293 §3.6.1: whoever has closed both directions resets what still comes.
+/// RFC 9293 §3.6.1: a side that has closed both directions answers further data by a reset.
 #[test]
 fn data_for_nobody_is_reset() {
     let mut pair = opened(&plain());
@@ -351,7 +352,7 @@ fn data_for_nobody_is_reset() {
     );
 }
 
-/// A new SYN with a higher number may end TIME-WAIT (RFC 9293 §3.6.1).
+/// RFC 9293 §3.6.1: a new SYN with a higher sequence number may end TIME-WAIT.
 #[test]
 fn time_wait_makes_way() {
     let mut pair = opened(&plain());
@@ -382,7 +383,8 @@ fn time_wait_makes_way() {
     );
 }
 
-/// The host has another address: who was opened from the first is over, and nothing leaves. Without any address all wait.
+/// The host changes its address: a connection from the old address ends, and sends nothing. Without any address all
+/// connections wait.
 #[test]
 fn a_connection_ends_with_its_address() {
     let mut pair = opened(&plain());

@@ -1,10 +1,10 @@
-//! The fast path against the slow path: the same story, told with the fast path on and off, is the same
-//! in every segment, event, read, deadline, counter and trace record.
+//! The fast path against the slow path: the same run with the fast path on and off gives equal segments, events,
+//! reads, deadlines, counters and trace records.
 //!
-//! A seed chooses the profile and its knobs, how large batches are, what the network loses, reorders,
-//! repeats, marks and breaks, and what the two applications do.
+//! A seed chooses the profile and its knobs, the size of batches, what the network loses, reorders, repeats, marks
+//! and breaks, and what the two applications do.
 //!
-//! `SEED=n` runs one seed, `SEEDS=n` that many:
+//! `SEED=n` runs one seed, `SEEDS=n` the first n seeds:
 //! `SEEDS=10000 cargo test --release -p anabranch-tcp --test fast_path`.
 
 #[path = "../../base/tests/story/mod.rs"]
@@ -15,16 +15,16 @@ use anabranch_tcp::{Config, ConnectionId, Endpoint, Event, PROFILES};
 use std::net::IpAddr;
 use story::{digest, one_in, pick};
 
-/// Seeds that run by default.
+/// The number of seeds that run by default.
 const SEEDS: u64 = 72;
 
-/// Times the clock moves.
+/// The number of steps of the clock.
 const STEPS: u64 = 900;
 
-/// The two ends, and the connection that each of their applications knows.
+/// The two ends, with the connection of each application.
 type Story = story::Story<Endpoint, [Option<ConnectionId>; 2]>;
 
-/// A profile, in two seeds of three with a few of its knobs turned.
+/// Returns a profile, in two of three seeds with a few knobs changed.
 fn configuration(seed: u64, rng: &mut Rng) -> Config {
     let mut config = Config::profile(PROFILES[seed as usize % PROFILES.len()]).expect("a profile");
     let mut set = |key: &str, value: &str| config.set(key, value).expect("a knob");
@@ -94,8 +94,8 @@ impl Story {
         self.told()
     }
 
-    /// What the application at an end does: mostly one side sends; reads are of a part or of all that is there. In
-    /// the end one side finishes, and now and then an end leaves or breaks off.
+    /// One action of an application. Mostly one side sends. A read takes a part, or everything that is available. At
+    /// the end one side closes, and occasionally an end aborts or disappears.
     fn act(&mut self, end: usize, id: ConnectionId, step: u64) {
         let now = self.now;
         if self.rng.below(if end == 0 { 2 } else { 9 }) == 0 {
@@ -120,7 +120,7 @@ impl Story {
         }
     }
 
-    /// Everything else that can be seen of an end.
+    /// Records everything else that can be observed of an end.
     fn observe(&mut self, end: usize) {
         while let Some(event) = self.ends[end].poll_event() {
             if let Event::Accepted { id, .. } = event {

@@ -6,7 +6,7 @@ use anabranch_tcp::{CloseReason, Event};
 use anabranch_wire::tcp::Flags;
 use expect_test::expect;
 
-/// RFC 9293 §3.5: SYN, SYN-ACK, ACK; then data both ways.
+/// RFC 9293 §3.5: SYN, SYN-ACK, ACK; then data in both directions.
 #[test]
 fn three_segments_open_a_connection() {
     let pair = check(
@@ -45,7 +45,7 @@ fn three_segments_open_a_connection() {
     assert_eq!(pair.received[0], b"world");
 }
 
-/// RFC 7323, RFC 2018: all that the modern profile offers.
+/// RFC 7323, RFC 2018: all options that the modern profile offers.
 #[test]
 fn the_modern_profile_offers_its_options() {
     check(
@@ -85,7 +85,8 @@ fn options_take_two() {
     assert_eq!(info.mss, 1000);
 }
 
-/// RFC 6298 §5: the SYN is sent again after an RTO, doubled each time; then one segment of initial window.
+/// RFC 6298 §5: the SYN is retransmitted after an RTO, which doubles each time. The initial window is then one
+/// segment.
 #[test]
 fn a_lost_syn_is_sent_again() {
     check(
@@ -117,7 +118,7 @@ fn a_lost_syn_is_sent_again() {
     );
 }
 
-/// The SYN-ACK has a timer of its own.
+/// The SYN-ACK has its own timer.
 #[test]
 fn a_lost_syn_ack_is_sent_again() {
     check(
@@ -140,7 +141,7 @@ fn a_lost_syn_ack_is_sent_again() {
     );
 }
 
-/// The last acknowledgement of the handshake may be lost: data carries it too.
+/// The last acknowledgement of the handshake may be lost, because data carries it too.
 #[test]
 fn data_completes_the_handshake() {
     check(
@@ -166,7 +167,7 @@ fn data_completes_the_handshake() {
     );
 }
 
-/// A SYN without any answer ends by the number of retries.
+/// An unanswered SYN fails after the configured number of retries.
 #[test]
 fn nobody_answers() {
     let pair = check(
@@ -192,7 +193,7 @@ fn nobody_answers() {
     ));
 }
 
-/// RFC 9293 §3.10.7.1: nobody listens: a reset.
+/// RFC 9293 §3.10.7.1: a port without a listener answers with a reset.
 #[test]
 fn a_closed_port_refuses() {
     let pair = check(
@@ -213,7 +214,7 @@ fn a_closed_port_refuses() {
     assert!(matches!(pair.events[..], [(_, _, Event::Closed { reason: CloseReason::Refused, .. })]));
 }
 
-/// RFC 9293 §3.5: both sides send SYN at once.
+/// RFC 9293 §3.5: both sides send a SYN at once.
 #[test]
 fn simultaneous_open() {
     check(
@@ -222,7 +223,7 @@ fn simultaneous_open() {
         |pair| {
             pair.judge(|_, side, n, _| if (side, n) == (Left, 1) { Fate::Lose } else { Fate::Arrive });
             pair.connect();
-            // What the peer's own SYN looks like.
+            // A SYN of the peer's own.
             pair.forge(Left, Flags::SYN, 1000, 0, b"");
             pair.forge(Left, Flags::ACK, 1001, 1, b"");
         },
@@ -237,7 +238,7 @@ fn simultaneous_open() {
     );
 }
 
-/// RFC 9293 §3.10.7.3: an acknowledgement of what was never sent is reset, and ignored.
+/// RFC 9293 §3.10.7.3: an acknowledgement of a number that was never sent is answered by a reset, and ignored.
 #[test]
 fn a_wrong_ack_in_syn_sent_is_reset() {
     check(
@@ -262,7 +263,7 @@ fn a_wrong_ack_in_syn_sent_is_reset() {
     );
 }
 
-/// The backlog bounds half-open connections; what does not fit is dropped and tried again.
+/// The backlog limits half-open connections. A SYN beyond it is dropped and retransmitted.
 #[test]
 fn the_backlog_drops_silently() {
     let mut pair =
@@ -299,7 +300,8 @@ fn the_backlog_drops_silently() {
     assert_eq!(pair.host(Right).dropped().backlog, 2, "the second SYN, twice");
 }
 
-/// An application that takes nothing up: the end of a further handshake is dropped, not reset, and tried again.
+/// The application does not accept connections: the last ACK of a further handshake is dropped without a reset, and
+/// repeated.
 #[test]
 fn a_slow_acceptor_is_waited_for() {
     let mut pair = anabranch_tcp::testing::Pair::with(plain(), plain_with(&[("backlog", "2")]), 1);
@@ -307,7 +309,7 @@ fn a_slow_acceptor_is_waited_for() {
         "slow acceptor",
         &mut pair,
         |pair| {
-            // Both handshakes have begun when the queue fills up.
+            // Both handshakes have started when the queue fills up.
             pair.connect();
             pair.run_until(at(20));
             pair.connect();
@@ -338,7 +340,8 @@ fn a_slow_acceptor_is_waited_for() {
     assert!(pair.host(Right).dropped().backlog > 0);
 }
 
-/// RFC 5681 §3.1: a lost SYN leaves one segment; RFC 6928 §2: of a large window more than one must be lost.
+/// RFC 5681 §3.1: after a lost SYN the initial window is one segment. RFC 6928 §2: with a large initial window only
+/// after more than one loss.
 #[test]
 fn lost_syns_and_the_initial_window() {
     for (iw, lost, segments) in

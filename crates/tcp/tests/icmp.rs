@@ -1,4 +1,4 @@
-//! What the network reports (RFC 9293 §3.9.2.2, RFC 5927), and IPv6.
+//! ICMP messages (RFC 9293 §3.9.2.2, RFC 5927), and IPv6.
 
 use crate::common::*;
 use anabranch_base::{Engine, IcmpKind, Instant, Rng};
@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// The last packet that each side has sent.
+/// Keeps the last packet that the left side has sent; with `lose` all packets are lost.
 fn remember(pair: &mut Pair, lose: bool) -> Rc<RefCell<Vec<u8>>> {
     let last = Rc::new(RefCell::new(Vec::new()));
     let keep = last.clone();
@@ -39,7 +39,7 @@ fn a_hard_error_ends_an_attempt() {
     assert_eq!(closed(&pair), Some(CloseReason::Unreachable(3)));
 }
 
-/// A soft one is remembered, should the attempt come to nothing.
+/// A soft error is remembered, and reported if the attempt fails.
 #[test]
 fn a_soft_error_is_remembered() {
     let mut pair = Pair::new(&plain_with(&[("syn_retries", "1")]));
@@ -52,7 +52,7 @@ fn a_soft_error_is_remembered() {
     assert_eq!(closed(&pair), Some(CloseReason::Unreachable(1)));
 }
 
-/// RFC 5927 §4, §5.2: an open connection takes no harm, and what is not on its way is no matter.
+/// RFC 5927 §4, §5.2: an open connection is not affected, and messages about data that is not in flight are ignored.
 #[test]
 fn an_open_connection_takes_no_harm() {
     let mut pair = opened(&plain());
@@ -61,14 +61,14 @@ fn an_open_connection_takes_no_harm() {
     let quoted = last.borrow()[..8].to_vec();
     pair.icmp(Left, IcmpKind::Unreachable(3), &quoted);
     pair.settle();
-    // Acknowledged by now.
+    // The quoted data is already acknowledged.
     pair.icmp(Left, IcmpKind::TooBig(600), &quoted);
     assert_eq!(closed(&pair), None);
     assert_eq!(pair.received[1], b"data");
     assert_eq!(pair.info(Left).mss, 1000);
 }
 
-/// The user timeout ends a silent connection sooner than the retries.
+/// The user timeout ends a silent connection before the retries do.
 #[test]
 fn user_timeout() {
     let mut pair = opened(&plain_with(&[("user_timeout", "5s")]));

@@ -1,4 +1,4 @@
-//! The engine, topic by topic.
+//! Tests of the engine, by topic.
 
 mod acks;
 mod bbr;

@@ -29,7 +29,7 @@ fn goodput(changes: &[(&str, &str)], loss: (u64, u64)) -> (f64, Stats) {
     (bytes as f64 / 1460.0 / (3 * SECONDS) as f64, stats)
 }
 
-/// Agent of ns-2, our recovery, RTO.min, segments per second at 1, 2 and 3 % loss (means of ten seeds).
+/// Agent of ns-2, our recovery, minimum RTO, segments per second at 1, 2 and 3 % loss (means of ten seeds).
 const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
     ("Reno", "reno", "1s", [67.7, 42.9, 31.5]),
     ("Newreno", "newreno", "1s", [76.1, 50.2, 38.9]),
@@ -39,14 +39,14 @@ const NS2: [(&str, &str, &str, [f64; 3]); 6] = [
     ("Sack1", "sack", "200ms", [75.0, 49.5, 38.9]),
 ];
 
-/// At 1 to 3 % loss, within 15 % of ns-2.
+/// At 1 to 3 % loss the goodput is within 15 % of ns-2.
 ///
-/// Two differences are known, and both are the RFCs'. `TcpAgent::slowdown` of ns-2 halves its window,
-/// RFC 5681 §3.1 eq. 4 what is outstanding (less what limited transmit sent), which after losses is less: with ns-2's
-/// rule NewReno comes from 3 to 6 % below to 0 to 4 % below, and SACK from 1 to 3 % below to 1 to 5 % above.
-/// That rest is `Sack1TcpAgent`'s: its `pipe_` counts lost segments as on their way until the recovery is
-/// over (RFC 6675 takes out what it judges lost), so that it sends a segment less for each loss, and it forgets
-/// its scoreboard when a recovery ends.
+/// There are two known differences, and in both we follow the RFCs. First, `TcpAgent::slowdown` of ns-2 halves its
+/// window. RFC 5681 §3.1 eq. 4 halves the outstanding data (without limited transmit), which is less after losses.
+/// With ns-2's rule NewReno changes from 3 to 6 % below to 0 to 4 % below, and SACK from 1 to 3 % below to 1 to 5 %
+/// above. The rest is due to `Sack1TcpAgent`: its `pipe_` counts lost segments as in flight until the recovery is
+/// over, while RFC 6675 subtracts them. So it sends one segment less per loss, and it discards its scoreboard when a
+/// recovery ends.
 #[test]
 fn as_ns2() {
     let mut wrong = 0;
@@ -66,8 +66,8 @@ fn as_ns2() {
     assert_eq!(wrong, 0, "beyond 15 % of ns-2");
 }
 
-/// At 0.1 % loss, within 15 % of Mathis: segments per second = sqrt(3 / (2·b·p)) / RTT, with
-/// b = 2 where a window grows by the acknowledgement, 1 where by bytes.
+/// At 0.1 % loss the goodput is within 15 % of Mathis: segments per second = sqrt(3 / (2·b·p)) / RTT, with b = 2 if
+/// the window grows per acknowledgement, and 1 if per byte.
 #[test]
 fn as_mathis() {
     let mut wrong = 0;

@@ -1,4 +1,4 @@
-//! Losses that acknowledgements betray without SACK (RFC 5681, 6582, 3042).
+//! Losses detected by acknowledgements without SACK (RFC 5681, 6582, 3042).
 
 use crate::common::*;
 use expect_test::expect;
@@ -328,7 +328,7 @@ fn newreno_3() {
     );
 }
 
-/// RFC 3042 §2: with a window of four, limited transmit brings the third duplicate about.
+/// RFC 3042 §2: with a small window, limited transmit produces the third duplicate acknowledgement.
 #[test]
 fn limited_transmit() {
     let mut pair = opened(&plain_with(&[("limited_transmit", "yes"), ("iw", "3")]));

@@ -1,11 +1,11 @@
-//! Resets and other segments out of place (RFC 9293 §3.5.2, RFC 5961).
+//! Resets and other unexpected segments (RFC 9293 §3.5.2, RFC 5961).
 
 use crate::common::*;
 use anabranch_tcp::{CloseReason, Event};
 use anabranch_wire::tcp::{Flags, Header, Seq};
 use expect_test::expect;
 
-/// RFC 5961 §3.2: a reset counts with the very number expected.
+/// RFC 5961 §3.2: a reset is accepted if it has exactly the expected sequence number.
 #[test]
 fn an_exact_reset_ends_the_connection() {
     let mut pair = opened(&plain());
@@ -22,7 +22,7 @@ fn an_exact_reset_ends_the_connection() {
     assert!(matches!(pair.events.last(), Some((_, Right, Event::Closed { reason: CloseReason::Reset, .. }))));
 }
 
-/// RFC 5961 §3.2: one in the window but not exact is challenged.
+/// RFC 5961 §3.2: a reset within the window, but with another number, is answered by a challenge ACK.
 #[test]
 fn a_reset_in_the_window_is_challenged() {
     let mut pair = opened(&plain());
@@ -43,7 +43,8 @@ fn a_reset_in_the_window_is_challenged() {
     );
 }
 
-/// RFC 5961 §4.2: a SYN on an open connection is challenged; a peer that restarted answers with a reset.
+/// RFC 5961 §4.2: a SYN on an open connection is answered by a challenge ACK; a peer that restarted answers that with
+/// a reset.
 #[test]
 fn a_syn_in_the_window_is_challenged() {
     let mut pair = opened(&plain());
@@ -62,7 +63,7 @@ fn a_syn_in_the_window_is_challenged() {
     );
 }
 
-/// RFC 5961 §5.2 and §7: acknowledgements of what was never sent are answered, but only so often.
+/// RFC 5961 §5.2 and §7: acknowledgements of data that was never sent are answered, at a limited rate.
 #[test]
 fn challenges_are_limited() {
     let mut pair = opened(&plain());
@@ -73,7 +74,8 @@ fn challenges_are_limited() {
     assert_eq!(pair.stats(Right).acks_sent, 10);
 }
 
-/// RFC 9293 §3.5.2: strangers: with ACK the reset takes its number, without it acknowledges; a reset is never answered.
+/// RFC 9293 §3.5.2: segments of unknown connections: with ACK, the reset takes its number; without, it acknowledges.
+/// A reset is never answered.
 #[test]
 fn strangers_are_reset() {
     let mut pair = opened(&plain());
@@ -108,7 +110,7 @@ fn strangers_are_reset() {
     assert_eq!(pair.host(Right).dropped().stray, 4);
 }
 
-/// RFC 9293 §3.10.7.4: data before and behind the window is answered with what is expected.
+/// RFC 9293 §3.10.7.4: data before and after the window is answered with the expected sequence number.
 #[test]
 fn data_outside_the_window_is_answered() {
     let mut pair = opened(&plain());
@@ -135,7 +137,8 @@ fn data_outside_the_window_is_answered() {
     assert_eq!(pair.received[1], b"0123456789");
 }
 
-/// RFC 5961 §5.2: an acknowledgement older than the largest window is no honest peer's: answered, and its data not taken.
+/// RFC 5961 §5.2: an acknowledgement older than the largest window cannot come from an honest peer: it is answered,
+/// and its data is not accepted.
 #[test]
 fn an_ancient_acknowledgement_is_challenged() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B"), ("mss", "1000B")]));

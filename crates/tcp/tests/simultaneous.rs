@@ -109,7 +109,7 @@ impl Both {
         self.now = until;
     }
 
-    /// Open on both sides, once, and of use.
+    /// Checks that both sides open the connection once, and can use it.
     fn check(&mut self, until_ms: u64, expected: Expect) {
         self.run(until_ms);
         expected.assert_eq(&format!("both at once\n{}", self.ladder.text()));
@@ -145,7 +145,7 @@ fn the_syns_cross() {
     );
 }
 
-/// A SYN-ACK is lost: the peer's is enough, or it is sent again.
+/// A SYN-ACK is lost: the peer's SYN-ACK suffices, or it is sent again.
 #[test]
 fn a_syn_ack_is_lost() {
     let mut both = Both::new(2, &[3]);

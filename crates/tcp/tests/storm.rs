@@ -1,6 +1,6 @@
 //! Storms: every byte arrives once, in order and intact, whatever the network does.
 //!
-//! `SEED=n` runs one, `SEEDS=n` so many.
+//! `SEED=n` runs one seed, `SEEDS=n` the first n seeds.
 
 use anabranch_tcp::testing::storm;
 use std::panic::{AssertUnwindSafe, catch_unwind};

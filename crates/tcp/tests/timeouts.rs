@@ -1,4 +1,4 @@
-//! The retransmission timer (RFC 6298) and what it costs (RFC 5681 §3.1).
+//! The retransmission timer (RFC 6298) and its effect on the window (RFC 5681 §3.1).
 
 use crate::common::*;
 use anabranch_tcp::testing::Fate;
@@ -40,7 +40,7 @@ fn backing_off() {
     assert_eq!(pair.received[1], pattern(4000));
 }
 
-/// RFC 6298 §3, Karn: what was sent twice is not measured, and the RTO stays backed off until something new is.
+/// RFC 6298 §3, Karn: retransmitted segments are not measured, and the RTO stays backed off until a new segment is.
 #[test]
 fn karn() {
     let mut pair = opened(&plain());
@@ -62,7 +62,7 @@ fn karn() {
     assert_eq!(pair.info(Left).rto, Duration::from_secs(1));
 }
 
-/// RFC 3522: the delay grows suddenly; timestamps show that the timeout was needless.
+/// RFC 3522: the delay grows suddenly; timestamps show that the timeout was spurious.
 #[test]
 fn a_needless_timeout_is_undone() {
     let config = plain_with(&[("timestamps", "yes"), ("undo", "yes"), ("iw", "4")]);
@@ -99,7 +99,7 @@ fn a_needless_timeout_is_undone() {
     assert!(pair.info(Left).cwnd >= 4000);
 }
 
-/// RFC 9293 §3.8.3, R2: in the end the connection is given up.
+/// RFC 9293 §3.8.3, R2: the connection is finally given up.
 #[test]
 fn giving_up() {
     let mut pair = opened(&plain_with(&[("retries", "3")]));
@@ -126,7 +126,7 @@ fn giving_up() {
     ));
 }
 
-/// RFC 5681 §4.1: after an idle RTO the window falls back to the initial one.
+/// RFC 5681 §4.1: after an idle RTO the window is reduced to the initial one.
 #[test]
 fn idle_restart() {
     let mut pair = opened(&plain());
@@ -139,7 +139,7 @@ fn idle_restart() {
     assert_eq!(pair.info(Left).cwnd, 4000);
 }
 
-/// Linux adds at least 200 ms to the round trip: a delayed acknowledgement on a steady path is no timeout.
+/// Linux adds at least 200 ms to the round trip: on a steady path a delayed acknowledgement causes no timeout.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, timeouts) in [("0ms", 1), ("200ms", 0)] {
@@ -156,7 +156,7 @@ fn the_variation_has_a_floor() {
             pair.settle();
         }
         assert!(pair.info(Left).rto <= Duration::from_millis(301), "{:?}", pair.info(Left).rto);
-        // The first hundred are acknowledged at once, the next is not.
+        // The first hundred segments are acknowledged at once, the next is not.
         let before = pair.stats(Left).timeouts;
         assert_eq!(before, 0);
         for _ in 0..41 {

@@ -46,7 +46,7 @@ fn a_closed_window_is_probed() {
     assert_eq!(pair.stats(Left).probes, 3);
 }
 
-/// The window update may be lost: the next probe finds out.
+/// The window update is lost: the next probe detects the open window.
 #[test]
 fn a_lost_window_update() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "2000B")]));
@@ -78,7 +78,7 @@ fn a_lost_window_update() {
     assert_eq!(pair.received[1], pattern(3000));
 }
 
-/// RFC 9293 §3.8.6.2.2: a reader of few bytes does not make for small segments.
+/// RFC 9293 §3.8.6.2.2: an application that reads few bytes at a time does not cause small segments.
 #[test]
 fn a_slow_reader_makes_no_small_segments() {
     let mut pair = opened(&plain_with(&[("rcvbuf", "4000B")]));
@@ -123,7 +123,7 @@ fn a_slow_reader_makes_no_small_segments() {
     assert_eq!(pair.received[1], pattern(6000));
 }
 
-/// RFC 9293 §3.7.4: a small segment waits while data is on its way; full ones do not.
+/// RFC 9293 §3.7.4: a small segment waits while data is in flight; full ones do not.
 #[test]
 fn nagle() {
     let mut pair = opened(&plain_with(&[("nagle", "yes")]));
@@ -154,7 +154,7 @@ fn nagle() {
     );
 }
 
-/// Without it every write leaves at once.
+/// Without the Nagle algorithm every write is sent at once.
 #[test]
 fn no_nagle() {
     let mut pair = opened(&plain());
@@ -176,7 +176,7 @@ fn no_nagle() {
     );
 }
 
-/// RFC 7323 §2.3: windows beyond 65535 bytes need the scale of both.
+/// RFC 7323 §2.3: windows above 65535 bytes need the option of both sides.
 #[test]
 fn window_scale() {
     let config = plain_with(&[
@@ -208,7 +208,8 @@ fn window_scale() {
     assert_eq!(pair.info(Left).peer_window, 1_000_000);
 }
 
-/// RFC 9293 §3.7.1, RFC 1191 §6: a report that packets are too big makes them smaller, without a reduction.
+/// RFC 9293 §3.7.1, RFC 1191 §6: an ICMP message that packets are too big makes segments smaller, without reducing
+/// the window.
 #[test]
 fn too_big() {
     let mut pair = opened(&plain_with(&[("mss", "auto"), ("sack", "yes")]));
@@ -250,7 +251,7 @@ fn too_big() {
     assert!(pair.info(Left).cwnd >= cwnd && pair.stats(Left).timeouts == 0);
 }
 
-/// draft-minshall-nagle-01: a small segment waits for another small one only.
+/// draft-minshall-nagle-01: a small segment waits only for another small one.
 #[test]
 fn minshall() {
     let mut pair = opened(&plain_with(&[("nagle", "minshall")]));
@@ -283,7 +284,7 @@ fn minshall() {
     );
 }
 
-/// RFC 9293 §3.8.6.1: a peer that closes its window over data on its way, and goes on answering, is waited for.
+/// RFC 9293 §3.8.6.1: the connection survives if the peer closes its window over data in flight and still answers.
 #[test]
 fn a_window_closed_over_data_is_waited_for() {
     let mut pair = opened(&plain_with(&[("retries", "3")]));
@@ -309,7 +310,8 @@ fn a_window_closed_over_data_is_waited_for() {
     assert!(pair.received[1] == pattern(2000));
 }
 
-/// What is not to wait behind much is told so: the buffer takes what the window lets go and so much beyond it, and all goes on.
+/// A limit on unsent data: the buffer accepts as much as the window allows plus that limit, and the transfer
+/// continues.
 #[test]
 fn what_may_be_unsent_is_counted_from_the_window() {
     let run = |limit: Option<u64>| {

@@ -1,5 +1,4 @@
-//! The drive loop with an engine small enough to see through: questions are
-//! asked again every 100 ms until they are answered.
+//! The drive loop with a minimal engine: it repeats questions every 100 ms until they are answered.
 
 use anabranch_base::time::Duration;
 use anabranch_base::trace::TraceRecord;
@@ -18,7 +17,7 @@ use std::task::{Poll, Waker};
 #[derive(Default)]
 struct Asker {
     local: Option<SocketAddr>,
-    /// Unanswered questions: number, target, when to ask again.
+    /// Unanswered questions: number, destination, time of the next repetition.
     open: Vec<(u8, SocketAddr, Instant)>,
     answers: Vec<(u8, SocketAddr)>,
     events: Vec<u8>,
@@ -72,7 +71,7 @@ impl Engine for Asker {
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        // What was never asked waits to be sent, not for an alarm.
+        // A question that was never sent waits to be sent, not for a timer.
         self.open.iter().map(|(.., due)| *due).filter(|due| *due > Instant::ZERO).min()
     }
 
@@ -183,7 +182,7 @@ fn lost_questions_are_asked_again_when_the_deadline_comes() {
             let (near, _near) = start(&here).await;
             let (_far, _task) = start(&there).await;
             ask(&near, 1, (FAR, 7).into());
-            // A later question, asked and answered meanwhile, must not move the alarm.
+            // A later question, sent and answered meanwhile, must not move the timer.
             here.sleep_until(Instant::from_millis(150)).await;
             ask(&near, 2, (FAR, 7).into());
             heard(&near, 2).await;

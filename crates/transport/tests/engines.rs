@@ -1,5 +1,5 @@
-//! What a host asks of its engine, and what becomes of sessions when the socket fails: by an engine that only notes what it
-//! is asked.
+//! The calls of a host to its engine, and the effect of a failing socket on sessions, with an engine that only
+//! records its calls.
 
 use anabranch_base::trace::TraceRecord;
 use anabranch_base::{Engine, Instant, Packet, RecvBatch, SendBatch};
@@ -157,7 +157,7 @@ impl SessionEngine for Noted {
     }
 }
 
-/// A socket that fails when it is told to.
+/// A socket that fails on request.
 struct Failing {
     socket: <SimWorld as World>::Socket,
     fault: Rc<Fault>,
@@ -202,7 +202,7 @@ impl Datagrams for Failing {
     }
 }
 
-/// Runs `program` with a host of such an engine.
+/// Runs `program` with a host of this engine.
 fn run<T, F: Future<Output = T>>(
     program: impl FnOnce(BoundHost<SimWorld, Noted>, Rc<Fault>, SimWorld) -> F,
 ) -> T {
@@ -218,7 +218,7 @@ fn run<T, F: Future<Output = T>>(
     network.run(whole, Instant::from_millis(1_000)).expect_done()
 }
 
-/// Begins session `id`, and has its handshake done.
+/// Starts session `id` and completes its handshake.
 async fn session(
     host: &BoundHost<SimWorld, Noted>,
     id: u8,
@@ -256,7 +256,7 @@ fn what_a_program_asks_of_a_stream_is_asked_of_the_engine() {
         drop(stream);
         erased.limit_unsent(1_000);
         erased.close();
-        // An engine that carries no code aborts.
+        // An engine that cannot carry a close code aborts.
         erased.close_with(1, "bye");
         assert_eq!(notes(), ["limit 7 to 1000", "close 7", "abort 7"]);
     });

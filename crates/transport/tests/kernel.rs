@@ -1,4 +1,4 @@
-//! The kernel's TCP as sessions, over a kernel whose connections do what a test says, in virtual time.
+//! Sessions over the kernel's TCP, with a simulated kernel whose connections do what a test says, in virtual time.
 
 use anabranch_base::time::Duration;
 use anabranch_base::{Instant, Rng};
@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// A virtual host with a kernel that begins and takes in the connections given to it.
+/// A virtual host with a kernel that opens and accepts the connections given to it.
 #[derive(Clone)]
 struct Host {
     world: SimWorld,
@@ -26,17 +26,17 @@ struct Host {
     taken_in: Rc<RefCell<VecDeque<io::Result<Wire>>>>,
 }
 
-/// A connection: what it does next, and what was done to it.
+/// A connection: its next results, and a record of the calls.
 #[derive(Clone, Default)]
 struct Wire(Rc<RefCell<WireState>>);
 
 #[derive(Default)]
 struct WireState {
-    /// How the handshake has ended.
+    /// The result of the handshake.
     connected: Option<Result<(), ErrorKind>>,
-    /// What is read next; nothing in it: the end.
+    /// The results of the next reads; an empty one is the end of the stream.
     incoming: VecDeque<Result<Vec<u8>, ErrorKind>>,
-    /// What writing fails with.
+    /// The error of the next write.
     broken: Option<ErrorKind>,
     written: Vec<u8>,
     unacknowledged: u64,
@@ -210,7 +210,7 @@ impl KernelTcp for Host {
     }
 }
 
-/// Runs `program` on a host with such a kernel.
+/// Runs `program` on a host with this kernel.
 fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
     let network = Network::new(1);
     let node = network.host("host", &[IpAddr::from([10, 0, 0, 1])]);
@@ -219,7 +219,7 @@ fn run<T, F: Future<Output = T>>(program: impl FnOnce(Host) -> F) -> T {
 }
 
 impl Host {
-    /// A session over this connection that was begun here.
+    /// Starts a session over this connection.
     fn begin(&self, wire: &Wire) -> KernelSession<Self> {
         self.connect(Ok(wire.clone())).expect("begun")
     }
@@ -230,7 +230,7 @@ impl Host {
     }
 }
 
-/// What a poll gives now.
+/// Returns the result of a poll, or `None` if it is pending.
 async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     poll_fn(|cx| match poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
@@ -371,7 +371,7 @@ fn what_comes_after_our_end_is_discarded_until_the_peer_ends_too() {
         let wire = Wire::established();
         let session = host.begin(&wire);
         session.established().await.expect("established");
-        // More than is read at a time, and then the end.
+        // More than one read returns, and then the end of the stream.
         (0..40).for_each(|_| wire.arrive(Ok(b"late")));
         wire.arrive(Ok(b""));
         session.close();
@@ -394,7 +394,7 @@ fn a_closing_connection_lives_on_while_its_peer_acknowledges() {
             clock.sleep_until(begin + Duration::from_secs(7)).await;
             peer.change(|state| state.unacknowledged = 400);
         });
-        // Looks after 5 s, 10 s and 15 s; the last finds nothing new.
+        // Checks after 5 s, 10 s and 15 s; the last one finds no progress.
         assert_eq!(session.closed().await, CloseReason::TimedOut("while closing".to_owned()));
         assert_eq!(host.now().since(begin), Duration::from_secs(15));
         assert!(wire.0.borrow().aborted);

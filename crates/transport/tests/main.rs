@@ -1,4 +1,4 @@
-//! Engines bound to worlds.
+//! Tests of engines bound to worlds.
 
 mod drive;
 mod engines;

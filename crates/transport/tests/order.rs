@@ -1,6 +1,5 @@
-//! The promises of `Engine` on which the drive loop rests, for both engines:
-//! between two mutations the order of the polls changes neither packets nor
-//! events, and once the polls are drained no deadline lies in the past.
+//! The guarantees of `Engine` on which the drive loop relies, for both engines. Between two mutations the order of
+//! the polls changes neither packets nor events. Once the polls are drained, no deadline lies in the past.
 
 use anabranch_base::time::Duration;
 use anabranch_base::units::Ratio;
@@ -9,14 +8,14 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::net::{IpAddr, SocketAddr};
 
-/// Everything an engine gave: packets by (time, bytes), events in order.
+/// The output of an engine: packets with their times, events in order.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct Log {
     packets: Vec<(Instant, Vec<u8>)>,
     events: Vec<String>,
 }
 
-/// A packet on the wire.
+/// A packet in flight.
 struct Flying {
     to: usize,
     source: SocketAddr,
@@ -24,16 +23,16 @@ struct Flying {
     bytes: Vec<u8>,
 }
 
-/// Two engines and a wire that loses, delays and thereby reorders.
+/// Two engines, and a wire that loses packets and delays them, which reorders them.
 struct Pair<E> {
     engines: [E; 2],
     logs: [Log; 2],
-    /// By arrival and order of sending.
+    /// Packets in flight, by arrival time and order of sending.
     wire: BTreeMap<(Instant, u64), Flying>,
     sent: u64,
     luck: Rng,
     loss: Ratio,
-    /// Decides the order of polls; `None`: all packets, then all events.
+    /// Determines the order of polls; `None`: all packets, then all events.
     order: Option<Rng>,
 }
 
@@ -52,7 +51,7 @@ where
                 None => true,
             };
             let engine = &mut self.engines[side];
-            // Asking for the deadline must be harmless at any moment.
+            // Reading the deadline must have no effect at any moment.
             let _ = engine.poll_timeout();
             if transmitting && (transmit_first || !telling) {
                 batch.clear();
@@ -83,14 +82,14 @@ where
         events
     }
 
-    /// The next instant at which something happens, if it is not after `until`.
+    /// Returns the time of the next event, if it is not after `until`.
     fn next(&self, until: Instant) -> Option<Instant> {
         let arrival = self.wire.first_key_value().map(|((at, _), _)| *at);
         let deadlines = self.engines.iter().filter_map(Engine::poll_timeout);
         deadlines.chain(arrival).min().filter(|at| *at <= until)
     }
 
-    /// Lets one arrival or deadline of `now` happen; the side it happened to.
+    /// Processes one arrival or deadline of `now`; returns the side that it concerned.
     fn happen(&mut self, now: Instant) -> Option<usize> {
         if let Some(entry) = self.wire.first_entry().filter(|entry| entry.key().0 <= now) {
             let Flying { to: side, source, target, bytes } = entry.remove();
@@ -105,8 +104,8 @@ where
     }
 }
 
-/// Plays a transfer between two engines; `act` reacts to events and to being
-/// asked to go on (`None`), issuing commands.
+/// Runs a transfer between two engines. `act` issues commands, for each event and when it is called to go on
+/// (`None`).
 fn play<E: Engine>(
     engines: [E; 2],
     seed: u64,
@@ -198,12 +197,12 @@ fn play_tcp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
     (logs, got)
 }
 
-/// Bytes of the message that is sent when so many are left.
+/// Returns the size of the message that is sent when `left` messages are left, in bytes.
 fn size(left: u32) -> usize {
     1 + (left as usize * 997) % 5_000
 }
 
-/// Bytes of all messages of both sides.
+/// Returns the size of all messages of both sides, in bytes.
 fn everything() -> usize {
     (1..=3).chain(1..=60).map(size).sum()
 }
@@ -244,7 +243,8 @@ fn play_sctp(seed: u64, order: Option<Rng>) -> ([Log; 2], usize) {
         while left[side] > 0 {
             let stream = (left[side] % 4) as u16;
             let size = size(left[side]);
-            // Given up late: everything gets through, with what that takes kept all the while.
+            // Limits that are high enough for everything to arrive, so that the state for abandoning messages exists
+            // all the while.
             let reliability = match left[side] % 5 {
                 1 => Reliability::Lifetime(Duration::from_secs(60)),
                 2 => Reliability::Retransmissions(50),

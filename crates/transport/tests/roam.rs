@@ -1,5 +1,5 @@
-//! A host that changes its address in mid-transfer: with dynamic addresses
-//! (RFC 5061) the transfer goes on, without them it dies.
+//! A host that changes its address during a transfer: with dynamic addresses (RFC 5061) the transfer goes on, without
+//! them it fails.
 
 use anabranch_base::Instant;
 use anabranch_link::LinkSpec;
@@ -20,9 +20,8 @@ fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
 }
 
-/// A server sends 10 MB to a client that has its first address up to `leaves`
-/// and its second from `comes` on. When the last byte came, and what the server
-/// counted; `None` when it never came.
+/// A server sends 10 MB to a client that has its first address until `leaves` and its second from `comes` on (in
+/// milliseconds). Returns when the last byte arrived, and the server's counters; `None` if it never arrived.
 fn download(asconf: bool, carrier: Carrier, comes: u64, leaves: u64) -> Option<(Instant, AssociationStats)> {
     download_with([None; 2], asconf, carrier, comes, leaves)
 }
@@ -81,7 +80,7 @@ fn download_with(
             let host = SctpHost::new(here.clone(), ours, carrier, None).await.expect("a socket");
             let port = if let Carrier::Udp { port } = carrier { port } else { 0 };
             let peer = ["10.0.0.2", "10.1.0.2"].map(|address| SocketAddr::new(ip(address), port));
-            // Who moves before it has learnt of the second has to know it.
+            // A client that moves before it has learnt the second address must know it from the start.
             let known = if comes < 100 { 2 } else { 1 };
             let session = host.connect(&peer[..known], 80).expect("begun");
             let mut stream = session.open(0).expect("a stream");
@@ -110,7 +109,7 @@ fn download_with(
     outcome.expect_done()
 }
 
-/// The new address is there two seconds before the old one goes.
+/// The new address is added two seconds before the old one is removed.
 #[test]
 fn make_before_break() {
     for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
@@ -120,7 +119,7 @@ fn make_before_break() {
     }
 }
 
-/// The old address goes two seconds before the new one comes.
+/// The old address is removed two seconds before the new one is added.
 #[test]
 fn break_before_make() {
     for carrier in [Carrier::Ip, Carrier::Udp { port: 9899 }] {
@@ -130,8 +129,8 @@ fn break_before_make() {
     }
 }
 
-/// The INIT leaves at 1 ms, the COOKIE ECHO at 21 ms, and what the peer says to it would be there at 41 ms. A new address
-/// comes before the INIT, which then tells of it, after the old one has gone, or between.
+/// The INIT is sent at 1 ms, the COOKIE ECHO at 21 ms, and its answer would arrive at 41 ms. The new address is added
+/// before the INIT, which then lists it, or after the old one was removed, or in between.
 #[test]
 fn an_association_is_set_up_by_who_moves_meanwhile() {
     for (comes, leaves) in [(0, 10), (5, 10), (15, 10), (0, 30), (10, 1_000)] {
@@ -140,7 +139,8 @@ fn an_association_is_set_up_by_who_moves_meanwhile() {
     }
 }
 
-/// RFC 4895 §4: with keys that both were given it goes on as well; with different ones as without dynamic addresses.
+/// RFC 4895 §4: with equal keys at both ends the transfer goes on as well; with different keys it fails, as without
+/// dynamic addresses.
 #[test]
 fn shared_keys_decide_who_may_roam() {
     let (one, other) = ("1 00112233445566778899aabbccddeeff", "1 ffeeddccbbaa99887766554433221100");
@@ -155,8 +155,7 @@ fn shared_keys_decide_who_may_roam() {
     }
 }
 
-/// Without dynamic addresses the peer never learns of the new address: the association dies
-/// of silence.
+/// Without dynamic addresses the peer never learns the new address: the association times out.
 #[test]
 fn without_dynamic_addresses_it_dies() {
     assert_eq!(download(false, Carrier::Ip, 1_000, 3_000), None);

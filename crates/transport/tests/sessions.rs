@@ -1,5 +1,4 @@
-//! What an application sees of sessions and streams, whichever engine is beneath: by TCP and by SCTP, through the types that
-//! hide which of them it is.
+//! Sessions and streams as an application sees them, over TCP and over SCTP, through the types that hide the engine.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -22,7 +21,7 @@ use std::task::{Context, Poll};
 const NEAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
 const FAR: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
 
-/// Two hosts of one transport, 10 ms from each other.
+/// Two hosts of one transport, with a delay of 10 ms.
 struct Rig {
     near: SimWorld,
     far: SimWorld,
@@ -69,7 +68,7 @@ impl Rig {
         self.server.listen(80, 0).expect("the port is free")
     }
 
-    /// Both ends of a session.
+    /// Returns both ends of a new session.
     async fn pair(&self, listener: &mut AnyListener) -> [AnySession; 2] {
         let client = self.begin().expect("begun");
         client.established().await.expect("established");
@@ -81,7 +80,7 @@ impl Rig {
     }
 }
 
-/// What a poll gives now.
+/// Returns the result of a poll, or `None` if it is pending.
 async fn once<T>(mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
     poll_fn(|cx| match poll(cx) {
         Poll::Ready(value) => Poll::Ready(Some(value)),
@@ -163,7 +162,7 @@ fn a_session_has_as_many_streams_as_both_ends_have() {
     });
 }
 
-/// RFC 6525 §4.5.
+/// RFC 6525 §4.5: streams are added.
 #[test]
 fn a_session_grows_where_the_transport_can_add_streams() {
     run(&Sctp, &[("streams", "2"), ("reconfig", "yes")], |rig, _| async move {
@@ -186,7 +185,7 @@ fn a_session_grows_where_the_transport_can_add_streams() {
     }
 }
 
-/// A stream that its holder has opened by number is not also one that waits to be taken.
+/// A stream that was opened by number is not returned again as a new stream of the peer.
 #[test]
 fn a_stream_that_the_peer_began_is_taken_once() {
     run(&Sctp, &[], |rig, _| async move {
@@ -202,7 +201,7 @@ fn a_stream_that_the_peer_began_is_taken_once() {
         assert_eq!(fourth.number(), 4);
         assert!(once(|cx| server.poll_accept(cx)).await.is_none());
         assert_eq!(read(&mut third, 5).await, b"hello");
-        // What is unread when its holder goes is the next one's.
+        // Bytes that are unread when a stream is dropped are left for its next holder.
         drop(fourth);
         let mut again = server.accept().await.expect("it has unread bytes");
         assert_eq!((again.number(), read(&mut again, 5).await), (4, b"hello".to_vec()));
@@ -229,7 +228,7 @@ fn a_connection_ends_one_way_and_then_the_other() {
     });
 }
 
-/// SCTP has no half close: an end that finishes writes no more, and its peer gets no notice.
+/// SCTP has no half close: an end that has finished its stream writes no more, and its peer is not notified.
 #[test]
 fn a_finished_stream_takes_no_more_bytes() {
     run(&Sctp, &[], |rig, _| async move {
@@ -267,7 +266,7 @@ fn a_closed_session_delivers_what_was_written_and_both_ends_learn_of_it() {
     }
 }
 
-/// RFC 9260 §9.1, RFC 9293 §3.10.5.
+/// RFC 9260 §9.1, RFC 9293 §3.10.5: an abort.
 #[test]
 fn an_aborted_session_is_over_at_once_at_both_ends() {
     for transport in BOTH {
@@ -283,7 +282,7 @@ fn an_aborted_session_is_over_at_once_at_both_ends() {
             assert!(matches!(server.closed().await, CloseReason::Reset(_)));
             assert!(rig.near.now().since(begin) < Duration::from_millis(20));
             let ended = pending.await;
-            // The one stream of a connection is there from the handshake on.
+            // The single stream of a connection exists from the handshake on.
             assert!(ended == Ok(()) || matches!(ended, Err(CloseReason::Reset(_))), "{ended:?}");
         });
         run(transport, &[], |rig, _| async move {
@@ -303,7 +302,7 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             let mut listener = rig.listen();
             let [client, server] = rig.pair(&mut listener).await;
             let [mut reading, mut writing] = [client.open(0).expect("a stream"), {
-                // Where there is one stream, the other end's.
+                // With a single stream, use the other end's.
                 match client.open(1) {
                     Ok(stream) => stream,
                     Err(_) => server.accept().await.expect("a stream"),
@@ -319,9 +318,9 @@ fn readers_and_writers_that_wait_learn_that_the_session_has_ended() {
             });
             rig.pause(2_000).await;
             server.abort();
-            // TCP's other end holds the writer, which finds its own session ended.
+            // With TCP the other end has the writer, whose own session has ended.
             assert!(matches!(writer.await, CloseReason::Reset(_) | CloseReason::Aborted));
-            // What has come may be read first.
+            // Data that has arrived may be read first.
             assert!(!matches!(reader.await, Ok(0)));
         });
     }
@@ -383,7 +382,7 @@ fn a_trace_is_kept_while_it_is_wanted() {
     }
 }
 
-/// RFC 9260 §6.3.3, RFC 6298 §5.4: the handshake's timer counts as well as the one of data.
+/// RFC 9260 §6.3.3, RFC 6298 §5.4: timeouts of the handshake count as well as those of data.
 #[test]
 fn timeouts_of_handshake_and_data_are_counted() {
     for transport in BOTH {
@@ -409,7 +408,7 @@ fn timeouts_of_handshake_and_data_are_counted() {
     }
 }
 
-/// RFC 6525 §5.1: who had not read learns of it, and both ends count on from the next multiple of 2^32.
+/// RFC 6525 §5.1: a holder with unread data is notified, and both ends count on from the next multiple of 2^32.
 #[test]
 fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_again() {
     run(&Sctp, &[("reconfig", "yes")], |rig, _| async move {
@@ -440,7 +439,7 @@ fn a_stream_that_is_reset_is_cancelled_for_its_other_holder_and_can_be_used_agai
     });
 }
 
-/// RFC 8260 §3.4: what waits of a stream with a lower rank goes first.
+/// RFC 8260 §3.4: data of a stream with a lower rank is sent first.
 #[test]
 fn ranks_order_streams_where_the_scheduler_knows_priorities() {
     let arrivals = |scheduler| {
@@ -479,7 +478,7 @@ fn ranks_order_streams_where_the_scheduler_knows_priorities() {
     assert_eq!(arrivals("fcfs"), [1, 2, 3], "a rank means nothing to it");
 }
 
-/// RFC 9260 §3.3.1: bytes are HTTP's, whole messages are the application's.
+/// RFC 9260 §3.3.1: bytes have HTTP's payload protocol identifier, whole messages the application's.
 #[test]
 fn messages_have_the_identifier_of_the_settings_and_bytes_that_of_http() {
     let network = Network::new(1);
@@ -514,7 +513,7 @@ fn messages_have_the_identifier_of_the_settings_and_bytes_that_of_http() {
     network.run(program, Instant::from_millis(10_000)).expect_done();
 }
 
-/// What is written as messages of one size is read as such.
+/// Data written as messages of one size is read as messages of that size.
 #[test]
 fn messages_of_one_size_that_lie_back_to_back_are_written_together() {
     for transport in BOTH {
@@ -535,7 +534,7 @@ fn messages_of_one_size_that_lie_back_to_back_are_written_together() {
     }
 }
 
-/// A host of several addresses uses as many of them as it is told to.
+/// A host with several addresses uses as many of them as configured.
 #[test]
 fn an_association_uses_the_first_addresses_of_its_host() {
     let network = Network::new(1);

@@ -1,8 +1,7 @@
-//! The behaviour suite on the operating system, and what only it has: several
-//! addresses of a host, trains of packets, ICMP, raw sockets, kernel TCP.
+//! The behaviour suite on the operating system, and the features that only it has: several addresses of a host,
+//! trains of packets, ICMP, raw sockets, kernel TCP.
 //!
-//! Everything stays on the loopback interface; no test measures time, and every
-//! wait has an end.
+//! Everything stays on the loopback interface. No test measures time, and every wait is bounded.
 
 #![cfg(target_os = "linux")]
 
@@ -18,7 +17,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 const V4: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const V6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 
-/// Runs `program` on these addresses; a program that waits for ever fails.
+/// Runs `program` on these addresses; a program that does not end fails.
 fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     let options = Options { addresses: addresses.to_vec(), seed: Some(1), ..Options::default() };
     os::run(options, async |world| {
@@ -28,7 +27,7 @@ fn on<T>(addresses: &[IpAddr], program: impl AsyncFnOnce(OsWorld) -> T) -> T {
     .expect("a world")
 }
 
-/// Hosts may be without IPv6.
+/// Whether the host has IPv6.
 fn has_v6() -> bool {
     std::net::UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
@@ -56,7 +55,7 @@ async fn recv(socket: &OsSocket, batch: &mut RecvBatch) {
     poll_fn(|cx| socket.poll_recv(cx, batch)).await.expect("received");
 }
 
-/// RFC 6951 §5.2: one UDP port on several addresses, each answered from where it was asked.
+/// RFC 6951 §5.2: one UDP port on several addresses, each answering from the address that was asked.
 #[test]
 fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
     let other = IpAddr::from([127, 0, 0, 3]);
@@ -87,7 +86,7 @@ fn a_train_of_packets_arrives_whole_on_the_address_it_was_sent_to() {
     });
 }
 
-/// Without GSO and GRO; many targets in one call.
+/// Without GSO and GRO, with many destinations in one call.
 #[test]
 fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
     on(&[V4], async |world| {
@@ -106,7 +105,7 @@ fn packets_go_one_by_one_where_the_kernel_is_not_to_join_them() {
                     out.push(&[3 * round + number; 1000]);
                 }
                 assert!(near.queue(&mut out) && out.is_empty());
-                // One of each, which can go together.
+                // One packet for each, which may be sent together.
                 (out.source, out.target, out.lane) = (near.local()[0], to.local()[0], lane as u32);
                 out.push(&[100 + round; 50]);
                 assert!(near.queue(&mut out));
@@ -162,7 +161,7 @@ fn what_no_interface_takes_is_reported_too_big() {
     });
 }
 
-/// Raw sockets need a privilege; where it is missing the reason must be that and nothing else.
+/// Raw sockets need a privilege; if opening one fails, that must be the reason.
 #[test]
 fn raw_packets_go_there_and_back_where_the_host_permits() {
     for ip in if has_v6() { vec![V4, V6] } else { vec![V4] } {
@@ -176,7 +175,7 @@ fn raw_packets_go_there_and_back_where_the_host_permits() {
             };
             let here = SocketAddr::new(ip, 0);
             assert_eq!(near.local(), [here]);
-            // More than go in a call, the last one shorter, another mark in between.
+            // More packets than one call takes; the last one is shorter, and another ECN mark in between.
             let mut batch = SendBatch::new(20);
             let mut sent = Vec::new();
             for (first, ecn) in [(0, Ecn::Ect1), (20, Ecn::Ect0)] {

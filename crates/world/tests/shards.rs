@@ -1,7 +1,8 @@
-//! Several worlds behind one UDP port or one IP protocol: the kernel gives each
-//! its own packets, and what it cannot know is handed on.
+//! Several worlds behind one UDP port or one IP protocol: the kernel steers packets to their worlds, and packets that
+//! it cannot classify are handed on.
 //!
-//! Raw sockets take root. Each test has a protocol of its own: all would hear all.
+//! Raw sockets need root. Each test has its own protocol number, because otherwise all tests would receive all
+//! packets.
 
 #![cfg(target_os = "linux")]
 
@@ -22,7 +23,7 @@ const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 const HERE6: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
 const COUNT: u32 = 3;
 
-/// Packets and reports are for whom their tag says, and packets of one source for number 2.
+/// Steers packets and reports by their tag, and packets from one source to world 2.
 #[derive(Debug)]
 struct ByTag {
     found: Option<IpAddr>,
@@ -39,7 +40,7 @@ impl Steering for ByTag {
     }
 }
 
-/// Something with a common header: ports, tag, checksum; and the beginning of an INIT.
+/// Returns a packet with a common header (ports, tag, checksum) and the beginning of an INIT.
 fn packet(tag: u32, initiate_tag: u32, size: usize) -> Vec<u8> {
     let mut bytes = vec![0; size.max(20)];
     bytes[4..8].copy_from_slice(&tag.to_be_bytes());
@@ -55,7 +56,7 @@ fn seats(found: Option<IpAddr>) -> Vec<Seat> {
     share_udp(&[HERE], 0, COUNT as usize, Arc::new(ByTag { found })).expect("a port")
 }
 
-/// One world takes all the seats: what each of them gets is all that matters.
+/// Runs a program with one world that takes all seats: only the packets of each socket matter.
 fn on<T>(seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, Vec<OsSocket>) -> T) -> T {
     on_ip(HERE, seats, program)
 }
@@ -70,7 +71,7 @@ fn on_ip<T>(here: IpAddr, seats: Vec<Seat>, program: impl AsyncFnOnce(OsWorld, V
     .expect("a world")
 }
 
-/// What comes to each of the sockets until `count` packets have come: number of the socket, packet.
+/// Receives until `count` packets have arrived at the sockets; returns socket number and packet.
 async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u32, Vec<u8>)> {
     let mut got = Vec::new();
     let mut batch = RecvBatch::new(64);
@@ -92,7 +93,7 @@ async fn receive(world: &OsWorld, sockets: &[OsSocket], count: usize) -> Vec<(u3
     got
 }
 
-/// Nothing more comes to any of them.
+/// Checks that no further packet arrives.
 async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
     let mut batch = RecvBatch::new(64);
     let mut timer = world.timer();
@@ -106,7 +107,7 @@ async fn is_quiet(world: &OsWorld, sockets: &[OsSocket]) {
     .await;
 }
 
-/// The seats of an IP protocol, where the host permits it and has the IP version.
+/// Returns the seats of an IP protocol, if the host permits it and has the IP version.
 fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<Seat>> {
     if UdpSocket::bind((here, 0)).is_err() {
         return None;
@@ -121,7 +122,8 @@ fn raw_seats(here: IpAddr, protocol: u8, found: Option<IpAddr>) -> Option<Vec<Se
     }
 }
 
-/// Sends packets of a protocol from an address; of protocol 255 they have their IP header.
+/// Returns a function that sends packets of a protocol from an address; with protocol 255 they include their IP
+/// header.
 fn raw_sender(from: IpAddr, protocol: u8) -> impl Fn(&[u8], IpAddr) {
     let domain = Domain::for_address(SocketAddr::new(from, 0));
     let socket =
@@ -133,7 +135,7 @@ fn raw_sender(from: IpAddr, protocol: u8) -> impl Fn(&[u8], IpAddr) {
     }
 }
 
-/// An IPv4 packet from here to here; the kernel fills in length and checksum.
+/// Returns an IPv4 packet from loopback to loopback; the kernel fills in length and checksum.
 fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0x45 + options.len() as u8 / 4, 0, 0, 0, 0x12, 0x34, 0, 0, 64, protocol, 0, 0];
     bytes[6..8].copy_from_slice(&fragment.to_be_bytes());
@@ -141,7 +143,7 @@ fn v4(protocol: u8, options: &[u8], fragment: u16, payload: &[u8]) -> Vec<u8> {
     [&bytes, options, payload].concat()
 }
 
-/// RFC 9260 §6.4, RFC 6951 §5.4: whatever address and port of the peer a packet comes from.
+/// RFC 9260 §6.4, RFC 6951 §5.4: whatever the peer's address and port.
 #[test]
 fn each_world_gets_what_has_its_tag_and_a_share_of_the_inits() {
     let seats = seats(None);
@@ -183,7 +185,7 @@ fn a_train_of_several_associations_is_taken_apart() {
         let found: Vec<_> = got.iter().map(|(number, packet)| (*number, tag(packet), packet.len())).collect();
         let expected: Vec<_> = (1..=8).map(|n| (n % COUNT, n, if n == 8 { 60 } else { 200 })).collect();
         assert_eq!(found, expected);
-        // As one piece it has come to a single socket, packet by packet each to its own.
+        // As one train it has arrived at a single socket; packet by packet each arrives at its own.
         assert!([0, 5].contains(&group.handed()), "{}", group.handed());
         assert_eq!(group.lost(), 0);
     });
@@ -215,12 +217,12 @@ fn a_port_that_is_shared_is_in_use_all_the_same() {
         io::ErrorKind::AddrInUse
     );
     drop(seats);
-    // On every address; and one alone needs no rule.
+    // On every address. A single seat needs no steering rule.
     let all = share_udp(&[], 0, 1, Arc::new(ByTag { found: None })).expect("a port");
     assert_eq!((all.len(), all[0].index()), (1, 0));
 }
 
-/// Every raw socket is given every packet: each takes its own, and none is taken twice.
+/// The kernel gives every packet to every raw socket: each takes its own, and none is taken twice.
 #[test]
 fn each_world_takes_its_share_of_a_protocol() {
     for (here, protocol) in [(HERE, 240), (HERE6, 241)] {
@@ -233,7 +235,7 @@ fn each_world_takes_its_share_of_a_protocol() {
                 send(&packet(0x8000_0000 + n, 0, 100), here);
                 send(&packet(0, 0x4000_0000 + n, 100), here);
             }
-            // What is too short for an INIT, and what is too short for anything.
+            // Packets too short for an INIT, and one too short for a tag.
             send(&packet(0, 0, 20)[..12], here);
             send(&packet(8, 0, 20)[..12], here);
             send(&[0; 7], here);
@@ -259,7 +261,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
             let send = raw_sender(HERE, 255);
             let rest = packet(0, 11, 200);
             send(&v4(242, &[1, 1, 1, 0], 0, &packet(10, 0, 100)), HERE);
-            // The tag of an INIT is in the second of two.
+            // The initiate tag of an INIT is in the second of two fragments.
             send(&v4(242, &[], 0x2000, &rest[..16]), HERE);
             send(&v4(242, &[], 2, &rest[16..]), HERE);
             let mut got = receive(&world, &sockets, 2).await;
@@ -274,7 +276,7 @@ fn options_extension_headers_and_fragments_do_not_hide_a_tag() {
         on_ip(HERE6, seats, async |world, sockets| {
             let send = raw_sender(HERE6, 255);
             for n in 10..13 {
-                // A header of destination options, which pad.
+                // A destination options header with padding.
                 let payload = [&[243, 0, 1, 4, 0, 0, 0, 0], &packet(n, 0, 100)[..]].concat();
                 let mut header = vec![0x60, 0, 0, 0, 0, payload.len() as u8, 60, 64];
                 header.extend([Ipv6Addr::LOCALHOST.octets(), Ipv6Addr::LOCALHOST.octets()].concat());
@@ -306,14 +308,14 @@ fn what_is_known_by_its_address_is_handed_on_once() {
     });
 }
 
-/// RFC 9260 §10. The kernel tells every raw socket.
+/// RFC 9260 §10: the kernel reports to every raw socket.
 #[test]
 fn a_report_is_looked_at_by_one_world() {
     let Some(seats) = raw_seats(HERE, 245, None) else { return };
     let group = seats[0].group();
     on(seats, async |world, sockets| {
         let send = raw_sender(HERE, 1);
-        // The last two are 0's: one by its tag, one because it is nobody's.
+        // The last two belong to world 0: one by its tag, one because no world has its tag.
         for quoted in [1, 2, 3, 0] {
             let mut inner = v4(245, &[], 0, &packet(quoted, 0, 28));
             let length = inner.len() as u16;

@@ -1,8 +1,7 @@
-//! The API of the SCTP endpoint: any operation at any moment, on a pair.
+//! The API of the SCTP endpoint: any operation at any time, on a pair of endpoints.
 //!
-//! Every message carries its number. Whatever is asked, what arrives is
-//! intact, ordered messages of a stream come in their order and none twice;
-//! and at the end, when the network is good again, everything ends.
+//! Every message carries its number. Whatever operations are called, arriving data is intact, ordered messages of a
+//! stream arrive in order, and none arrives twice. At the end, with a good network, every association ends.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -16,22 +15,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const PORT: u16 = 80;
 
-/// What one side has and expects.
+/// The state of one application.
 #[derive(Default)]
 struct App {
     ids: Vec<AssociationId>,
     /// Readable streams.
     readable: Vec<(AssociationId, u16)>,
-    /// What was read of a message.
+    /// The part of a message that was read.
     partial: BTreeMap<(AssociationId, u16), Vec<u8>>,
-    /// The last number that came ordered on a stream.
+    /// The last number that arrived in order on a stream.
     last: BTreeMap<(AssociationId, u16), u64>,
-    /// All numbers that have come. An association that was given up before the other side saw it
-    /// established begins anew there, and what it had brought comes again: once is once in each.
+    /// All numbers that have arrived. An association that was given up before the other side saw it established is
+    /// set up again there, and its messages arrive again: once in each association.
     seen: BTreeSet<(AssociationId, u64)>,
 }
 
-/// Runs the operations that `input` spells.
+/// Runs the operations that `input` encodes.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let configs = [configuration(&mut source), configuration(&mut source)];
@@ -51,11 +50,12 @@ pub fn run(input: &[u8]) {
         hear(&mut pair, &mut apps);
     }
     pair.network = anabranch_sctp::testing::Network::default();
-    // RFC 9260 §9.2, §8.1: whatever there is to wait for ends.
+    // RFC 9260 §9.2, §8.1: every wait ends.
     let until = pair.now + Duration::from_secs(7_200);
     let mut asked = [0, 0];
     loop {
-        // Also of what was accepted only now: nobody else asks the peer whether it is still there.
+        // This includes associations that were accepted only now, because otherwise nothing checks whether the peer
+        // still exists.
         for side in [Side::A, Side::B] {
             let (now, ids) = (pair.now, &apps[side as usize].ids);
             for &id in &ids[asked[side as usize]..] {
@@ -82,7 +82,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// Draws every packet, for who looks into a finding (`DRAW=1`).
+/// Draws every packet, to analyse a failure (`DRAW=1`).
 fn drawing(paths: usize) -> Observer {
     let mut ladder = Ladder::new(Transport::Sctp, "A", "B");
     for (side, at) in [(Side::A, ladder::Side::Left), (Side::B, ladder::Side::Right)] {
@@ -188,7 +188,7 @@ fn operate(
             let percent = |n: u8| Ratio::new(u64::from(n % 40), 100).expect("below one");
             pair.network.loss = percent(source.byte());
             pair.network.duplicate = percent(source.byte());
-            // Without checksums nobody finds the errors.
+            // Without checksums damage is not detected.
             pair.network.corrupt = if unprotected { Ratio::ZERO } else { percent(source.byte() / 4) };
             pair.network.jitter = Duration::from_millis(u64::from(source.byte()));
             pair.network.cut = (0..paths).filter(|_| source.one_in(4)).collect();
@@ -264,7 +264,7 @@ fn operate(
     }
 }
 
-/// What message `number` says.
+/// Returns the content of message `number`.
 fn content(number: u64, length: usize) -> Vec<u8> {
     let mut bytes: Vec<u8> = (0..length).map(|i| (number as usize * 31 + i * 7) as u8).collect();
     bytes[..8].copy_from_slice(&number.to_be_bytes());
@@ -281,7 +281,7 @@ fn hear(pair: &mut Pair, apps: &mut [App; 2]) {
             match event {
                 Event::Accepted { id, .. } => app.ids.push(id),
                 Event::Readable { id, stream } => app.readable.push((id, stream)),
-                // Streams count from 0 again, and what was under way is lost.
+                // SSNs count from 0 again, and data in flight is lost.
                 Event::Restarted { id } => {
                     app.last.retain(|(other, _), _| *other != id);
                     app.partial.retain(|(other, _), _| *other != id);

@@ -1,5 +1,5 @@
-//! Decoders: whatever the bytes, no panic; what was read is written and read
-//! again as the same; a line can be drawn of it.
+//! Decoders: no input makes them panic. A decoded value is encoded and decoded again without change, and can be
+//! drawn.
 
 use anabranch_wire::ladder::{Ladder, Side, Transport};
 use anabranch_wire::sctp::{Chunk, Chunks, Param, Params, packet};
@@ -23,7 +23,7 @@ pub fn sctp(input: &[u8]) {
     let mut chunks = view.chunks();
     while let Some(raw) = chunks.next_raw() {
         let Ok(raw) = raw else { break };
-        // Of every chunk that which its value could be besides.
+        // Each chunk is also decoded as every other type that its value could be.
         for param in Params::new(raw.value) {
             let _ = param.map(|param| (param.to_string(), again(&param)));
         }
@@ -51,7 +51,7 @@ fn again(param: &Param<'_>) {
     chunk.close();
 }
 
-/// An IP packet and what it carries, TCP with its options, UDP, ICMP.
+/// An IP packet and its content: TCP with options, UDP, ICMP.
 pub fn ip(input: &[u8]) {
     let mut sealed = input.to_vec();
     if sealed.len() >= 20 && sealed[0] >> 4 == 4 {
@@ -85,7 +85,7 @@ fn payload(bytes: &[u8], source: IpAddr, target: IpAddr) {
     let _ = ladder.line(anabranch_base::Instant::ZERO, source, target, bytes);
 }
 
-/// The payload of a packet of QUIC, whose frames are looked at, and a datagram.
+/// The payload of a QUIC packet, whose frames are inspected, and a datagram.
 pub fn quic(input: &[u8]) {
     anabranch_quic::testing::payload(input);
     anabranch_quic::testing::datagram(input);

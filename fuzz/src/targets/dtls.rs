@@ -1,9 +1,10 @@
-//! DTLS beneath SCTP under datagrams: those of strangers, and those of a peer before, in and after its handshake,
-//! changed, late, again, or made up.
+//! DTLS below SCTP, with datagrams of unknown hosts and of a peer before, during and after its handshake: changed,
+//! late, repeated or made up.
 //!
-//! A client and a server of the layer, in virtual time; the input decides what becomes of each datagram. What must hold
-//! beside no panic: a peer's packet comes up as it was sent and once, or not at all, and who has brought no cookie is sent at
-//! most three times what it has sent (RFC 9147 §5.1, as RFC 9000 §8 has it). Keys are changed every few records.
+//! A client and a server of the layer, in virtual time; the input decides the fate of each datagram. Besides the
+//! absence of panics, two conditions must hold. A peer's packet is delivered unchanged and once, or not at all. A
+//! client that has sent no cookie receives at most three times the bytes that it has sent (RFC 9147 §5.1, as in RFC
+//! 9000 §8). Keys are updated every few records.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -22,10 +23,10 @@ use std::rc::Rc;
 use std::sync::LazyLock;
 use std::task::{Context, Poll};
 
-/// A datagram: from, to, bytes.
+/// A datagram: source, destination, bytes.
 type Datagram = (SocketAddr, SocketAddr, Vec<u8>);
 
-/// What comes to an end, and what goes from it.
+/// The datagrams to an end, and those from it.
 #[derive(Default)]
 struct Lane {
     inward: VecDeque<Datagram>,
@@ -47,7 +48,7 @@ impl Datagrams for Wire {
 
     fn poll_recv(&self, _: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let mut lane = self.lane.borrow_mut();
-        // What has no bytes the network does not give to anybody.
+        // The network does not deliver empty datagrams.
         while lane.inward.front().is_some_and(|(_, _, bytes)| bytes.is_empty()) {
             lane.inward.pop_front();
         }
@@ -76,9 +77,9 @@ struct End {
     socket: Box<dyn Datagrams>,
     lane: Rc<RefCell<Lane>>,
     at: SocketAddr,
-    /// Packets that it has given to DTLS and that have not come, and how many like that.
+    /// Packets given to DTLS that have not arrived, with the number of equal ones.
     sent: BTreeMap<Vec<u8>, usize>,
-    /// All that has left it, to be changed or sent again.
+    /// All datagrams that it has sent, for changes and repetitions.
     kept: Vec<Vec<u8>>,
 }
 
@@ -95,7 +96,7 @@ impl End {
         Self { socket, lane, at, sent: BTreeMap::new(), kept: Vec::new() }
     }
 
-    /// Sends a packet of SCTP, as far as DTLS looks at one.
+    /// Sends an SCTP packet, as far as DTLS inspects one.
     async fn send(&mut self, to: SocketAddr, kind: u8, body: &[u8]) {
         // An INIT has the tag 0.
         let tag = if kind == 1 { [0; 4] } else { [7; 4] };
@@ -107,7 +108,7 @@ impl End {
         *self.sent.entry(packet).or_default() += 1;
     }
 
-    /// Takes in all that has come; the packets.
+    /// Receives everything that has arrived; returns the packets.
     async fn take(&self) -> Vec<(SocketAddr, Vec<u8>)> {
         let mut packets = Vec::new();
         poll_fn(|cx| {
@@ -124,7 +125,7 @@ impl End {
     }
 }
 
-/// Runs what `input` decides.
+/// Runs the decisions in `input`.
 pub fn run(input: &[u8]) {
     static PAIRS: LazyLock<[Pair; 3]> = LazyLock::new(|| {
         [Version::Only13, Version::Only12, Version::From12]
@@ -144,10 +145,10 @@ pub fn run(input: &[u8]) {
 async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     let mut ends = [End::new(&world, pair, false), End::new(&world, pair, true)];
     let (client, server) = (ends[0].at, ends[1].at);
-    // What strangers have sent to the server, and what it has sent to them.
+    // The bytes from unknown hosts to the server, and from it to them.
     let mut strangers: BTreeMap<SocketAddr, (usize, usize)> = BTreeMap::new();
     ends[0].send(server, 1, &[]).await;
-    // Mostly the handshake is done before anything odd happens.
+    // Mostly the handshake is complete before the first irregular event.
     for _ in 0..if source.one_in(3) { source.below(8) } else { 8 } {
         pass(&mut ends, &mut strangers).await;
     }
@@ -157,7 +158,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
         match source.below(12) {
             0..=2 => pass(&mut ends, &mut strangers).await,
             3 => {
-                // All is lost.
+                // All datagrams are lost.
                 ends[1 - to].lane.borrow_mut().outward.clear();
             }
             4 | 5 => {
@@ -202,7 +203,7 @@ async fn meet(world: SimWorld, pair: &Pair, source: &mut Source<'_>) {
     }
 }
 
-/// What has left an end is kept, and counted where it goes to strangers.
+/// Keeps the datagrams that an end has sent, and counts those to unknown hosts.
 fn note(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     let known = [ends[0].at, ends[1].at];
     for end in ends {
@@ -219,7 +220,7 @@ fn note(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)
     }
 }
 
-/// All that is on its way arrives.
+/// Delivers everything that is in flight.
 async fn pass(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, usize)>) {
     for end in &*ends {
         let _ = end.take().await;
@@ -231,7 +232,7 @@ async fn pass(ends: &mut [End; 2], strangers: &mut BTreeMap<SocketAddr, (usize, 
     }
 }
 
-/// Something like what was sent before.
+/// Returns a datagram similar to those sent before.
 fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
     let kept = &ends[source.below(2) as usize].kept;
     let mut bytes = match kept.len() {
@@ -239,7 +240,7 @@ fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
         many => kept[source.below(many as u32) as usize].clone(),
     };
     if source.one_in(6) {
-        // A header of a record of data, with whatever behind it: of DTLS 1.3, or of 1.2.
+        // A record header of DTLS 1.3 or 1.2 for data, with any content.
         let header = if source.one_in(2) {
             vec![0x20 | source.byte() & 0x1f]
         } else {
@@ -261,7 +262,7 @@ fn craft(source: &mut Source<'_>, ends: &[End; 2], luck: &mut Rng) -> Vec<u8> {
     for _ in 0..source.below(5) {
         let at = luck.below(bytes.len().max(1) as u64) as usize;
         match source.below(6) {
-            // Headers are where the decisions are.
+            // Most decisions depend on headers.
             0 | 1 => {
                 if let Some(byte) = bytes.get_mut(at % 80) {
                     *byte = source.byte();

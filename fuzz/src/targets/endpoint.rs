@@ -1,9 +1,8 @@
-//! The endpoint under packets: good ones at the wrong time, changed ones with
-//! their checksum and tag put right, and such as nobody sends.
+//! The endpoint with irregular packets: valid ones at the wrong time, changed ones with corrected checksum and tag,
+//! and ones that no stack sends.
 //!
-//! Two endpoints talk, with whichever extensions the input switches on; the
-//! input decides what becomes of each packet and puts others between. What is
-//! known of the association (tags, TSNs, cookies, keys) is read off the wire.
+//! Two endpoints communicate, with the extensions that the input switches on. The input decides the fate of each
+//! packet and inserts others. The state of the association (tags, TSNs, cookies, keys) is read from the wire.
 
 use crate::source::Source;
 use anabranch_base::time::Duration;
@@ -17,16 +16,16 @@ use anabranch_wire::sctp::{
 use hmac::{Hmac, Mac};
 use std::net::{IpAddr, SocketAddr};
 
-/// What goes towards one side.
+/// The packets and the state of one direction.
 #[derive(Default)]
 struct Towards {
     ports: (u16, u16),
     tag: u32,
-    /// The highest TSN sent to it, and what it has acknowledged.
+    /// The highest TSN sent to it, and the TSN that it has acknowledged.
     tsn: u32,
     acknowledged: u32,
     packets: Vec<Vec<u8>>,
-    /// What its peer says of authentication.
+    /// The part of the authentication key that its peer contributes.
     vector: Vec<u8>,
 }
 
@@ -37,10 +36,10 @@ struct Host {
     address: SocketAddr,
 }
 
-/// More packets at one moment are a storm.
+/// More packets at one instant count as a packet storm.
 const PACKETS: usize = 4_000;
 
-/// Runs what `input` decides.
+/// Runs the decisions in `input`.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let config = configuration(&mut source);
@@ -57,7 +56,7 @@ pub fn run(input: &[u8]) {
     let peer = hosts[1].address;
     let id = hosts[0].engine.associate(now, Associate::to(peer, 80)).expect("an address");
     hosts[0].ids.push(id);
-    // Mostly it is set up before anything odd happens.
+    // Mostly the association is established before the first irregular event.
     let calm = if source.one_in(4) { 0 } else { 4 };
     for _ in 0..calm {
         drain(now, &mut hosts, &mut towards);
@@ -137,7 +136,7 @@ fn configuration(source: &mut Source<'_>) -> Config {
     config
 }
 
-/// Everything that wants out or wants to be told.
+/// Takes all packets and events of both hosts.
 fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [Towards; 2]) {
     for (from, host) in hosts.iter_mut().enumerate() {
         let packets = packets(&mut host.engine, now);
@@ -156,7 +155,7 @@ fn drain(now: Instant, hosts: &mut [Host; 2], towards: &mut [Towards; 2]) {
             assert!(host.engine.poll_timeout().is_none_or(|at| at > now), "no progress");
         }
     }
-    // What one side has acknowledged is what the other may build upon.
+    // Data that one side has acknowledged need not be kept by the other.
     for to in [0, 1] {
         if towards[to].packets.len() > 64 {
             towards[to].packets.drain(..32);
@@ -190,7 +189,7 @@ fn learn(towards: &mut Towards, bytes: &[u8]) {
     towards.packets.push(bytes.to_vec());
 }
 
-/// RFC 4895 §6.1: what INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + 20..];
     let mut vector = Vec::new();
@@ -210,7 +209,7 @@ fn hand(now: Instant, hosts: &mut [Host; 2], to: usize, payload: &[u8]) {
     hosts[to].engine.handle_packet(now, packet);
 }
 
-/// A packet that is under way: as it is, again, or changed.
+/// Delivers a packet in flight: unchanged, repeated, or changed.
 fn deliver(
     source: &mut Source<'_>,
     now: Instant,
@@ -247,7 +246,7 @@ fn deliver(
     hand(now, hosts, to, &bytes);
 }
 
-/// A packet with the right ports and mostly the right tag, and chunks near what is expected.
+/// Returns a packet with the right ports and mostly the right tag, and chunks close to the expected ones.
 fn craft(source: &mut Source<'_>, all: &[Towards; 2], to: usize) -> Vec<u8> {
     let (towards, back) = (&all[to], &all[1 - to]);
     let mut bytes = Vec::new();
@@ -379,18 +378,18 @@ fn chunk(source: &mut Source<'_>, towards: &Towards, back: &Towards, bytes: &mut
             chunk.close();
         }
         11 => {
-            // Chunks that are one number: SHUTDOWN, ECNE, CWR.
+            // Chunks with a single number: SHUTDOWN, ECNE, CWR.
             let mut chunk = ChunkWriter::open(bytes, source.pick(&[7, 12, 13]), 0);
             chunk.bytes(&near(source, back.tsn).to_be_bytes());
             chunk.close();
         }
         12 => {
-            // Chunks that are nothing but their type.
+            // Chunks without content.
             let kind = source.pick(&[8, 11, 14, 6, 10, 4, 5, 0x84]);
             ChunkWriter::open(bytes, kind, bits & 1).close();
         }
         13 => {
-            // ERROR and ABORT with causes; HEARTBEAT and its answer with something in it.
+            // ERROR and ABORT with causes; HEARTBEAT and HEARTBEAT ACK with content.
             let mut chunk = ChunkWriter::open(bytes, source.pick(&[9, 9, 9, 4, 5, 6]), bits & 1);
             for _ in 0..source.below(4) {
                 chunk.tlv(u16::from(source.byte() % 16), &[source.bytes(24)]);
@@ -437,7 +436,7 @@ fn read(now: Instant, host: &mut Host) {
     }
 }
 
-/// The TCP endpoint under segments, likewise.
+/// The same for the TCP endpoint, with segments.
 pub fn tcp(input: &[u8]) {
     use anabranch_tcp::{Config, Endpoint};
     use anabranch_wire::tcp::header;
@@ -457,7 +456,7 @@ pub fn tcp(input: &[u8]) {
                 if source.one_in(2) {
                     for _ in 0..=source.below(4) {
                         let at = source.below(bytes.len() as u32) as usize;
-                        // Ports stay, or nobody is concerned.
+                        // Ports are kept, because other ports belong to no connection.
                         if at >= 4 {
                             bytes[at] = source.byte();
                         }

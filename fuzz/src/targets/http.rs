@@ -1,7 +1,8 @@
-//! A server of HTTP and whatever a client says to it: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
+//! An HTTP server with arbitrary clients: HTTP/1.1, frames of HTTP/2 (RFC 9113), streams of HTTP/3 (RFC 9114).
 //!
-//! The session is a script in memory: what the client says is there from the beginning, in pieces of any size, and what the
-//! server says is taken, or not. Time is virtual. Every session ends: by the client's end, by an error, or as idle.
+//! The session is an in-memory script: all bytes of the client exist from the start, in pieces of any size, and the
+//! server's bytes are read, or not. Time is virtual. Every session ends: by the client, by an error, or by the idle
+//! timeout.
 
 use crate::source::Source;
 use anabranch_base::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Bytes on one stream, as HTTP/1.1 or what the server makes of them.
+/// Bytes on one stream, parsed as HTTP/1.1 or whatever the server recognizes.
 pub fn http1(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = Manner::read(&mut source);
@@ -49,7 +50,7 @@ const FIELDS: [&[u8]; 8] = [
     b" folded\r\n",
 ];
 
-/// Frames on one stream: made up, mostly such as can be.
+/// Generated frames on one stream, mostly valid.
 pub fn http2(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = Manner::read(&mut source);
@@ -66,7 +67,7 @@ pub fn http2(input: &[u8]) {
     while !source.is_over() {
         let stream = if source.one_in(4) { source.number() } else { source.below(next + 4) };
         match source.below(8) {
-            // A request, mostly whole.
+            // A request, mostly complete.
             0..=2 => {
                 let mut head = vec![0x82, 0x87, 0x84, 0x01, 1, b'a'];
                 if source.one_in(2) {
@@ -97,7 +98,7 @@ pub fn http2(input: &[u8]) {
     serve(manner, vec![(0, said)], Versions::Both);
 }
 
-/// Streams of HTTP/3, either way: frames made up, mostly such as can be.
+/// Streams of HTTP/3 in both directions, with generated frames, mostly valid.
 pub fn http3(input: &[u8]) {
     let mut source = Source::new(input);
     let manner = Manner::read(&mut source);
@@ -110,7 +111,7 @@ pub fn http3(input: &[u8]) {
             _ => (u64::from(value) | 0xc000_0000_0000_0000).to_be_bytes().to_vec(),
         }
     };
-    // What every client has: a control stream with settings.
+    // Every client has a control stream with settings.
     let mut streams = vec![(ONE_WAY, vec![0, 4, 0])];
     let (mut both, mut one) = (0, 1);
     while !source.is_over() && streams.len() < 24 {
@@ -152,7 +153,7 @@ pub fn http3(input: &[u8]) {
     serve(manner, streams, Versions::Http3);
 }
 
-/// The field `priority` (RFC 9218 §5), and the order that follows.
+/// The field `priority` (RFC 9218 §5), and the resulting order.
 pub fn priority(input: &[u8]) {
     let mut source = Source::new(input);
     let mut turns = Turns::default();
@@ -182,14 +183,14 @@ pub fn priority(input: &[u8]) {
     }
 }
 
-/// How a client says what it says, and takes what it is told.
+/// How a client sends its bytes and reads the server's.
 #[derive(Clone, Copy)]
 struct Manner {
-    /// Bytes that are there at a time.
+    /// The bytes that become available at a time.
     piece: usize,
-    /// Its bytes end, or nothing comes behind them.
+    /// Whether its streams end; otherwise they stay open without further bytes.
     ends: bool,
-    /// Bytes that it takes on each stream before it takes no more.
+    /// The bytes that it reads on each stream before it stops reading.
     takes: usize,
 }
 
@@ -203,7 +204,7 @@ impl Manner {
     }
 }
 
-/// Serves a session whose client says this on its streams.
+/// Serves a session whose client sends these bytes on its streams.
 fn serve(manner: Manner, streams: Vec<(u64, Vec<u8>)>, versions: Versions) {
     let network = Network::new(1);
     let host = network.host("server", &[[10, 0, 0, 1].into()]);
@@ -254,7 +255,7 @@ impl Listener for Once {
     }
 }
 
-/// A session whose client says what is written.
+/// A session whose client sends predefined bytes.
 #[derive(Clone)]
 struct Script(Rc<RefCell<Inner>>);
 
@@ -372,7 +373,7 @@ impl Session for Script {
     }
 }
 
-/// A stream of it.
+/// A stream of this session.
 struct ScriptStream {
     script: Script,
     number: u64,
@@ -380,7 +381,7 @@ struct ScriptStream {
     said: Vec<u8>,
     at: usize,
     taken: usize,
-    /// Something was read: the next piece comes in another turn.
+    /// Bytes were read: the next piece is available in another turn.
     turn: bool,
 }
 
@@ -442,7 +443,7 @@ impl Stream for ScriptStream {
     }
 }
 
-/// The field `Alt-Svc` (RFC 7838 §3), of whatever pieces it is made of.
+/// The field `Alt-Svc` (RFC 7838 §3), composed of arbitrary pieces.
 pub fn alt_svc(input: &[u8]) {
     const PIECES: [&str; 12] = ["h3", "h2", "=", "\"", ":443", "[::1]", ",", ";", "ma=", "9", " ", "clear"];
     let mut source = Source::new(input);

@@ -1,11 +1,13 @@
-//! One request stream of HTTP/3 (RFC 9114 §4.1, RFC 9204 §4.5), of a request or of a response, without a session around it.
+//! One HTTP/3 request stream (RFC 9114 §4.1, RFC 9204 §4.5), of a request or of a response, without a session around
+//! it.
 //!
-//! However the bytes are cut, the outcome is the same: a message, or one error. No more content comes out than bytes went in.
+//! The result does not depend on how the bytes are split: a message, or one error. The content is not longer than the
+//! input.
 
 use crate::source::Source;
 use anabranch_http::http3::read_message;
 
-/// Frames of a message: made up, mostly such as can be.
+/// Generated frames of a message, mostly valid.
 pub fn run(input: &[u8]) {
     let mut source = Source::new(input);
     let is_request = source.one_in(2);
@@ -36,7 +38,7 @@ pub fn run(input: &[u8]) {
     }
 }
 
-/// A field section: mostly that of a message, and fields of all forms.
+/// Returns a field section, mostly that of a message, with fields of all forms.
 fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     let mut section = if source.one_in(24) { source.bytes(2).to_vec() } else { vec![0, 0] };
     match is_request {
@@ -47,10 +49,10 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     }
     while !source.one_in(3) {
         match source.below(6) {
-            // A field of the static table, or beyond it.
+            // A field of the static table, or an index beyond it.
             0 => section.extend([0xff, source.byte() & 0x7f]),
             1 => section.push(0xc0 | source.byte()),
-            // A literal value, in the Huffman code or not.
+            // A literal value, with or without Huffman coding.
             2 => {
                 let value = source.bytes(12).to_vec();
                 let huffman = if source.one_in(2) { 0x80 } else { 0 };
@@ -58,7 +60,7 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
                     [&[0x50 | source.byte() & 0x0f, huffman | value.len() as u8][..], &value].concat(),
                 );
             }
-            // A content length, that of some content or of none.
+            // A content length, matching the content or not.
             3 => section.extend([0x54, 1, source.pick(b"0359x ")]),
             4 => {
                 let name = source.pick(&[&b"x"[..], b"te", b"connection", b"X", b":path", b"host"]);
@@ -75,7 +77,7 @@ fn section(source: &mut Source<'_>, is_request: bool) -> Vec<u8> {
     section
 }
 
-/// Appends an integer (RFC 9000 §16), not always in as few bytes as it needs.
+/// Appends an integer (RFC 9000 §16), not always in the shortest form.
 fn put_varint(out: &mut Vec<u8>, value: u64, source: &mut Source<'_>) {
     let long = source.one_in(8);
     match value {

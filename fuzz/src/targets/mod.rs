@@ -1,4 +1,4 @@
-//! What is fuzzed.
+//! The list of fuzz targets.
 
 mod api;
 mod decode;
@@ -9,19 +9,19 @@ mod http3_stream;
 mod text;
 mod tunnels;
 
-/// Something that takes an input and must not panic.
+/// A function that takes an input and must not panic.
 pub struct Target {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: &'static str,
     /// The folder of its corpus.
     pub corpus: &'static str,
-    /// Bytes of an input made of pure luck.
+    /// The maximum length of a random input, in bytes.
     pub length: usize,
-    /// Takes an input.
+    /// Runs an input.
     pub run: fn(&[u8]),
 }
 
-/// All of them.
+/// All targets.
 pub const ALL: &[Target] = &[
     Target { name: "sctp", corpus: "sctp", length: 400, run: decode::sctp },
     Target { name: "ip", corpus: "ip", length: 200, run: decode::ip },
@@ -43,7 +43,7 @@ pub const ALL: &[Target] = &[
     Target { name: "api", corpus: "api", length: 600, run: api::run },
 ];
 
-/// The target of this name.
+/// Returns the target of this name.
 pub fn find(name: &str) -> Option<&'static Target> {
     ALL.iter().find(|target| target.name == name)
 }

@@ -1,4 +1,4 @@
-//! Files that people write or get from elsewhere: refused with one line, or read.
+//! Files written by users or downloaded: they are read, or refused with one line.
 
 use anabranch_lab::plan::{Draft, Plan};
 use flate2::Compression;
@@ -13,8 +13,8 @@ pub fn har(input: &[u8]) {
     }
 }
 
-/// HAR text: the bytes of a file. Their sum says how they come: as they are, packed, encoded, wrapped in JavaScript or in a
-/// list, without times, or cut.
+/// HAR text: the bytes of a file. Their sum selects the form: plain, compressed, encoded, wrapped in JavaScript or in
+/// a list, without times, or truncated.
 pub fn har_text(rest: &[u8]) {
     let form = rest.iter().fold(0_u8, |sum, byte| sum.wrapping_add(*byte));
     let text = || String::from_utf8_lossy(rest);
@@ -49,7 +49,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.write_all(bytes).and_then(|()| encoder.finish()).unwrap_or_default()
 }
 
-/// A plan.
+/// A plan in TOML.
 pub fn plan(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     if let Ok(draft) = Draft::from_toml("fuzz.toml", &text)

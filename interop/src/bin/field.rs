@@ -1,9 +1,8 @@
-//! Our SCTP and TCP meet real programs: `field.sh` builds those and starts this.
+//! Runs our SCTP and TCP against real programs: `field.sh` builds these and starts this.
 //!
-//! `field matrix PEER[,PEER..] [CASE]` prints the matrix, `field column
-//! PEER/CARRIER [CASE [TRY]]` is what it starts in namespaces of their own;
-//! `field tcp [CASE]`, in a namespace of its own too, is the table of TCP.
-//! CASE: a part of a row's name, or `#` and the numbers of rows.
+//! `field matrix PEER[,PEER..] [CASE]` prints the matrix. It starts `field column PEER/CARRIER [CASE [TRY]]` in
+//! separate namespaces. `field tcp [CASE]`, also in a separate namespace, prints the table of TCP. CASE is a part of
+//! a row's name, or `#` and the numbers of rows.
 
 use anabranch_interop::field::{Column, Kind};
 use anabranch_interop::field::{matrix, tcp};

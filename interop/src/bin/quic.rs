@@ -1,7 +1,6 @@
-//! Our HTTP/3 meets that of others: `quic.sh` builds those and starts this.
+//! Runs our HTTP/3 against other implementations: `quic.sh` builds these and starts this.
 //!
-//! `quic STACK[,STACK..] [CASE]` prints the matrix of those stacks, ours among
-//! them. CASE: a part of a row's name.
+//! `quic STACK[,STACK..] [CASE]` prints the matrix of these stacks and ours. CASE is a part of a row's name.
 
 use anabranch_interop::quic::{Stack, matrix};
 use std::process::ExitCode;

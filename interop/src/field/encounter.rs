@@ -1,7 +1,7 @@
 //! One association between our endpoint and a foreign program.
 //!
-//! A case is a script on it, as in the virtual network: it posts messages,
-//! tells one side or the other to do something, and waits, never for ever.
+//! A case is a script on it, as in the virtual network: it posts messages, gives commands to one side or the other,
+//! and waits for a bounded time.
 
 use super::Carrier;
 use super::place::{OURS, Place, ours, theirs};
@@ -26,54 +26,54 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What an association is begun with.
+/// The set-up of an association.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Who sends the INIT.
     pub begins: By,
-    /// Our settings, beyond those of every case.
+    /// Our settings besides those of every case.
     pub knobs: Vec<(&'static str, String)>,
-    /// Their arguments, beyond those of every case.
+    /// The peer's arguments besides those of every case.
     pub arguments: Vec<String>,
-    /// Over IPv6.
+    /// Whether it runs over IPv6.
     pub v6: bool,
-    /// How many addresses we have at first.
+    /// The number of our addresses at first.
     pub here: usize,
-    /// How many they have.
+    /// The number of the peer's addresses.
     pub there: usize,
 }
 
-/// The foreign end, and what has come of it.
+/// The foreign end, and its reports.
 #[derive(Debug)]
 pub struct Theirs {
     program: Option<Rc<RefCell<Program>>>,
-    /// It waits to be called, or calls.
+    /// It is listening or connecting.
     pub ready: bool,
-    /// The association is up.
+    /// The association is established.
     pub up: bool,
     /// How it ended.
     pub closed: Option<String>,
     /// The program itself has ended.
     pub ended: bool,
-    /// What it said beyond messages.
+    /// Its reports other than messages.
     pub said: Vec<String>,
-    /// What we send it.
+    /// The messages that we send to it.
     pub inbox: Ledger,
     fault: Option<String>,
 }
 
-/// An encounter under way.
+/// An encounter in progress.
 pub struct Encounter<'a> {
     /// The world of our end.
     pub world: Field,
-    /// Where the peer lives.
+    /// The network of the peer.
     pub place: &'a mut Place,
     setup: Setup,
     ours: Rc<RefCell<Ours>>,
     driver: Option<OsTask<()>>,
     /// The foreign end.
     pub theirs: Theirs,
-    /// For the script's own choices.
+    /// The source of random choices of the script.
     pub rng: Rng,
     timer: OsTimer,
 }
@@ -81,12 +81,12 @@ pub struct Encounter<'a> {
 /// The SCTP port of both ends.
 pub const PORT: u16 = 5000;
 
-/// What a script waits for at most, unless it says otherwise.
+/// The longest wait of a script, unless it sets another.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
 fn config(setup: &Setup) -> Result<Config, String> {
     let mut config = Config::default();
-    // Real time passes: timeouts are those of a near network, and patience ends soon.
+    // Time is real here: timeouts are those of a near network, and waits are short.
     let common = [
         ("rto_initial", "500ms"),
         ("rto_min", "300ms"),
@@ -96,7 +96,7 @@ fn config(setup: &Setup) -> Result<Config, String> {
         ("streams", "16"),
         ("sndbuf", "4MiB"),
         ("rcvbuf", "1MiB"),
-        // The kernel below a raw socket of theirs says Protocol Unreachable whenever its buffer is full.
+        // The kernel below their raw socket sends Protocol Unreachable whenever its buffer is full.
         ("icmp_doubt", "yes"),
     ];
     let own = setup.knobs.iter().map(|(key, value)| (*key, value.as_str()));
@@ -107,10 +107,10 @@ fn config(setup: &Setup) -> Result<Config, String> {
 }
 
 impl<'a> Encounter<'a> {
-    /// Both ends, and the association under way.
+    /// Creates both ends and starts the association.
     ///
     /// # Errors
-    /// What could not be begun.
+    /// The part that could not be started.
     pub async fn begin(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
         let mut this = Self::idle(world, place, setup)?;
         match this.setup.begins {
@@ -127,10 +127,10 @@ impl<'a> Encounter<'a> {
         Ok(this)
     }
 
-    /// Their end alone.
+    /// Starts only the peer's end.
     ///
     /// # Errors
-    /// It does not start.
+    /// The peer's program does not start.
     pub fn without_us(world: Field, place: &'a mut Place, setup: Setup) -> Result<Self, String> {
         let begins = setup.begins;
         let mut this = Self::idle(world, place, setup)?;
@@ -151,13 +151,13 @@ impl<'a> Encounter<'a> {
         theirs(self.setup.v6, self.setup.there).into_iter().map(|ip| SocketAddr::new(ip, port)).collect()
     }
 
-    /// Starts our end, instead of the one there is.
+    /// Starts our end, replacing the existing one.
     ///
     /// # Errors
-    /// The socket cannot be had, or the association not begun.
+    /// The socket cannot be bound, or the association cannot be started.
     pub async fn start_us(&mut self, begins: By) -> Result<(), String> {
         if self.driver.take().is_some() {
-            // The socket goes when the task is gone.
+            // The socket is closed when the task has ended.
             self.pause(Duration::from_millis(50)).await?;
         }
         let local = match self.place.column.carrier {
@@ -188,18 +188,18 @@ impl<'a> Encounter<'a> {
                 None
             }
         };
-        // What the peer was to send us before belongs to no association any more.
+        // Messages that the peer was to send before belong to no association any more.
         self.ours = Rc::new(RefCell::new(Ours::new(endpoint, id)));
         self.driver = Some(self.world.spawn("ours", drive(self.world.clone(), socket, self.ours.clone())));
         Ok(())
     }
 
-    /// DTLS over the road, and an eye on what is above it.
+    /// Returns DTLS over the road, with an observer above it.
     fn secure(&self, socket: RoadSocket) -> Result<Box<dyn Datagrams>, String> {
         let settings = Settings {
             version: Version::From12,
             identity: Some(Identity::self_signed(&[]).map_err(|error| error.to_string())?),
-            // Nobody has signed theirs.
+            // The peer's certificate is self-signed.
             trust: Some(Trust::Anybody),
             key_log: None,
         };
@@ -208,10 +208,10 @@ impl<'a> Encounter<'a> {
         Ok(Box::new(Watched { inner: layer.over(Box::new(socket)), road: self.world.road.clone() }))
     }
 
-    /// Starts their end, instead of the one there was.
+    /// Starts the peer's end, replacing the previous one.
     ///
     /// # Errors
-    /// It does not start.
+    /// The peer's program does not start.
     pub fn start_them(&mut self, begins: By) -> Result<(), String> {
         let list = |addresses: &[IpAddr]| {
             let texts: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -233,30 +233,30 @@ impl<'a> Encounter<'a> {
         Ok(())
     }
 
-    /// Our end.
+    /// Returns our end.
     #[must_use]
     pub fn ours(&self) -> Ref<'_, Ours> {
         self.ours.borrow()
     }
 
-    /// Our end, to be told something.
+    /// Calls our endpoint.
     pub fn tell_ours<T>(&mut self, tell: impl FnOnce(&mut Endpoint, Instant, AssociationId) -> T) -> T {
         self.ours.borrow_mut().tell(self.world.now(), tell)
     }
 
-    /// The foreign end, to be told something.
+    /// Sends a command to the foreign end.
     pub fn tell_theirs(&mut self, line: &str) {
         if let Some(program) = &self.theirs.program {
             program.borrow_mut().tell(line);
         }
     }
 
-    /// What they were to send us before they began again is gone.
+    /// Forgets the messages that the peer had sent us before it restarted.
     pub fn forget_ours(&mut self) {
         self.ours.borrow_mut().inbox = Ledger::default();
     }
 
-    /// Has one of the two send a message.
+    /// Sends a message from one of the two sides.
     pub fn post(&mut self, by: By, how: How, size: usize) {
         match by {
             By::Us => {
@@ -278,13 +278,13 @@ impl<'a> Encounter<'a> {
         }
     }
 
-    /// Everything that must arrive has arrived.
+    /// Whether every message that must arrive has arrived.
     #[must_use]
     pub fn all_arrived(&self) -> bool {
         self.ours().inbox.missing() == 0 && self.theirs.inbox.missing() == 0
     }
 
-    /// Takes in what the program has said.
+    /// Processes the reports of the program.
     fn listen(&mut self, cx: &Context<'_>) {
         while let Some(program) = &self.theirs.program {
             let line = program.borrow_mut().poll_line(cx);
@@ -299,10 +299,10 @@ impl<'a> Encounter<'a> {
         }
     }
 
-    /// Waits until `done`.
+    /// Waits until `done` returns true.
     ///
     /// # Errors
-    /// It does not come in time, or something went wrong meanwhile.
+    /// The time is over, or something failed meanwhile.
     pub async fn until(
         &mut self,
         what: &str,
@@ -342,10 +342,10 @@ impl<'a> Encounter<'a> {
         .await
     }
 
-    /// Lets time pass, with an open ear.
+    /// Waits for `span` and processes reports meanwhile.
     ///
     /// # Errors
-    /// Something went wrong meanwhile.
+    /// Something failed meanwhile.
     pub async fn pause(&mut self, span: Duration) -> Result<(), String> {
         let end = self.world.now() + span;
         let world = self.world.clone();
@@ -353,18 +353,18 @@ impl<'a> Encounter<'a> {
         if world.now() >= end { Ok(()) } else { waited }
     }
 
-    /// Waits until the association is up at both ends.
+    /// Waits until the association is established at both ends.
     ///
     /// # Errors
-    /// It does not come up.
+    /// It is not established in time.
     pub async fn up(&mut self) -> Result<(), String> {
         self.until("the association", PATIENCE, |e| e.ours().up && e.theirs.up).await
     }
 
-    /// Ends the peer's program by SIGKILL.
+    /// Kills the peer's program by SIGKILL.
     ///
     /// # Errors
-    /// A guest does not say that it did.
+    /// A guest does not confirm it.
     pub async fn kill_them(&mut self) -> Result<(), String> {
         match &self.theirs.program {
             Some(program) if self.place.guest().is_none() => program.borrow_mut().kill(),
@@ -374,7 +374,7 @@ impl<'a> Encounter<'a> {
         self.until("the peer's end", PATIENCE, |e| e.theirs.ended).await
     }
 
-    /// Ends both ends, whatever they do.
+    /// Ends both ends, in any state.
     pub async fn end(mut self) {
         if self.place.guest().is_none() {
             return;
@@ -409,7 +409,7 @@ impl Theirs {
         }
     }
 
-    /// It has said something that begins so.
+    /// Whether the program has sent a report with this beginning.
     #[must_use]
     pub fn has_said(&self, beginning: &str) -> bool {
         self.said.iter().any(|line| line.starts_with(beginning))
@@ -442,7 +442,7 @@ impl Theirs {
     }
 }
 
-/// Our addresses as the world is told them.
+/// Returns our addresses for the world's options.
 #[must_use]
 pub fn our_addresses(v6: bool) -> Vec<IpAddr> {
     ours(v6, OURS.len())

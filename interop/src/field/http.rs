@@ -1,5 +1,4 @@
-//! HTTP between our commands, `get` and `serve`, and the peer's program, which
-//! knows just enough of it.
+//! HTTP between our commands, `get` and `serve`, and the peer's program, which implements just enough of HTTP.
 
 use super::encounter::{Encounter, PATIENCE, PORT, Setup};
 use super::place::{Losses, OURS, Place, THEIRS};
@@ -13,12 +12,12 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-/// Bytes of the object.
+/// The size of the object in bytes.
 const SIZE: usize = 100_000;
-/// The message whose bytes it has.
+/// The message whose content the object has.
 const MESSAGE: u32 = 7;
 
-/// A running command of ours; ends with this.
+/// A running command of ours, which is killed on drop.
 struct Running(Child);
 
 impl Drop for Running {
@@ -46,17 +45,17 @@ fn place_of(scheme: &str, carrier: Carrier, host: Ipv4Addr, udp: u16) -> String 
     }
 }
 
-/// A file or directory of this peer's own: all of them are process 1 of theirs.
+/// Returns a file or directory for this peer only: in their PID namespaces all of them are process 1.
 fn scratch(column: Column, name: &str) -> PathBuf {
     let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
     programs.join(format!("{name}-{}", column.to_string().replace('/', "-")))
 }
 
-/// Objects that are asked for at once, each on a stream of its own.
+/// Objects that are requested at once, each on its own stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
     objects: usize,
-    /// Bytes of each.
+    /// The size of each, in bytes.
     size: usize,
     /// Percentage of packets lost in each direction.
     loss: u8,
@@ -65,7 +64,7 @@ pub struct Load {
 impl Load {
     /// One object of 100 kB.
     pub const ONE: Self = Self { objects: 1, size: SIZE, loss: 0 };
-    /// Three of them.
+    /// Three objects of 100 kB.
     const THREE: Self = Self { objects: 3, ..Self::ONE };
 
     /// Fifty objects of 1 MB.
@@ -74,7 +73,7 @@ impl Load {
         Self { objects: 50, size: 1_000_000, loss }
     }
 
-    /// How long all objects may take. With losses the slowest peer needs more than a minute.
+    /// Returns the time limit for all objects. With losses the slowest peer needs more than a minute.
     fn patience(self) -> Duration {
         if self.loss > 0 { PATIENCE * 4 } else { PATIENCE * 2 }
     }
@@ -84,7 +83,7 @@ impl Load {
         losses.map_err(|error| error.to_string())
     }
 
-    /// What the matrix says of a load that took so long.
+    /// Returns the note of a load for the matrix; `taken` is its duration.
     fn note(self, taken: Duration, losses: Option<&Losses>) -> Result<String, String> {
         let seconds = taken.as_secs_f64();
         let Some(losses) = losses else {
@@ -97,10 +96,10 @@ impl Load {
     }
 }
 
-/// Our `get` from a server of theirs.
+/// Runs our `get` with the peer's server.
 ///
 /// # Errors
-/// An object did not come, or not as it is.
+/// An object did not arrive, or differs.
 pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, String> {
     let column = place.column;
     let directory = scratch(column, "got");
@@ -113,15 +112,16 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
         e.until("the server", PATIENCE, |e| e.theirs.ready).await?;
         let losses = load.begin_losses()?;
         let begun = world.now();
-        // Without losses a peer that does not answer is soon given up.
+        // Without losses a peer that does not answer is given up soon.
         let silence = if load.loss > 0 { "30s" } else { "10s" };
-        // pion answers no INIT that has them, nor one that lists addresses, and this host has several (README, 7).
+        // pion does not answer an INIT with address types or a list of addresses, and this host has several addresses
+        // (README, 7).
         let set = if column.kind == Kind::Pion { &["--set", "address_types=no"][..] } else { &[] };
         let mut command = command();
         command
             .args(["get", "-q", "--timeout", silence, "--sctp-port", &PORT.to_string()])
             .args(set)
-            // Nobody has signed their certificate.
+            // The peer's certificate is self-signed.
             .args(if column.carrier.is_secure() { &["--insecure"][..] } else { &[] });
         for object in 0..load.objects {
             command.arg("-o").arg(directory.join(object.to_string()));
@@ -161,20 +161,20 @@ pub async fn get(world: Field, place: &mut Place, load: Load) -> Result<String, 
     outcome
 }
 
-/// RFC 8831 §8: the identifier of strings.
+/// RFC 8831 §8: the payload protocol identifier of strings.
 const WEBRTC_STRING: u32 = 51;
 
-/// What their client asks our `serve` for.
+/// The requests of the peer's client to our `serve`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Asks {
     /// Three objects of 100 kB.
     Three,
-    /// Fifty of 1 MB, on as many streams at once, with this percentage of packets lost in each direction.
+    /// Fifty objects of 1 MB, each on its own stream at once, with this percentage of packets lost in each direction.
     Fifty(u8),
-    /// One; then its program is killed and starts again from the same ports: it is served at its first attempt (RFC 9260
-    /// §5.2.4 A).
+    /// One object; then the client is killed and starts again from the same ports. It is served at its first attempt
+    /// (RFC 9260 §5.2.4 A).
     Again,
-    /// Three, in messages of this kind, which the answers have to have, too (RFC 8831 §8).
+    /// Three objects, in messages of this kind, which the answers must have, too (RFC 8831 §8).
     InKind(u32),
 }
 
@@ -188,10 +188,10 @@ impl Asks {
     }
 }
 
-/// Their client at our `serve`.
+/// Runs the peer's client with our `serve`.
 ///
 /// # Errors
-/// An object did not come, or not as it is.
+/// An object did not arrive, or differs.
 pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String, String> {
     let column = place.column;
     let root = scratch(column, "site");
@@ -211,7 +211,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     world.sleep_until(world.now() + Duration::from_millis(300)).await;
     let mut path = format!("/bytes/{size}");
     if column.kind == Kind::Aiortc && asks == Asks::InKind(WEBRTC_STRING) {
-        // A string is UTF-8 there.
+        // There a string has to be UTF-8.
         path = format!("/text/{size}");
         let texts = root.join("text");
         std::fs::create_dir_all(&texts).map_err(|error| error.to_string())?;
@@ -241,7 +241,7 @@ pub async fn serve(world: Field, place: &mut Place, asks: Asks) -> Result<String
     outcome
 }
 
-/// Their client is up, and has so many objects, each on a stream of its own.
+/// Waits until the peer's client is up and has received these objects, each on its own stream.
 async fn fetched(e: &mut Encounter<'_>, load: Load, path: &str) -> Result<(), String> {
     let Load { objects, size, .. } = load;
     e.until("the client", PATIENCE, |e| e.theirs.up).await?;

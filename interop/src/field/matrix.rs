@@ -1,5 +1,5 @@
-//! Every case with every peer, each peer in namespaces of its own and all of
-//! them side by side, and the matrix of it. What fails is tried again, alone.
+//! Runs every case with every peer and prints the matrix. Each peer has its own namespaces, and all run in parallel.
+//! Failed cases are repeated one at a time.
 
 use super::cases::{self, Case};
 use super::encounter::our_addresses;
@@ -16,22 +16,22 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::task::Poll;
 
-/// What came of a case with a peer.
+/// The result of a case with a peer.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// It holds, or fails by the peer's fault, or the peer lacks it.
+    /// The case passed, failed by the peer's fault, or needs a feature that the peer lacks.
     pub good: bool,
-    /// What stands in the matrix.
+    /// The text in the matrix.
     pub text: String,
-    /// Why it does not hold.
+    /// Why it failed.
     pub why: String,
 }
 
-/// Tries the cases that `chosen` names with one peer, inside namespaces of this process's own; a line for each.
-/// `attempt`, from 1, tells captures apart.
+/// Runs the cases that `chosen` names with one peer, in namespaces of this process, and prints a line for each.
+/// `attempt`, from 1, distinguishes captures.
 ///
 /// # Errors
-/// The peer's place cannot be made.
+/// The peer's network cannot be created.
 pub fn column(column: Column, chosen: &str, attempt: usize) -> io::Result<()> {
     let mut place = Place::open(column)?;
     if place.guest().is_some() {
@@ -93,13 +93,13 @@ fn one(case: Case, place: &mut Place, attempt: usize) -> Result<String, String> 
     outcome.map_err(|why| format!("{why} [{}]", capture.display()))
 }
 
-/// Keeps the packets of a try that failed from being overwritten by the next.
+/// Returns a suffix that keeps the next attempt from overwriting the capture of a failed one.
 #[must_use]
 pub fn capture_suffix(attempt: usize) -> String {
     if attempt == 1 { String::new() } else { format!("-try-{attempt}") }
 }
 
-/// Namespaces of its own for one peer, and the cases in them.
+/// Starts the cases of one peer in separate namespaces.
 fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     let mut command = Command::new("unshare");
     command.args(["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]).arg(std::env::current_exe()?);
@@ -107,7 +107,7 @@ fn start(column: Column, chosen: &str, attempt: usize) -> io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
 }
 
-/// Reads what came of the cases of one peer into `cells`, until it has ended.
+/// Reads the results of one peer's cases into `cells`, until the process has ended.
 fn collect(
     mut child: Child,
     column: Column,
@@ -136,8 +136,8 @@ fn collect(
     child.wait().map(|_| ())
 }
 
-/// The whole matrix, a line at a time to `row`; whether it is green. What does not hold goes to `failed`, and is
-/// tried again when all is quiet.
+/// Runs the whole matrix and passes it to `row`, line by line; returns whether all cells are good. Failures are
+/// passed to `failed` after they were repeated without other load.
 ///
 /// # Errors
 /// A peer's process cannot be started.

@@ -1,15 +1,15 @@
-//! Our SCTP and TCP meet real programs on a real network: other stacks in user
-//! space, the Linux kernel's SCTP in a guest, this kernel's TCP.
+//! Runs our SCTP and TCP against real programs on a real network: other user-space stacks, the Linux kernel's SCTP in
+//! a guest, this kernel's TCP.
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`place`] | namespaces, cables, the guest |
-//! | [`program`] | a foreign end, told what to do line by line |
+//! | [`place`] | namespaces, virtual cables, the guest |
+//! | [`program`] | a foreign end, controlled line by line |
 //! | [`road`] | the operating system's world, with losses |
-//! | [`encounter`] | one association with such an end |
-//! | [`cases`] | what is tried, and what has to hold |
+//! | [`encounter`] | one association with a foreign end |
+//! | [`cases`] | the cases and their conditions |
 //! | [`http`] | our commands and their HTTP |
-//! | [`tun`], [`tcp`] | our TCP beside the kernel's |
+//! | [`tun`], [`tcp`] | our TCP against the kernel's |
 //! | [`matrix`] | every case with every peer |
 
 pub mod cases;
@@ -24,20 +24,20 @@ pub mod tun;
 
 use std::fmt;
 
-/// Who is met.
+/// The peer's stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// usrsctp, of FreeBSD's kernel, in user space.
+    /// usrsctp: the stack of FreeBSD's kernel in user space.
     Usrsctp,
-    /// pion/sctp, of WebRTC.
+    /// pion/sctp, written for WebRTC.
     Pion,
     /// The Linux kernel.
     Linux,
-    /// aiortc, of WebRTC in Python: a client of `serve` alone.
+    /// aiortc, WebRTC in Python: only a client of `serve`.
     Aiortc,
 }
 
-/// What carries the packets.
+/// The layer that carries the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// UDP (RFC 6951).
@@ -51,24 +51,24 @@ pub enum Carrier {
 }
 
 impl Carrier {
-    /// Whether packets are records.
+    /// Whether packets are sealed in DTLS records.
     #[must_use]
     pub const fn is_secure(self) -> bool {
         matches!(self, Self::Dtls12 | Self::Dtls13)
     }
 }
 
-/// A peer, and what carries the packets.
+/// A column of the matrix: a peer, and the layer that carries the packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Who.
+    /// The peer.
     pub kind: Kind,
-    /// Over what.
+    /// The layer below SCTP.
     pub carrier: Carrier,
 }
 
 impl Column {
-    /// All of them, in the order of the matrix.
+    /// All columns, in the order of the matrix.
     pub const ALL: [Self; 9] = [
         Self { kind: Kind::Usrsctp, carrier: Carrier::Udp },
         Self { kind: Kind::Usrsctp, carrier: Carrier::Ip },
@@ -81,7 +81,7 @@ impl Column {
         Self { kind: Kind::Aiortc, carrier: Carrier::Dtls12 },
     ];
 
-    /// The UDP port of both ends, 0 on IP.
+    /// Returns the UDP port of both ends; 0 on IP.
     #[must_use]
     pub const fn udp_port(self) -> u16 {
         match self.carrier {
@@ -110,7 +110,7 @@ impl fmt::Display for Column {
     }
 }
 
-/// Whether a row is among what was asked for: a part of its name, or `#` and numbers with commas.
+/// Whether a row is selected by `chosen`: a part of its name, or `#` and numbers with commas.
 #[must_use]
 pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     match chosen.strip_prefix('#') {
@@ -119,11 +119,11 @@ pub fn is_chosen(number: usize, name: &str, chosen: &str) -> bool {
     }
 }
 
-/// How often a cell may fail before it counts: a busy machine can be late for any deadline, and only what
-/// fails each time, alone from the second on, is held against anybody.
+/// The number of attempts of a cell: a busy machine can miss any deadline. Only a cell that fails every time, and
+/// alone from the second attempt on, counts as failed.
 pub const TRIES: usize = 3;
 
-/// What a cell says of the try that it is about, behind its note.
+/// Returns the note of a cell with the number of its attempt.
 #[must_use]
 pub fn with_try(note: &str, attempt: usize) -> String {
     let ordinal = match attempt {

@@ -1,9 +1,8 @@
-//! Where a peer lives: a network namespace of its own, two cables away, or a
-//! guest kernel behind two TAP devices.
+//! The network of a peer: a separate network namespace behind two virtual cables, or a guest kernel behind two TAP
+//! devices.
 //!
-//! Everything is made inside the namespaces that `run` has put this process in
-//! and goes with them. Ours are the first addresses of both networks, the
-//! peer's the second.
+//! Everything is created in the namespaces in which `run` has started this process, and is removed with them. We have
+//! the first address of both networks, the peer the second.
 
 use super::program::Program;
 use super::{Carrier, Column, Kind};
@@ -17,23 +16,23 @@ use std::rc::Rc;
 
 /// Our addresses.
 pub const OURS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 90, 0, 1), Ipv4Addr::new(10, 91, 0, 1)];
-/// The peer's.
+/// The peer's addresses.
 pub const THEIRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 90, 0, 2), Ipv4Addr::new(10, 91, 0, 2)];
 
-/// Our addresses of IPv6.
+/// Our IPv6 addresses.
 pub const OURS_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd90, 0, 0, 0, 0, 0, 0, 1), Ipv6Addr::new(0xfd91, 0, 0, 0, 0, 0, 0, 1)];
-/// The peer's.
+/// The peer's IPv6 addresses.
 pub const THEIRS_V6: [Ipv6Addr; 2] =
     [Ipv6Addr::new(0xfd90, 0, 0, 0, 0, 0, 0, 2), Ipv6Addr::new(0xfd91, 0, 0, 0, 0, 0, 0, 2)];
 
-/// The first of our addresses of an IP version.
+/// Returns the first `count` of our addresses of an IP version.
 #[must_use]
 pub fn ours(v6: bool, count: usize) -> Vec<IpAddr> {
     first(OURS, OURS_V6, v6, count)
 }
 
-/// The first of the peer's.
+/// Returns the first `count` of the peer's addresses.
 #[must_use]
 pub fn theirs(v6: bool, count: usize) -> Vec<IpAddr> {
     first(THEIRS, THEIRS_V6, v6, count)
@@ -44,23 +43,23 @@ fn first(four: [Ipv4Addr; 2], six: [Ipv6Addr; 2], v6: bool, count: usize) -> Vec
     all.into_iter().take(count).collect()
 }
 
-/// A peer's place.
+/// The network of a peer.
 #[derive(Debug)]
 pub struct Place {
-    /// Who lives there.
+    /// The peer and its carrier.
     pub column: Column,
-    /// Where the programs are.
+    /// The folder of the programs.
     programs: PathBuf,
-    /// Keeps the peer's namespace.
+    /// The process that keeps the peer's namespace alive.
     far: Option<Child>,
     guest: Option<Rc<RefCell<Program>>>,
 }
 
 impl Place {
-    /// Lays the cables, and boots the guest if there is to be one.
+    /// Creates the cables, and boots the guest if there is one.
     ///
     /// # Errors
-    /// What could not be done.
+    /// The step that failed.
     pub fn open(column: Column) -> io::Result<Self> {
         let programs = PathBuf::from(std::env::var_os("FIELD_PROGRAMS").unwrap_or_else(|| ".".into()));
         run("ip", ["link", "set", "lo", "up"])?;
@@ -113,7 +112,7 @@ impl Place {
         ]);
         command.arg(format!("initrd={}", image.join("initrd").display()));
         for number in 0..OURS.len() {
-            // The older of its drivers: the newer one loses packets of SCTP in UDP before they are sent.
+            // The older of its drivers, because the newer one loses packets of SCTP in UDP before they are sent.
             command.arg(format!("eth{number}=tuntap,tap{number}"));
         }
         let udp = if self.column.carrier == Carrier::Udp { super::UDP_PORT } else { 0 };
@@ -122,16 +121,16 @@ impl Place {
         Ok(())
     }
 
-    /// The guest, if the peer is one: it says `booted` first.
+    /// Returns the guest, if the peer is one. Its first report is `booted`.
     #[must_use]
     pub fn guest(&self) -> Option<Rc<RefCell<Program>>> {
         self.guest.clone()
     }
 
-    /// Boots the guest again, whatever it does.
+    /// Boots the guest again, in any state.
     ///
     /// # Errors
-    /// It does not start.
+    /// The guest does not start.
     pub fn boot_again(&mut self) -> io::Result<()> {
         self.guest = None;
         self.boot()
@@ -140,7 +139,7 @@ impl Place {
     /// Starts the peer's program.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(&self, arguments: &[String]) -> io::Result<Rc<RefCell<Program>>> {
         if let Some(guest) = &self.guest {
             guest.borrow_mut().tell(&format!("/peer {}", arguments.join(" ")));
@@ -184,10 +183,10 @@ impl Drop for Place {
 
 /// Loses packets at random in both directions between our programs and the peer, until it is dropped.
 ///
-/// iptables filters in our own namespace: INPUT drops what the peer sends, OUTPUT what we send. Peers send packets
-/// one by one and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT comes before the
-/// kernel divides a buffer of several datagrams (GSO, `UDP_SEGMENT`), so one drop there loses all datagrams of a
-/// call. Our program gets EPERM for them, and takes them for lost. Over protocol 132 packets are filtered one by one.
+/// iptables filters in our own namespace: INPUT drops packets from the peer, OUTPUT our own. Peers send packets one
+/// by one, and neither veth nor TAP joins them (GRO), so INPUT drops single packets. OUTPUT comes before the kernel
+/// splits a buffer of several datagrams (GSO, `UDP_SEGMENT`), so one drop there loses all datagrams of a call. Our
+/// program gets EPERM for them, and treats them as lost. Over protocol 132 packets are filtered one by one.
 #[derive(Debug)]
 pub struct Losses {
     percent: u8,
@@ -199,7 +198,7 @@ impl Losses {
     /// # Errors
     /// iptables is missing, or has no `statistic` match.
     pub fn begin(percent: u8) -> io::Result<Self> {
-        // If the second rule cannot be added, dropping this removes the first.
+        // If the second rule cannot be added, dropping `this` removes the first.
         let this = Self { percent };
         for chain in CHAINS {
             this.rule("-A", chain)?;
@@ -214,7 +213,7 @@ impl Losses {
         run("iptables", packets.into_iter().chain(chance).chain(["-j", "DROP"]))
     }
 
-    /// How many of the peer's packets were lost, and how many of ours. Datagrams of one call count once.
+    /// Returns the number of lost packets of the peer, and of ours. Datagrams of one call count once.
     ///
     /// # Errors
     /// iptables does not list its counters.
@@ -223,7 +222,7 @@ impl Losses {
         for ((chain, _), count) in CHAINS.iter().zip(&mut counts) {
             let output = Command::new("iptables").args(["-w", "-nvxL", chain]).output()?;
             let text = String::from_utf8_lossy(&output.stdout);
-            // Two lines of headings, then the rule, which begins with its packets.
+            // Two heading lines are followed by the rule, which begins with its number of packets.
             let packets = text.lines().nth(2).and_then(|rule| rule.split_whitespace().next());
             *count = packets
                 .and_then(|packets| packets.parse().ok())
@@ -241,13 +240,13 @@ impl Drop for Losses {
     }
 }
 
-/// What packets to and from the peer pass, and the option that names its interface.
+/// The iptables chains for packets to and from the peer, with the option that names the peer's interface.
 const CHAINS: [(&str, &str); 2] = [("INPUT", "-i"), ("OUTPUT", "-o")];
 
-/// Runs a command to its end.
+/// Runs a command and waits for its end.
 ///
 /// # Errors
-/// It says no.
+/// The command fails.
 pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S>) -> io::Result<()> {
     finish(Command::new(program).args(arguments))
 }

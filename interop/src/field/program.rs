@@ -1,5 +1,4 @@
-//! A foreign end that is a program: told what to do line by line, it reports
-//! line by line.
+//! A foreign end that is a program: it reads commands line by line, and reports line by line.
 //!
 //! | command | does |
 //! |---|---|
@@ -10,14 +9,12 @@
 //! | `add ADDRESS`, `remove ADDRESS` | ASCONF |
 //! | `die`, `quit` | end the program: by SIGKILL, or not |
 //!
-//! A guest's console keeps but 4 kB that nobody has read: each command is
-//! answered by `took`, and few are under way.
+//! A guest's console keeps only 4 kB of unread input: each command is answered by `took`, and few are outstanding.
 //!
-//! Reports begin with `: `, so that a kernel's messages on the same line are
-//! not taken for them: `ready`, `connected`, `up`, `message STREAM N SIZE
-//! ok|wrong`, `reset in|out|refused STREAM..`, `streams IN OUT`, `address
-//! WHAT ADDRESS`, `restarted`, `body STREAM STATUS SIZE ok|wrong`, `down WHY`,
-//! `fault WHAT`, and of a guest `ended CODE`.
+//! Reports begin with `: `, so that a kernel's messages on the same line are not taken for reports. They are `ready`,
+//! `connected`, `up`, `message STREAM N SIZE ok|wrong`, `reset in|out|refused STREAM..`, `streams IN OUT`, `address
+//! WHAT ADDRESS`, `restarted`, `body STREAM STATUS SIZE ok|wrong`, `down WHY`, `fault WHAT`, and from a guest `ended
+//! CODE`.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Write};
@@ -34,7 +31,7 @@ pub struct Program {
     said: Arc<Mutex<Said>>,
 }
 
-/// What it is to be told.
+/// The commands to the program.
 #[derive(Debug)]
 struct Ear {
     stdin: Option<ChildStdin>,
@@ -49,7 +46,7 @@ impl Ear {
         {
             self.under_way += 1;
             if let Some(stdin) = &mut self.stdin {
-                // A program that has gone hears nothing.
+                // A program that has ended reads no commands.
                 let _ = stdin.write_all(format!("{line}\n").as_bytes());
             }
         }
@@ -74,13 +71,13 @@ impl Said {
 }
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// The program cannot be started.
     pub fn start(command: &mut Command) -> io::Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        // A guest is many processes.
+        // A guest consists of several processes.
         command.process_group(0);
         let mut child = command.spawn()?;
         let said = Arc::new(Mutex::new(Said::default()));
@@ -113,10 +110,10 @@ impl Program {
         Ok(Self { child, ear, said })
     }
 
-    /// Tells it something, soon.
+    /// Queues a command for the program.
     pub fn tell(&mut self, line: &str) {
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was meant for the guest's program before concerns nobody any more.
+        // Commands for the guest's previous program are obsolete.
         if line.starts_with('/') {
             ear.waiting.clear();
             ear.under_way = 0;
@@ -128,7 +125,7 @@ impl Program {
         }
     }
 
-    /// Tells it something before all that waits.
+    /// Puts a command in front of all queued ones.
     pub fn tell_first(&mut self, line: &str) {
         let mut ear = self.ear.lock().unwrap_or_else(PoisonError::into_inner);
         ear.waiting.push_front(line.to_owned());
@@ -136,7 +133,7 @@ impl Program {
         ear.tell();
     }
 
-    /// The next line it says; `None` when it has gone.
+    /// Returns the program's next line; `None` when it has ended.
     pub fn poll_line(&mut self, cx: &Context<'_>) -> Poll<Option<String>> {
         let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
         match said.lines.pop_front() {
@@ -149,7 +146,7 @@ impl Program {
         }
     }
 
-    /// Ends it at once.
+    /// Kills the program.
     pub fn kill(&mut self) {
         let group = format!("-{}", self.child.id());
         if !matches!(self.child.try_wait(), Ok(Some(_))) {

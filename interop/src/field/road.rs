@@ -1,9 +1,8 @@
-//! The operating system's world with a road in front of it that can lose,
-//! delay and reorder packets, or be cut, and that keeps what went by.
+//! The operating system's world behind a road: a layer that can lose, delay and reorder packets, can be cut, and
+//! captures them.
 //!
-//! It lies between our engine and the socket, so it does to both directions
-//! what a network would do, whatever carries the packets and without a right
-//! to change the host's filters. Packets pass it one by one.
+//! It is between our engine and the socket, so it acts on both directions like a network, whatever carries the
+//! packets, and without the privilege to change the host's filters. Packets pass it one by one.
 
 use super::tun::TunSocket;
 use crate::peer::Seen;
@@ -23,30 +22,30 @@ use std::path::Path;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// What happens to packets, and what was seen of them.
+/// The impairments of packets, and statistics of them.
 #[derive(Debug)]
 pub struct Road {
     rng: RefCell<Rng>,
-    /// Packets lost of a million.
+    /// The rate of lost packets, per million.
     pub loss_ppm: Cell<u64>,
-    /// Packets of a million that others overtake.
+    /// The rate of packets that others overtake, per million.
     pub reorder_ppm: Cell<u64>,
-    /// By how much those come later.
+    /// The additional delay of overtaken packets.
     pub behind: Cell<Duration>,
-    /// How long the way is.
+    /// The one-way delay.
     pub delay: Cell<Duration>,
-    /// Nothing gets through to and from these addresses.
+    /// Addresses to and from which no packet gets through.
     pub cut: RefCell<BTreeSet<IpAddr>>,
-    /// What we have sent, before anything was lost.
+    /// Packets that we have sent, before losses.
     pub from_us: RefCell<Seen>,
-    /// What has come, before anything was lost.
+    /// Packets that have arrived, before losses.
     pub from_them: RefCell<Seen>,
     capture: RefCell<Option<pcap::Writer<BufWriter<File>>>>,
     dropped: Cell<u64>,
 }
 
 impl Road {
-    /// A straight road.
+    /// Creates a road without impairments.
     #[must_use]
     pub fn new(seed: u64) -> Rc<Self> {
         Rc::new(Self {
@@ -63,7 +62,7 @@ impl Road {
         })
     }
 
-    /// Writes what goes by to a file, the first bytes of each packet.
+    /// Captures packets in a file, with the first bytes of each.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -81,13 +80,13 @@ impl Road {
         }
     }
 
-    /// Packets lost.
+    /// Returns the number of lost packets.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped.get()
     }
 
-    /// When a packet that sets out now arrives; `None`: never.
+    /// Returns when a packet that is sent now arrives; `None` if it is lost.
     fn arrival(&self, now: Instant, packet: &Held) -> Option<Instant> {
         self.note(now, packet);
         let cut = self.cut.borrow();
@@ -143,26 +142,26 @@ impl Road {
     }
 }
 
-/// A world whose sockets lie behind a road.
+/// A world whose sockets are behind a road.
 #[derive(Clone, Debug)]
 pub struct Field {
     os: OsWorld,
     /// The road.
     pub road: Rc<Road>,
-    /// Where packets of TCP go; else to a socket of the operating system.
+    /// The device to which TCP packets go; other packets go to a socket of the operating system.
     tun: Rc<RefCell<Option<TunSocket>>>,
-    /// What is in UDP are records, in which nothing can be seen.
+    /// UDP carries DTLS records, whose content is not visible.
     secure: bool,
 }
 
 impl Field {
-    /// The operating system's world behind `road`.
+    /// Creates the operating system's world behind `road`.
     #[must_use]
     pub fn new(os: OsWorld, road: Rc<Road>) -> Self {
         Self { os, road, tun: Rc::default(), secure: false }
     }
 
-    /// The same, where what is in UDP are records.
+    /// The same, with UDP carrying DTLS records if `secure`.
     #[must_use]
     pub fn secured(self, secure: bool) -> Self {
         Self { secure, ..self }
@@ -224,7 +223,7 @@ impl World for Field {
     }
 }
 
-/// What is behind the road.
+/// The socket behind the road.
 #[derive(Debug)]
 enum Lane {
     Os(OsSocket),
@@ -247,7 +246,7 @@ impl Lane {
     }
 }
 
-/// A packet on its way.
+/// A packet in flight.
 #[derive(Debug)]
 struct Held {
     outward: bool,
@@ -269,12 +268,12 @@ pub struct RoadSocket {
     held: RefCell<BTreeMap<(Instant, u64), Held>>,
     count: Cell<u64>,
     input: RefCell<RecvBatch>,
-    /// A packet that the socket has not taken yet, or nothing.
+    /// A packet that the socket has not accepted yet, or nothing.
     output: RefCell<SendBatch>,
 }
 
 impl RoadSocket {
-    /// A packet sets out on the road; of what was received nobody knows whether it may be cut.
+    /// Puts a packet on the road. For received packets it is unknown whether they may be fragmented.
     fn set_out(&self, packet: Packet<'_>, outward: bool, may_fragment: bool) {
         let now = self.world.now();
         let Packet { source, target, ecn, payload, .. } = packet;
@@ -289,7 +288,7 @@ impl RoadSocket {
         }
     }
 
-    /// The first packet of one direction that has arrived.
+    /// Returns the first packet of one direction that has arrived.
     fn arrived(&self, outward: bool) -> Option<Held> {
         let now = self.world.now();
         let mut held = self.held.borrow_mut();
@@ -299,9 +298,9 @@ impl RoadSocket {
         held.remove(&key)
     }
 
-    /// The next packet has arrived already; if not, the clock wakes us when it does.
+    /// Returns whether the next packet has arrived; if not, sets the timer to its arrival.
     fn is_time(&self, cx: &mut Context<'_>) -> bool {
-        // What waits for the socket is not waited for by the clock.
+        // A packet that waits for the socket needs no timer.
         let stuck = !self.output.borrow().is_empty();
         let held = self.held.borrow();
         let next = held.iter().find(|(_, packet)| !(stuck && packet.outward)).map(|(key, _)| key.0);
@@ -310,7 +309,7 @@ impl RoadSocket {
         next.is_some() && timer.poll(cx).is_ready()
     }
 
-    /// Gives the socket what has arrived there.
+    /// Passes packets that have arrived there to the socket.
     fn forward(&self, cx: &mut Context<'_>) -> io::Result<()> {
         let mut batch = self.output.borrow_mut();
         loop {
@@ -336,7 +335,7 @@ impl Datagrams for RoadSocket {
         batch.packets().for_each(|packet| self.set_out(packet, true, batch.may_fragment));
         batch.clear();
         self.forward(cx)?;
-        // Whoever waits for nothing but what is on its way out is not polled before its time.
+        // A task that only waits for outgoing packets is not polled before their time.
         if self.is_time(cx) {
             cx.waker().wake_by_ref();
         }
@@ -391,11 +390,11 @@ impl Datagrams for RoadSocket {
     }
 }
 
-/// A socket above DTLS: sees the packets that the road cannot.
+/// A socket above DTLS, which observes the packets that the road cannot.
 pub struct Watched {
-    /// What makes records of them.
+    /// The DTLS layer.
     pub inner: Box<dyn Datagrams>,
-    /// The road beneath it.
+    /// The road below it.
     pub road: Rc<Road>,
 }
 
@@ -441,7 +440,7 @@ impl Datagrams for Watched {
 const SCTP: u8 = 132;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// Bytes kept of a packet in a capture.
+/// The number of bytes of a packet that a capture keeps.
 const SNAP: usize = 300;
-/// Packets on their way at most.
+/// The maximum number of packets in flight.
 const MOST_HELD: usize = 100_000;

@@ -1,7 +1,6 @@
-//! Our TCP engine meets the TCP of the kernel it runs on, over a TUN device.
+//! Runs our TCP engine against the TCP of the kernel, over a TUN device.
 //!
-//! Both are sessions of `transport`, so one script tells both what to do. The
-//! road lies between our engine and the device.
+//! Both are sessions of `transport`, so one script controls both. The road is between our engine and the device.
 
 use super::matrix::capture_suffix;
 use super::place::run;
@@ -23,43 +22,43 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// What is tried.
+/// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// 10 MB one way, with so much lost, or overtaken.
+    /// 10 MB in one direction, with loss or reordering.
     Bulk(By, Way),
-    /// Who closes first, and how.
+    /// The close of a connection.
     Close(Close),
 }
 
-/// What the road is like.
+/// The impairments of the road.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
-    /// Nothing happens.
+    /// None.
     Straight,
-    /// So many packets of a hundred are lost.
+    /// This percentage of packets is lost.
     Loss(u64),
-    /// 2 % come 5 ms later than those behind them.
+    /// 2 % of the packets arrive 5 ms late.
     Reordered,
 }
 
 /// How a connection ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// One side finishes, the other hears it and finishes later.
+    /// One side finishes, the other reads the end and finishes later.
     First(By),
-    /// One side finishes, the other goes on sending 1 MB before it does.
+    /// One side finishes, the other sends 1 MB more before it does.
     Half(By),
-    /// Both at the same time.
+    /// Both sides finish at the same time.
     Both,
-    /// A reset in the middle of a transfer.
+    /// A reset during a transfer.
     Reset(By),
-    /// Nobody listens: the one who begins is told at once.
+    /// No listener: the connecting side is notified at once.
     Refused(By),
 }
 
 impl Case {
-    /// All of them.
+    /// All cases.
     pub const ALL: [Self; 17] = [
         Self::Bulk(By::Us, Way::Straight),
         Self::Bulk(By::Them, Way::Straight),
@@ -99,20 +98,20 @@ impl fmt::Display for Case {
 
 /// The kernel's address on the device.
 const THEIRS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 1);
-/// Ours, behind it.
+/// Our address, behind the device.
 const OURS: Ipv4Addr = Ipv4Addr::new(10, 92, 0, 2);
 const MTU: u32 = 1500;
 const SIZE: usize = 10_000_000;
 
-/// Tries the cases that `chosen` names, who begins ours and theirs, inside namespaces of this process's own; a
-/// line for each.
+/// Runs the cases that `chosen` names, started by us and by the kernel, in namespaces of this process. Prints a line
+/// for each.
 ///
 /// # Errors
-/// No world.
+/// The world cannot be created.
 pub fn column(chosen: &str) -> io::Result<bool> {
     run("ip", ["link", "set", "lo", "up"])?;
-    // What the host is set to may take no notice of losses (BBR), and that is another comparison. This one
-    // every kernel has; the file is that of the namespace alone.
+    // The host's default may ignore losses (BBR), which would be another comparison. Every kernel has Reno; the
+    // setting applies only to this namespace.
     std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", "reno")?;
     println!("{:<34}{:<24}{:<24}", "TCP", "we connect", "they connect");
     let mut green = true;
@@ -136,7 +135,7 @@ pub fn column(chosen: &str) -> io::Result<bool> {
     Ok(green)
 }
 
-/// What stands in the table of what holds, at one try or another.
+/// Returns the text for the table if the case passes in one of the attempts.
 fn attempts(case: Case, begins: By, number: usize) -> Option<String> {
     for attempt in 1..=TRIES {
         match one(case, begins, number, attempt) {
@@ -166,7 +165,7 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
     let capture = captures.join(format!("{name}{}.pcapng", capture_suffix(attempt)));
     road.capture(&capture).map_err(|error| format!("{}: {error}", capture.display()))?;
     let options = Options { addresses: vec![THEIRS.into()], seed: Some(number as u64), ..Options::default() };
-    // The device is there before the world asks for its address.
+    // The device has to exist before the world asks for its address.
     let outcome = prepare().and_then(|()| {
         os::run(options, async |world| {
             let limit = Duration::from_secs(90);
@@ -187,7 +186,7 @@ fn one(case: Case, begins: By, number: usize, attempt: usize) -> Result<String, 
 
 const DEVICE: &str = "field0";
 
-/// A device that stays while nobody holds it.
+/// Creates a device that persists while no process holds it.
 fn prepare() -> io::Result<()> {
     run("ip", ["tuntap", "add", "dev", DEVICE, "mode", "tun"])?;
     run("ip", ["addr", "add", &format!("{THEIRS}/24"), "dev", DEVICE])?;
@@ -202,7 +201,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<Str
     let field = Field::new(os.clone(), road.clone());
     let device = Tun::open(DEVICE).map_err(|error| format!("TUN: {error}"))?;
     field.put_tun(TunSocket::new(device, OURS, MTU));
-    // With loss found by time: 5 % is a long way for the timers of the older ones.
+    // With losses detected by time: 5 % takes the older recoveries very long.
     let mut config = Config::profile("modern").unwrap_or_default();
     for (key, value) in [("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("wscale", "yes"), ("sack", "yes")] {
         config.set(key, value).map_err(text)?;
@@ -264,7 +263,7 @@ async fn meet(case: Case, begins: By, os: OsWorld, road: Rc<Road>) -> Result<Str
     }
 }
 
-/// Notes how wide the peer's window gets.
+/// Records the peer's largest window.
 fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     let (within, ours) = (world.clone(), ours.clone());
     let task = async move {
@@ -277,7 +276,7 @@ fn watch(world: &Field, ours: &TcpSession<Field>, widest: Rc<RefCell<u64>>) {
     world.spawn("window", task).detach();
 }
 
-/// All bytes to their end, then the other way's end; the time.
+/// Sends all bytes, then closes the other direction; returns the time.
 async fn transfer<A: Stream, B: Stream>(world: &Field, mut from: A, mut to: B) -> Result<String, String> {
     let begun = world.now();
     let sender = world.spawn("sender", async move {
@@ -360,7 +359,7 @@ async fn close<A: Session, B: Session>(
         }
         Close::Reset(By::Them) => {
             theirs.abort();
-            // A kernel's connection goes with its last handle.
+            // The kernel's connection is closed with its last handle.
             drop((theirs, b));
             return match a.read(&mut buffer).await {
                 Err(CloseReason::Reset(_)) => Ok(String::new()),

@@ -1,7 +1,7 @@
-//! Our TCP's place beside the kernel: a TUN device whose other address is ours.
+//! Our TCP on the same host as the kernel's: a TUN device behind which our address is.
 //!
-//! The kernel routes packets for our address to the device; what we send comes
-//! to it as if from a network. The IP header is written and taken off here.
+//! The kernel routes packets for our address to the device; packets that we send arrive at it as if from a network.
+//! The IP header is written and removed here.
 
 use anabranch_base::{RecvBatch, SendBatch};
 use anabranch_wire::ip::{Packet, v4};
@@ -12,7 +12,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll};
 
-/// TCP packets of one address, by way of a TUN device.
+/// TCP packets of one address, over a TUN device.
 #[derive(Debug)]
 pub struct TunSocket {
     device: Tun,
@@ -22,7 +22,7 @@ pub struct TunSocket {
 }
 
 impl TunSocket {
-    /// The packets of `device` for `address`.
+    /// Creates a socket for the packets of `device` for `address`.
     #[must_use]
     pub fn new(device: Tun, address: Ipv4Addr, mtu: u32) -> Self {
         Self { device, address, mtu, buffer: RefCell::new(vec![0; 1 << 16]) }
@@ -35,13 +35,13 @@ impl Datagrams for TunSocket {
             batch.clear();
             return Poll::Ready(Ok(()));
         };
-        // There is one packet in it: see `max_segments`.
+        // The batch contains one packet: see `max_segments`.
         let mut packet = vec![0; v4::HEADER_LEN];
         v4::Header::new(source, target, TCP, batch.bytes().len() as u16).emit(&mut packet);
         packet.extend_from_slice(batch.bytes());
         match self.device.poll_send(cx, &packet) {
             Poll::Pending => Poll::Pending,
-            // What the kernel does not want is lost.
+            // A packet that the kernel rejects is lost.
             Poll::Ready(_) => {
                 batch.clear();
                 Poll::Ready(Ok(()))

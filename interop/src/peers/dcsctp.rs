@@ -1,4 +1,4 @@
-//! `dcsctp`, the Rust form of WebRTC's SCTP.
+//! `dcsctp`, the Rust version of WebRTC's SCTP.
 
 use super::{MESSAGE, PACKET, PORT, Wanted};
 use crate::peer::{How, Peer, Told};

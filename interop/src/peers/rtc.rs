@@ -19,9 +19,9 @@ use std::sync::Arc;
 pub(super) struct End {
     epoch: Epoch,
     endpoint: Endpoint,
-    /// Each INIT begins one, a duplicate too; at most one comes up.
+    /// Each INIT starts an association, a duplicate too; at most one is established.
     associations: BTreeMap<usize, Association>,
-    /// The one that has come up, or was begun last.
+    /// The one that is established, or was started last.
     current: usize,
     packets: VecDeque<Bytes>,
     told: VecDeque<Told>,
@@ -30,7 +30,7 @@ pub(super) struct End {
     down: bool,
 }
 
-/// Turns of a loop that ends when there is nothing left to take out.
+/// The maximum number of rounds of a loop that ends when there is no output left.
 const ROUNDS: usize = 10_000;
 
 const PPI: PayloadProtocolIdentifier = PayloadProtocolIdentifier::Binary;
@@ -67,7 +67,7 @@ impl End {
         }
     }
 
-    /// Takes out whatever the associations have to say and to send.
+    /// Takes all events and packets of the associations.
     fn settle(&mut self, now: Instant) {
         let now = self.epoch.at(now);
         for (&handle, association) in &mut self.associations {
@@ -107,7 +107,8 @@ impl End {
                 while let Some(transmit) = association.poll_transmit(now) {
                     more = true;
                     if let Payload::RawEncode(contents) = transmit.message {
-                        // With this the association is over, but the stack does not say so (README, fault 3).
+                        // After this packet the association has ended, but the stack does not report it (README,
+                        // fault 3).
                         self.over |=
                             contents.iter().any(|packet| packet.get(12) == Some(&ShutdownComplete::KIND));
                         self.packets.extend(contents);

@@ -1,9 +1,9 @@
-//! The cases of the QUIC interop runner, under its names: files, network, and
-//! what has to have been seen, beyond that all files came whole.
+//! The cases of the QUIC interop runner, under its names: files, network, and the conditions besides the complete
+//! arrival of all files.
 //!
-//! Files are smaller and the network faster than there (5 MB for a transfer at
-//! 20 Mbit/s, not 10 MB at 10), and all use HTTP/3. A dozen connections are
-//! made side by side where the runner makes fifty, at 25 % loss each way.
+//! Files are smaller and the network is faster than there (5 MB for a transfer at 20 Mbit/s, not 10 MB at 10), and
+//! all use HTTP/3. A dozen connections are made in parallel where the runner makes fifty, at 25 % loss in each
+//! direction.
 
 use super::headers::Kind;
 use super::meeting::Meeting;
@@ -12,7 +12,7 @@ use super::{Pair, Stack};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What is tried.
+/// The case of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs, reason = "the names of the runner, each with its conditions at `check`")]
 pub enum Case {
@@ -38,7 +38,7 @@ impl fmt::Display for Case {
 }
 
 impl Case {
-    /// All of them.
+    /// All cases.
     pub const ALL: [Self; 13] = [
         Self::Handshake,
         Self::Transfer,
@@ -73,7 +73,7 @@ impl Case {
         }
     }
 
-    /// What a foreign client is told.
+    /// Returns the case name for a foreign client.
     #[must_use]
     pub const fn told_to_client(self) -> &'static str {
         match self {
@@ -82,20 +82,19 @@ impl Case {
         }
     }
 
-    /// What a foreign server is told.
+    /// Returns the case name for a foreign server.
     #[must_use]
     pub fn told_to_server(self, client: Stack) -> &'static str {
         if self.is_refusal(client) { "versionnegotiation-only" } else { self.told_to_client() }
     }
 
-    /// Whether the client has to end with a line: ours speaks version 1 alone, so it meets a server that
-    /// does not.
+    /// Whether the client has to end with an error line: ours supports only version 1, so its server does not.
     #[must_use]
     pub fn is_refusal(self, client: Stack) -> bool {
         self == Self::VersionNegotiation && client == Stack::Ours
     }
 
-    /// Names and sizes of the files.
+    /// Returns the names and sizes of the files.
     #[must_use]
     pub fn files(self, pair: Pair) -> Vec<(String, usize)> {
         let sizes: &[usize] = match self {
@@ -108,18 +107,18 @@ impl Case {
             Self::Multiconnect => &[1 << 10; 12],
             Self::TransferLoss | Self::TransferCorruption => &[2 << 20],
             Self::RebindPort | Self::RebindAddr => &[3 << 20],
-            // Ours updates its keys by chance after 10 to 1000 packets that it has sent, which may be acknowledgements
-            // of up to ten each on a busy machine; quiche never begins.
+            // Our client updates its keys at random after 10 to 1000 sent packets. On a busy machine these may be
+            // acknowledgements of up to ten packets each. quiche never starts an update.
             Self::KeyUpdate if pair == Pair { client: Stack::Ours, server: Stack::Quiche } => &[16 << 20],
             Self::KeyUpdate => &[4 << 20],
         };
-        // Long names make 0-RTT data of requests.
+        // Long names produce more 0-RTT data.
         let width = if self == Self::ZeroRtt { 240 } else { 2 };
         sizes.iter().enumerate().map(|(number, &size)| (format!("file{number:0width$}"), size)).collect()
     }
 
-    /// The network. quiche as a server stands still when what was on its way to the old place is lost (README, fault
-    /// 11), so for it that place stays.
+    /// Returns the network. A quiche server stalls when packets that were in flight to the old address are lost
+    /// (README, fault 11), so for it the old address remains reachable.
     #[must_use]
     pub fn weather(self, server: Stack) -> Weather {
         let fair = Weather { old_place_stays: server == Stack::Quiche, ..Weather::FAIR };
@@ -133,8 +132,8 @@ impl Case {
         }
     }
 
-    /// How many objects of how many bytes ours loads with each of two sessions: `get` keeps none when it ends, `load`
-    /// does, and it throws away what comes.
+    /// Returns the number and the size of the objects that our client loads with each of two sessions. `get` does not
+    /// keep sessions when it ends; `load` does, and discards the content.
     #[must_use]
     pub fn load(self, client: Stack) -> Option<(usize, usize)> {
         match (self, client) {
@@ -150,16 +149,16 @@ impl Case {
         self.told_to_client() == Self::Transfer.name()
     }
 
-    /// Whether each file has a client of its own.
+    /// Whether each file has its own client.
     #[must_use]
     pub fn is_client_each(self) -> bool {
         self == Self::Multiconnect
     }
 
-    /// What has to have been seen; a remark for the matrix.
+    /// Checks the conditions; returns a remark for the matrix.
     ///
     /// # Errors
-    /// What has not.
+    /// The condition that does not hold.
     pub fn check(self, meeting: &Meeting) -> Result<String, String> {
         let seen = &meeting.seen;
         if self.is_refusal(meeting.pair.client) {
@@ -195,7 +194,7 @@ impl Case {
     }
 }
 
-/// A server chooses an id for each connection that it answers.
+/// Checks the number of handshakes: a server chooses a connection ID for each connection that it answers.
 fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for header in &meeting.seen.from_server {
@@ -209,8 +208,8 @@ fn expect_handshakes(meeting: &Meeting, expected: usize) -> Result<(), String> {
     Err(format!("{} handshakes, {expected} expected", ids.len()))
 }
 
-// RFC 9000 §8.1.2: the client repeats the token, and §17.2.5.3 goes on with its packet numbers (which nobody
-// on the way can read; the server would not take others).
+// RFC 9000 §8.1.2: the client repeats the token. §17.2.5.3: it continues its packet numbers (which cannot be read on
+// the path; the server would reject others).
 fn check_retry(meeting: &Meeting) -> Result<String, String> {
     let retry = meeting.seen.from_server.iter().find(|header| header.kind == Kind::Retry);
     let retry = retry.ok_or("no Retry packet")?;
@@ -221,12 +220,12 @@ fn check_retry(meeting: &Meeting) -> Result<String, String> {
     Err("no Initial with the token of the Retry".into())
 }
 
-/// The first handshake has a certificate, the second has none; its answer accepts early data, if that is asked.
+/// The first handshake has a certificate, the second has none. If `early`, its answer accepts early data.
 fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     let mut by_connection: BTreeMap<String, (usize, bool, bool)> = BTreeMap::new();
     let datagrams = meeting.client_side()?;
     for datagram in datagrams.into_iter().filter(|datagram| datagram.source == meeting.front) {
-        // Its packets of one datagram have one source id.
+        // The packets of one datagram have the same source connection ID.
         let Some(id) = datagram.source_ids.into_iter().next() else { continue };
         let number = by_connection.len();
         let entry = by_connection.entry(id).or_insert((number, false, false));
@@ -243,7 +242,7 @@ fn check_resumption(meeting: &Meeting, early: bool) -> Result<String, String> {
     }
 }
 
-/// Requests go as 0-RTT data, and not again as 1-RTT data: less than half of their names.
+/// Requests are sent as 0-RTT data: the 0-RTT packets must have at least half the size of the requested names.
 fn check_early(meeting: &Meeting) -> Result<String, String> {
     let early: usize = meeting
         .seen
@@ -261,7 +260,7 @@ fn check_early(meeting: &Meeting) -> Result<String, String> {
     Ok(format!("{:.1} kB early", early as f64 / 1e3))
 }
 
-/// All requests are under way before the first big answer is.
+/// All requests are sent before the first large answer.
 fn check_streams(meeting: &Meeting) -> Result<String, String> {
     let mut asked = BTreeSet::new();
     let mut answers = 0;
@@ -286,7 +285,7 @@ fn check_streams(meeting: &Meeting) -> Result<String, String> {
     Ok(String::new())
 }
 
-/// Both ends have sent packets of both phases.
+/// Both ends have sent packets of both key phases.
 fn check_key_phases(meeting: &Meeting) -> Result<String, String> {
     let mut packets = BTreeMap::new();
     for datagram in meeting.client_side()? {
@@ -312,7 +311,7 @@ fn check_key_phases(meeting: &Meeting) -> Result<String, String> {
 }
 
 // RFC 9000 §9.3: an endpoint MUST perform path validation when it detects a change of the peer's address, unless it
-// has validated that address before; each challenge of a path that is current is answered.
+// has validated that address before. Each challenge on a current path is answered.
 fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
     if meeting.seen.rebound == 0 {
         return Err("the client was never given another port".into());
@@ -349,7 +348,7 @@ fn check_paths(meeting: &Meeting, addresses: bool) -> Result<String, String> {
     Ok(format!("{} paths{known}", paths.len()))
 }
 
-// RFC 9000 §17.2.1: the ids of the client's packet, swapped.
+// RFC 9000 §17.2.1: the connection IDs are those of the client's packet, swapped.
 fn check_negotiation(meeting: &Meeting, goes_on: bool) -> Result<String, String> {
     let first = meeting.seen.from_clients.first().ok_or("the client sent nothing")?;
     let mut negotiations =

@@ -1,24 +1,24 @@
-//! What tshark reads of a capture with the secrets of the sessions in it.
+//! Reads a capture with tshark and the sessions' secrets.
 
 use super::program::last;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A datagram, as far as cases ask for it; numbers as tshark writes them.
+/// The fields of a datagram that cases need; numbers are written as in tshark.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Datagram {
-    /// Who sent it.
+    /// The sender.
     pub source: SocketAddr,
-    /// Whom it is for.
+    /// The destination.
     pub target: SocketAddr,
     /// Source Connection IDs of long headers.
     pub source_ids: Vec<String>,
-    /// Types of TLS messages: 1 is a client's greeting, 11 a certificate.
+    /// Types of TLS messages: 1 is ClientHello, 11 is Certificate.
     pub messages: Vec<String>,
     /// Types of TLS extensions: 42 is early data.
     pub extensions: Vec<String>,
-    /// Types of frames.
+    /// Types of the frames.
     pub frames: Vec<String>,
     /// Streams of STREAM frames.
     pub streams: Vec<String>,
@@ -30,13 +30,13 @@ pub struct Datagram {
     pub responses: Vec<String>,
 }
 
-/// All datagrams of QUIC in a capture. `port` is the server's there.
+/// Returns all QUIC datagrams of a capture. `port` is the server's port in it.
 ///
 /// # Errors
-/// There is no tshark, or it does not read the file.
+/// tshark is missing, or cannot read the file.
 pub fn read(capture: &Path, keys: &[&Path], port: u16) -> Result<Vec<Datagram>, String> {
     let folder = capture.parent().unwrap_or(Path::new("."));
-    // Both ends may have written theirs.
+    // Both ends may have written secrets.
     let all = folder.join("all.keys");
     let text: Vec<u8> = keys.iter().flat_map(|file| std::fs::read(file).unwrap_or_default()).collect();
     std::fs::write(&all, text).map_err(|error| format!("{}: {error}", all.display()))?;
@@ -104,7 +104,7 @@ fn datagram(line: &str) -> Option<Datagram> {
         extensions: list(extensions),
         frames: list(frames),
         streams: list(streams),
-        // 4.0 writes 1, later ones True.
+        // Version 4.0 writes 1, later ones True.
         key_phases: list(phases).iter().map(|bit| bit == "1" || bit == "True").collect(),
         challenges: list(challenges),
         responses: list(responses),

@@ -1,5 +1,4 @@
-//! What anybody on the way can read of a datagram of QUIC: the long headers in
-//! it, of packets of version 1.
+//! The part of a QUIC datagram that is readable on the path: its long headers, for packets of version 1.
 //!
 //! ```text
 //! 11 type (2) .. (4), version (4), length and target id, length and source id
@@ -23,14 +22,14 @@ pub enum Kind {
     Retry,
     /// §17.2.1.
     VersionNegotiation,
-    /// Of a version that is not 1.
+    /// A version other than 1.
     Other,
 }
 
 /// A long header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it is.
+    /// The type of the packet.
     pub kind: Kind,
     /// Its version.
     pub version: u32,
@@ -40,11 +39,11 @@ pub struct Header {
     pub source: Vec<u8>,
     /// The token of an Initial or a Retry.
     pub token: Vec<u8>,
-    /// Bytes of the packet, header and all.
+    /// The size of the packet with its header, in bytes.
     pub bytes: usize,
 }
 
-/// The long headers of the packets in a datagram, as far as they can be read.
+/// Returns the long headers of the packets in a datagram, as far as they can be read.
 #[must_use]
 pub fn of(datagram: &[u8]) -> Vec<Header> {
     let mut found = Vec::new();
@@ -100,7 +99,7 @@ fn take<'a>(rest: &mut &'a [u8], count: usize) -> Option<&'a [u8]> {
     Some(taken)
 }
 
-// RFC 9000 §16: the first two bits say how many bytes, of 1, 2, 4 and 8.
+// RFC 9000 §16: the first two bits give the length: 1, 2, 4 or 8 bytes.
 fn varint(rest: &mut &[u8]) -> Option<usize> {
     let first = *rest.first()?;
     let bytes = take(rest, 1 << (first >> 6))?;
@@ -125,7 +124,7 @@ mod tests {
     fn packets_of_one_datagram_are_told_apart() {
         let mut datagram = packet(0xc0, 1, &[3, 1, 2, 3, 0x40, 2, 0, 0]);
         datagram.extend(packet(0xe0, 1, &[1, 0]));
-        // A short header ends it.
+        // A packet with a short header ends the datagram.
         datagram.extend([0x40, 1, 2, 3]);
         let found = of(&datagram);
         assert_eq!(

@@ -1,5 +1,5 @@
-//! Every case with every pair, several at once, and the matrix of it. What
-//! fails is tried again when all is quiet.
+//! Runs every case with every pair, several in parallel, and prints the matrix. Failed cases are repeated without
+//! other load.
 
 use super::cases::Case;
 use super::{Pair, Stack, meeting};
@@ -8,15 +8,14 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// What came of a case with a pair.
+/// The result of a case with a pair.
 #[derive(Clone, Debug, Default)]
 struct Cell {
     good: bool,
     text: String,
 }
 
-/// What a pair cannot pass by the fault of one that is not ours: the fault's number in README, and what the failure
-/// says then.
+/// Failures caused by another implementation: the number of the fault in README, and the text of the failure.
 const FAULTS: [(Stack, Stack, Case, u32, &str); 0] = [];
 
 fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
@@ -26,8 +25,8 @@ fn fault(pair: Pair, case: Case, why: &str) -> Option<u32> {
     known.map(|(.., number, _)| *number)
 }
 
-/// The whole matrix, a line at a time to `row`; whether it is green. `stacks` are those that are met; what does
-/// not hold goes to `failed`.
+/// Runs the whole matrix and passes it to `row`, line by line; returns whether all cells are good. `stacks` are the
+/// foreign stacks. Failures are passed to `failed`.
 pub fn matrix(
     stacks: &[Stack],
     chosen: &str,
@@ -43,7 +42,7 @@ pub fn matrix(
     for attempt in 1..=TRIES {
         let lock = || cells.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let is_open = |row: usize, column: usize| !lock()[row][column].good;
-        // The longest first, so that none is left alone at the end.
+        // The longest cases start first, so that none is left alone at the end.
         let mut open: Vec<_> =
             (0..cases.len()).flat_map(|row| (0..pairs.len()).map(move |column| (row, column))).collect();
         open.retain(|&(row, column)| is_open(row, column));
@@ -93,5 +92,5 @@ fn cell(pair: Pair, case: Case, attempt: usize, failed: &impl Fn(&str)) -> Cell 
     }
 }
 
-/// Cells at once: most of their time they wait for the network.
+/// The number of parallel cells: most of their time they wait for the network.
 const AT_ONCE: usize = 4;

@@ -1,5 +1,5 @@
-//! One case with two ends: files are made, both programs started with the relay
-//! between them, what came compared, what went by looked at.
+//! One case with two ends: creates files, starts both programs with the relay between them, compares the received
+//! files, and checks the packets.
 
 use super::Pair;
 use super::cases::Case;
@@ -12,35 +12,35 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// What came of it.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Meeting {
-    /// Who.
+    /// The two ends.
     pub pair: Pair,
-    /// What.
+    /// The case.
     pub case: Case,
-    /// What went by.
+    /// The observed headers and counters.
     pub seen: Seen,
-    /// Where clients find the server.
+    /// The relay's address, to which clients connect.
     pub front: SocketAddr,
-    /// Where it is.
+    /// The server's address.
     pub back: SocketAddr,
     place: Place,
 }
 
 impl Meeting {
-    /// The packets as clients see them.
+    /// Returns the packets as clients see them.
     ///
     /// # Errors
-    /// tshark's.
+    /// The error of tshark.
     pub fn client_side(&self) -> Result<Vec<Datagram>, String> {
         self.read("client.pcapng", self.front)
     }
 
-    /// The packets as the server sees them.
+    /// Returns the packets as the server sees them.
     ///
     /// # Errors
-    /// tshark's.
+    /// The error of tshark.
     pub fn server_side(&self) -> Result<Vec<Datagram>, String> {
         self.read("server.pcapng", self.back)
     }
@@ -51,10 +51,10 @@ impl Meeting {
     }
 }
 
-/// Tries a case with a pair; a remark if it holds. Everything of it stays in `folder` if not.
+/// Runs a case with a pair; returns a remark if it passes. After a failure all files stay in `folder`.
 ///
 /// # Errors
-/// Why it does not hold.
+/// Why it failed.
 pub fn hold(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     let outcome = attempt(pair, case, folder.clone());
     match outcome {
@@ -104,7 +104,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
         }
     }
     drop(clients);
-    // What it says at its end is still to come.
+    // The last packets of the client are still in flight.
     std::thread::sleep(2 * weather.delay + Duration::from_millis(20));
     let seen = relay.finish();
     drop(server);
@@ -119,7 +119,7 @@ fn attempt(pair: Pair, case: Case, folder: PathBuf) -> Result<String, String> {
     case.check(&meeting)
 }
 
-/// Makes the files; names and contents.
+/// Creates the files; returns their names and contents.
 fn prepare(place: &Place, case: Case, pair: Pair) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let _ = fs::remove_dir_all(&place.folder);
     fs::create_dir_all(place.site())?;
@@ -135,7 +135,7 @@ fn prepare(place: &Place, case: Case, pair: Pair) -> std::io::Result<Vec<(String
     Ok(files)
 }
 
-/// What came is what was served.
+/// Checks that the received files equal the served ones.
 fn compare(meeting: &Meeting, files: &[(String, Vec<u8>)]) -> Result<(), String> {
     if let Some((objects, bytes)) = meeting.case.load(meeting.pair.client) {
         let said = meeting.place.said("client-0");

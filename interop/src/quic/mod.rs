@@ -1,13 +1,13 @@
-//! Our HTTP/3 over QUIC meets that of others, programs of their own over
-//! loopback, by the cases of the QUIC interop runner and under its names.
+//! Runs our HTTP/3 over QUIC against other implementations, as separate programs over loopback, with the cases and
+//! names of the QUIC interop runner.
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`cases`] | what is tried, and what has been seen when it holds |
-//! | [`program`] | how each end is told what to do |
+//! | [`cases`] | the cases and their conditions |
+//! | [`program`] | the command lines of each end |
 //! | [`relay`] | the network between them: delay, rate, losses, rebinding |
-//! | [`headers`] | what anybody on the way can read of packets |
-//! | [`decrypted`] | what tshark reads of them with the secrets |
+//! | [`headers`] | the headers that are readable on the path |
+//! | [`decrypted`] | what tshark reads with the secrets |
 //! | [`meeting`] | one case with two ends |
 //! | [`matrix`] | every case with every pair |
 
@@ -30,7 +30,7 @@ use std::fmt;
 /// An implementation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stack {
-    /// Ours, by its commands `get` and `serve`.
+    /// Ours, with its commands `get` and `serve`.
     Ours,
     /// aioquic, in Python.
     Aioquic,
@@ -48,17 +48,17 @@ impl fmt::Display for Stack {
     }
 }
 
-/// Who gets from whom.
+/// A client and a server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pair {
-    /// Gets.
+    /// The client.
     pub client: Stack,
-    /// Serves.
+    /// The server.
     pub server: Stack,
 }
 
 impl Pair {
-    /// All of them, in the order of the matrix: those of others show that a case is one that can be passed.
+    /// All pairs, in the order of the matrix. Pairs of foreign stacks show that a case can be passed.
     pub const ALL: [Self; 6] = [
         Self { client: Stack::Ours, server: Stack::Aioquic },
         Self { client: Stack::Aioquic, server: Stack::Ours },

@@ -1,8 +1,7 @@
-//! How each end is told what to do: a server that says where it listens, and a
-//! client that ends.
+//! Starts each end: a server that prints its address, and a client that ends by itself.
 //!
-//! Others are the programs that `peers/NAME.sh` has built; ours is the command
-//! line that a user has. What they print goes into files beside the captures.
+//! Foreign ends are the programs that `peers/NAME.sh` has built; ours is the user's command line. Their output is
+//! written to files beside the captures.
 
 use super::Stack;
 use super::cases::Case;
@@ -14,35 +13,35 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where everything of a run is.
+/// The folders of a run.
 #[derive(Debug)]
 pub struct Place {
     /// The folder of the run.
     pub folder: PathBuf,
-    /// Where the programs are.
+    /// The folder of the programs.
     pub programs: PathBuf,
 }
 
 impl Place {
-    /// What the server serves.
+    /// Returns the folder that the server serves.
     #[must_use]
     pub fn site(&self) -> PathBuf {
         self.folder.join("site")
     }
 
-    /// Where the client puts it.
+    /// Returns the folder into which the client writes.
     #[must_use]
     pub fn target(&self) -> PathBuf {
         self.folder.join("got")
     }
 
-    /// The secrets of a side's sessions.
+    /// Returns the file with the secrets of a side's sessions.
     #[must_use]
     pub fn keys(&self, side: &str) -> PathBuf {
         self.folder.join(format!("{side}.keys"))
     }
 
-    /// What a program said.
+    /// Returns the output of a program.
     #[must_use]
     pub fn said(&self, side: &str) -> String {
         std::fs::read(self.folder.join(format!("{side}.txt")))
@@ -60,7 +59,7 @@ impl Place {
         command
     }
 
-    /// Starts a program whose output goes to a file of that name.
+    /// Starts a program whose output goes to the file named after `side`.
     fn start(&self, side: &str, command: &mut Command) -> io::Result<Program> {
         let output = File::create(self.folder.join(format!("{side}.txt")))?;
         let keys = side.split('-').next().unwrap_or(side);
@@ -72,10 +71,10 @@ impl Place {
         Ok(Program { child })
     }
 
-    /// Starts a server; it listens.
+    /// Starts a server and waits until it listens.
     ///
     /// # Errors
-    /// It does not start, or says not where it listens.
+    /// It does not start, or does not print its address.
     pub fn server(&self, stack: Stack, case: Case, client: Stack) -> io::Result<(Program, SocketAddr)> {
         let (cert, key) = (self.programs.join("server.pem"), self.programs.join("server.key"));
         let anywhere = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -98,7 +97,7 @@ impl Place {
         let mut server = self.start("server", &mut command)?;
         let begun = Instant::now();
         while begun.elapsed() < STARTED {
-            // The line may be half there.
+            // The last line may be incomplete.
             if let Some(at) = whole_lines(&self.said("server")).find_map(address) {
                 return Ok((server, at));
             }
@@ -113,7 +112,7 @@ impl Place {
         Err(io::Error::other(format!("the server does not listen after {} s", STARTED.as_secs())))
     }
 
-    /// Starts a client, its `number`th.
+    /// Starts client number `number`.
     ///
     /// # Errors
     /// It does not start.
@@ -147,7 +146,7 @@ impl Place {
                     }
                     _ => {
                         command.arg("get").args(files.iter().map(|file| format!("h3://{at}/{file}")));
-                        // With a slash at its end: a directory.
+                        // The slash at the end makes it a directory.
                         command.arg("-o").arg(self.target().join(""));
                     }
                 }
@@ -172,17 +171,17 @@ fn ours() -> Command {
     Command::new(std::env::var_os("ANABRANCH").unwrap_or_else(|| "anabranch".into()))
 }
 
-/// A program that ends with this.
+/// A program that is killed on drop.
 #[derive(Debug)]
 pub struct Program {
     child: Child,
 }
 
 impl Program {
-    /// Waits for its end; `None`: it takes too long.
+    /// Waits for its end; `None` if it takes too long.
     ///
     /// # Errors
-    /// The operating system's.
+    /// The operating system's error.
     pub fn wait(&mut self, until: Instant) -> io::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;
@@ -205,7 +204,7 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive('\n').filter(|line| line.ends_with('\n'))
 }
 
-/// The address that a line names.
+/// Returns the address in a line.
 fn address(line: &str) -> Option<SocketAddr> {
     let at = line.find("127.0.0.1:")?;
     let rest = &line[at..];
@@ -213,7 +212,7 @@ fn address(line: &str) -> Option<SocketAddr> {
     rest[..end].parse().ok()
 }
 
-/// The last line that was said.
+/// Returns the last line of the output.
 #[must_use]
 pub fn last(said: &str) -> &str {
     said.trim_end().lines().last().unwrap_or("it said nothing")

@@ -1,11 +1,9 @@
-//! The network between two programs: a relay of UDP on loopback that is slow
-//! and far, loses and changes datagrams, and gives a client another port or
-//! address in the middle of a transfer, as a NAT does.
+//! The network between two programs: a UDP relay on loopback with delay and a limited rate. It loses and changes
+//! datagrams, and gives a client another port or address during a transfer, as a NAT does.
 //!
-//! What happens to a datagram follows from the seed, the client that it
-//! belongs to and how many went before it, not from when it comes. Each client
-//! (by its address) has a socket of its own towards the server. What goes by
-//! is kept as pcapng, as either end sees it, and its long headers are.
+//! The fate of a datagram depends on the seed, its client and its number, not on its time of arrival. Each client (by
+//! its address) has its own socket towards the server. Datagrams are stored as pcapng, as seen by either end, and
+//! their long headers are recorded.
 
 use super::headers::{self, Header};
 use anabranch_base::Rng;
@@ -20,34 +18,34 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What the network does.
+/// The impairments of the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Weather {
-    /// How long the way is, each way.
+    /// The one-way delay.
     pub delay: Duration,
-    /// How fast, each way.
+    /// The rate in each direction.
     pub bits_per_second: u64,
-    /// Datagrams on the way at most, each way; further ones are lost.
+    /// The maximum number of datagrams in flight in each direction; further ones are lost.
     pub queue: usize,
-    /// Datagrams of a million that are lost.
+    /// The rate of lost datagrams, per million.
     pub lost_ppm: u64,
-    /// Datagrams of a million that have a byte changed.
+    /// The rate of datagrams with a changed byte, per million.
     pub damaged_ppm: u64,
-    /// That happens to so many in a row at most.
+    /// The maximum number of impaired datagrams in a row.
     pub in_a_row: u32,
-    /// Each time so many datagrams have come from a client it gets another port, [`MOST_MOVES`] times at most.
+    /// After this number of datagrams from a client it gets another port, at most [`MOST_MOVES`] times.
     pub rebind_after: Option<u64>,
-    /// And another address.
+    /// The client also gets another address.
     pub rebind_address: bool,
-    /// What comes to the place before still reaches it, as it does with NATs that forget late.
+    /// Packets to the previous address still reach the client, as with NATs that forget late.
     pub old_place_stays: bool,
 }
 
-/// quiche's server follows a client to two further places; later ones it may leave unanswered, whoever the client is.
+/// A quiche server follows a client to two further addresses, and may not answer later ones, whatever the client.
 pub const MOST_MOVES: u64 = 2;
 
 impl Weather {
-    /// Delay and rate as in the interop runner's simulations (15 ms, there 10 Mbit/s), and nothing else.
+    /// Delay and rate as in the interop runner's simulations (15 ms, there 10 Mbit/s), without impairments.
     pub const FAIR: Self = Self {
         delay: Duration::from_millis(15),
         bits_per_second: 20_000_000,
@@ -61,20 +59,20 @@ impl Weather {
     };
 }
 
-/// What went by.
+/// The observations of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// Long headers of clients, as they were sent.
+    /// Long headers of clients, as sent.
     pub from_clients: Vec<Header>,
-    /// Those of the server.
+    /// Long headers of the server, as sent.
     pub from_server: Vec<Header>,
-    /// Datagrams lost by chance.
+    /// Datagrams lost at random.
     pub lost: u64,
-    /// Those lost because the queue was full.
+    /// Datagrams lost because the queue was full.
     pub dropped: u64,
-    /// Those with a changed byte.
+    /// Datagrams with a changed byte.
     pub damaged: u64,
-    /// How often a client got another port or address.
+    /// The number of times that a client got another port or address.
     pub rebound: u64,
 }
 
@@ -87,10 +85,10 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay to `server`. Captures are `client.pcapng` and `server.pcapng` in `folder`.
+    /// Starts a relay to `server`. Captures are `client.pcapng` and `server.pcapng` in `folder`.
     ///
     /// # Errors
-    /// Sockets and files.
+    /// A socket or a file cannot be opened.
     pub fn start(server: SocketAddr, weather: Weather, seed: u64, folder: &Path) -> io::Result<Self> {
         let front = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
         front.set_read_timeout(Some(TICK))?;
@@ -123,13 +121,13 @@ impl Relay {
         Ok(Self { address, shared, threads })
     }
 
-    /// Where clients find it.
+    /// Returns the address to which clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Ends it; what went by.
+    /// Ends the relay; returns its observations.
     #[must_use]
     pub fn finish(mut self) -> Seen {
         self.stop();
@@ -156,7 +154,7 @@ impl Drop for Relay {
     }
 }
 
-/// To the server is 0, to the client 1.
+/// The direction: 0 to the server, 1 to the client.
 type Way = usize;
 const UP: Way = 0;
 const DOWN: Way = 1;
@@ -179,17 +177,17 @@ struct State {
     flows: BTreeMap<SocketAddr, Flow>,
     due: BTreeMap<(Instant, u64), Held>,
     count: u64,
-    /// When the last datagram of each way has left.
+    /// When the last datagram of each direction has left.
     free: [Instant; 2],
     waiting: [usize; 2],
     seen: Seen,
-    /// As a client sees it, as the server does.
+    /// The capture as a client sees it, and as the server does.
     captures: [Capture; 2],
     readers: Vec<JoinHandle<()>>,
     over: bool,
 }
 
-/// A client and its place towards the server.
+/// A client and its socket towards the server.
 #[derive(Debug)]
 struct Flow {
     back: Arc<UdpSocket>,
@@ -198,7 +196,7 @@ struct Flow {
     rebound: u64,
 }
 
-/// What chance does to one way of one client.
+/// The random state of one direction of one client.
 #[derive(Debug)]
 struct Luck {
     rng: Rng,
@@ -209,7 +207,7 @@ struct Luck {
 struct Held {
     way: Way,
     client: SocketAddr,
-    /// The client's place towards the server when it came.
+    /// The client's socket towards the server when the datagram arrived.
     back: Arc<UdpSocket>,
     bytes: Vec<u8>,
 }
@@ -219,7 +217,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what clients send.
+    /// Reads datagrams from clients.
     fn read_clients(self: Arc<Self>) {
         let mut room = vec![0; 65536];
         while !self.state().over {
@@ -231,7 +229,7 @@ impl Shared {
         }
     }
 
-    /// Takes what the server sends to one place, as long as that is the client's.
+    /// Reads datagrams from the server at one socket, as long as it is the client's.
     fn read_server(self: Arc<Self>, client: SocketAddr, back: Arc<UdpSocket>) {
         let mut room = vec![0; 65536];
         loop {
@@ -240,7 +238,7 @@ impl Shared {
             if state.over {
                 return;
             }
-            // Who comes to a port that was the client's finds nobody there.
+            // Datagrams to a former port of the client are dropped.
             let is_open = self.weather.old_place_stays
                 || state.flows.get(&client).is_some_and(|flow| Arc::ptr_eq(&flow.back, &back));
             drop(state);
@@ -255,7 +253,7 @@ impl Shared {
         }
     }
 
-    /// A datagram has come, from the server to `place`: what becomes of it, and when it leaves.
+    /// Handles a datagram, from the server at socket `place` or from a client: decides its fate and when it leaves.
     fn take(self: &Arc<Self>, way: Way, client: SocketAddr, place: Option<&UdpSocket>, bytes: &[u8]) {
         let mut guard = self.state();
         let state = &mut *guard;
@@ -293,7 +291,7 @@ impl Shared {
         self.keep(&mut state.captures[way], ends, bytes);
         let mut bytes = bytes.to_vec();
         let Luck { rng, in_a_row } = &mut flow.luck[way];
-        // Always as many draws, so that the next datagram's luck does not hang on this one's.
+        // The number of draws is constant, so that the fate of the next datagram does not depend on this one.
         let (loss, damage, where_to) = (rng.below(1_000_000), rng.below(1_000_000), rng.next_u64());
         let is_safe = *in_a_row >= self.weather.in_a_row;
         if !is_safe && loss < self.weather.lost_ppm {
@@ -326,7 +324,7 @@ impl Shared {
         self.wake.notify_all();
     }
 
-    /// Gives on what has been on the way long enough.
+    /// Forwards datagrams whose delay is over.
     fn send(&self) {
         let mut state = self.state();
         while !state.over {
@@ -353,7 +351,7 @@ impl Shared {
             };
             self.keep(&mut state.captures[side], ends, &bytes);
             drop(state);
-            // An end that is gone is told so by nobody.
+            // If the end is gone, the error is ignored.
             let _ = match way {
                 UP => back.send_to(&bytes, self.server),
                 _ => self.front.send_to(&bytes, client),
@@ -374,7 +372,7 @@ impl Shared {
         Ok(Flow { back, luck: [luck("up"), luck("down")], come: 0, rebound: 0 })
     }
 
-    /// A place of a client towards the server, its `number`th.
+    /// Opens socket number `number` of a client towards the server.
     fn place(
         self: &Arc<Self>,
         number: u64,
@@ -411,7 +409,7 @@ fn capture(file: &Path) -> io::Result<Capture> {
     Ok(Some(writer))
 }
 
-/// Nothing came, or an end that is gone said so.
+/// Whether no datagram arrived, or the other end is gone.
 fn is_quiet(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -419,8 +417,8 @@ fn is_quiet(error: &io::Error) -> bool {
     )
 }
 
-/// How soon a thread notices that it is over.
+/// The interval at which threads check for the end.
 const TICK: Duration = Duration::from_millis(50);
 const MOST_FLOWS: usize = 64;
-/// Long headers kept of each side.
+/// The number of long headers that are kept for each side.
 const MOST_HEADERS: usize = 20_000;

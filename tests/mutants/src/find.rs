@@ -1,7 +1,7 @@
-//! Finds all places of a source file that can be mutated, and what each would become.
+//! Finds all positions in a source file that can be mutated, and the replacement for each.
 //!
-//! A mutant replaces a function body by a fixed value, swaps an operator, deletes a negation, a match arm or a call whose
-//! result is not used, or negates a condition. Code of tests, constants and `Debug` are left alone.
+//! A mutant replaces a function body by a fixed value, swaps an operator, deletes a negation, a match arm or a call
+//! whose result is not used, or negates a condition. Test code, constants and `Debug` are left alone.
 
 use proc_macro2::Span;
 use std::ops::Range;
@@ -9,42 +9,42 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{BinOp, Expr, ReturnType, Stmt, Type, UnOp};
 
-/// A piece of the text of a mutant.
+/// A part of a mutant's text.
 #[derive(Clone, Debug)]
 pub enum Piece {
     /// New text.
     Text(String),
-    /// Bytes of the source file, with the mutants in them.
+    /// Bytes of the source file, including the mutants within them.
     Source(Range<usize>),
 }
 
-/// How a mutant is written behind its switch.
+/// How a mutant is written with its switch.
 #[derive(Clone, Debug)]
 pub enum Form {
-    /// An expression, or this one in its place.
+    /// An expression that replaces the original.
     Instead(Vec<Piece>),
-    /// A statement, or nothing.
+    /// A statement that is left out.
     Nothing,
-    /// At the beginning of a function body: returns this value.
+    /// Returns this value at the beginning of a function body.
     Return(String),
-    /// After the pattern of a match arm: it matches no more.
+    /// A guard after the pattern of a match arm: the arm no longer matches.
     NoMatch,
 }
 
 /// One mutant.
 #[derive(Clone, Debug)]
 pub struct Mutant {
-    /// The bytes of the file that it replaces.
+    /// The bytes of the file that the mutant replaces.
     pub range: Range<usize>,
-    /// The line that it begins in, from 1.
+    /// The line on which it begins, from 1.
     pub line: usize,
-    /// What it is, for people.
+    /// A description.
     pub what: String,
-    /// How it is written.
+    /// How the mutant is written.
     pub form: Form,
 }
 
-/// All mutants of a source file, in its order.
+/// Returns all mutants of a source file, in the order of the file.
 pub fn mutants(source: &str) -> Result<Vec<Mutant>, syn::Error> {
     let file = syn::parse_file(source)?;
     let mut finder = Finder { source, function: String::new(), found: Vec::new() };
@@ -53,7 +53,7 @@ pub fn mutants(source: &str) -> Result<Vec<Mutant>, syn::Error> {
     Ok(finder.found)
 }
 
-/// How many lines of a file are code: neither empty, nor comments, nor tests at its bottom.
+/// Returns the number of lines of code: without empty lines, comments, and the tests at the end.
 pub fn lines_of_code(source: &str) -> usize {
     let code = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     code.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//")).count()
@@ -75,7 +75,7 @@ impl Finder<'_> {
         self.found.push(Mutant { range, line, what, form });
     }
 
-    /// The text of a span on one line, shortened.
+    /// Returns the text of a span on one line, shortened.
     fn text(&self, span: Span) -> String {
         let text = self.source[span.byte_range()].split_whitespace().collect::<Vec<_>>().join(" ");
         let short: String = text.chars().take(60).collect();
@@ -102,7 +102,7 @@ impl Finder<'_> {
         self.function = before;
     }
 
-    /// Whether a body does nothing but give this value.
+    /// Whether a body only returns this value.
     fn is_value(&self, block: &syn::Block, value: &str) -> bool {
         let unused = |statement: &Stmt| matches!(statement, Stmt::Local(local) if matches!(local.pat, syn::Pat::Wild(_)));
         match block.stmts.split_last() {
@@ -158,7 +158,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // Constants cannot ask for the switch, and patterns are no expressions.
+    // Constants cannot call the switch, and patterns are not expressions.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_impl_item_const(&mut self, _: &'ast syn::ImplItemConst) {}
@@ -232,7 +232,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// What stands in place of an operator.
+/// Returns the operators that replace an operator.
 fn swapped(operator: &BinOp) -> &'static [&'static str] {
     match operator {
         BinOp::Lt(_) => &["<=", ">="],
@@ -263,7 +263,7 @@ fn swapped(operator: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// Values that a function could return whatever it is asked.
+/// Returns the fixed values that a function of this type could return.
 fn values(output: &ReturnType) -> Vec<String> {
     let ReturnType::Type(_, output) = output else { return vec!["()".into()] };
     let Type::Path(path) = &**output else { return Vec::new() };
@@ -277,14 +277,14 @@ fn values(output: &ReturnType) -> Vec<String> {
         "Option" => &["None", "Some(Default::default())"],
         "Result" => &["Ok(Default::default())"],
         "Poll" => &["std::task::Poll::Pending"],
-        // What begins a value has no other to give.
+        // A constructor has no other value to return.
         "Self" => &[],
         _ => &["Default::default()"],
     };
     texts.iter().map(|&text| text.into()).collect()
 }
 
-/// A part of a condition binds names, so that it cannot stand in parentheses.
+/// Whether a part of a condition binds names, so that it cannot be put in parentheses.
 fn has_let(expr: &Expr) -> bool {
     match expr {
         Expr::Let(_) => true,
@@ -293,7 +293,7 @@ fn has_let(expr: &Expr) -> bool {
     }
 }
 
-/// Compiled for tests alone.
+/// Whether an item is compiled only for tests.
 fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let tokens = match &attribute.meta {

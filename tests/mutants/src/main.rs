@@ -1,8 +1,8 @@
 //! Draws mutants of a crate by a seed, compiles all of them at once, and runs the tests of the crate on each.
 //!
-//! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. Each mutant stands behind a
-//! switch that an environment variable turns on, so the crate is compiled once. A mutant is killed by a test that fails or
-//! that takes too long. Continuous integration does not run this.
+//! `cargo run -- --crate sctp --paths send,recv --count 100 --seed 1 --tests lib,scenarios`. Each mutant is behind a
+//! switch that an environment variable turns on, so the crate is compiled once. A mutant is killed by a test that
+//! fails or takes too long. Continuous integration does not run this.
 
 mod find;
 mod run;
@@ -28,7 +28,7 @@ usage: cargo run -- --crate NAME [OPTION VALUE]...
   --jobs N        run N mutants at a time (default: 2)
   --run no        only print the mutants";
 
-/// What the command line says.
+/// The options of the command line.
 struct Options {
     name: String,
     paths: Vec<String>,
@@ -122,7 +122,7 @@ fn mutate(options: &Options) -> Result<(), String> {
     Ok(())
 }
 
-/// Draws mutants of the files below `source`.
+/// Draws mutants from the files below `source`.
 fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, String> {
     let mut areas = Vec::new();
     for path in &options.paths {
@@ -145,7 +145,7 @@ fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, Str
     let (mut drawn, mut before) = (Vec::new(), 0);
     let mut state = options.seed;
     for (lines, mut found) in areas {
-        // Shares are rounded so that they sum up to the count.
+        // The shares are rounded so that they add up to the count.
         let share = options.count * (before + lines) / all - options.count * before / all;
         before += lines;
         let share = share.min(found.len());
@@ -160,7 +160,7 @@ fn draw(tree: &Path, source: &Path, options: &Options) -> Result<Vec<Drawn>, Str
     Ok(drawn)
 }
 
-/// All files of code at a path, in order; files of tests are left out.
+/// Returns all source files at a path, in order, without test files.
 fn files(path: &Path) -> Vec<PathBuf> {
     let tests = ["tests", "testing"];
     if path.file_stem().is_some_and(|name| tests.iter().any(|test| name == *test)) {
@@ -178,7 +178,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The next number of SplitMix64.
+/// Returns the next number of SplitMix64.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

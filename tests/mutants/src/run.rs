@@ -8,12 +8,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// How much longer than without a mutant a program may take, and on top of that. Of processor time it gets no more than it
-/// took without one: a machine that does other work lets it wait, and a mutant that loops is found soon.
+/// The factor and the additional time that a program may take, compared with its time without a mutant. Its processor
+/// time is limited to that without a mutant: a busy machine may delay it, and a mutant that loops is stopped soon.
 const PATIENCE: (u32, Duration) = (8, Duration::from_secs(10));
-/// The least processor time that a program may take, in seconds.
+/// The lowest limit of processor time, in seconds.
 const LEAST_PROCESSOR_TIME: u64 = 10;
-/// KiB of address space that a program may have: a mutant may allocate without end.
+/// The limit of a program's address space in KiB: a mutant may allocate without end.
 const MEMORY_KIB: u64 = 6 << 20;
 
 /// The test programs of a crate.
@@ -27,14 +27,14 @@ pub struct Tests {
 #[derive(Debug)]
 struct Program {
     path: PathBuf,
-    /// How long it takes without a mutant.
+    /// The time it takes without a mutant.
     took: Duration,
-    /// The mutants whose place it comes to.
+    /// The mutants that it reaches.
     reached: BTreeSet<usize>,
 }
 
 impl Tests {
-    /// Runs each program once without a mutant, which must pass.
+    /// Runs each program once without a mutant; it must pass.
     pub fn new(folder: PathBuf, paths: Vec<PathBuf>, skip: &[String]) -> Result<Self, String> {
         let mut tests = Self { folder, programs: Vec::new(), skip: skip.to_vec() };
         for path in paths {
@@ -51,14 +51,14 @@ impl Tests {
             let reached = reached.lines().filter_map(|number| number.parse().ok()).collect();
             tests.programs.push(Program { path, took, reached });
         }
-        // The unit tests are first, and of the others the quickest.
+        // Unit tests come first, the others ordered by their time.
         if let Some((_, others)) = tests.programs.split_first_mut() {
             others.sort_by_key(|program| program.took);
         }
         Ok(tests)
     }
 
-    /// Whether any test comes to the place of a mutant.
+    /// Whether any test reaches the position of a mutant.
     pub fn reached(&self, number: usize) -> bool {
         self.programs.iter().any(|program| program.reached.contains(&number))
     }
@@ -109,7 +109,7 @@ impl Tests {
     }
 }
 
-/// Whether a program ends well within this time; ends it where it does not.
+/// Whether a program succeeds within this time; kills it if it takes longer.
 fn passes(mut child: Child, limit: Duration) -> bool {
     let begin = Instant::now();
     loop {

@@ -1,6 +1,6 @@
-//! A copy of the tree, in which one crate has all drawn mutants at once, and its test programs.
+//! A copy of the tree in which one crate contains all drawn mutants, and the crate's test programs.
 //!
-//! A mutant that does not compile is found by the place of the error and left out: it is not viable.
+//! A mutant that does not compile is identified by the position of the error and left out: it is not viable.
 
 use crate::find::Mutant;
 use crate::write::{Written, write};
@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fmt, fs, io};
 
-/// The variable with the number of the mutant that is switched on.
+/// The variable with the number of the active mutant.
 pub const SWITCH: &str = "ANABRANCH_MUTANT";
-/// The variable with the name of the file that takes the numbers of all mutants that a run reaches.
+/// The variable with the name of the file in which a run records the mutants that it reaches.
 pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 
 /// A drawn mutant.
@@ -19,7 +19,7 @@ pub const REACHED: &str = "ANABRANCH_MUTANTS_REACHED";
 pub struct Drawn {
     /// Its file, relative to the root of the tree.
     pub file: PathBuf,
-    /// What it is.
+    /// Its change.
     pub mutant: Mutant,
 }
 
@@ -29,20 +29,20 @@ impl fmt::Display for Drawn {
     }
 }
 
-/// The copy.
+/// The copy of the tree.
 #[derive(Debug)]
 pub struct Scratch {
     /// Its root.
     pub root: PathBuf,
-    /// The root of the tree that it is a copy of.
+    /// The root of the original tree.
     tree: PathBuf,
-    /// The folder that takes what is compiled.
+    /// The folder for build output.
     target: PathBuf,
 }
 
 impl Scratch {
-    /// Copies all files of the tree at `tree` that git knows or would add, but those that `build` writes with mutants. Files
-    /// that are the same stay untouched, so that they are not compiled again.
+    /// Copies all files of the tree at `tree` that git tracks or would add, except those that `build` writes with
+    /// mutants. Unchanged files are not touched, so they are not compiled again.
     pub fn copy(tree: &Path, name: &str, drawn: &[Drawn]) -> io::Result<Self> {
         let target = tree.join("target/mutants").join(name);
         let root = target.join("tree");
@@ -62,8 +62,8 @@ impl Scratch {
         Ok(Self { root, tree: tree.to_path_buf(), target })
     }
 
-    /// Writes the mutants into the copy and compiles the tests of `package`, until all mutants that are left compile.
-    /// Returns the numbers of those, and the test programs.
+    /// Writes the mutants into the copy and compiles the tests of `package`, until all remaining mutants compile.
+    /// Returns their numbers, and the test programs.
     pub fn build(
         &self,
         package: &str,
@@ -71,7 +71,7 @@ impl Scratch {
         drawn: &[Drawn],
         targets: &[String],
     ) -> Result<(BTreeSet<usize>, Vec<PathBuf>), String> {
-        // Those that did not compile the last time are not tried again.
+        // Mutants that did not compile last time are not tried again.
         let known = self.target.join("unviable");
         let unviable = fs::read_to_string(&known).unwrap_or_default();
         let mut unviable: BTreeSet<String> = unviable.lines().map(String::from).collect();
@@ -125,7 +125,7 @@ impl Scratch {
         }
     }
 
-    /// Compiles the tests and returns what cargo says of it.
+    /// Compiles the tests and returns cargo's output.
     fn cargo(&self, package: &str, targets: &[String]) -> Result<String, String> {
         let mut cargo = Command::new("cargo");
         cargo.args(["test", "--no-run", "--message-format=short", "--package", package]);
@@ -142,14 +142,14 @@ impl Scratch {
         Ok(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
-    /// The test program that a line of cargo's names.
+    /// Returns the test program that a line of cargo's output names.
     fn program(&self, line: &str) -> Option<PathBuf> {
         let (_, path) = line.trim().strip_prefix("Executable ")?.rsplit_once('(')?;
         Some(self.root.join(path.strip_suffix(')')?))
     }
 }
 
-/// File, line and column of an error that rustc prints in its short form.
+/// Returns file, line and column of an error in rustc's short format.
 fn error_place(line: &str) -> Option<(&str, usize, usize)> {
     let place = line.split_once(": error")?.0;
     let mut parts = place.rsplitn(3, ':');
@@ -158,7 +158,8 @@ fn error_place(line: &str) -> Option<(&str, usize, usize)> {
     Some((parts.next()?, line, column))
 }
 
-/// The mutant that an error is of: the innermost around it, else the nearest in its file.
+/// Returns the mutant that caused an error: the innermost one around its position, otherwise the nearest one in the
+/// file.
 fn blamed(written: &Written, line: usize, column: usize, viable: &BTreeSet<usize>) -> Option<usize> {
     let begin: usize = written.text.split_inclusive('\n').take(line - 1).map(str::len).sum();
     let inside: usize =
@@ -173,7 +174,7 @@ fn blamed(written: &Written, line: usize, column: usize, viable: &BTreeSet<usize
         .map(|(number, _)| *number)
 }
 
-/// The function that mutants ask.
+/// Returns the source of the function that mutants call.
 fn switch(count: usize) -> String {
     format!(
         r#"

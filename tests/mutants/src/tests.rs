@@ -1,4 +1,4 @@
-//! What is found in a file, and how it is written.
+//! Tests of finding and writing mutants.
 
 use crate::find;
 use crate::write::write;

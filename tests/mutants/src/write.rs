@@ -1,18 +1,18 @@
-//! Writes a source file with all of its mutants, each behind a switch.
+//! Writes a source file with all of its mutants, each behind its switch.
 
 use crate::find::{Form, Mutant, Piece};
 use std::ops::Range;
 
-/// A file with its mutants, and where they are in it.
+/// A file with its mutants, and their positions.
 #[derive(Debug, Default)]
 pub struct Written {
     /// The text of the file.
     pub text: String,
-    /// The number of a mutant, and bytes of `text` that are there only because of it.
+    /// For each mutant its number, and the bytes of `text` that exist only because of it.
     pub places: Vec<(usize, Range<usize>)>,
 }
 
-/// Writes `source` with these mutants of it, which are in its order.
+/// Writes `source` with these mutants, which are in its order.
 pub fn write(source: &str, mutants: &[(usize, &Mutant)]) -> Written {
     let mut writer = Writer { source, written: Written::default() };
     writer.range(0..source.len(), mutants, None);
@@ -29,7 +29,7 @@ impl Writer<'_> {
         self.written.text.push_str(text);
     }
 
-    /// Writes a part of the source with the mutants within it, but those of exactly the part `but`.
+    /// Writes a part of the source with the mutants within it, except those of exactly the range `but`.
     fn range(&mut self, part: Range<usize>, mutants: &[(usize, &Mutant)], but: Option<&Range<usize>>) {
         let mut inside: Vec<_> = mutants
             .iter()
@@ -37,7 +37,7 @@ impl Writer<'_> {
             .filter(|(_, mutant)| part.start <= mutant.range.start && mutant.range.end <= part.end)
             .filter(|(_, mutant)| Some(&mutant.range) != but)
             .collect();
-        // The outermost first where several begin at one place; what is empty before all others.
+        // Of several that begin at one position the outermost comes first; empty ranges come before all others.
         inside.sort_by_key(|(_, mutant)| {
             (mutant.range.start, !mutant.range.is_empty(), usize::MAX - mutant.range.end)
         });
@@ -56,7 +56,7 @@ impl Writer<'_> {
         self.text(&self.source[at..part.end].to_owned());
     }
 
-    /// Writes all mutants of one place.
+    /// Writes all mutants of one range.
     fn choice(&mut self, range: &Range<usize>, same: &[(usize, &Mutant)], all: &[(usize, &Mutant)]) {
         let begin = self.written.text.len();
         let (nothing, instead): (Vec<_>, Vec<_>) =

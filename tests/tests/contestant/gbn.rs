@@ -1,7 +1,8 @@
-//! Go-back-N over IP protocol 253 (RFC 3692, for experiments): a transport as somebody outside would write it.
+//! Go-back-N over IP protocol 253 (RFC 3692, for experiments): a transport as an external author would write it.
 //!
-//! A connection is one stream of bytes each way, cut into segments of a fixed size. The receiver keeps what comes in
-//! order and drops the rest; when nothing was acknowledged for a while the sender goes back and sends all again.
+//! A connection is one stream of bytes in each direction, cut into segments of a fixed size. The receiver keeps
+//! segments that arrive in order and drops the rest. When nothing was acknowledged for a while, the sender goes back
+//! and sends everything again.
 
 use anabranch_base::time::{Duration, Instant};
 use anabranch_base::trace::{Limit, SendCause, TraceEvent, TraceRecord};
@@ -15,9 +16,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// Its protocol number of IP.
+/// Its IP protocol number.
 pub const PROTOCOL: u8 = 253;
-/// Bytes of a packet in front of the data: kind, both ports, position.
+/// The size of a packet's header: kind, both ports, position.
 const HEADER: usize = 13;
 const OPEN: u8 = 0;
 const OPENED: u8 = 1;
@@ -25,12 +26,12 @@ const DATA: u8 = 2;
 const LAST: u8 = 3;
 const ACK: u8 = 4;
 const RESET: u8 = 5;
-/// What a sender keeps, and what a receiver keeps for an application that does not read.
+/// The size of a sender's buffer, and of a receiver's for an application that does not read.
 const BUFFER: usize = 64 * 1024;
-/// Timeouts in a row that end a connection.
+/// The number of timeouts in a row that ends a connection.
 const MAX_TRIES: u32 = 8;
 
-/// How it is set.
+/// Its settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     window: u64,
@@ -66,7 +67,7 @@ impl Settings for Config {
     }
 }
 
-/// Go-back-N as a transport.
+/// The transport Go-back-N.
 #[derive(Clone, Copy, Debug)]
 pub struct GoBackN;
 
@@ -105,7 +106,7 @@ impl<W: World> Runs<W> for GoBackN {
     }
 }
 
-/// Our port, the peer's address and port.
+/// The local port, and the peer's address and port.
 type Id = (u16, SocketAddr);
 
 #[derive(Debug, Default)]
@@ -115,7 +116,7 @@ pub struct Endpoint {
     next_port: u16,
     listening: BTreeSet<u16>,
     connections: BTreeMap<Id, Connection>,
-    /// Peers of no connection, who are told so.
+    /// Peers without a connection, which are sent a reset.
     strays: VecDeque<Id>,
     events: VecDeque<Event>,
     packets: u64,
@@ -129,10 +130,10 @@ struct Connection {
     key: u64,
     initiator: bool,
     established: bool,
-    /// A packet without data to send.
+    /// The kind of a packet without data that is to be sent.
     due: Option<u8>,
     out: VecDeque<u8>,
-    /// What `out` begins with, what goes next, what went once.
+    /// The position at which `out` begins, the next position to send, and the highest position ever sent.
     base: u64,
     next: u64,
     highest: u64,
@@ -192,7 +193,7 @@ impl Endpoint {
         });
     }
 
-    /// The one segment that may go now, with its position and the end of the stream in it.
+    /// Returns the segment that may be sent now: its position, its end, and whether it ends the stream.
     fn segment(&self, connection: &Connection) -> Option<(u64, u64, bool)> {
         let (next, end) = (connection.next, connection.end());
         let last = (next + self.config.segment).min(end);
@@ -241,7 +242,7 @@ impl Engine for Endpoint {
                     return;
                 }
                 connection.inbox.extend(data);
-                // The end of the stream takes a place of its own, so that it is acknowledged.
+                // The end of the stream has a position of its own, so that it is acknowledged.
                 connection.peer_finished = kind == LAST;
                 connection.received += data.len() as u64 + u64::from(kind == LAST);
                 let units = position..position + data.len() as u64;
@@ -450,5 +451,5 @@ impl SessionEngine for Endpoint {
     }
 }
 
-/// After which everything is sent again.
+/// The time after which everything is sent again.
 const TIMEOUT: Duration = Duration::from_millis(400);

@@ -1,6 +1,7 @@
-//! Tests wait for conditions: they do not sleep for a guess, and they read no clock (CONTRIBUTING.md, "Tests").
+//! Tests wait for conditions. They do not sleep for a guessed time and do not read the clock (CONTRIBUTING.md,
+//! "Tests").
 //!
-//! Virtual time is free: what a simulated world sleeps takes no time of the machine.
+//! Virtual time is free: a sleep in a simulated world takes no real time.
 
 use super::{crates, root, rust_files};
 use std::collections::BTreeMap;
@@ -9,14 +10,14 @@ use std::path::Path;
 
 /// A sleep of the thread or task that runs the test.
 const SLEEP: &str = "sleep";
-/// A read of the clock of the machine.
+/// A read of the machine's clock.
 const CLOCK: &str = "clock";
 /// A sleep in a world of the operating system.
 const REAL_WORLD: &str = "sleep in the real world";
-/// A peer that is slow on purpose.
+/// A peer that is deliberately slow.
 const PACE: &str = "pace";
 
-/// Where a test may do so, how often, and why.
+/// The permitted exceptions: file, kind, count and reason.
 const EXCEPTIONS: &[(&str, &str, usize, &str)] = &[
     ("crates/cli/tests/wait.rs", SLEEP, 1, "the sleep of `pace`, for all tests of the command"),
     ("crates/cli/tests/wait.rs", PACE, 1, "between two looks at a condition"),
@@ -117,7 +118,7 @@ fn tests_wait_for_conditions_and_not_for_time() {
     );
 }
 
-/// The tests of a workspace: whole files, and the last part of files that end in tests.
+/// Returns the tests of a workspace: whole files, and the last part of files that end with tests.
 fn test_sources() -> Vec<(String, String)> {
     let root = root();
     let mut folders: Vec<_> = crates().into_values().collect();
@@ -147,7 +148,7 @@ fn is_test(file: &Path) -> bool {
     inside || matches!(file.file_name().and_then(|name| name.to_str()), Some("tests.rs" | "testing.rs"))
 }
 
-/// What a line of a test does that takes or reads real time.
+/// Returns the ways in which a line of a test waits or reads real time.
 fn waits(line: &str, is_real: bool) -> Vec<&'static str> {
     let code = line.split("//").next().unwrap_or_default();
     let calls = |name: &str, by_a_value: bool| {

@@ -1,4 +1,4 @@
-//! A bulk transfer by SCTP over DTLS: two endpoints, and the layer around a socket of memory beneath each.
+//! A bulk transfer over SCTP over DTLS: two endpoints, each above a DTLS layer over an in-memory socket.
 
 use crate::{End, SEGMENTS, ends};
 use anabranch_base::time::Duration;
@@ -25,7 +25,7 @@ impl Bulk {
     pub fn new(world: &SimWorld, version: Version) -> Self {
         let ends = ends(world, version);
         let mut config = Config::default();
-        // As over DTLS elsewhere: without a checksum (RFC 9653); buffers of 1 MiB, as the other benches have them.
+        // As over DTLS elsewhere: without a checksum (RFC 9653); buffers of 1 MiB as in the other benchmarks.
         for (key, value) in
             [("sndbuf", "1048576B"), ("rcvbuf", "1048576B"), ("max_burst", "0"), ("zero_checksum", "yes")]
         {
@@ -57,7 +57,7 @@ impl Bulk {
         this
     }
 
-    /// Processor seconds for a gigabyte.
+    /// Returns the processor seconds per gigabyte.
     pub fn cost(&mut self) -> f64 {
         const BYTES: usize = 200_000_000;
         let (began, mut got) = (thread_cpu(), 0);
@@ -84,14 +84,15 @@ impl Bulk {
         [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
-    /// What one end has to say, batch by batch, as both hear it; the bytes of messages that were read.
+    /// Carries the packets of one end to the other, batch by batch, and processes them at both; returns the bytes of
+    /// messages that were read.
     fn carry(&mut self, from: usize) -> usize {
         let (mut cx, mut got) = (Context::from_waker(Waker::noop()), 0);
         loop {
             self.send.clear();
             let more = self.engines[from].poll_transmit(self.now, &mut self.send);
             if more && let Poll::Ready(Err(_)) = self.ends[from].socket.poll_send(&mut cx, &mut self.send) {
-                // It waits for the handshake, of which the engine is told when it is done.
+                // The packet waits for the handshake; the engine is notified when the handshake is complete.
                 for packet in self.send.packets() {
                     self.engines[from].handle_unsent(self.now, packet);
                 }
@@ -112,7 +113,7 @@ impl Bulk {
         }
     }
 
-    /// Takes in what has come, as an application does that is never late.
+    /// Reads all data that has arrived, like an application that is never late.
     fn read(&mut self, end: usize) -> usize {
         let mut got = 0;
         while let Some(event) = self.engines[end].poll_event() {

@@ -1,8 +1,8 @@
-//! DTLS beneath SCTP in memory, both ends in one thread: sealing and opening, and a bulk transfer, beside the same cipher alone and beside
-//! quinn; handshakes; the memory of ten thousand connections.
+//! DTLS below SCTP in memory, with both ends in one thread. It measures sealing and opening, and a bulk transfer,
+//! compared with the cipher alone and with quinn, as well as handshakes, and the memory of ten thousand connections.
 //!
-//! The layer stands around a socket of memory, as it stands around one of the operating system: what is measured is all that it adds
-//! to a packet, at both ends.
+//! The layer wraps an in-memory socket as it wraps one of the operating system. So the cost is all that the layer
+//! adds to a packet, at both ends.
 
 mod bulk;
 mod quinn;
@@ -28,15 +28,15 @@ use std::task::{Context, Poll, Waker};
 #[global_allocator]
 static GLOBAL: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// Datagrams of one direction, joined as the kernel joins them: from, to, bytes of each, where they begin in the buffer. No byte is
-/// copied here: what is measured is not a network.
+/// Datagrams of one direction, joined as by the kernel: source, destination, size of each, where they begin in the
+/// buffer. No byte is copied, because the network is not measured.
 type Lane = Rc<RefCell<VecDeque<(SocketAddr, SocketAddr, usize, usize, Vec<u8>)>>>;
 
 struct Wire {
     at: SocketAddr,
     out: Lane,
     back: Lane,
-    /// Buffers that have been read.
+    /// Buffers that have been read, for reuse.
     spare: Rc<RefCell<Vec<Vec<u8>>>>,
 }
 
@@ -73,13 +73,13 @@ impl Datagrams for Wire {
     }
 }
 
-/// One end, and what goes from it.
+/// One end, with its socket and address.
 struct End {
     socket: Box<dyn Datagrams>,
     at: SocketAddr,
 }
 
-/// A client and a server that know each other.
+/// Returns a client and a server that can reach each other.
 fn ends(world: &SimWorld, version: Version) -> [End; 2] {
     let identity = Identity::self_signed(&["10.0.0.2".to_owned()]).expect("a certificate");
     let [up, down]: [Lane; 2] = Default::default();
@@ -101,7 +101,7 @@ fn ends(world: &SimWorld, version: Version) -> [End; 2] {
 }
 
 impl End {
-    /// Sends packets of this size; whether they are on their way.
+    /// Sends packets of this size; returns whether they were accepted.
     fn send(&self, batch: &mut SendBatch, from: SocketAddr, to: &Self, packet: &[u8], count: usize) -> bool {
         batch.clear();
         (batch.source, batch.target) = (from, to.at);
@@ -114,7 +114,7 @@ impl End {
         sent
     }
 
-    /// Takes in all that has come; how many bytes of packets.
+    /// Receives everything that has arrived; returns the number of bytes.
     fn take(&self, batch: &mut RecvBatch) -> usize {
         let (mut cx, mut bytes) = (Context::from_waker(Waker::noop()), 0);
         while let Poll::Ready(Ok(())) = self.socket.poll_recv(&mut cx, batch) {
@@ -126,7 +126,7 @@ impl End {
     }
 }
 
-/// A packet of SCTP with a chunk of this kind.
+/// Returns an SCTP packet with a chunk of this kind.
 fn packet(kind: u8, size: usize) -> Vec<u8> {
     let mut packet = vec![0; size];
     packet[..4].copy_from_slice(&[0x13, 0x88, 0x13, 0x88]);
@@ -135,7 +135,7 @@ fn packet(kind: u8, size: usize) -> Vec<u8> {
     packet
 }
 
-/// A handshake from this address of the client.
+/// Performs a handshake from this address of the client.
 fn meet([client, server]: &[End; 2], from: SocketAddr, send: &mut SendBatch, receive: &mut RecvBatch) {
     let init = packet(INIT, 32);
     for _ in 0..8 {
@@ -150,8 +150,8 @@ fn meet([client, server]: &[End; 2], from: SocketAddr, send: &mut SendBatch, rec
 }
 
 fn main() {
-    // After a block as large as that was freed, glibc keeps what is freed: otherwise who comes first pays for pages that the
-    // system takes back and gives again, a third of quinn's time.
+    // After a block of this size was freed, glibc keeps freed memory. Otherwise the first benchmark would pay for
+    // pages that the system takes back and returns, which is a third of quinn's time.
     drop(black_box(vec![1_u8; 31 << 20]));
     let network = Network::new(1);
     let world = network.world(network.host("here", &[IpAddr::from([10, 0, 0, 1])]));
@@ -161,7 +161,7 @@ fn main() {
             (Version::Only12, "DTLS 1.2, AES-256-GCM", &AES_256_GCM),
         ] {
             let size = 1_472 - version.overhead() as usize;
-            // One after the other in each round, so that whatever else this machine does meets all of them.
+            // They take turns in each round, so that other load on the machine affects all of them.
             let ends = ends(&world, version);
             let mut layer = through(&ends, size);
             let mut alone = alone(cipher, size);
@@ -191,7 +191,7 @@ fn main() {
     network.run(program, Instant::from_millis(1 << 40)).done().expect("to the end");
 }
 
-/// A record of this size, sealed and opened by the cipher alone.
+/// Returns a function that seals and opens a record of this size with the cipher alone.
 fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
     let key = LessSafeKey::new(UnboundKey::new(algorithm, &vec![7; algorithm.key_len()]).expect("a key"));
     let mut record = vec![0; size + algorithm.tag_len()];
@@ -205,7 +205,7 @@ fn alone(algorithm: &'static Algorithm, size: usize) -> impl FnMut() -> usize {
     }
 }
 
-/// A batch of packets, through the layer at both ends.
+/// Returns a function that sends a batch of packets through the layer at both ends.
 fn through(ends: &[End; 2], size: usize) -> impl FnMut() -> usize {
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));
     let (from, data) = (ends[0].at, packet(DATA, size));
@@ -216,7 +216,7 @@ fn through(ends: &[End; 2], size: usize) -> impl FnMut() -> usize {
     }
 }
 
-/// Processor seconds for a gigabyte, of rounds that carry so many bytes.
+/// Returns the processor seconds per gigabyte of rounds that carry `bytes` each.
 fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     let rounds = 200_000_000 / bytes;
     let began = thread_cpu();
@@ -226,7 +226,7 @@ fn rate(bytes: usize, round: &mut impl FnMut() -> usize) -> f64 {
     (thread_cpu() - began) / (rounds * bytes) as f64 * 1e9
 }
 
-/// Handshakes in a processor second, and the bytes that a connection has at each end.
+/// Returns the handshakes per processor second, and the memory of a connection at each end, in bytes.
 fn many(world: &SimWorld, version: Version) -> (f64, [usize; 2]) {
     let ends = ends(world, version);
     let (mut send, mut receive) = (SendBatch::new(SEGMENTS), RecvBatch::new(SEGMENTS));

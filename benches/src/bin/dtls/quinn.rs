@@ -1,4 +1,5 @@
-//! The same transfer by quinn's state machine, with the same cipher and datagrams: one stream, both ends in one thread.
+//! The same transfer with quinn's state machine, with the same cipher and datagrams: one stream, both ends in one
+//! thread.
 
 use anabranch_benches::thread_cpu;
 use anabranch_tls::Identity;
@@ -35,7 +36,7 @@ impl Bulk {
         } else {
             provider::cipher_suite::TLS13_AES_256_GCM_SHA384
         };
-        // Initial packets have AES-128-GCM, whatever is agreed on.
+        // Initial packets use AES-128-GCM, whatever cipher is negotiated.
         let suites = [suite, provider::cipher_suite::TLS13_AES_128_GCM_SHA256];
         let mut cipher_suites = suites.to_vec();
         cipher_suites.dedup();
@@ -63,7 +64,7 @@ impl Bulk {
             .expect("a certificate");
         let client = QuicClientConfig::with_initial(Arc::new(client), initial).expect("a suite");
         let server = QuicServerConfig::with_initial(Arc::new(server), initial).expect("a suite");
-        // 1472 bytes of UDP, and buffers of 1 MiB.
+        // UDP payloads of 1472 bytes, and buffers of 1 MiB.
         let mut transport = TransportConfig::default();
         transport.initial_mtu(1_472).min_mtu(1_472).mtu_discovery_config(None);
         transport.send_window(1 << 20).receive_window(VarInt::from_u32(1 << 20));
@@ -94,7 +95,7 @@ impl Bulk {
         this
     }
 
-    /// Processor seconds for a gigabyte.
+    /// Returns the processor seconds per gigabyte.
     pub fn cost(&mut self) -> f64 {
         const BYTES: usize = 200_000_000;
         let (began, mut got) = (thread_cpu(), 0);
@@ -112,7 +113,7 @@ impl Bulk {
         [0, 1].map(|from| self.carry(from)).iter().sum()
     }
 
-    /// Takes in all that the server has been given.
+    /// Reads all data that the server has received.
     fn read(&mut self) -> usize {
         let Some((_, connection)) = &mut self.ends[1].connection else { return 0 };
         let mut got = 0;
@@ -132,7 +133,7 @@ impl Bulk {
         got
     }
 
-    /// What one end has to say, batch by batch, as the other hears it; the bytes of the stream that were read.
+    /// Carries the datagrams of one end to the other, batch by batch; returns the bytes of the stream that were read.
     fn carry(&mut self, from: usize) -> usize {
         let mut got = self.read();
         while self.carry_one(from) {
@@ -141,7 +142,7 @@ impl Bulk {
         got
     }
 
-    /// One batch; whether there was one.
+    /// Carries one batch; returns whether there was one.
     fn carry_one(&mut self, from: usize) -> bool {
         let [first, second] = &mut self.ends;
         let (end, peer) = if from == 0 { (first, second) } else { (second, first) };
@@ -158,14 +159,14 @@ impl Bulk {
             }
         }
         self.datagrams.clear();
-        // As many in one call as ours.
+        // The same number per call as ours.
         let Some(sent) = connection.poll_transmit(self.now, crate::SEGMENTS, &mut self.datagrams) else {
             return false;
         };
         let stride = sent.segment_size.unwrap_or(sent.size);
         for datagram in self.datagrams[..sent.size].chunks(stride) {
             let mut answer = Vec::new();
-            // quinn wants a buffer of its own for each datagram.
+            // quinn needs a separate buffer for each datagram.
             let event = peer.endpoint.handle(self.now, end.at, None, None, datagram.into(), &mut answer);
             match event {
                 Some(DatagramEvent::ConnectionEvent(_, event)) => {

@@ -1,9 +1,9 @@
-//! Golden texts in the tests of two trees: what `expect![..]` holds.
+//! Golden texts in the tests of two trees: the contents of `expect![..]`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// The golden texts of one tree's tests that stand nowhere in another's, each by its first line that is not empty.
+/// Returns the golden texts of one tree's tests that are missing in the other tree, each by its first non-empty line.
 pub fn lost(before: &Path, after: &Path) -> Result<Vec<String>, String> {
     let (before, after) = (texts(before)?, texts(after)?);
     let first_line =
@@ -27,7 +27,7 @@ fn collect(folder: &Path, texts: &mut BTreeSet<String>) -> std::io::Result<()> {
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let source = std::fs::read_to_string(&path)?;
             for part in source.split("expect![[r#\"").skip(1) {
-                // Indentation moves with the code around it.
+                // Indentation changes with the surrounding code.
                 let lines = part.split("\"#]]").next().unwrap_or_default().lines().map(str::trim);
                 texts.insert(lines.collect::<Vec<_>>().join("\n"));
             }

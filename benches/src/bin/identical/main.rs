@@ -1,14 +1,15 @@
-//! Whether this tree prints and writes the same bytes as an earlier commit.
+//! Checks that this tree prints and writes the same bytes as an earlier commit.
 //!
 //!     cargo run --release --bin identical -- --base REV [--only WORD] [--rename OLD=NEW].. [--keep DIR]
 //!
-//! Checks the earlier commit out below `target/regression`, builds `anabranch` of both trees, and runs each command of
-//! `commands.txt` with both in an empty folder. Exit codes, standard output, standard error and every file that was
-//! written (captures, results.json, reports) have to be equal, but for how long the runs took. Then each golden text of the earlier tree's tests
-//! (`expect![..]`) has to stand somewhere in this one's. `--rename` says that a word was renamed in text: it is replaced
-//! in what the earlier commit printed (never in JSON or captures), and columns and lines of text may be of other widths. `--keep` leaves the files of both for a look.
+//! Checks the earlier commit out below `target/regression`, builds `anabranch` of both trees, and runs each command
+//! of `commands.txt` with both in an empty folder. Exit codes, standard output, standard error and all written files
+//! (captures, results.json, reports) must be equal, except the duration of the runs. In addition each golden text of
+//! the earlier tree's tests (`expect![..]`) must exist in this tree. `--rename` declares a renamed word: it is
+//! replaced in the earlier commit's text output (never in JSON or captures), and the widths of columns and lines may
+//! then differ. `--keep` keeps the files of both trees for inspection.
 //!
-//! Prints a line for each command; the exit code is 1 when one differs.
+//! Prints a line for each command; the exit code is 1 if one differs.
 
 #[path = "../regression/build.rs"]
 #[expect(dead_code, reason = "`regression` runs the benchmarks")]
@@ -20,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-/// The commands: a line each, words apart by spaces; ` ; ` parts those that run in one folder, one after the other; `#`
-/// begins a comment.
+/// The commands, one per line, with words separated by spaces. ` ; ` separates commands that run in one folder, one
+/// after the other; `#` begins a comment.
 const COMMANDS: &str = include_str!("commands.txt");
 
 fn main() -> ExitCode {
@@ -88,7 +89,7 @@ fn compare() -> Result<bool, String> {
     Ok(same == count && lost.is_empty())
 }
 
-/// Runs a command in an empty folder: all that came of it, by name.
+/// Runs a command in an empty folder; returns its output and files, by name.
 fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String, Vec<u8>>, String> {
     let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
     if folder.exists() {
@@ -110,7 +111,7 @@ fn outcome(program: &Path, line: &str, folder: &Path) -> Result<BTreeMap<String,
     }
     files(folder, folder, &mut all).map_err(wrong)?;
     for (name, bytes) in &mut all {
-        // How long the runs took, in JSON and below a report.
+        // The duration of the runs, in JSON and at the end of a report.
         let marks = match name.rsplit('.').next() {
             Some("json") => ("\"elapsed_s\": ", "\n"),
             Some("html") => (" threads, ", " s. Results schema"),
@@ -134,24 +135,24 @@ fn files(root: &Path, folder: &Path, all: &mut BTreeMap<String, Vec<u8>>) -> std
     Ok(())
 }
 
-/// A text without what stands between two marks, the first time that it does.
+/// Removes the first text between two marks.
 fn without(text: &str, (begin, end): (&str, &str)) -> String {
     let Some((before, rest)) = text.split_once(begin) else { return text.to_owned() };
     let Some((_, after)) = rest.split_once(end) else { return text.to_owned() };
     format!("{before}{begin}{end}{after}")
 }
 
-/// A text whose words are one space apart: longer words make wider columns and other lines.
+/// Returns a text with single spaces between words, because longer words change the widths of columns and lines.
 fn squeezed(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether what has this name is read by people alone.
+/// Whether a file with this name is read only by people.
 fn is_text(name: &str) -> bool {
     matches!(name, "stdout" | "stderr") || name.ends_with(".html")
 }
 
-/// The first thing that is not equal, and where.
+/// Describes the first difference and its position.
 fn difference(before: &BTreeMap<String, Vec<u8>>, after: &BTreeMap<String, Vec<u8>>) -> Option<String> {
     for name in before.keys().chain(after.keys()) {
         let (Some(old), Some(new)) = (before.get(name), after.get(name)) else {

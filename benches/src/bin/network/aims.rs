@@ -1,4 +1,4 @@
-//! What is aimed at, and what came of it: a row each, printed at the end.
+//! The aims and the results: one row each, printed at the end.
 
 use std::cell::RefCell;
 
@@ -16,7 +16,7 @@ struct Row {
     aim: Aim,
 }
 
-/// Which ratio is wanted; without a peer, which value.
+/// The wanted ratio; without a peer, the wanted value.
 #[derive(Clone, Copy)]
 pub enum Aim {
     AtLeast(f64),
@@ -24,7 +24,7 @@ pub enum Aim {
 }
 
 impl Aims {
-    /// What we reach by ourselves.
+    /// Adds our own result.
     pub fn alone(&self, what: &str, ours: f64, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),
@@ -35,7 +35,7 @@ impl Aims {
         });
     }
 
-    /// What we reach beside a peer; `None` where the peer is missing, and then `peer` says how to get it.
+    /// Adds our result with a peer's; `None` if the peer is missing, and then `peer` says how to get it.
     pub fn beside(&self, what: &str, ours: f64, peer: &str, theirs: Option<f64>, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),
@@ -46,7 +46,7 @@ impl Aims {
         });
     }
 
-    /// What could not be measured, and why.
+    /// Adds an aim that could not be measured, with the reason.
     pub fn missing(&self, what: &str, why: &str, aim: Aim) {
         self.rows.borrow_mut().push(Row {
             what: what.to_owned(),
@@ -95,7 +95,7 @@ fn shown(value: Option<f64>) -> String {
     value.map_or_else(String::new, short)
 }
 
-/// Three digits that count.
+/// Formats a value with three significant digits.
 fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

@@ -1,5 +1,5 @@
-//! What UDP alone can do: in trains with GSO, GRO and a CRC32c of each packet at both ends, or with a call for each
-//! datagram and nothing else. This program as its own child.
+//! The throughput of UDP alone: in trains with GSO, GRO and a CRC32c of each packet at both ends, or with one call
+//! per datagram and nothing else. The program starts itself as the child.
 
 use crate::flows::Flow;
 use anabranch_wire::sctp::crc32c;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub const PACKET: usize = 1452;
 const TRAIN: usize = 44;
 
-/// What so many bytes in so many seconds are, for so much processor time.
+/// Returns the flow of `bytes` in `seconds` of time and `spent` seconds of processor time.
 pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     Flow {
         gbits: bytes * 8.0 / seconds / 1e9,
@@ -21,7 +21,7 @@ pub fn flow(bytes: f64, seconds: f64, spent: f64, message: usize) -> Flow {
     }
 }
 
-/// The floor's two ends.
+/// Runs one of the two ends.
 pub fn run(words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
@@ -33,7 +33,7 @@ pub fn run(words: &[String]) {
     }
 }
 
-/// Processor time of this process, seconds.
+/// Returns the processor time of this process in seconds.
 pub fn own_cpu() -> f64 {
     let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF)
         .expect("Linux has this call");
@@ -69,7 +69,7 @@ fn send_trains(to: &str, seconds: u64) {
             segment_size: Some(PACKET),
             src_ip: None,
         };
-        // A full queue is the network's loss, as it would be anybody's.
+        // A full queue loses packets, as for any other sender.
         let _ = state.try_send((&socket).into(), &transmit);
     }
     end(&socket, to);
@@ -116,7 +116,8 @@ fn receive_singly(at: &str) {
     receive(|| socket.recv(&mut buffer).unwrap_or(0));
 }
 
-/// Until three bytes come; what came before, in which time, for which processor time.
+/// Receives until a datagram of three bytes arrives; prints the number of bytes before it, their time, and the
+/// processor time.
 fn receive(mut next: impl FnMut() -> usize) {
     let (mut bytes, mut first, mut last) = (0, None, Instant::now());
     loop {

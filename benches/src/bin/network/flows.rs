@@ -1,4 +1,4 @@
-//! One association and what goes through it: bulk, small messages, one message there and back.
+//! Measurements of one association: bulk transfers, small messages, and the round trip of a message.
 
 use crate::aims::Aim::{AtLeast, AtMost};
 use crate::floor::{self, PACKET};
@@ -6,7 +6,7 @@ use crate::usrsctp::Usrsctp;
 use crate::{Bench, Running, number, numbers, this_program};
 use anabranch_benches::median;
 
-/// What one measurement gave.
+/// The result of one measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flow {
     pub gbits: f64,
@@ -18,11 +18,11 @@ const GBITS: fn(&Flow) -> f64 = |flow| flow.gbits;
 const MESSAGES: fn(&Flow) -> f64 = |flow| flow.messages;
 const CPU: fn(&Flow) -> f64 = |flow| flow.cpu;
 
-/// How to measure one line of a table.
+/// The name and the measurement of one line of a table.
 type Cell<'a> = (String, Box<dyn Fn() -> Option<Flow> + 'a>);
 
 impl Bench {
-    /// Runs all cells in turn, so often, and prints them; `None` where a cell cannot be measured.
+    /// Runs all cells in turn, `runs` times, and prints them; `None` for a cell that cannot be measured.
     fn measure(&self, cells: &[Cell<'_>]) -> Vec<Vec<Flow>> {
         let mut found = vec![Vec::new(); cells.len()];
         for _ in 0..self.runs {
@@ -43,7 +43,7 @@ impl Bench {
         found
     }
 
-    /// Beside what UDP can do at most, and the kernel's TCP.
+    /// Bulk transfers, compared with the maximum of UDP, and with the kernel's TCP.
     pub fn bulk(&self) {
         let server = self.server(&["bulk", "--listen", &self.at("tcp"), "--listen", &self.at("sctp")]);
         let [tcp, sctp] = server.urls.as_slice() else { panic!("two places: {:?}", server.urls) };
@@ -69,7 +69,7 @@ impl Bench {
         self.aims.alone("64 B, million messages/s", value(5, MESSAGES) / 1e6, AtLeast(2.5));
     }
 
-    /// Beside usrsctp: the same transfers in the same run.
+    /// The same transfers compared with usrsctp, in the same run.
     pub fn usrsctp(&self) {
         let peer = Usrsctp::build();
         let server = self.server(&["bulk", "--listen", &self.at("sctp")]);
@@ -120,7 +120,7 @@ impl Bench {
         self.aims.beside(what, ours, &name, median(1), AtMost(0.7));
     }
 
-    /// Without GSO and GRO, beside UDP with a call for each datagram.
+    /// Without GSO and GRO, compared with UDP with one call per datagram.
     pub fn single(&self) {
         let server = self.server(&["bulk", "--no-offload", "--listen", &self.at("sctp")]);
         let url = &server.urls[0];
@@ -172,7 +172,7 @@ impl Bench {
         floor::flow(*bytes, *seconds, spent + cost, PACKET)
     }
 
-    /// A message of 64 bytes there and back.
+    /// The round trip of a 64-byte message.
     fn ping(&self) -> Ping {
         let this = this_program();
         let mut echo = self.net.server(&this);
@@ -187,19 +187,19 @@ impl Bench {
     }
 }
 
-/// A message there and back, us.
+/// The round trip of a message, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Ping {
     /// The median.
     median: f64,
     /// The 99th percentile.
     most: f64,
-    /// Processor time of both ends.
+    /// The processor time of both ends.
     cpu: f64,
 }
 
 impl Ping {
-    /// From what the client told: median, 99th percentile and its processor time. The other end still runs.
+    /// Reads the client's output: median, 99th percentile and its processor time. The other end is still running.
     pub fn of(told: &[f64], echo: &Running) -> Option<Self> {
         let &[median, most, cpu] = told else { return None };
         let rounds = PINGS.parse::<f64>().ok()? * 1.1;
@@ -211,5 +211,5 @@ fn middle(flows: &[Flow], of: fn(&Flow) -> f64) -> Option<f64> {
     (!flows.is_empty()).then(|| median(&flows.iter().map(of).collect::<Vec<_>>()))
 }
 
-/// Rounds of a ping-pong.
+/// The number of rounds of a ping-pong.
 pub const PINGS: &str = "20000";

@@ -1,13 +1,12 @@
-//! Speed between real processes: `bulk`, `load` and `serve` beside usrsctp, the kernel's TCP, nginx, and what UDP alone
-//! can do.
+//! Speed between real processes: `bulk`, `load` and `serve` compared with usrsctp, the kernel's TCP, nginx, and UDP
+//! alone.
 //!
-//! Everything runs in one go, in two network namespaces joined by a veth pair
-//! of MTU 1500 where the host allows it, else on the loopback interface. Runs
-//! are interleaved and medians printed: trust the ratios and the CPU seconds,
-//! not the Gbit/s of a busy machine. At the end stands a row for each aim.
+//! Everything runs in one go, in two network namespaces joined by a veth pair of MTU 1500 where the host allows it,
+//! otherwise on the loopback interface. Runs are interleaved and medians printed: trust the ratios and the CPU
+//! seconds, not the Gbit/s of a busy machine. The last table has a row for each aim.
 //!
 //! - `flows`: bulk, small messages and ping-pong; `floor`, `ping`, `usrsctp`: their other programs
-//! - `web`: HTTP; `sessions`: associations by the thousand
+//! - `web`: HTTP; `sessions`: thousands of associations
 //! - `net`: namespaces; `aims`: the table at the end
 
 mod aims;
@@ -52,7 +51,7 @@ fn main() {
     };
     println!("{}; medians of {} runs of {} s", bench.net.told(), bench.runs, bench.seconds);
     for (name, part) in PARTS {
-        // A million associations are asked for by name.
+        // A million associations are measured only by name.
         if only == *name || (only.is_empty() && *name != "million") {
             part(&bench);
         }
@@ -90,7 +89,7 @@ impl Bench {
         format!("{scheme}://{}:0", self.net.server_address())
     }
 
-    /// `anabranch` as a server, with the URLs it says it is reached by.
+    /// Starts `anabranch` as a server; returns it with the URLs that it prints.
     fn server(&self, words: &[&str]) -> Server {
         let mut command = self.net.server(&self.anabranch);
         let mut child =
@@ -99,19 +98,19 @@ impl Bench {
         let mut first = String::new();
         errors.read_line(&mut first).expect("a line");
         let urls = first.split_whitespace().filter(|word| word.contains("://")).map(str::to_owned).collect();
-        // It may say more, and must not wait for a reader.
+        // The server may print more, and must not block on a full pipe.
         std::thread::spawn(move || errors.lines().for_each(drop));
         Server { child: Running(child), urls }
     }
 
-    /// What `anabranch` as a client writes as JSON.
+    /// Runs `anabranch` as a client and returns its JSON output.
     fn client(&self, words: &[&str]) -> Value {
         let output = self.net.client(&self.anabranch).args(words).output().expect("it starts");
         let told = String::from_utf8_lossy(&output.stderr);
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{words:?}: {told}"))
     }
 
-    /// A child whose first line says that it is ready, and the lines behind that.
+    /// Starts a child whose first line says that it is ready; returns the remaining lines and the first one.
     fn ready(&self, mut command: Command) -> (Running, Lines, String) {
         let mut child = Running(command.stdout(Stdio::piped()).spawn().expect("it starts"));
         let mut lines = BufReader::new(child.0.stdout.take().expect("its output")).lines();
@@ -122,7 +121,7 @@ impl Bench {
 
 type Lines = std::io::Lines<BufReader<std::process::ChildStdout>>;
 
-/// The numbers in a line.
+/// Returns the numbers in a line.
 fn numbers(text: &str) -> Vec<f64> {
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
@@ -139,11 +138,11 @@ fn wait(span: Duration) {
     std::thread::sleep(span);
 }
 
-/// A child that ends with this.
+/// A child that is killed on drop.
 struct Running(Child);
 
 impl Running {
-    /// Processor time of all its threads so far, seconds.
+    /// Returns the processor time of all its threads so far, in seconds.
     fn cpu(&self) -> f64 {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.0.id())).into_iter().flatten().flatten();
         let nanos = |task: fs::DirEntry| {
@@ -167,12 +166,12 @@ struct Server {
 }
 
 impl Server {
-    /// Processor time so far, seconds.
+    /// Returns the processor time so far, in seconds.
     fn cpu(&self) -> f64 {
         self.child.cpu()
     }
 
-    /// Resident memory, kB (of 1000 bytes).
+    /// Returns the resident memory in kB (of 1000 bytes).
     fn memory(&self) -> u64 {
         let text = fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap_or_default();
         let line = text.lines().find(|line| line.starts_with("VmRSS:"));
@@ -181,7 +180,7 @@ impl Server {
     }
 }
 
-/// The folder with what is not Rust.
+/// Returns the folder with the files that are not Rust.
 fn scripts() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("network")
 }

@@ -1,8 +1,7 @@
-//! Where the programs run: two network namespaces joined by a veth pair, or the loopback interface.
+//! The network of the programs: two network namespaces joined by a veth pair, or the loopback interface.
 //!
-//! Namespaces outlive who made them, and here a panic unwinds nothing: they, and
-//! what runs in them, are removed by a hook; those of a run that was killed, by
-//! the next one.
+//! Namespaces outlive the process that created them, and here a panic does not unwind. A hook removes them and the
+//! processes in them; those of a killed run are removed by the next run.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -13,7 +12,7 @@ pub struct Net {
 }
 
 impl Net {
-    /// The loopback interface if that is wanted, or nothing else is permitted.
+    /// Returns the loopback interface if `loopback`, or if namespaces are not permitted.
     pub fn make(loopback: bool) -> Self {
         if loopback {
             return Self { names: None };
@@ -46,7 +45,7 @@ impl Net {
             made_here.iter().for_each(|name| remove(name));
         }));
         let net = Self { names: Some(names) };
-        // What was made half-way goes with it.
+        // A partly created network is removed again.
         if made { net } else { Self { names: None } }
     }
 
@@ -88,7 +87,7 @@ impl Drop for Net {
     }
 }
 
-/// Ends what runs in a namespace of ours, and the namespace.
+/// Kills the processes in one of our namespaces and removes the namespace.
 fn remove(name: &str) {
     let ip = |words: &[&str]| Command::new("ip").args(words).stderr(Stdio::null()).output();
     if let Ok(inside) = ip(&["netns", "pids", name]) {
@@ -99,7 +98,7 @@ fn remove(name: &str) {
     let _ = ip(&["netns", "del", name]);
 }
 
-/// Removes the namespaces of runs that are no more.
+/// Removes the namespaces of runs that have ended.
 fn sweep() {
     let Ok(listed) = Command::new("ip").args(["netns", "list"]).output() else { return };
     for line in String::from_utf8_lossy(&listed.stdout).lines() {

@@ -1,4 +1,4 @@
-//! A message there and back, between two programs of ours.
+//! The round trip of a message between two of our programs.
 
 use crate::floor::own_cpu;
 use anabranch_sctp::Config;
@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-/// `echo ADDRESS`, which says where it is; or `send FROM TO SIZE COUNT`, which says how long it takes.
+/// Runs `echo ADDRESS`, which prints its address, or `send FROM TO SIZE COUNT`, which prints the times.
 pub fn run(words: &[String]) {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let (at, rest) = match words.as_slice() {
@@ -62,7 +62,7 @@ async fn send(world: OsWorld, to: SocketAddr, size: usize, count: usize) {
         }
         spans.push(begun.elapsed());
     }
-    // The first tenth warms it up.
+    // The first tenth is the warm-up.
     let mut spans = spans.split_off(count / 10);
     spans.sort_unstable();
     let at = |rank: usize| spans[spans.len() * rank / 100].as_nanos() as f64 / 1e3;

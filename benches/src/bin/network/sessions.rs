@@ -1,4 +1,4 @@
-//! Associations by the thousand: opened and closed, held, and opened and closed for long.
+//! Thousands of associations: opening and closing, holding, and opening and closing for a long time.
 
 use crate::aims::Aim::{AtLeast, AtMost};
 use crate::{Bench, Running, Server, number, wait};
@@ -13,13 +13,13 @@ impl Bench {
         self.server(&["serve", "/", "-q", "--connections", "20000", "--listen", &self.at("sctp")])
     }
 
-    /// Opens and closes associations, 64 at a time, for so long or so many.
+    /// Opens and closes associations, 64 at a time, for a time or up to a number.
     fn churned(&self, url: &str, bound: [&str; 2]) -> Value {
         let words = ["load", url, "-c", "64", "--objects-per-session", "0", "-q", "--json", "-"];
         self.client(&[&words[..], &bound].concat())
     }
 
-    /// How many are opened and closed a second.
+    /// Measures the number of associations opened and closed per second.
     pub fn setups(&self) {
         let server = self.idle_server();
         let span = format!("{}s", self.seconds);
@@ -39,7 +39,8 @@ impl Bench {
         self.aims.alone("thousand opened and closed a second", median(&rates) / 1e3, AtLeast(25.0));
     }
 
-    /// What 10,000 at a time take in the server: while next to none of them asks for anything, and when each has been served.
+    /// Measures the server's memory for 10,000 concurrent associations, almost all idle, and after each has been
+    /// served.
     pub fn memory(&self) {
         let [idle, served] = [("1/s", 10.0), ("1000/s", 1e4)].map(|(rate, least)| self.held(rate, least));
         println!("\nan association of 10,000, kB in the server: idle {idle:.2}, each served {served:.2}");
@@ -47,7 +48,8 @@ impl Bench {
         self.aims.alone("the same, each served, buffers and all", served, AtMost(10.0));
     }
 
-    /// The most that a server has of 10,000 for each of them, kB, while they ask at this rate, at `least` so many of them.
+    /// Returns the server's peak memory per session in kB, for 10,000 sessions that send requests at this rate. At
+    /// least `least` of them must have been served.
     fn held(&self, rate: &str, least: f64) -> f64 {
         const SESSIONS: u32 = 10_000;
         let (server, count) = (self.idle_server(), SESSIONS.to_string());
@@ -65,13 +67,13 @@ impl Bench {
         client.0.stdout.take().expect("its output").read_to_string(&mut told).expect("UTF-8");
         let told = serde_json::from_str(&told).unwrap_or_else(|why| panic!("what load says: {why}: {told}"));
         all_there(&told, SESSIONS);
-        // A session that was never served has no lifetime.
+        // Only sessions that were served have a lifetime.
         let served = number(&told["connections"]["lifetime"]["n"]);
         assert!(served >= least, "{served} sessions of {SESSIONS} were served: {told:#}");
         (most - before) as f64 / f64::from(SESSIONS)
     }
 
-    /// Whether memory grows while associations come and go.
+    /// Checks whether memory grows while associations are opened and closed.
     pub fn churn(&self) {
         const STEP: u64 = 20_000;
         let server = self.idle_server();
@@ -86,13 +88,14 @@ impl Bench {
             sizes.push(server.memory());
             println!("{opened:>24}{:>20}", sizes[sizes.len() - 1]);
         }
-        // What 100,000 leave behind has an end: tags of closed associations are kept for two minutes, 65,536 at most.
+        // State left by 100,000 associations is bounded: tags of closed associations are kept for two minutes, at
+        // most 65,536 of them.
         let growth = sizes[10].saturating_sub(sizes[5]) as f64 / 1e5 * 1e3;
         self.aims.alone("bytes left by each after 100,000", growth, AtMost(5.0));
         self.aims.alone("failures of 200,000 opened and closed", failed, AtMost(0.0));
     }
 
-    /// A million of them, none of which may fail.
+    /// Opens and closes a million associations; none may fail.
     pub fn million(&self) {
         let server = self.idle_server();
         let begun = Instant::now();
@@ -110,8 +113,8 @@ impl Bench {
     }
 }
 
-/// Ends this where not every session was there, at the same time as all others, and without a failure: what is divided
-/// by their number would be another figure.
+/// Panics unless all sessions existed, at the same time and without a failure. Otherwise a figure divided by their
+/// number would mean something else.
 fn all_there(result: &Value, sessions: u32) {
     for what in ["total", "established", "most_concurrent"] {
         let found = number(&result["connections"][what]);
@@ -120,7 +123,7 @@ fn all_there(result: &Value, sessions: u32) {
     assert!(failures(result) == 0.0, "failures: {:#}", result["errors"]);
 }
 
-/// Of all causes.
+/// Returns the number of failures of all causes.
 fn failures(result: &Value) -> f64 {
     result["errors"].as_object().map_or(f64::NAN, |causes| causes.values().map(number).sum())
 }

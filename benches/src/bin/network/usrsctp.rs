@@ -1,18 +1,20 @@
-//! usrsctp's part: the program `network/usrsctp.c` on Debian's library.
+//! The usrsctp peer: the program `network/usrsctp.c` with Debian's library.
 
 use crate::flows::{Flow, PINGS, Ping};
 use crate::{Bench, floor, numbers, scripts};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// The program, built; removed with this.
+/// The compiled program, which is removed on drop.
 pub struct Usrsctp {
     program: PathBuf,
 }
 
 impl Usrsctp {
+    /// Compiles the program.
+    ///
     /// # Errors
-    /// How to get what is missing.
+    /// What is missing, and how to get it.
     pub fn build() -> Result<Self, String> {
         let program = std::env::temp_dir().join(format!("anabranch-bench-usrsctp-{}", std::process::id()));
         let mut gcc = Command::new("gcc");
@@ -24,7 +26,7 @@ impl Usrsctp {
         }
     }
 
-    /// Messages of `size` bytes; `None`, and why, where it failed.
+    /// Transfers messages of `size` bytes; prints a reason and returns `None` on failure.
     pub fn transfer(&self, bench: &Bench, size: u32) -> Option<Flow> {
         let port = PORT.to_string();
         let mut receiver = bench.net.server(&self.program);
@@ -41,7 +43,7 @@ impl Usrsctp {
         Some(floor::flow(bytes, seconds, spent + cost, size as usize))
     }
 
-    /// A message of 64 bytes there and back.
+    /// Measures the round trip of a 64-byte message.
     pub fn ping(&self, bench: &Bench) -> Option<Ping> {
         let port = (PORT + 10).to_string();
         let mut echo = bench.net.server(&self.program);
@@ -51,7 +53,7 @@ impl Usrsctp {
         Ping::of(&told, &echo)
     }
 
-    /// What a client says; it is given up where nothing moves.
+    /// Returns the numbers that a client prints; the client is ended if it makes no progress.
     fn client(&self, bench: &Bench, words: &[&str]) -> Option<Vec<f64>> {
         let mut client = bench.net.client("timeout".as_ref());
         client.arg((bench.seconds + 20).to_string()).arg(&self.program).args(words);

@@ -1,4 +1,4 @@
-//! HTTP: `serve` over SCTP and TCP, beside nginx.
+//! HTTP: `serve` over SCTP and TCP, compared with nginx.
 
 use crate::aims::Aim::AtLeast;
 use crate::net::Net;
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 impl Bench {
-    /// Requests a second for objects of 1 kB.
+    /// Measures requests per second for objects of 1 kB.
     pub fn http(&self) {
         let site = std::env::temp_dir().join(format!("anabranch-bench-{}", std::process::id()));
         fs::create_dir_all(&site).expect("a directory");
@@ -75,7 +75,7 @@ impl Bench {
         }
     }
 
-    /// Requests a second by wrk; `None` where it is not installed.
+    /// Returns requests per second measured by wrk; `None` if it is not installed.
     fn wrk(&self, url: &str) -> Option<f64> {
         let span = format!("{}s", self.seconds);
         let mut wrk = self.net.client(Path::new("wrk"));
@@ -92,7 +92,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// With one worker; `None` where it is not installed.
+    /// Starts nginx with one worker; `None` if it is not installed.
     fn start(net: &Net, site: &Path) -> Option<Self> {
         let place = site.join("nginx.conf");
         let (at, root) = (format!("{}:8081", net.server_address()), site.display());
@@ -107,7 +107,7 @@ impl Nginx {
             net.server(Path::new("nginx")).arg("-c").arg(&place).stderr(Stdio::null()).spawn().ok()?;
         let mut child = Running(child);
         wait(Duration::from_millis(500));
-        // `ip` starts, whether nginx is there or not.
+        // `ip` itself starts even if nginx is missing.
         if !matches!(child.0.try_wait(), Ok(None)) {
             return None;
         }

@@ -1,20 +1,20 @@
-//! Two trees of the project, built: an earlier commit in a checkout of its own, and the one this program is of.
+//! Builds of two trees of the project: an earlier commit in a separate checkout, and the tree of this program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The built programs of one tree.
 pub struct Tree {
-    /// Where its sources are.
+    /// The root of its sources.
     pub root: PathBuf,
-    /// `anabranch` itself.
+    /// The program `anabranch`.
     pub anabranch: PathBuf,
-    /// The folder with the benchmarks' programs.
+    /// The folder with the programs of the benchmarks.
     pub benches: PathBuf,
 }
 
 impl Tree {
-    /// The project as it was at a commit, checked out below `target/regression`, with these programs of the benchmarks.
+    /// Builds the project at a commit, checked out below `target/regression`, with these programs of the benchmarks.
     pub fn of_commit(revision: &str, programs: &[&str]) -> Result<Self, String> {
         let root = root();
         let id = run(Command::new("git")
@@ -33,7 +33,7 @@ impl Tree {
         Self::build(&checkout, "release", programs)
     }
 
-    /// The project as it lies around this program.
+    /// Builds the project around this program.
     pub fn of_this_checkout(programs: &[&str]) -> Result<Self, String> {
         Self::build(&root(), "dist", programs)
     }
@@ -66,7 +66,7 @@ fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_owned()
 }
 
-/// What a command wrote; an error with what it complained of.
+/// Returns the output of a command; the error is its standard error.
 fn run(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();

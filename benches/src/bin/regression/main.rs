@@ -1,16 +1,16 @@
-//! Whether this tree uses more processor time than an earlier commit, measured in pairs.
+//! Checks whether this tree uses more processor time than an earlier commit, measured in pairs.
 //!
 //!     cargo run --release --bin regression [-- --base REV] [--pairs 15] [--only speed|memory|network]
 //!
-//! Checks the earlier commit out below `target/regression` and builds both trees: the earlier one with `release`, which
-//! was its fastest profile, this one with `dist`. The benchmarks' own programs have one profile in both. Each round runs
-//! every workload three times, in an order that turns with the round: the base, the base again, this tree. The measure is
-//! the user time of all processes of a run; the work has a fixed size. Rounds go on from 15 up to 60 until the 95 %
-//! t-interval of a workload's tree/base is at most 2 % wide on either side.
+//! Checks the earlier commit out below `target/regression` and builds both trees: the earlier one with `release`,
+//! which was its fastest profile, this one with `dist`. The programs of the benchmarks have the same profile in both.
+//! Each round runs every workload three times, in an order that rotates with the round: the base, the base again,
+//! this tree. The measure is the user time of all processes of a run; the work has a fixed size. There are 15 to 60
+//! rounds, until the 95 % t-interval of each workload's tree/base is at most 2 % wide on either side.
 //!
-//! Prints the geometric means of base/base first (equal programs: what the machine alone does), then of tree/base. A
-//! workload has become slower when the lower bound of tree/base exceeds 1.02: the exit code is 1 then. It is 2 when
-//! base/base lies outside of 1 by more than 2 %: such a machine cannot judge.
+//! Prints the geometric means of base/base first (equal programs: the noise of the machine), then of tree/base. A
+//! workload has become slower if the lower bound of tree/base exceeds 1.02: then the exit code is 1. It is 2 if
+//! base/base differs from 1 by more than 2 %, because the machine is then too noisy for a verdict.
 
 #[expect(dead_code, reason = "`identical` looks at the sources")]
 mod build;
@@ -24,16 +24,16 @@ use net::Net;
 use std::process::ExitCode;
 use workload::Workload;
 
-/// The commit to compare with unless another is named.
+/// The default commit for the comparison.
 const BASE: &str = "d4256a92";
 /// The lower bound of a ratio above which a workload counts as slower.
 const SLOWER: f64 = 1.02;
-/// Rounds go on while the interval of a ratio is wider than this on either side.
+/// Rounds continue while the interval of a ratio is wider than this on either side.
 const PRECISION: f64 = 0.02;
-/// The most rounds, for each of those that were asked for.
+/// The maximum number of rounds, as a multiple of the requested number.
 const EXTENSION: usize = 4;
 
-/// The benchmarks that are workloads: each is a program, and a part.
+/// The benchmarks that are workloads: each is a program and a part.
 const PROGRAMS: [&str; 2] = ["speed", "memory"];
 
 fn main() -> ExitCode {
@@ -118,7 +118,7 @@ fn measure() -> Result<ExitCode, String> {
     })
 }
 
-/// Whether the rounds so far tell the ratio of a workload closely enough.
+/// Whether the ratio of a workload is precise enough after the rounds so far.
 fn seconds_are_precise([first, _, ours]: &[Vec<f64>; 3]) -> bool {
     Ratio::of(ours, first).half_width() <= PRECISION
 }
@@ -140,7 +140,7 @@ impl Ratio {
         Self { mean: mean.exp(), low: (mean - half).exp(), high: (mean + half).exp() }
     }
 
-    /// Half the width of the interval, as a share of the mean.
+    /// Returns half the width of the interval, as a share of the mean.
     fn half_width(&self) -> f64 {
         (self.high - self.low) / (2.0 * self.mean)
     }
@@ -150,8 +150,8 @@ impl Ratio {
     }
 }
 
-/// The 97.5 % quantile of Student's t with so many degrees of freedom, by the expansion of Cornish and Fisher
-/// (Abramowitz and Stegun 26.7.5); exact to 1 % from four degrees on, and too wide below.
+/// Returns the 97.5 % quantile of Student's t with `freedom` degrees of freedom, by the expansion of Cornish and
+/// Fisher (Abramowitz and Stegun 26.7.5). It is exact to 1 % from four degrees on, and too wide below.
 fn t_quantile(freedom: usize) -> f64 {
     let (z, v) = (1.959_964_f64, freedom as f64);
     let g1 = (z.powi(3) + z) / 4.0;

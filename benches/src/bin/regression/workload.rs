@@ -1,4 +1,4 @@
-//! The pieces of work that are compared, each of a fixed size, and the user time they take.
+//! The workloads that are compared, each of a fixed size, and their user time.
 
 use crate::build::Tree;
 use crate::net::Net;
@@ -6,7 +6,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// One piece of work.
+/// One workload.
 pub struct Workload {
     /// The benchmark it is a part of: `speed`, `memory` or `network`.
     pub part: &'static str,
@@ -15,7 +15,7 @@ pub struct Workload {
 }
 
 enum Kind {
-    /// One program of the benchmarks, with its arguments.
+    /// A program of the benchmarks, with its arguments.
     Bench(&'static str, &'static [&'static str]),
     /// `bulk` between two processes over SCTP in UDP, with the client's arguments.
     Bulk(&'static [&'static str]),
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Workload {
-    /// Every piece of work, some half a second to two seconds each.
+    /// Returns all workloads; each takes half a second to two seconds.
     pub fn all() -> Vec<Self> {
         use Kind::{Bench, Bulk, Serve};
         let new = |part, name, kind| Self { part, name, kind };
@@ -71,8 +71,8 @@ impl Workload {
         ]
     }
 
-    /// User seconds of all processes of one run; of `speed`, for a million transmissions: a transport that behaves
-    /// otherwise than before sends more or fewer of them in the same simulated time.
+    /// Returns the user seconds of all processes of one run. For `speed` it is the time per million transmissions,
+    /// because a transport with another behaviour sends more or fewer of them in the same simulated time.
     pub fn user_seconds(&self, tree: &Tree, net: &Net) -> Result<f64, String> {
         let before = children_user();
         match &self.kind {
@@ -117,14 +117,14 @@ impl Workload {
     }
 }
 
-/// A server whose first line has its address.
+/// Starts a server whose first line contains its address.
 fn serve(command: &mut Command) -> Result<(Child, String), String> {
     let mut child =
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|e| e.to_string())?;
     let mut errors = BufReader::new(child.stderr.take().expect("it was asked for"));
     let mut first = String::new();
     errors.read_line(&mut first).map_err(|e| e.to_string())?;
-    // It may say more, and must not wait for a reader.
+    // The server may print more, and must not block on a full pipe.
     std::thread::spawn(move || errors.lines().for_each(drop));
     match first.split_whitespace().find(|word| word.contains("://")) {
         Some(url) => Ok((child, url.to_owned())),
@@ -141,7 +141,7 @@ fn end(mut server: Child) -> Result<(), String> {
     server.wait().map(drop).map_err(|e| e.to_string())
 }
 
-/// What it wrote.
+/// Runs a command and returns its output.
 fn succeed(command: &mut Command) -> Result<String, String> {
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     if output.status.success() {
@@ -151,7 +151,7 @@ fn succeed(command: &mut Command) -> Result<String, String> {
     }
 }
 
-/// User seconds of the processes that have ended and been waited for.
+/// Returns the user seconds of all children that have been waited for.
 fn children_user() -> f64 {
     let time = getrusage(UsageWho::RUSAGE_CHILDREN).expect("Linux has this call").user_time();
     time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6

@@ -1,5 +1,5 @@
-//! A path that drives one controller round by round: a window of packets goes
-//! out, its acknowledgements come back evenly over one round-trip time.
+//! A path that drives one controller round by round: a window of packets is sent, and its acknowledgements arrive
+//! evenly over one round-trip time.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -8,22 +8,22 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Algorithm, Controller};
 use std::fmt;
 
-/// What happens in a round.
+/// The event of a round.
 #[derive(Clone, Copy)]
 pub enum Event {
     /// A full window is sent and acknowledged.
     Full,
-    /// So many packets are sent and acknowledged.
+    /// This number of packets is sent and acknowledged.
     Packets(u64),
-    /// A full window is sent; a loss is noticed.
+    /// A full window is sent; a loss is detected.
     Loss,
-    /// A full window is sent; a congestion mark comes back.
+    /// A full window is sent; a congestion mark is echoed.
     Ecn,
-    /// The timer runs out.
+    /// The retransmission timer expires.
     Timeout,
-    /// Nothing is sent, for half an RTO more than this many.
+    /// Nothing is sent for this many RTOs and half of one.
     Idle { rtos: u32 },
-    /// The last reduction was needless; then a full window.
+    /// The last reduction was spurious; then a full window is sent.
     Spurious,
 }
 
@@ -41,13 +41,13 @@ impl fmt::Display for Event {
     }
 }
 
-/// The path.
+/// A path with one controller.
 pub struct Path {
     pub controller: Algorithm,
     pub now: Instant,
     mss: u64,
     rtt: Duration,
-    /// Packets that one acknowledgement covers.
+    /// The number of packets that one acknowledgement covers.
     pub acked_together: u64,
 }
 
@@ -87,8 +87,8 @@ impl Path {
         }
     }
 
-    /// `packets` are sent and acknowledged over one RTT. When `filling`, each
-    /// acknowledgement lets out what the window then has room for.
+    /// `packets` packets are sent and acknowledged over one round-trip time. When `filling`, each acknowledgement
+    /// releases as many packets as then fit into the window.
     fn acknowledge(&mut self, packets: u64, filling: bool) {
         let start = self.now;
         let mut done = 0;
@@ -111,7 +111,7 @@ impl Path {
     }
 }
 
-/// The windows of several runs as a picture, in packets over rounds.
+/// Draws the windows of several runs, in packets over rounds.
 pub fn svg(title: &str, runs: &[(&str, Vec<u64>)]) -> String {
     const COLOURS: [&str; 6] = ["#1b6ca8", "#7fb2d6", "#8a5a00", "#c98a1b", "#b3261e", "#2e7d32"];
     let rounds = runs.iter().map(|(_, windows)| windows.len()).max().unwrap_or(1);

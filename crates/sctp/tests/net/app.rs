@@ -12,45 +12,46 @@ pub struct Expected {
     pub number: u64,
     pub length: usize,
     pub ppid: u32,
-    /// It may be given up.
+    /// The sender may abandon it.
     pub limited: bool,
 }
 
-/// What is owed to one side.
+/// The messages that one side still has to receive.
 #[derive(Default)]
 pub struct App {
     /// Ordered messages not yet received, by stream.
     pub ordered: BTreeMap<u16, VecDeque<Expected>>,
     /// Unordered messages not yet received, by stream.
     pub unordered: BTreeMap<u16, BTreeSet<Expected>>,
-    /// All that was ever owed by the peer's present association: stream, unordered, what.
+    /// All messages that the peer has sent in its current association: stream, unordered, message.
     owed_so_far: Vec<(u16, bool, Expected)>,
-    /// What the peer owed when its host rebooted: what had arrived, and could not be read yet, may still be read.
+    /// Messages that the peer had sent before its host rebooted. Those that had arrived, but could not be read yet,
+    /// may still be read.
     before_reboot: BTreeSet<(u16, bool, Expected)>,
-    /// Messages that did not come: those behind them have.
+    /// Messages that did not arrive although later ones did.
     pub missing: BTreeSet<u64>,
-    /// Messages this side's engine has given up (their numbers are their contexts).
+    /// Messages that this side's engine has abandoned (the number of a message is its context).
     pub given_up: BTreeSet<u64>,
-    /// Messages that this side's engine has not delivered, and will not.
+    /// Messages for which this side's engine has reported that they will not be delivered.
     pub failed: BTreeSet<u64>,
     /// The part of a message read so far, by stream.
     partial: BTreeMap<u16, Vec<u8>>,
     /// Messages and bytes received.
     pub messages: u64,
     pub bytes: u64,
-    /// The peer cancels: whatever it sends may be missing.
+    /// The peer cancels streams: any of its messages may be missing.
     pub may_miss: bool,
-    /// How long it leaves a readable stream alone; zero reads at once.
+    /// The delay between readable and read; zero reads at once.
     pub reading_pause: Duration,
-    /// Streams to read, and when.
+    /// The streams to read, and the time of the next read.
     readable: BTreeSet<(AssociationId, u16)>,
     read_at: Option<Instant>,
-    /// Parts are reported as they come.
+    /// Parts of messages are reported as they arrive.
     pub report_parts: bool,
 }
 
-/// The content of message `number`: a fixed function of number and place, and where there is room
-/// the number first. A word at a time: storms make gigabytes of it.
+/// The content of message `number`: a fixed function of number and position. If it is long enough it begins with the
+/// number. It is made a word at a time, because storms produce gigabytes of it.
 pub fn content(number: u64, length: usize) -> Vec<u8> {
     if length < 8 {
         return number.to_le_bytes()[..length].to_vec();
@@ -66,7 +67,7 @@ pub fn content(number: u64, length: usize) -> Vec<u8> {
 }
 
 impl App {
-    /// Nothing is owed any more, but for what the peer says it has given up.
+    /// Whether all messages were received, except those that the peer reports as abandoned.
     pub fn is_served(&self, peer_gave_up: &BTreeSet<u64>) -> bool {
         let ordered = self.ordered.values().flatten();
         let unordered = self.unordered.values().flatten();
@@ -74,13 +75,13 @@ impl App {
         owed.chain(&self.missing).all(|number| peer_gave_up.contains(number))
     }
 
-    /// How many messages did not come.
+    /// Returns the number of messages that did not arrive.
     pub fn count_missing(&self) -> u64 {
         let owed = self.ordered.values().map(VecDeque::len).chain(self.unordered.values().map(BTreeSet::len));
         owed.sum::<usize>() as u64 + self.missing.len() as u64
     }
 
-    /// What is owed, in words.
+    /// Describes the messages that are still expected.
     pub fn owed(&self) -> String {
         let ordered = self.ordered.iter().filter(|(_, owed)| !owed.is_empty());
         let unordered = self.unordered.iter().filter(|(_, owed)| !owed.is_empty());
@@ -88,8 +89,8 @@ impl App {
         format!("ordered {ordered:?}, unordered {unordered:?}, and {:?} did not come", self.missing)
     }
 
-    /// Forgets what is owed: the peer has rebooted. What this side has read of a message it is told the end of, and what
-    /// it has received in full behind that can still be read (RFC 9260 §5.2.4 A).
+    /// Forgets the expected messages: the peer has rebooted. The rest of a partly read message will not come.
+    /// Messages that were completely received behind it can still be read (RFC 9260 §5.2.4 A).
     pub fn forgive_rebooted(&mut self) {
         let partial = std::mem::take(&mut self.partial);
         let mut before = std::mem::take(&mut self.before_reboot);
@@ -103,14 +104,14 @@ impl App {
         (self.partial, self.before_reboot) = (partial, before);
     }
 
-    /// Numbers of messages that are owed.
+    /// Returns the numbers of the messages that are still expected.
     pub fn owed_numbers(&self) -> impl Iterator<Item = u64> {
         let ordered = self.ordered.values().flatten();
         let unordered = self.unordered.values().flatten();
         ordered.chain(unordered).map(|expected| expected.number).chain(self.missing.iter().copied())
     }
 
-    /// Forgets what is owed: an association was lost with it.
+    /// Forgets the expected messages: they were lost with the association.
     pub fn forgive(&mut self) {
         self.ordered.clear();
         self.unordered.clear();
@@ -121,14 +122,14 @@ impl App {
         self.before_reboot.clear();
     }
 
-    /// The peer begins another association: what it says in it is counted from here.
+    /// The peer starts another association: its messages are counted from here.
     pub fn forget_history(&mut self) {
         self.owed_so_far.clear();
     }
 
-    /// This side gave up an association that the peer never saw established, and has now accepted
-    /// the peer's COOKIE ECHO again: a new association for this side, the same one for the peer, who
-    /// owes everything again. `unacknowledged` bytes wait at the peer.
+    /// This side gave up an association that the peer never saw established, and has now accepted the peer's COOKIE
+    /// ECHO again. That is a new association for this side and the same one for the peer, which sends all its
+    /// messages again. `unacknowledged` bytes wait at the peer.
     pub fn owe_again(&mut self, unacknowledged: u64, peer_gave_up: &BTreeSet<u64>) {
         let all = std::mem::take(&mut self.owed_so_far);
         let kept = all.iter().filter(|(_, _, expected)| !peer_gave_up.contains(&expected.number));
@@ -144,7 +145,7 @@ impl App {
         self.read_at
     }
 
-    /// The peer's application has sent a message.
+    /// Records that the peer's application has sent a message.
     pub fn owe(&mut self, stream: u16, unordered: bool, expected: Expected) {
         self.owed_so_far.push((stream, unordered, expected));
         if unordered {
@@ -154,7 +155,8 @@ impl App {
         }
     }
 
-    /// The message that is being read will not be completed. Says how much of it was read.
+    /// Drops the message that is being read, because it will not be completed. Returns the number of bytes that were
+    /// read.
     fn drop_part(&mut self, stream: u16) -> usize {
         std::mem::take(self.partial.entry(stream).or_default()).len()
     }
@@ -187,7 +189,7 @@ impl App {
             expected
         } else {
             let owed = self.ordered.entry(stream).or_default();
-            // What may be given up may be missing, and then never comes.
+            // A message that may be abandoned can be missing, and then never arrives.
             while let Some(first) = owed.front()
                 && (first.limited || may_miss)
                 && (first.ppid != ppid || whole != content(first.number, first.length))
@@ -208,7 +210,7 @@ impl App {
 }
 
 impl End {
-    /// Sends message `number` to `peer`'s account. What does not fit now is not sent.
+    /// Sends message `number` and records it as expected at `peer`. What does not fit now is not sent.
     pub fn send(
         &mut self,
         now: Instant,
@@ -225,7 +227,7 @@ impl End {
         Ok(())
     }
 
-    /// Reacts to an event; returns lines worth drawing.
+    /// Reacts to an event; returns lines to draw.
     pub fn hear(&mut self, now: Instant, event: &Event) -> Vec<String> {
         if let Event::Abandoned { context, .. } = *event {
             let new = self.app.given_up.insert(u64::from(context));
@@ -234,7 +236,7 @@ impl End {
         if let Event::SendFailed { context, .. } = *event {
             let number = u64::from(context);
             let new = self.app.failed.insert(number) && !self.app.given_up.contains(&number);
-            // Who gives messages to the engine by himself has not numbered them.
+            // Messages that a test gives to the engine directly have the number 0.
             assert!(new || number == 0, "message {context} has failed twice");
         }
         let Event::Readable { id, stream } = *event else { return Vec::new() };
@@ -246,7 +248,7 @@ impl End {
         Vec::new()
     }
 
-    /// Reads everything that waits.
+    /// Reads all streams that are waiting.
     pub fn read_all(&mut self, now: Instant) {
         self.app.read_at = None;
         for (id, stream) in std::mem::take(&mut self.app.readable) {
@@ -257,7 +259,7 @@ impl End {
     fn read(&mut self, now: Instant, id: AssociationId, stream: u16) -> Vec<String> {
         let mut lines = Vec::new();
         let mut buffer = vec![0; 9_000];
-        // Until there is nothing now, or the association, ended and read out, is forgotten.
+        // Until there is no data now, or until the association has ended, is read to its end, and is forgotten.
         while let Ok(Some(got)) = self.engine.recv(now, id, stream, &mut buffer) {
             assert!(got.bytes > 0 || got.end_of_message, "an empty part");
             let part = &buffer[..got.bytes];
@@ -278,7 +280,7 @@ impl End {
     }
 }
 
-/// An event in words; readability goes without saying.
+/// Describes an event; readability is not drawn.
 pub fn describe(event: &Event) -> Option<String> {
     Some(match event {
         Event::Established { outbound_streams, inbound_streams, .. } => {
@@ -287,7 +289,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::Accepted { outbound_streams, inbound_streams, .. } => {
             format!("accepted, {outbound_streams} streams out, {inbound_streams} in")
         }
-        // The ladder shows the pause, and `PathUp` the path.
+        // The ladder shows the pause, and `PathUp` shows the path.
         Event::Readable { .. } | Event::Interrupted { .. } | Event::PathRestored { .. } => return None,
         Event::Writable { .. } => "writable".into(),
         Event::Abandoned { stream, bytes, context, policy, sent, .. } => {
@@ -306,7 +308,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::StreamsReset { direction, streams, .. } => {
             format!("streams reset: {direction:?} {}", listed(streams))
         }
-        // The RE-CONFIG is drawn.
+        // The RE-CONFIG chunk is drawn.
         Event::ResetRequested { .. } => return None,
         Event::StreamsAdded { outgoing, incoming, .. } => {
             format!("streams added: {outgoing} out, {incoming} in")
@@ -325,7 +327,7 @@ pub fn describe(event: &Event) -> Option<String> {
         Event::LocalAddress { address, change, .. } => format!("{address}: {change:?}"),
         Event::Key { key, change, .. } => format!("key {key}: {change:?}"),
         Event::Adaptation { code, .. } => format!("adaptation {code}"),
-        // The ERROR itself is drawn.
+        // The ERROR chunk itself is drawn.
         Event::PeerError { .. } | Event::AbortReason { .. } => return None,
         Event::Closed { reason, .. } => format!("closed: {reason:?}"),
         Event::BufferedAmountLow { stream, .. } => format!("little is left of sid={stream}"),

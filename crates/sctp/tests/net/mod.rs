@@ -1,9 +1,7 @@
-//! Two endpoints and an in-memory network between them: the one place where
-//! the tests touch the engine's API.
+//! Two endpoints and an in-memory network between them: the only module of these tests that uses the engine's API.
 //!
-//! Network `n` joins A's address `10.0.n.1` to B's `10.0.n.2`; packets to an
-//! address take that network's delay. Application data is a fixed function of
-//! the message's number, so that a receiver can check every byte it gets.
+//! Network `n` joins A's address `10.0.n.1` to B's `10.0.n.2`. Packets to an address have that network's delay.
+//! Application data is a fixed function of the message's number, so that a receiver can check every byte.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 
@@ -13,7 +11,7 @@ pub mod rules;
 use anabranch_base::engine::IcmpKind;
 use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Engine, Icmp, Instant, Rng, SendBatch};
-/// A packet under way.
+/// A packet in flight.
 pub use anabranch_sctp::testing::Sent as Flight;
 use anabranch_sctp::{Associate, AssociationId, AssociationState, Config, Endpoint, Event};
 use anabranch_wire::ladder::{Ladder, Side, Transport};
@@ -31,35 +29,35 @@ pub const PORT: u16 = 80;
 pub struct End {
     pub engine: Endpoint,
     pub app: App,
-    /// Every association it ever had, the latest last.
+    /// Every association of this end, the latest last.
     pub ids: Vec<AssociationId>,
-    /// What the engine told.
+    /// The events that the engine has reported.
     pub events: Vec<Event>,
 }
 
-/// The largest packet a network takes, IP header included.
+/// The MTU of a network, including the IP header.
 #[derive(Clone, Copy, Debug)]
 pub struct Narrow {
     pub mtu: usize,
-    /// Whether it tells the sender by ICMP.
+    /// Whether the network reports a dropped packet to the sender by ICMP.
     pub tells: bool,
 }
 
-/// Something that watches every packet and every state.
+/// An observer of every packet and every state.
 pub trait Watch {
     /// A packet was sent (before its fate is known).
     fn sent(&mut self, net: &Net, from: Side, flight: &Flight);
     /// A packet is about to be handed to `to`.
     fn arrives(&mut self, net: &Net, to: Side, flight: &Flight);
-    /// Everything due at this instant is done.
+    /// All work that is due at this instant is done.
     fn settled(&mut self, net: &Net);
 }
 
-/// What the network does with a packet: the delays after which copies of it
-/// arrive (none: lost), their bytes perhaps changed.
+/// Decides what the network does with a packet: the delays after which copies of it arrive, possibly with changed
+/// bytes. No delay means that it is lost.
 pub type Fate<'a> = dyn FnMut(Instant, Side, &Flight) -> Vec<(Duration, Flight)> + 'a;
 
-/// The two endpoints and what is between them.
+/// The two endpoints and the network between them.
 pub struct Net {
     pub now: Instant,
     pub ends: [End; 2],
@@ -73,14 +71,14 @@ pub struct Net {
     pub ladder: Ladder,
     /// Whether packets and events are drawn.
     pub drawing: bool,
-    /// Networks that swallow everything.
+    /// Networks that lose every packet.
     pub dead: Vec<usize>,
-    /// What networks take at most, by their number.
+    /// The MTU of networks, by their number.
     pub narrow: BTreeMap<usize, Narrow>,
     batch: SendBatch,
 }
 
-/// The address of `side` in network `n`, counted from 1.
+/// Returns the address of `side` in network `n`, counted from 1.
 pub fn address(side: Side, n: usize) -> SocketAddr {
     let host = if side == A { 1 } else { 2 };
     match n {
@@ -92,12 +90,12 @@ pub fn address(side: Side, n: usize) -> SocketAddr {
     }
 }
 
-/// The network of IPv6.
+/// The network that uses IPv6.
 pub const V6: usize = 6;
 /// The network in which SCTP is carried in UDP.
 pub const IN_UDP: usize = 9;
 
-/// Which network an address is in.
+/// Returns the network of an address.
 pub fn network(address: IpAddr) -> usize {
     match address {
         IpAddr::V4(v4) => usize::from(v4.octets()[2]),
@@ -105,7 +103,7 @@ pub fn network(address: IpAddr) -> usize {
     }
 }
 
-/// A configuration: the named profile with `key=value` changes.
+/// Returns a configuration: the named profile with `key=value` changes.
 pub fn config(profile: &str, changes: &[(&str, &str)]) -> Config {
     let mut config = Config::profile(profile).expect("a profile");
     for (key, value) in changes {
@@ -115,12 +113,12 @@ pub fn config(profile: &str, changes: &[(&str, &str)]) -> Config {
 }
 
 impl Net {
-    /// Two endpoints with one address in each of `delays.len()` networks; B listens on [`PORT`].
+    /// Creates two endpoints with one address in each of `delays.len()` networks; B listens on [`PORT`].
     pub fn new(seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
         Self::numbered_from(1, seed, configs, delays)
     }
 
-    /// The same, the first network being number `first`.
+    /// The same, with `first` as the number of the first network.
     pub fn numbered_from(first: usize, seed: u64, configs: [Config; 2], delays: &[Duration]) -> Self {
         let numbers = || first..first + delays.len();
         let rng = Rng::new(seed);
@@ -161,17 +159,17 @@ impl Net {
         &mut self.ends[side as usize]
     }
 
-    /// The latest association of a side.
+    /// Returns the latest association of a side.
     pub fn id(&self, side: Side) -> AssociationId {
         *self.ends[side as usize].ids.last().expect("an association")
     }
 
-    /// A asks B for an association, knowing its first `known` addresses.
+    /// Opens an association to the other side, of which the first `known` addresses are known.
     pub fn associate(&mut self, side: Side, known: usize) -> AssociationId {
         self.associate_from(side, known, None, PORT)
     }
 
-    /// The same from a given local port.
+    /// The same, from a given local port.
     pub fn associate_from(
         &mut self,
         side: Side,
@@ -189,8 +187,8 @@ impl Net {
         id
     }
 
-    /// The host of a side reboots: `engine` knows nothing, and nothing it has sent is under way.
-    /// What was owed in either direction is lost, but for what has been received.
+    /// Reboots the host of a side: `engine` has no state, and the host's packets in flight vanish. Messages in either
+    /// direction are lost, except those that were received.
     pub fn reboot(&mut self, side: Side, engine: Endpoint) {
         let now = self.now;
         let other = self.end(side.other());
@@ -218,7 +216,7 @@ impl Net {
         self.launch(from, flight, "injected", &mut *rules_fate());
     }
 
-    /// Tells `side` of an ICMP message about a packet it sent.
+    /// Hands `side` an ICMP message about a packet that it has sent.
     pub fn icmp(&mut self, side: Side, icmp: &Icmp, quoted: &[u8]) {
         let now = self.now;
         self.end(side).engine.handle_icmp(now, icmp, quoted);
@@ -281,7 +279,7 @@ impl Net {
         }
     }
 
-    /// Drains what both engines want to send and tell at this instant.
+    /// Carries out everything that both engines want to send and report at this instant.
     fn settle(&mut self, fate: &mut Fate<'_>, watch: &mut Option<&mut dyn Watch>) {
         loop {
             let mut busy = false;
@@ -308,7 +306,7 @@ impl Net {
                 self.end(side).ids.push(id);
             }
             if let Event::Restarted { .. } = event {
-                // What this side had sent in the association before is lost with it.
+                // Messages that this side had sent in the previous association are lost with it.
                 self.end(side.other()).app.forgive();
             }
             let end = self.end(side);
@@ -323,8 +321,8 @@ impl Net {
         busy
     }
 
-    /// Delivery once is a promise of one association. When `side` has given up one that the peer has
-    /// not yet seen established, DATA that rode with the COOKIE ECHO is delivered in both.
+    /// Delivery exactly once holds for one association. If `side` has given up one that the peer has not yet seen
+    /// established, DATA that was bundled with the COOKIE ECHO is delivered in both.
     fn settle_accounts(&mut self, side: Side) {
         let [a, b] = &mut self.ends;
         let (end, peer) = if side == A { (a, b) } else { (b, a) };
@@ -378,7 +376,7 @@ impl Net {
         let mut action = None;
         if self.drawing {
             line = self.ladder.line(self.now, flight.source.ip(), flight.target.ip(), &flight.bytes);
-            // Single-spaced and without the time: what rules are written against.
+            // Single-spaced and without the time: the form that the patterns of rules match.
             let words = line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ");
             action = self.rules.iter_mut().find_map(|rule| rule.applies(from, &words));
         }
@@ -445,7 +443,7 @@ impl Net {
 }
 
 impl Drop for Net {
-    /// A test that fails shows how it came to that.
+    /// A failing test prints its ladder.
     fn drop(&mut self) {
         if std::thread::panicking() && self.drawing {
             eprintln!("{}", self.ladder.text());
@@ -453,7 +451,7 @@ impl Drop for Net {
     }
 }
 
-/// The fate that does nothing but what rules say.
+/// A fate that changes nothing except what the rules say.
 pub fn rules_fate() -> Box<Fate<'static>> {
     Box::new(|_, _, flight| vec![(Duration::ZERO, flight.clone())])
 }

@@ -1,9 +1,9 @@
-//! What a scenario does to chosen packets.
+//! Rules by which a scenario loses, delays or changes chosen packets.
 
 use anabranch_base::time::Duration;
 use anabranch_wire::ladder::Side;
 
-/// What to do with a packet.
+/// The action on a packet.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Lose,
@@ -19,16 +19,16 @@ pub enum Action {
 pub struct Rule {
     pub from: Side,
     pub pattern: String,
-    /// Matches to let pass first.
+    /// The number of matches to let pass first.
     pub skip: usize,
-    /// Matches to act on.
+    /// The number of matches to act on.
     pub times: usize,
     pub action: Action,
 }
 
 impl Rule {
     pub fn applies(&mut self, from: Side, line: &str) -> Option<Action> {
-        // A trailing mark of the end tells `tsn=1` from `tsn=10`.
+        // The blank at the end distinguishes `tsn=1` from `tsn=10`.
         if from != self.from || !format!("{line} ").contains(&self.pattern) || self.times == 0 {
             return None;
         }

@@ -9,7 +9,7 @@ use anabranch_sctp::{Config, Message};
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-/// RFC 9260 §6.2: one packet alone waits for the delay of 200 ms.
+/// RFC 9260 §6.2: a single packet is acknowledged after the delay of 200 ms.
 #[test]
 fn one_packet_waits() {
     let mut script = Script::warm(&[]);
@@ -80,7 +80,7 @@ fn the_i_bit() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: a SACK rides with data that goes the other way.
+/// RFC 9260 §6.2: a SACK is bundled with data in the other direction.
 #[test]
 fn riding_with_data() {
     let mut script = Script::warm(&[]);
@@ -94,7 +94,7 @@ fn riding_with_data() {
     "#]]);
 }
 
-/// RFC 9260 §6.7: at a gap every packet is acknowledged at once, until it is filled.
+/// RFC 9260 §6.7: while there is a gap, every packet is acknowledged at once.
 #[test]
 fn gaps() {
     let mut script = Script::warm(&[]);
@@ -112,7 +112,7 @@ fn gaps() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: duplicates are reported, and at once.
+/// RFC 9260 §6.2: duplicates are reported at once.
 #[test]
 fn duplicates() {
     let mut script = Script::warm(&[]);
@@ -124,7 +124,7 @@ fn duplicates() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.2: a lost SACK costs nothing when the next one comes.
+/// RFC 9260 §6.3.2: a lost SACK has no effect if the next one arrives.
 #[test]
 fn a_lost_sack() {
     let mut script = Script::warm(&[]);
@@ -141,7 +141,7 @@ fn a_lost_sack() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3: the only SACK is lost: T3-rtx, a duplicate, a report.
+/// RFC 9260 §6.3.3: the only SACK is lost. T3-rtx expires, and the SACK of the retransmission reports a duplicate.
 #[test]
 fn the_only_sack_is_lost() {
     let mut script = Script::warm(&[]);
@@ -155,7 +155,7 @@ fn the_only_sack_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.2: DATA without data is answered by ABORT.
+/// RFC 9260 §6.2: DATA without user data is answered by ABORT.
 #[test]
 fn no_user_data() {
     let mut script = Script::established(&[]);
@@ -171,7 +171,7 @@ fn no_user_data() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1: a SACK for what was never sent breaks the protocol.
+/// RFC 9260 §6.2.1: a SACK for a TSN that was never sent is a protocol violation.
 #[test]
 fn a_sack_for_the_future() {
     let mut script = Script::established(&[]);
@@ -187,8 +187,8 @@ fn a_sack_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.1: "fully utilized" is judged by the last chance to send. A host that reads two SACKs at once grows its
-/// window as one that sends between them; what has nothing more to send does not.
+/// RFC 9260 §7.2.1: "fully utilized" is judged at the last opportunity to send. A host that reads two SACKs at once
+/// grows its window like one that sends between them. A host without more data to send does not grow it.
 #[test]
 fn sacks_read_at_once_grow_the_window_as_one_by_one() {
     let grown = |bytes: usize, at_once: bool| {

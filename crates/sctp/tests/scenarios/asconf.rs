@@ -1,4 +1,4 @@
-//! Addresses that come and go: what is asked, answered and refused (RFC 5061).
+//! Addresses that are added and deleted: requests, answers and refusals (RFC 5061).
 
 use crate::net::{self, A, B};
 use crate::script::{Script, configured};
@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("auth", "yes"), ("auth_hmac", "sha1"), ("asconf", "yes")];
 
-/// Two networks of 25 and 40 ms; A has an address in the first, B in both as `peer` says.
+/// Two networks of 25 and 40 ms. A has an address in the first, B in the first `peer` of them.
 fn roaming(peer: usize, changes: &[(&str, &str)]) -> Script {
     let mut script = Script::multi_homed(&[25, 40], &[ON, changes].concat());
     script.remove(A, 2);
@@ -34,7 +34,7 @@ impl Script {
     }
 }
 
-/// RFC 5061 §4.2.7: what the handshake says of it; the code point of §4.2.6 comes with it.
+/// RFC 5061 §4.2.7: the extension in the handshake, together with the code point of §4.2.6.
 #[test]
 fn handshake() {
     let mut script = Script::new(&[ON, &[("adaptation", "7")]].concat());
@@ -51,7 +51,7 @@ fn handshake() {
     "#]]);
 }
 
-/// Make before break: a second address, then the first goes. The data goes on.
+/// Make before break: A adds a second address, then deletes the first. The data goes on.
 #[test]
 fn make_before_break() {
     let mut script = roaming(1, &[]);
@@ -83,7 +83,7 @@ fn make_before_break() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.5.2: packets leave from another address: another way, and congestion control begins anew for it.
+/// RFC 9260 §7.2.5.2: packets leave from another address, which is another path: its congestion control starts anew.
 #[test]
 fn a_new_source_resets_the_window() {
     let mut script = roaming(1, &[]);
@@ -100,8 +100,8 @@ fn a_new_source_resets_the_window() {
     script.forget();
 }
 
-/// The network that data used is gone with the address in it: the ASCONF leaves by the other
-/// one at once, not after a T4.
+/// The network that carried the data is gone, and with it A's address there. The ASCONF leaves by the other network
+/// at once, not after T4 expires.
 #[test]
 fn an_asconf_does_not_go_where_no_route_leads() {
     let mut script = roaming(2, &[]);
@@ -121,8 +121,8 @@ fn an_asconf_does_not_go_where_no_route_leads() {
     "#]]);
 }
 
-/// The verified address goes when B has sent its SHUTDOWN, and stopped to verify the other one: it does that first, and
-/// then repeats the SHUTDOWN there.
+/// The verified address is deleted when B has sent its SHUTDOWN and has stopped verifying the other one. B first
+/// verifies the other address, and then repeats the SHUTDOWN there.
 #[test]
 fn the_verified_address_goes_while_shutting_down() {
     let mut script = roaming(1, &[]);
@@ -153,7 +153,7 @@ fn the_verified_address_goes_while_shutting_down() {
     "#]]);
 }
 
-/// Break before make: the only address goes, another comes a second later (RFC 5061 §5.3.2).
+/// Break before make: the only address is deleted, and another is added a second later (RFC 5061 §5.3.2).
 #[test]
 fn break_before_make() {
     let mut script = roaming(1, &[]);
@@ -183,7 +183,7 @@ fn break_before_make() {
     "#]]);
 }
 
-/// Without ASCONF the same ends the association.
+/// Without ASCONF the same sequence ends the association.
 #[test]
 fn break_before_make_without() {
     let mut script = Script::multi_homed(&[25, 40], &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);
@@ -196,7 +196,7 @@ fn break_before_make_without() {
     assert!(closed(&mut script, A) && closed(&mut script, B));
 }
 
-/// RFC 5061 §5.1 B1 to B5, §5.2 E2: a lost ASCONF is retransmitted unchanged; a lost answer is given again.
+/// RFC 5061 §5.1 B1 to B5, §5.2 E2: a lost ASCONF is retransmitted unchanged; a lost ASCONF ACK is sent again.
 #[test]
 fn losses() {
     let mut script = roaming(2, &[]);
@@ -220,7 +220,7 @@ fn losses() {
     "#]]);
 }
 
-/// RFC 5061 §5.1 A5: an answer clears the count of errors: of two losses in a row the association would die.
+/// RFC 5061 §5.1 A5: an answer clears the error count. After two losses in a row the association would end.
 #[test]
 fn an_answer_clears_the_count_of_errors() {
     let mut script = roaming(2, &[("assoc_max_retrans", "1")]);
@@ -252,7 +252,7 @@ fn an_answer_clears_the_count_of_errors() {
     "#]]);
 }
 
-/// RFC 5061 §5.1.1 C1: one ASCONF at a time: what is wished for meanwhile waits for the answer.
+/// RFC 5061 §5.1.1 C1: only one ASCONF is outstanding. Later requests wait for the answer.
 #[test]
 fn a_wish_waits_for_the_answer() {
     let mut script = roaming(2, &[]);
@@ -276,7 +276,7 @@ fn a_wish_waits_for_the_answer() {
     "#]]);
 }
 
-/// RFC 5061 §5.4: the peer's advice counts when the address is verified.
+/// RFC 5061 §5.4: the peer's request for a primary address takes effect when the address is verified.
 #[test]
 fn set_primary() {
     let mut script = roaming(1, &[]);
@@ -301,7 +301,8 @@ fn set_primary() {
     "#]]);
 }
 
-/// The same while data flows: what is sent after the address is verified goes there, though the old address is there still.
+/// The same while data flows: data that is sent after the verification goes to the new address, although the old one
+/// still exists.
 #[test]
 fn set_primary_moves_data_that_flows() {
     let mut script = roaming(1, &[("asconf_primary", "yes")]);
@@ -334,7 +335,7 @@ fn set_primary_moves_data_that_flows() {
     "#]]);
 }
 
-/// An address can come and go for one association only; one with a fixed peer has no choice.
+/// An address can be added for one association only. An association with a fixed peer is not affected.
 #[test]
 fn one_association() {
     let mut script = roaming(1, &[]);
@@ -358,7 +359,7 @@ fn one_association() {
     assert_eq!(fixed.net.end(A).engine.set_peer_primary(now, id, second), Err(AddressError::NotDynamic));
 }
 
-/// The host goes round twenty networks, one after the other: places are used again.
+/// The host moves through twenty networks: indices of paths are reused.
 #[test]
 fn many_moves() {
     let delays = [20; 20];
@@ -386,7 +387,7 @@ fn many_moves() {
     script.forget();
 }
 
-/// RFC 5061 §5.3: an association that has no address ends like one without an answer.
+/// RFC 5061 §5.3: an association without an address ends like one without an answer.
 #[test]
 fn no_address_ever() {
     let mut script = roaming(1, &[("assoc_max_retrans", "3"), ("rto_max", "2s")]);
@@ -397,7 +398,7 @@ fn no_address_ever() {
     "#]]);
 }
 
-/// RFC 5061 §4.1.1, §5.2 D5: without authentication it never was; asconf=yes alone is refused.
+/// RFC 5061 §4.1.1, §5.2 D5: ASCONF is not used without authentication; `asconf=yes` alone is refused.
 #[test]
 fn never_unauthenticated() {
     let mut config = configured(&[("asconf", "yes")]);

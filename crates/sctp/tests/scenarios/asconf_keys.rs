@@ -1,5 +1,5 @@
-//! Who may move an association to other addresses: with the empty key whoever has seen the handshake, with shared keys
-//! who knows them (RFC 4895 §4, §6.3; RFC 5061 §8; RFC 5062 §2).
+//! Who can move an association to other addresses: with the empty key, anyone who has seen the handshake; with shared
+//! keys, only those who know them (RFC 4895 §4, §6.3; RFC 5061 §8; RFC 5062 §2).
 
 use crate::net::{self, A, B, Flight};
 use crate::script::{Script, configured};
@@ -23,7 +23,7 @@ fn with_keys(keys: Option<&str>, changes: &[(&str, &str)]) -> Config {
     config
 }
 
-/// Two networks of 25 ms; A has an address in the first and talks to B, of which it knows both.
+/// Two networks of 25 ms. A has an address in the first and knows both addresses of B.
 fn associated(keys: [Option<&str>; 2], changes: &[(&str, &str)]) -> (Script, Sniffer) {
     let [a, b] = keys.map(|keys| with_keys(keys, changes));
     let mut script = Script::with(a, b, &[25, 25]);
@@ -42,7 +42,8 @@ fn address(n: usize) -> IpAddr {
     net::address(A, n).ip()
 }
 
-/// Who has seen INIT and INIT ACK, sends and receives at A's place in network 2, and would have A's association.
+/// An attacker who has seen INIT and INIT ACK, sends and receives with A's address in network 2, and tries to take
+/// over A's association.
 struct Sniffer {
     ports: (u16, u16),
     /// B's tag.
@@ -64,7 +65,7 @@ impl Sniffer {
         }
     }
 
-    /// RFC 4895 §6.1: the association's key, if `secret` is the shared one.
+    /// RFC 4895 §6.1: returns the association's key, if `secret` is the shared key.
     fn key(&self, secret: &[u8]) -> Vec<u8> {
         let [one, other] = &self.vectors;
         let (first, second) =
@@ -72,7 +73,7 @@ impl Sniffer {
         [secret, first, second].concat()
     }
 
-    /// An ASCONF of A's from network `n`, signed with shared key `id`.
+    /// Sends an ASCONF in A's name from network `n`, signed with shared key `id`.
     fn ask(&mut self, script: &mut Script, n: usize, (id, secret): (u16, &[u8]), requests: &[Param<'_>]) {
         let mut bytes = Vec::new();
         let start = packet::begin(&mut bytes, self.ports.0, self.ports.1, self.tag);
@@ -91,7 +92,8 @@ impl Sniffer {
         script.net.inject(A, n, bytes);
     }
 
-    /// Lets `ms` pass. What is sent to network 2 comes to the attacker, who answers HEARTBEATs; how much else came.
+    /// Runs for `ms`. Packets to network 2 reach the attacker, who answers HEARTBEATs. Returns the amount of data
+    /// that arrived there.
     fn run(&mut self, script: &mut Script, ms: u64) -> usize {
         let (mut data, mut heartbeats) = (0, Vec::new());
         let mut fate = |_, side: Side, flight: &Flight| {
@@ -120,7 +122,8 @@ impl Sniffer {
         data
     }
 
-    /// Adds its own address, makes it the primary and takes A's away; what B sends then comes to the attacker.
+    /// Adds the attacker's address, makes it the primary and deletes A's. Returns whether B then sends to the
+    /// attacker.
     fn hijack(&mut self, script: &mut Script, key: (u16, &[u8])) -> bool {
         self.ask(script, 2, key, &[Param::AddAddress { id: 1, address: address(2) }]);
         self.run(script, 60);
@@ -143,7 +146,7 @@ impl Sniffer {
     }
 }
 
-/// RFC 4895 §6.1: what INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();
@@ -157,7 +160,7 @@ fn vector(bytes: &[u8]) -> Vec<u8> {
     vector
 }
 
-/// RFC 4895 §9: the empty key is no secret: who has seen the handshake has the association.
+/// RFC 4895 §9: the empty key is no secret: anyone who has seen the handshake can take over the association.
 #[test]
 fn the_empty_key_protects_from_nobody_who_saw_the_handshake() {
     let (mut script, mut sniffer) = associated([None; 2], &[]);
@@ -165,7 +168,7 @@ fn the_empty_key_protects_from_nobody_who_saw_the_handshake() {
     assert_eq!(script.app(A).messages, 0, "A gets nothing any more");
 }
 
-/// With a shared key it does not: not with the empty key under whatever identifier, nor with one that was guessed.
+/// A shared key prevents this: neither the empty key under any identifier nor a guessed key is accepted.
 #[test]
 fn a_shared_key_protects() {
     for (id, secret) in [(0, &b""[..]), (1, b""), (1, b"guessed"), (2, b"")] {
@@ -181,13 +184,13 @@ fn a_shared_key_protects() {
             assert_eq!(refused, 2, "RFC 4895 6.3: both were discarded in silence");
         }
     }
-    // Who knows the key is the peer.
+    // Anyone who knows the key is accepted as the peer.
     let (mut script, mut sniffer) = associated([Some(OURS); 2], &[]);
     let secret: Vec<u8> = (0..16).map(|n| n * 0x11).collect();
     assert!(sniffer.hijack(&mut script, (1, &secret)));
 }
 
-/// The keys stay in force when A starts anew, also if it did not sign before.
+/// The keys stay in force when A restarts, even if A did not sign before.
 #[test]
 fn a_restart_does_not_bring_the_empty_key_back() {
     let (mut script, _) = associated([Some(OURS); 2], &[]);
@@ -210,7 +213,7 @@ fn a_restart_does_not_bring_the_empty_key_back() {
     }
 }
 
-/// Two that have the key change addresses as ever; the key is named by its identifier.
+/// Two ends that have the key change addresses as usual. The key is named by its identifier.
 #[test]
 fn who_has_the_key_roams() {
     let (mut script, _) = associated([Some(OURS); 2], &[]);
@@ -240,7 +243,8 @@ fn who_has_the_key_roams() {
     "#]]);
 }
 
-/// Rollover: both accept both keys, then one signs with the new one, then the other, then the old one goes.
+/// Key rollover: both ends accept both keys, then one end signs with the new key, then the other, then the old key is
+/// removed.
 #[test]
 fn keys_are_exchanged_end_by_end() {
     let two = "2 ffeeddccbbaa99887766554433221100";
@@ -261,8 +265,8 @@ fn keys_are_exchanged_end_by_end() {
     }
 }
 
-/// RFC 4895 §6.3: what is signed with a key that this side does not have, or wrongly, is discarded in silence: A's new
-/// address is not taken, and the association goes on with the old one.
+/// RFC 4895 §6.3: a chunk that is signed wrongly, or with a key that this side does not have, is silently discarded.
+/// A's new address is not accepted, and the association goes on with the old one.
 #[test]
 fn with_another_key_the_addresses_stay() {
     for keys in [Some("1 ffeeddccbbaa99887766554433221100"), Some("9 00112233445566778899aabbccddeeff"), None]

@@ -1,7 +1,7 @@
-//! Address changes that a peer may ask for and does not get (RFC 5061 §5.2, §5.3, §8).
+//! Address changes that a peer requests and that are refused (RFC 5061 §5.2, §5.3, §8).
 //!
-//! The requests are written by hand and signed as the two sides would sign them: whoever sees the
-//! handshake can (RFC 4895 §9), and a peer that means harm anyway.
+//! The test writes the requests and signs them with the key of the association. Anyone who has seen the handshake can
+//! do this (RFC 4895 §9), and so can a malicious peer.
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -19,7 +19,7 @@ pub struct Known {
     serial: u32,
 }
 
-/// RFC 4895 §6.1: what INIT or INIT ACK contributes to the key.
+/// RFC 4895 §6.1: returns the part that an INIT or INIT ACK contributes to the key.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     let mut params = &bytes[packet::HEADER + Init::FIXED..];
     let mut vector = Vec::new();
@@ -52,19 +52,19 @@ impl Known {
         } else {
             [&other[..], &one].concat()
         };
-        // A itself has asked for nothing, and would end what it is told of (RFC 5061 §5.3 F0).
+        // A itself has requested nothing, and such an answer would end its association (RFC 5061 §5.3 F0).
         script.lose_times(B, "ASCONF ACK", 99);
         let serial = script.net.ladder.numbers().first(A).expect("a TSN");
         script.forget();
         Self { script, key, serial }
     }
 
-    /// A signed ASCONF of A's from its address in network `n`.
+    /// Sends a signed ASCONF of A's from its address in network `n`.
     pub fn ask(&mut self, n: usize, requests: &[Param<'_>]) {
         self.ask_by(at(1), n, requests);
     }
 
-    /// An ASCONF ACK of B's, signed, for A's first ASCONF and `later` more. What B itself answers comes no more.
+    /// Sends a signed ASCONF ACK of B's, for A's first ASCONF and `later` more. B's own answers are lost.
     pub fn answer(&mut self, later: u32, results: &[Param<'_>]) {
         let (source, target) = self.script.ports(B);
         let first = self.script.net.ladder.numbers().first(A).expect("a TSN");
@@ -87,7 +87,7 @@ impl Known {
         self.script.run(30).lose_times(B, "ASCONF ACK", 99);
     }
 
-    /// The same with this address to find the association by (RFC 5061 §4.1.1).
+    /// The same, with this address for the lookup of the association (RFC 5061 §4.1.1).
     pub fn ask_by(&mut self, address: IpAddr, n: usize, requests: &[Param<'_>]) {
         let (source, target) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -108,7 +108,7 @@ impl Known {
         self.script.run(200);
     }
 
-    /// Both sides still have the association, and B this many addresses of A.
+    /// Checks that both sides still have the association, and that B has this many addresses of A.
     pub fn lives(&mut self, addresses: usize) {
         self.script.net.drawing = false;
         let before = self.script.app(A).messages;
@@ -126,8 +126,9 @@ fn at(n: usize) -> IpAddr {
     net::address(A, n).ip()
 }
 
-/// RFC 5061 §5.3 F7: the last address stays (error 0x00a0); F8: the one that the request comes from
-/// stays (error 0x00a2); what was never there cannot go. Each is answered for itself.
+/// RFC 5061 §5.3 F7: the last address cannot be deleted (error 0x00a0). F8: nor can the source address of the request
+/// (error 0x00a2). An address that is not in the association cannot be deleted either. Each request is answered
+/// separately.
 #[test]
 fn addresses_that_stay() {
     let mut known = Known::with(1);
@@ -142,7 +143,7 @@ fn addresses_that_stay() {
     known.lives(1);
     let mut known = Known::with(2);
     known.ask(2, &[Param::DeleteAddress { id: 1, address: at(2) }]);
-    // One may go, the other must not, whatever the order.
+    // One may be deleted, the other not, in any order.
     known.ask(
         2,
         &[Param::DeleteAddress { id: 2, address: at(1) }, Param::DeleteAddress { id: 3, address: at(2) }],
@@ -157,7 +158,7 @@ fn addresses_that_stay() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.4: what is no address of the association does not become its primary, and the answer says so.
+/// RFC 5061 §5.4: an address outside the association does not become its primary, and the answer reports it.
 #[test]
 fn a_primary_that_there_is_not() {
     let mut known = Known::with(1);
@@ -169,8 +170,8 @@ fn a_primary_that_there_is_not() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11, RFC 5062 §5.1: a hundred victims are not taken on board; what is, is not spoken to
-/// before it has answered (§5.3 F14), and a primary that has not is none (§5.4).
+/// RFC 5061 §5.3 F11, RFC 5062 §5.1: a hundred addresses of victims are not all accepted. An accepted address
+/// receives no data before it has answered (§5.3 F14), and an unverified address is not used as the primary (§5.4).
 #[test]
 fn a_hundred_requests() {
     let mut known = Known::with(1);
@@ -197,8 +198,8 @@ fn a_hundred_requests() {
     assert_eq!(known.script.app(A).messages, 1);
 }
 
-/// RFC 5061 §5.2 E2, E5: a request that comes again is answered again and not done again; one from the
-/// past or the future is not answered at all.
+/// RFC 5061 §5.2 E2, E5: a repeated request is answered again but not executed again. A request with a serial number
+/// of the past or the future is not answered.
 #[test]
 fn serial_numbers() {
     let mut known = Known::with(2);

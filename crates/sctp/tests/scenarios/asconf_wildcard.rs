@@ -1,5 +1,5 @@
-//! The address that stands for the one a request comes from: a host behind a NAT does not know by
-//! which address the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
+//! The wildcard address, which stands for the source of a request: a host behind a NAT does not know the address
+//! under which the peer sees it (RFC 5061 §4.1.1, §4.2.1, §4.2.2, §4.2.4).
 
 use crate::asconf_refused::Known;
 use crate::net::B;
@@ -11,8 +11,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 const ANY_V6: IpAddr = IpAddr::V6(Ipv6Addr::UNSPECIFIED);
 
-/// RFC 5061 §4.1.1, §4.2.1: from where the peer knows nobody, the tag finds the association, and what
-/// is added is where the packet came from. §5.3 F14: nothing but a HEARTBEAT goes there yet.
+/// RFC 5061 §4.1.1, §4.2.1: for an unknown source address the tag finds the association, and the source address is
+/// added. §5.3 F14: until it is verified, only a HEARTBEAT is sent there.
 #[test]
 fn what_is_added() {
     for any in [ANY, ANY_V6] {
@@ -24,14 +24,14 @@ fn what_is_added() {
     }
 }
 
-/// RFC 5061 §4.2.4: the primary is where the request comes from; §4.2.2: what is deleted is all else.
+/// RFC 5061 §4.2.4: the source address becomes the primary. §4.2.2: all other addresses are deleted.
 #[test]
 fn what_is_primary_and_what_goes() {
     let mut drawn = [ANY, ANY_V6].map(|any| {
         let mut known = Known::with(2);
         known.ask(2, &[Param::SetPrimary { id: 1, address: any }]);
         known.ask(2, &[Param::DeleteAddress { id: 2, address: any }]);
-        // There is nothing left but it.
+        // The source address is the only one left.
         known.ask(2, &[Param::DeleteAddress { id: 3, address: any }]);
         let drawn = known.script.net.ladder.take();
         known.lives(1);
@@ -52,7 +52,8 @@ fn what_is_primary_and_what_goes() {
     .assert_eq(&flush_left(&drawn[0]));
 }
 
-/// RFC 5061 §4.2.2: from an address that is none of the association's nothing can be said to stay.
+/// RFC 5061 §4.2.2: a request from an address outside the association deletes nothing, because no address would
+/// remain.
 #[test]
 fn nothing_goes_for_a_stranger() {
     let mut known = Known::with(1);

@@ -1,4 +1,5 @@
-//! An association under BBR: what it asks of the other knobs, and what it does with losses that say nothing of a queue.
+//! An association under BBR: the other knobs that it requires, and its reaction to losses that do not indicate a
+//! queue.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;
@@ -6,8 +7,8 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_sctp::Config;
 
-/// How long 2 MB take over a link of a packet a millisecond and 50 ms round trip that loses every `nth` packet of data,
-/// milliseconds; and the largest backlog of the link.
+/// Transfers 2 MB over a link of one packet per millisecond and 50 ms round trip that loses every `nth` packet of
+/// data. Returns the time in milliseconds and the largest backlog of the link.
 fn transfer(changes: &[(&str, &str)], nth: u64) -> (u64, u64) {
     let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "4MiB"), ("sndbuf", "4MiB"), ("rack", "yes")];
     let mut script = Script::established(&[&link, changes].concat());
@@ -42,14 +43,14 @@ fn transfer(changes: &[(&str, &str)], nth: u64) -> (u64, u64) {
 #[test]
 fn one_loss_in_a_hundred_hardly_slows_it_down() {
     let [(bbr, _), (cubic, _)] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], 100));
-    // 1,400 packets, a millisecond each.
+    // 1,400 packets take a millisecond each.
     assert!(bbr < 2_000 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 
 #[test]
 fn it_does_not_fill_the_queue() {
     let [bbr, cubic] = ["bbr", "cubic"].map(|cc| transfer(&[("cc", cc)], u64::MAX).1);
-    // Startup doubles what is in flight, 51 packets here, and lets it run dry again.
+    // Startup doubles the data in flight, 51 packets here, and then lets the queue drain.
     assert!(bbr <= 120 && cubic > 2 * bbr, "bbr {bbr} ms, cubic {cubic} ms");
 }
 

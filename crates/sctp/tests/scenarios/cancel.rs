@@ -1,5 +1,5 @@
-//! One exchange is cancelled: what was given on its stream goes no further, and
-//! the stream begins anew (RFC 6525, RFC 3758).
+//! One exchange is cancelled: the queued messages of its stream are dropped, and the stream is reset (RFC 6525, RFC
+//! 3758).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -18,7 +18,8 @@ impl Script {
         self
     }
 
-    /// B learns that A wants streams to begin anew, and cancels what it gave on them.
+    /// Takes the events by which a side learns which streams the peer wants to reset, and cancels its own messages on
+    /// them.
     fn requested(&mut self, side: Side) -> Vec<(Vec<u16>, bool)> {
         let events = &self.net.end(side).events;
         let requested = events.iter().filter_map(|event| match event {
@@ -29,7 +30,7 @@ impl Script {
     }
 }
 
-/// B answers on stream 1 with more than its window lets go, and on stream 2.
+/// B answers on stream 1 with more than the window allows, and on stream 2.
 fn answering(changes: &[(&str, &str)]) -> Script {
     let mut script = Script::established(changes);
     script.send(A, 1, 100).send(A, 2, 100).run(1_000);
@@ -42,7 +43,7 @@ fn answering(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// What was not sent is dropped, what was is abandoned; the stream is reset at once.
+/// Unsent messages are dropped, sent ones are abandoned; the stream is reset at once.
 #[test]
 fn cancelled_and_reset() {
     let mut script = answering(BOTH);
@@ -83,7 +84,7 @@ fn cancelled_and_reset() {
     "#]]);
 }
 
-/// Without FORWARD TSN what was sent is finished; the rest is dropped.
+/// Without FORWARD TSN, sent messages are completed and the rest is dropped.
 #[test]
 fn what_was_sent_is_finished() {
     let mut script = answering(RESET);
@@ -119,7 +120,7 @@ fn what_was_sent_is_finished() {
     "#]]);
 }
 
-/// What waits without a number belongs to what is cancelled: the stream is not idle.
+/// A queued message without a TSN belongs to the cancelled exchange: the stream is not idle.
 #[test]
 fn nothing_sent_yet() {
     let mut script = Script::established(BOTH);
@@ -137,7 +138,7 @@ fn nothing_sent_yet() {
     assert!(!text.contains("received sid=1"), "{text}");
 }
 
-/// RFC 6525 §5.2.3: on an idle stream there is nothing to do, and the application is told all the same.
+/// RFC 6525 §5.2.3: on an idle stream nothing is left to cancel, and the application is notified nevertheless.
 #[test]
 fn an_idle_stream() {
     let mut script = Script::established(BOTH);
@@ -152,7 +153,7 @@ fn an_idle_stream() {
     assert!(told);
 }
 
-/// All room comes back, and the stream goes on without a reset, too.
+/// All buffer space is returned, and the stream also works on without a reset.
 #[test]
 fn nothing_is_left_behind() {
     let mut script = answering(BOTH);

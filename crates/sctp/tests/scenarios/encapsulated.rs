@@ -1,7 +1,6 @@
-//! Which UDP port a peer is reached at (RFC 6951).
+//! The UDP port under which a peer is reached (RFC 6951).
 //!
-//! A NAT between A and the network gives A's packets the source port it likes;
-//! B is at port 9899.
+//! A NAT between A and the network changes the source port of A's packets. B is at port 9899.
 
 use crate::net::{self, A, B, Flight};
 use crate::script::Script;
@@ -13,12 +12,12 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{CookieAck, Init, Tsn, packet};
 use std::net::SocketAddr;
 
-/// A world with such a NAT.
+/// Two endpoints with a NAT at A.
 struct Natted {
     script: Script,
-    /// The source port that A's packets get, 0: they come without UDP header.
+    /// The source port that A's packets get; 0 sends them without a UDP header.
     port: u16,
-    /// Where B's packets went to.
+    /// The destination ports of B's packets.
     heard: Vec<u16>,
 }
 
@@ -47,20 +46,20 @@ impl Natted {
         script.net.run_until(until, &mut fate, None);
     }
 
-    /// The ports of B's packets since the last call, without repetitions.
+    /// Returns the destination ports of B's packets since the last call, without repetitions.
     fn heard(&mut self) -> Vec<u16> {
         let mut heard = std::mem::take(&mut self.heard);
         heard.dedup();
         heard
     }
 
-    /// The port at which a side takes the other to be.
+    /// Returns the UDP port to which a side sends.
     fn port_of_peer(&self, side: Side) -> u16 {
         let info = self.script.net.ends[side as usize].engine.info(self.script.id(side));
         info.expect("it is up").paths[0].encapsulation_port
     }
 
-    /// Hands B a packet as if from A at this port.
+    /// Hands B a packet that seems to come from A at this port.
     fn inject(&mut self, port: u16, tag: u32, write: impl FnOnce(&mut Vec<u8>)) {
         let (from, to) = self.script.ports(A);
         let mut bytes = Vec::new();
@@ -75,8 +74,8 @@ impl Natted {
     }
 }
 
-/// RFC 6951 §5.1, §5.4: learned from the handshake, kept per destination, and followed when a NAT
-/// changes its mind.
+/// RFC 6951 §5.1, §5.4: the port is learned from the handshake, kept per destination, and updated when the NAT
+/// changes it.
 #[test]
 fn ports_are_learned_and_followed() {
     let mut natted = Natted::new();
@@ -101,7 +100,7 @@ fn ports_are_learned_and_followed() {
     "#]]);
 }
 
-/// RFC 6951 §5.4, §5.6: a packet without UDP header ends the encapsulation, and eight bytes more fit.
+/// RFC 6951 §5.4, §5.6: a packet without a UDP header ends the encapsulation, and packets may have eight bytes more.
 #[test]
 fn encapsulation_ends_and_begins() {
     let mut natted = Natted::new();
@@ -118,8 +117,8 @@ fn encapsulation_ends_and_begins() {
     assert_eq!((natted.port_of_peer(B), natted.script.net.end(B).engine.fragment_size(id)), (5, 1_444));
 }
 
-/// RFC 6951 §5.4: only after the Verification Tag was checked. An INIT is answered where it came
-/// from, and the association stays where it was.
+/// RFC 6951 §5.4: the port is updated only after the Verification Tag was checked. An INIT is answered to its source,
+/// and the association keeps its port.
 #[test]
 fn what_proves_nothing_moves_nothing() {
     let mut natted = Natted::new();
@@ -130,14 +129,14 @@ fn what_proves_nothing_moves_nothing() {
     natted.inject(6_667, 0, |b| init.emit(b));
     natted.run(10);
     assert_eq!(natted.port_of_peer(B), 40_000);
-    // RFC 9260 §8.4: the stray COOKIE ACK is not answered; the INIT is.
+    // RFC 9260 §8.4: the stray COOKIE ACK is not answered, but the INIT is.
     assert_eq!(natted.heard(), [6_667]);
     natted.inject(6_668, tag, |b| CookieAck.emit(b));
     assert_eq!(natted.port_of_peer(B), 6_668);
 }
 
-/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: a peer that restarts behind another port is followed there by
-/// its cookie, not before.
+/// RFC 6951 §5.4, RFC 9260 §5.2.4 A: for a peer that restarts behind another port, the port changes with its COOKIE
+/// ECHO and not before.
 #[test]
 fn a_restart_from_another_port() {
     let mut natted = Natted::new();
@@ -145,7 +144,7 @@ fn a_restart_from_another_port() {
     let now = natted.script.net.now;
     let old = natted.script.id(A);
     natted.script.net.end(A).engine.release(now, old);
-    // The ABORT that this sends is lost: B does not know.
+    // The resulting ABORT is lost: B does not know of the restart.
     natted.script.lose(A, "ABORT");
     natted.run(1);
     natted.port = 50_000;
@@ -158,8 +157,8 @@ fn a_restart_from_another_port() {
     assert!(natted.script.net.end(B).events.iter().any(|event| matches!(event, Event::Restarted { .. })));
 }
 
-/// RFC 6951 §5.5: a closed UDP port is as good as no SCTP at all, if the quote has the tag; without
-/// encapsulation it means nothing (RFC 9260 §10).
+/// RFC 6951 §5.5: a closed UDP port counts like an unreachable SCTP if the quoted packet has the tag. Without
+/// encapsulation it has no meaning (RFC 9260 §10).
 #[test]
 fn port_unreachable() {
     for (port, ends) in [(9_899, true), (0, false)] {
@@ -189,7 +188,7 @@ fn port_unreachable() {
     }
 }
 
-/// RFC 6951 §6.1: the application may say where a peer is.
+/// RFC 6951 §6.1: the application may set the port of a peer.
 #[test]
 fn the_application_sets_the_port() {
     let mut natted = Natted::new();
@@ -203,7 +202,7 @@ fn the_application_sets_the_port() {
     assert_eq!(natted.port_of_peer(B), 40_000, "its answer came from there");
 }
 
-/// Two programs of one host, each with an SCTP of its own, that took the same SCTP port; what the listener tells.
+/// Two programs of one host, each with its own SCTP, use the same SCTP port. Returns the events of the listener.
 fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
     let mut config = Config::default();
     config.set("udp_apart", udp_apart).expect("a knob");
@@ -231,7 +230,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         ids.push(ends[client].associate(Instant::ZERO, ask).expect("a free port"));
         carry(&mut ends);
     }
-    // The first one's is as it was, also when its NAT gives it another port.
+    // The association of the first program is unchanged, also when its NAT changes the port.
     let now = carry(&mut ends);
     let _ = ends[0].send(now, ids[0], Message::default(), b"still here");
     carry(&mut ends);
@@ -246,7 +245,7 @@ fn two_programs_of_one_host(udp_apart: &str) -> Vec<&'static str> {
         .collect()
 }
 
-/// RFC 6951 §5.1 has programs of one host have UDP ports of their own; the lookup of §5.4 takes them for one another.
+/// RFC 6951 §5.1: programs of one host use separate UDP ports; the lookup of §5.4 confuses them.
 #[test]
 fn programs_of_one_host_are_told_apart() {
     assert_eq!(two_programs_of_one_host("yes"), ["accepted", "accepted", "readable"]);

@@ -1,5 +1,5 @@
-//! What an attacker makes up: HEARTBEAT ACKs, SACKs, cookies, ends and restarts
-//! (RFC 9260 §5.1.5, §5.2.2, §5.4, §8.5, §12.2.4; RFC 5062).
+//! Forged packets of an attacker: HEARTBEAT ACKs, SACKs, cookies, ends and restarts (RFC 9260 §5.1.5, §5.2.2, §5.4,
+//! §8.5, §12.2.4; RFC 5062).
 
 use crate::net::{self, A, B, Flight, Net, PORT, Watch};
 use crate::script::Script;
@@ -28,8 +28,8 @@ fn path(script: &mut Script, side: Side, n: usize) -> PathState {
     info.paths.iter().find(|path| path.address == peer).expect("the path").state
 }
 
-/// RFC 9260 §5.4, RFC 5062 §2.3: an address is the peer's when the very number that was sent there
-/// comes back; neither another one, nor that of another address, nor less or more than was sent.
+/// RFC 9260 §5.4, RFC 5062 §2.3: an address is confirmed when the number that was sent to it comes back. Another
+/// number, the number of another address, a shorter or a longer one does not confirm it.
 #[test]
 fn heartbeat_answers_made_up() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -49,7 +49,7 @@ fn heartbeat_answers_made_up() {
         script.run(30);
         assert_eq!(path(&mut script, B, 2), PathState::Unconfirmed, "{forgery:?}");
     }
-    // The real one counts, wherever it comes from.
+    // The real number counts, whatever its source address.
     answer(&mut script, 1, &info);
     script.run(30);
     script.check(expect![[r#"
@@ -66,7 +66,7 @@ fn heartbeat_answers_made_up() {
     assert_eq!(path(&mut script, B, 2), PathState::Active);
 }
 
-/// RFC 9260 §8.3, §8.2: an old answer does not keep an address alive that has gone silent.
+/// RFC 9260 §8.3, §8.2: an old HEARTBEAT ACK does not keep a silent address active.
 #[test]
 fn an_old_heartbeat_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("hb_interval", "1s"), ("path_max_retrans", "1")]);
@@ -81,8 +81,8 @@ fn an_old_heartbeat_answer() {
     script.forget();
 }
 
-/// RFC 9260 §5.1.5, §12.2.4: a cookie counts as it was made, between the ports and with the tag it was
-/// made for; anything else is passed over in silence, and nothing is remembered of it.
+/// RFC 9260 §5.1.5, §12.2.4: a cookie is valid only unchanged, between the ports and with the tag for which it was
+/// made. Any other is silently discarded and leaves no state.
 #[test]
 fn cookies_made_up() {
     let mut script = Script::new(&[]);
@@ -105,7 +105,7 @@ fn cookies_made_up() {
     let echo = |script: &mut Script, port: u16, tag: u32, cookie: &[u8]| {
         script.inject_between(A, port, PORT, tag, |b| CookieEcho { cookie }.emit(b)).run(50);
     };
-    // Forged: a bit here and there, shorter, longer, nothing.
+    // Forged: with changed bits, shorter, longer, empty.
     for at in (0..cookie.len()).step_by(7) {
         let mut forged = cookie.clone();
         forged[at] ^= 0x10;
@@ -119,7 +119,7 @@ fn cookies_made_up() {
     echo(&mut script, 998, right, &cookie);
     echo(&mut script, 999, 0xdead, &cookie);
     assert!(script.net.end(B).events.is_empty() && script.net.end(B).engine.poll_timeout().is_none());
-    // As it was made, once; and once more when its association has been.
+    // Unchanged, once, and once more after its association has ended.
     echo(&mut script, 999, right, &cookie);
     echo(&mut script, 999, right, &cookie);
     script.inject_between(A, 999, PORT, right, |b| Abort::default().emit(b)).run(50);
@@ -139,8 +139,8 @@ fn cookies_made_up() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1: what ends an association or asks for a handshake anew needs a tag that only the
-/// two know, with the T bit or without.
+/// RFC 9260 §8.5.1: chunks that end or restart an association need a tag that only the two ends know, with the T bit
+/// or without.
 #[test]
 fn blind_ends() {
     let mut script = Script::warm(&[]);
@@ -171,12 +171,12 @@ fn blind_ends() {
     }
 }
 
-/// RFC 9260 §5.2.2, §12.2.4.1: who lists the address of an association as its own joins nothing and
-/// ends nothing, whatever port it asks from.
+/// RFC 9260 §5.2.2, §12.2.4.1: a host that lists the address of an association as its own neither joins nor ends the
+/// association, whatever its port.
 #[test]
 fn a_restart_from_elsewhere() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
-    // A has its address in network 1 alone; 10.0.2.1 is somebody else.
+    // A has only its address in network 1; 10.0.2.1 belongs to another host.
     let (now, second) = (script.net.now, net::address(A, 2).ip());
     script.net.end(A).engine.remove_address(now, second);
     script.associate().run(2_000);
@@ -227,9 +227,9 @@ fn cwnd(script: &mut Script) -> u64 {
     script.net.end(A).engine.info(id).expect("it lives").paths[0].cwnd
 }
 
-/// A peer that acknowledges everything the moment it may have left, and has received nothing of it:
-/// it loses its own data. RFC 9260 §7.2.1: the window grows by a packet a SACK at most, and the more
-/// SACKs one acknowledgement is cut into, the less each brings (RFC 3465 gives the reason).
+/// A peer acknowledges everything as soon as it may have been sent, without having received it. It only loses its own
+/// data. RFC 9260 §7.2.1: the window grows by at most one packet per SACK. The more SACKs an acknowledgement is split
+/// into, the less each adds (RFC 3465 gives the reason).
 #[test]
 fn optimistic_sacks() {
     let mut script = Script::warm(&[("sndbuf", "1MiB")]);
@@ -248,7 +248,7 @@ fn optimistic_sacks() {
         let until = script.net.now + Duration::from_millis(1);
         script.net.run_until(until, &mut lost, Some(&mut highest));
         let Some(sent) = highest.0.filter(|sent| sent.after(acknowledged)) else { break };
-        // Each TSN with a SACK of its own, all at once.
+        // One SACK per TSN, all at once.
         while sent.after(acknowledged) {
             acknowledged = acknowledged.next();
             let before = cwnd(&mut script);
@@ -268,8 +268,8 @@ fn optimistic_sacks() {
     script.forget();
 }
 
-/// RFC 9260 §6.2.1, §12.4: gap blocks that speak of what was never sent, that overlap, lie backwards or
-/// are out of order: nothing is freed for them that has not arrived, and nothing breaks.
+/// RFC 9260 §6.2.1, §12.4: gap blocks beyond the sent TSNs, that overlap, are reversed or out of order. No data is
+/// freed that has not arrived, and nothing breaks.
 #[test]
 fn impossible_gap_blocks() {
     let block = |start, end| GapBlock { start, end };
@@ -290,7 +290,7 @@ fn impossible_gap_blocks() {
         script.inject(B, to_a, |b| sack.emit(b)).run(30_000);
         let id = script.id(A);
         let state = script.net.end(A).engine.info(id).map(|info| info.state);
-        // Either the peer is given up for it, or everything arrives.
+        // Either the association is ended, or everything arrives.
         if state == Some(AssociationState::Established) {
             assert_eq!(script.app(B).messages, 3, "{gaps:?}");
         } else {

@@ -1,4 +1,5 @@
-//! What giving up must not change: congestion control, Nagle's rule, the end of an association (RFC 3758, RFC 7496).
+//! What abandoning a message must not change: congestion control, the Nagle algorithm, the end of an association (RFC
+//! 3758, RFC 7496).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -26,8 +27,8 @@ fn cwnd(script: &Script) -> u64 {
     script.net.ends[0].engine.info(script.id(A)).expect("there").paths[0].cwnd
 }
 
-/// RFC 3758 §3.5 F5: a message that expires at the first report of its loss is lost all the same: the window is halved
-/// although no third report comes.
+/// RFC 3758 §3.5 F5: a message that expires after the first miss indication still counts as lost. The window is
+/// halved although no third miss indication comes.
 #[test]
 fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
     let mut script = Script::warm(ON);
@@ -49,8 +50,8 @@ fn a_loss_of_fewer_than_three_reports_reduces_the_window() {
     assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
 }
 
-/// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was given up while it was in flight is lost with its third miss, as any
-/// other: the window is halved then and not before. The chunk is not retransmitted.
+/// RFC 3758 §3.5 F5, RFC 9260 §7.2.4: a chunk that was abandoned in flight is lost with its third miss indication,
+/// like any other. The window is halved then and not before. The chunk is not retransmitted.
 #[test]
 fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     let mut script = Script::warm(ON);
@@ -74,12 +75,12 @@ fn the_third_miss_of_an_abandoned_chunk_reduces_the_window() {
     assert_eq!(drawn.matches("DATA          tsn=2 ").count(), 1, "{drawn}");
 }
 
-/// The same where nothing behind it has arrived: its acknowledgement was overdue when it was given up.
+/// The same if no later chunk has arrived: its acknowledgement was overdue when it was abandoned.
 #[test]
 fn a_loss_of_no_report_reduces_the_window() {
     let mut script = Script::warm(&with(&[("rcvbuf", "3000B"), ("rto_min", "5s")]));
     script.run(1_000);
-    // Its first chunks leave, the rest waits for the peer's window.
+    // The first chunks are sent, the rest waits for the peer's window.
     script.lose_times(A, "DATA tsn=2 ", 1).lose_times(A, "DATA tsn=3 ", 1);
     script.send_message(A, lifetime(0, 900), 9_000).run(5);
     let before = cwnd(&script);
@@ -96,7 +97,8 @@ fn a_loss_of_no_report_reduces_the_window() {
     assert!(cwnd(&script) < before, "{} after {before}", cwnd(&script));
 }
 
-/// What arrives although it was given up is no loss: the window stays as it is, and does not grow by it (RFC 3758 §3.5 A2).
+/// A chunk that arrives although it was abandoned is not a loss: the window does not shrink, and the chunk does not
+/// make it grow (RFC 3758 §3.5 A2).
 #[test]
 fn what_arrives_all_the_same_changes_no_window() {
     let mut script = Script::warm(ON);
@@ -130,12 +132,12 @@ fn what_arrives_all_the_same_changes_no_window() {
     assert_eq!(cwnd(&script), before, "it was not used up");
 }
 
-/// RFC 3758 §3.6: a FORWARD TSN may skip more than a Gap Ack Block can tell of (RFC 9260 §3.3.4).
+/// RFC 3758 §3.6: a FORWARD TSN may skip more TSNs than a Gap Ack Block can report (RFC 9260 §3.3.4).
 #[test]
 fn a_forward_tsn_goes_as_far_as_it_says() {
     let mut script = Script::warm(ON);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // It was not A who said so.
+    // A did not send this FORWARD TSN.
     script.lose_times(B, "SACK", 9);
     for far in [70_000, 1 << 30] {
         let skipped = [Skipped { stream: 3, ssn: Ssn(9) }];
@@ -149,7 +151,7 @@ fn a_forward_tsn_goes_as_far_as_it_says() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 A2: what was given up is not outstanding, so nothing holds a small message back.
+/// RFC 3758 §3.5 A2: abandoned data is not outstanding, so it does not hold back a small message.
 #[test]
 fn nagle_does_not_wait_for_what_was_given_up() {
     let mut script = Script::warm(&with(&[("nagle", "yes")]));
@@ -167,7 +169,7 @@ fn nagle_does_not_wait_for_what_was_given_up() {
     "#]]);
 }
 
-/// RFC 9260 §9.2, RFC 3758 §3.5 A2: the shutdown does not wait for ever for an answer to a FORWARD TSN.
+/// RFC 9260 §9.2, RFC 3758 §3.5 A2: the shutdown does not wait indefinitely for an answer to a FORWARD TSN.
 #[test]
 fn a_shutdown_does_not_depend_on_the_answer_to_a_forward_tsn() {
     for peer_first in [false, true] {
@@ -211,7 +213,7 @@ fn a_shutdown_does_not_depend_on_the_answer_to_a_forward_tsn() {
     }
 }
 
-/// What was given up before the shutdown is asked for holds nothing up: it is not outstanding.
+/// Data that was abandoned before the shutdown does not delay it, because it is not outstanding.
 #[test]
 fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     for peer_first in [false, true] {
@@ -247,7 +249,7 @@ fn a_shutdown_of_what_was_given_up_before_begins_at_once() {
     }
 }
 
-/// An answer that comes late ends the wait as before: SHUTDOWN says nothing that a SACK would have to.
+/// A late answer ends the wait as usual, because a SHUTDOWN cannot carry everything that a SACK does.
 #[test]
 fn a_shutdown_waits_for_a_second_forward_tsn() {
     let mut script = Script::warm(ON);
@@ -268,7 +270,7 @@ fn a_shutdown_waits_for_a_second_forward_tsn() {
     "#]]);
 }
 
-/// What was not given up is waited for as ever.
+/// The shutdown waits for data that was not abandoned, as usual.
 #[test]
 fn a_shutdown_waits_for_what_was_not_given_up() {
     let mut script = Script::warm(ON);

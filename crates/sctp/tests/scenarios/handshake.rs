@@ -1,4 +1,4 @@
-//! Setting up an association (RFC 9260 §5.1), and what may get lost on the way.
+//! Setting up an association (RFC 9260 §5.1), also with losses.
 
 use crate::net::{A, B, PORT};
 use crate::script::{Script, configured};
@@ -20,7 +20,7 @@ fn four_packets() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 C: DATA may ride with COOKIE ECHO and COOKIE ACK.
+/// RFC 9260 §5.1 C: DATA may be bundled with COOKIE ECHO and COOKIE ACK.
 #[test]
 fn data_rides_with_the_cookie() {
     let mut script = Script::new(&[]);
@@ -36,7 +36,7 @@ fn data_rides_with_the_cookie() {
     "#]]);
 }
 
-/// The same turned off: data waits for the COOKIE ACK.
+/// With this turned off, data waits for the COOKIE ACK.
 #[test]
 fn data_waits_for_the_cookie() {
     let mut script = Script::new(&[("cookie_data", "no")]);
@@ -70,7 +70,7 @@ fn lost_init() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 B: a responder keeps nothing, so a lost INIT ACK costs only time.
+/// RFC 9260 §5.1 B: a responder keeps no state, so a lost INIT ACK only costs time.
 #[test]
 fn lost_init_ack() {
     let mut script = Script::new(&[]);
@@ -87,7 +87,7 @@ fn lost_init_ack() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 C: T1-cookie runs for COOKIE ECHO, and the data comes along again.
+/// RFC 9260 §5.1 C: T1-cookie runs for COOKIE ECHO, and the bundled data is sent again.
 #[test]
 fn lost_cookie_echo() {
     let mut script = Script::new(&[]);
@@ -121,7 +121,7 @@ fn lost_cookie_ack() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.4, §8.1: after Max.Init.Retransmits the peer is given up. RTO 1, 2, 4 s.
+/// RFC 9260 §5.1.4, §8.1: the association is given up after Max.Init.Retransmits. The RTO is 1, 2, 4 s.
 #[test]
 fn nobody_answers() {
     let mut script = Script::new(&[("init_max_retrans", "2")]);
@@ -134,7 +134,7 @@ fn nobody_answers() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 B: nobody listens on that port: ABORT.
+/// RFC 9260 §5.1 B: an INIT to a port without a listener is answered by ABORT.
 #[test]
 fn nobody_listens() {
     let mut script = Script::new(&[]);
@@ -147,8 +147,8 @@ fn nobody_listens() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.6: a cookie that comes too late is answered by ERROR, and A
-/// asks again with a cookie preservative.
+/// RFC 9260 §5.2.6: a cookie that arrives too late is answered by ERROR. A sends a new INIT with a cookie
+/// preservative.
 #[test]
 fn stale_cookie() {
     let mut script = Script::new(&[("cookie_life", "1s")]);
@@ -169,8 +169,8 @@ fn stale_cookie() {
     "#]]);
 }
 
-/// Of a COOKIE ECHO that was sent twice both copies are answered, late: the second ERROR is about the cookie before, and
-/// the new one is not thrown away for it.
+/// Both copies of a retransmitted COOKIE ECHO are answered late. The second ERROR refers to the previous cookie, and
+/// does not discard the new one.
 #[test]
 fn the_same_cookie_is_stale_twice() {
     let mut script = Script::new(&[("cookie_life", "1s"), ("hb_interval", "0")]);
@@ -194,8 +194,8 @@ fn the_same_cookie_is_stale_twice() {
     assert!(!events.iter().any(|event| matches!(event, Event::PeerError { .. })), "{events:?}");
 }
 
-/// RFC 9260 §5.2.6: COOKIE ECHO and ERROR measure a round trip, and so do the new INIT and its answer; the back-off of
-/// a COOKIE ECHO that was retransmitted does not go on in the new attempt.
+/// RFC 9260 §5.2.6: COOKIE ECHO and ERROR measure a round trip, and so do the new INIT and its answer. The back-off
+/// of a retransmitted COOKIE ECHO is not continued in the new attempt.
 #[test]
 fn the_rto_after_a_stale_cookie() {
     for once in [true, false] {
@@ -236,7 +236,7 @@ fn the_rto_after_a_stale_cookie() {
     }
 }
 
-/// RFC 9260 §6.3.1 C4: the INIT that follows a stale cookie is new: its answer is measured.
+/// RFC 9260 §6.3.1 C4: the INIT after a stale cookie is new, so its answer is measured.
 #[test]
 fn the_new_init_measures_the_round_trip() {
     let mut script = Script::new(&[("cookie_life", "60ms"), ("rto_min", "10ms"), ("rto_var_min", "0")]);
@@ -262,7 +262,7 @@ fn the_new_init_measures_the_round_trip() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C5: the answer to an INIT that was repeated measures nothing, but T1-cookie does not begin with the
+/// RFC 9260 §6.3.1 C5: the answer to a retransmitted INIT is not measured, but T1-cookie does not start with the
 /// back-off of T1-init.
 #[test]
 fn the_cookie_echo_does_not_wait_as_the_init_did() {
@@ -281,7 +281,7 @@ fn the_cookie_echo_does_not_wait_as_the_init_did() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: each side sends on no more streams than the other takes.
+/// RFC 9260 §5.1.1: each side sends on no more streams than the other accepts.
 #[test]
 fn streams_are_negotiated() {
     let mut script = Script::with(configured(&[("streams", "3")]), configured(&[("streams", "7")]), &[25]);
@@ -296,7 +296,7 @@ fn streams_are_negotiated() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: both sides ask at the same time.
+/// RFC 9260 §5.2.1: both sides send an INIT at the same time.
 #[test]
 fn both_ask_at_once() {
     let mut script = Script::new(&[]);
@@ -323,7 +323,7 @@ fn both_ask_at_once() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: B asks while A waits for the COOKIE ACK.
+/// RFC 9260 §5.2.1: B sends an INIT while A waits for the COOKIE ACK.
 #[test]
 fn an_init_in_the_cookie_echoed_state() {
     let mut script = Script::new(&[]);
@@ -351,7 +351,7 @@ fn an_init_in_the_cookie_echoed_state() {
     "#]]);
 }
 
-/// RFC 9260 §6.8: a damaged packet might as well not have come.
+/// RFC 9260 §6.8: a damaged packet has the same effect as a lost one.
 #[test]
 fn corrupt_init() {
     let mut script = Script::new(&[]);
@@ -367,7 +367,7 @@ fn corrupt_init() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.3: an INIT ACK that nobody waits for is ignored.
+/// RFC 9260 §5.2.3: an unexpected INIT ACK is ignored.
 #[test]
 fn init_ack_twice() {
     let mut script = Script::new(&[]);
@@ -382,7 +382,7 @@ fn init_ack_twice() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: what was given to streams that the peer does not take is not sent.
+/// RFC 9260 §5.1.1: messages that were queued for streams which the peer does not accept are not sent.
 #[test]
 fn early_messages_on_streams_that_are_not_granted() {
     let mut script = Script::with(configured(&[("streams", "10")]), configured(&[("streams", "2")]), &[25]);

@@ -1,4 +1,4 @@
-//! Messages that others may interrupt, and whose turn it is (RFC 8260).
+//! Interleaved messages, and the order of streams (RFC 8260).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -25,7 +25,7 @@ fn numbers(script: &Script) -> (u32, Tsn) {
     (numbers.latest_tag(B).expect("a tag"), Tsn(numbers.first(A).expect("a TSN")))
 }
 
-/// RFC 8260 §2.2.1: both say so, and user data goes as I-DATA from the first chunk on.
+/// RFC 8260 §2.2.1: both sides announce it, and user data is sent as I-DATA from the first chunk on.
 #[test]
 fn negotiation() {
     let mut script = Script::new(&[ON]);
@@ -45,7 +45,7 @@ fn negotiation() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.1: one side alone is not enough: DATA.
+/// RFC 8260 §2.2.1: if only one side announces it, DATA is used.
 #[test]
 fn one_side_alone() {
     let mut script = Script::with(configured(&[ON]), configured(&[]), &[25]);
@@ -61,8 +61,8 @@ fn one_side_alone() {
     "#]]);
 }
 
-/// RFC 8260 §1.1, figure 2: large messages on three streams, in turn; fragments of each are
-/// numbered from 0, the first by its B bit.
+/// RFC 8260 §1.1, figure 2: large messages on three streams are sent in turn. The fragments of each are numbered from
+/// 0; the B bit marks the first.
 #[test]
 fn large_messages_in_turn() {
     let mut script = Script::established(&[ON, ("scheduler", "rr")]);
@@ -108,7 +108,7 @@ fn large_messages_in_turn_without_interleaving() {
     "#]]);
 }
 
-/// RFC 8260 §2.1: ordered and unordered messages of a stream are counted apart.
+/// RFC 8260 §2.1: ordered and unordered messages of a stream are numbered separately.
 #[test]
 fn two_counts_a_stream() {
     let mut script = Script::established(&[ON]);
@@ -129,7 +129,7 @@ fn two_counts_a_stream() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.3: a hole in one message holds up nothing but its own stream.
+/// RFC 8260 §2.2.3: a missing fragment delays only its own stream.
 #[test]
 fn a_fragment_is_lost() {
     let mut script = Script::established(&[ON, ("scheduler", "rr")]);
@@ -151,7 +151,7 @@ fn a_fragment_is_lost() {
     "#]]);
 }
 
-/// RFC 8260 §3.4: what is urgent interrupts what is not, as soon as it is given.
+/// RFC 8260 §3.4: an urgent message interrupts a less urgent one as soon as it is queued.
 #[test]
 fn an_urgent_message_overtakes() {
     let mut script = Script::established(&[ON, ("scheduler", "priority")]);
@@ -178,7 +178,7 @@ fn an_urgent_message_overtakes() {
     "#]]);
 }
 
-/// RFC 8260 §4.3.2: the scheduler changes while messages wait; what has been begun is finished.
+/// RFC 8260 §4.3.2: the scheduler is changed while messages are queued; a message that was begun is finished first.
 #[test]
 fn the_scheduler_changes_under_way() {
     let mut script = Script::established(&[ON]);
@@ -208,7 +208,7 @@ fn the_scheduler_changes_under_way() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.3: DATA where I-DATA was agreed on ends the association.
+/// RFC 8260 §2.2.3: DATA after an agreement on I-DATA ends the association.
 #[test]
 fn data_is_a_violation() {
     let mut script = Script::established(&[ON]);
@@ -225,7 +225,7 @@ fn data_is_a_violation() {
     "#]]);
 }
 
-/// RFC 8260 §2.2.3: and I-DATA where it was not.
+/// RFC 8260 §2.2.3: I-DATA without an agreement ends the association.
 #[test]
 fn idata_is_a_violation() {
     let mut script = Script::with(configured(&[]), configured(&[ON]), &[25]);
@@ -244,7 +244,7 @@ fn idata_is_a_violation() {
     "#]]);
 }
 
-/// RFC 9260 §3.2: where the extension is switched off its chunk is an unknown one.
+/// RFC 9260 §3.2: where the extension is switched off, I-DATA is an unknown chunk.
 #[test]
 fn idata_is_unknown() {
     let mut script = Script::established(&[]);

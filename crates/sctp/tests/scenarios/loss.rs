@@ -1,10 +1,10 @@
-//! Repairing what was lost (RFC 9260 §6.3.3, §7.2.4).
+//! Recovery of lost packets (RFC 9260 §6.3.3, §7.2.4).
 
 use crate::net::{A, B};
 use crate::script::Script;
 use expect_test::expect;
 
-/// RFC 9260 §7.2.4: three miss indications, then the fast retransmit.
+/// RFC 9260 §7.2.4: fast retransmit after three miss indications.
 #[test]
 fn fast_retransmit() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -29,7 +29,7 @@ fn fast_retransmit() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: two holes in one window: one recovery.
+/// RFC 9260 §7.2.4: two gaps in one window cause one recovery.
 #[test]
 fn two_holes() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -59,7 +59,7 @@ fn two_holes() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4 5: a fast retransmit is not repeated: the timer has to.
+/// RFC 9260 §7.2.4 5: a chunk is fast retransmitted only once; the next time T3-rtx has to expire.
 #[test]
 fn the_fast_retransmit_is_lost() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -85,7 +85,7 @@ fn the_fast_retransmit_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3: the tail is lost: nobody reports it, T3-rtx retransmits.
+/// RFC 9260 §6.3.3: the loss of the last chunk is not reported by any SACK; T3-rtx retransmits it.
 #[test]
 fn the_tail_is_lost() {
     let mut script = Script::established(&[]);
@@ -100,7 +100,7 @@ fn the_tail_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3 E2: lost again and again: 1, 2, 4 s.
+/// RFC 9260 §6.3.3 E2: repeated losses: the RTO is 1, 2, 4 s.
 #[test]
 fn backing_off() {
     let mut script = Script::established(&[]);
@@ -115,7 +115,7 @@ fn backing_off() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.3 E3: after T3-rtx one packet goes, the rest as the window opens.
+/// RFC 9260 §6.3.3 E3: after T3-rtx one packet is sent, the rest as the window opens.
 #[test]
 fn a_whole_window_is_lost() {
     let mut script = Script::established(&[("iw", "4")]);
@@ -136,7 +136,7 @@ fn a_whole_window_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §8.1, §8.2: the peer has vanished: Association.Max.Retrans, then the end.
+/// RFC 9260 §8.1, §8.2: the peer has vanished: the association ends after Association.Max.Retrans.
 #[test]
 fn the_peer_vanishes() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
@@ -153,7 +153,7 @@ fn the_peer_vanishes() {
     "#]]);
 }
 
-/// RFC 9260 §6.3.1 C5 (Karn): an answer to a retransmission is no measurement.
+/// RFC 9260 §6.3.1 C5 (Karn): the answer to a retransmission is not measured.
 #[test]
 fn karn() {
     let mut script = Script::established(&[]);
@@ -169,7 +169,7 @@ fn karn() {
     "#]]);
 }
 
-/// Five packets, a millisecond apart; the second one takes a detour of `us`.
+/// Sends five packets, a millisecond apart; the second one is delayed by `us` microseconds.
 fn reordered(us: u64) -> Script {
     let mut script = Script::established(&[("iw", "10"), ("delack", "0")]);
     script.delay_us(A, "DATA tsn=2 ", us);
@@ -180,7 +180,7 @@ fn reordered(us: u64) -> Script {
     script
 }
 
-/// RFC 9260 §7.2.4: overtaken by two packets is not lost.
+/// RFC 9260 §7.2.4: a chunk overtaken by two packets is not considered lost.
 #[test]
 fn reordering_by_two_is_tolerated() {
     let mut script = reordered(2_500);
@@ -205,7 +205,7 @@ fn reordering_by_two_is_tolerated() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: overtaken by three it is taken for lost; the duplicate tells better.
+/// RFC 9260 §7.2.4: a chunk overtaken by three packets is considered lost; the duplicate TSN reveals the mistake.
 #[test]
 fn reordering_by_three_is_not() {
     let mut script = reordered(3_500);
@@ -232,8 +232,8 @@ fn reordering_by_three_is_not() {
     "#]]);
 }
 
-/// As Linux TCP has it, at least 200 ms are added to a steady round trip: a SACK that is late by less is
-/// no timeout, although RTO.Min is no longer than the round trip.
+/// As in Linux TCP, at least 200 ms are added to a steady round trip. A SACK that is late by less causes no timeout,
+/// although RTO.Min is no longer than the round trip.
 #[test]
 fn the_variation_has_a_floor() {
     for (floor, expirations) in [("0ms", 1), ("200ms", 0)] {

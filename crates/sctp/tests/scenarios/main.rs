@@ -1,8 +1,8 @@
-//! Golden ladders: what two endpoints say to each other, topic by topic.
+//! Golden ladders: the packets that two endpoints exchange, by topic.
 //!
-//! A scenario builds the case, runs it, and compares the ladder with the one
-//! written down. Random numbers do not show in a ladder, so a change of seed
-//! or of the order of draws changes nothing. `UPDATE_EXPECT=1` writes them anew.
+//! A scenario sets up a case, runs it, and compares the ladder with the expected one. Random numbers do not appear in
+//! a ladder, so a change of seed or of the order of draws has no effect. `UPDATE_EXPECT=1` rewrites the expected
+//! ladders.
 
 #[path = "../net/mod.rs"]
 mod net;

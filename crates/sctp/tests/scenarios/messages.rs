@@ -1,4 +1,4 @@
-//! From message to chunks and back (RFC 9260 §6.5, §6.6, §6.9, §6.10).
+//! Splitting messages into chunks, and reassembly (RFC 9260 §6.5, §6.6, §6.9, §6.10).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -35,7 +35,7 @@ fn bundling() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: a hole in one stream does not hold back the others.
+/// RFC 9260 §6.6: a gap in one stream does not hold back the others.
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let mut script = Script::established(&[]);
@@ -54,7 +54,7 @@ fn streams_do_not_wait_for_each_other() {
     "#]]);
 }
 
-/// RFC 9260 §6.6: unordered messages wait for nobody.
+/// RFC 9260 §6.6: unordered messages are delivered at once.
 #[test]
 fn unordered() {
     let mut script = Script::established(&[]);
@@ -89,7 +89,7 @@ fn a_fragment_is_lost() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: a message larger than the receive buffer is handed out in parts.
+/// RFC 9260 §6.9: a message larger than the receive buffer is delivered in parts.
 #[test]
 fn partial_delivery() {
     let mut script = Script::established(&[("rcvbuf", "8000B"), ("partial_delivery", "4000B")]);
@@ -134,7 +134,7 @@ fn partial_delivery() {
     "#]]);
 }
 
-/// RFC 9260 §6.5: a stream that does not exist: acknowledged, reported, thrown away.
+/// RFC 9260 §6.5: DATA for a stream that does not exist is acknowledged, reported and discarded.
 #[test]
 fn invalid_stream() {
     let mut script = Script::established(&[]);
@@ -142,7 +142,7 @@ fn invalid_stream() {
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
     let data =
         Data { tsn: Tsn(first), stream: 10, begin: true, end: true, payload: b"astray", ..Data::default() };
-    // A believes that it has sent this TSN itself.
+    // From A's point of view it has sent this TSN itself.
     script.lose(A, "DATA tsn=1 ").send(A, 0, 6).run(1).inject(A, tag, |b| data.emit(b)).run(3_000);
     script.check_drawn(expect![[r#"
         1.000  A ──► B   DATA          tsn=1 sid=0 ssn=0 len=6 BE     ✗ lost

@@ -1,11 +1,11 @@
-//! A path that takes less than was thought (RFC 9260 §6.9, §7.3).
+//! A path whose MTU is smaller than assumed (RFC 9260 §6.9, §7.3).
 
 use crate::net::{A, Narrow};
 use crate::script::Script;
 use expect_test::expect;
 
-/// RFC 9260 §6.9, §7.3: the only path narrows in mid-transfer. What has its TSN goes out whole and
-/// IP cuts it; what has none yet is cut to fit.
+/// RFC 9260 §6.9, §7.3: the MTU of the only path drops during a transfer. Chunks that have a TSN are sent whole and
+/// fragmented by IP; later ones are cut to fit.
 #[test]
 fn the_only_path_narrows() {
     let mut script = Script::warm(&[]);

@@ -1,4 +1,4 @@
-//! Acknowledgements that are not taken back: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
+//! Acknowledgements that cannot be revoked: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -16,7 +16,7 @@ fn buffered(script: &Script) -> u64 {
     script.net.ends[0].engine.info(script.id(A)).expect("there").buffered
 }
 
-/// Both say so in INIT and INIT ACK, and then acknowledge by nothing else; else by SACKs.
+/// If both sides announce it in INIT and INIT ACK, they send only NR-SACKs; otherwise SACKs.
 #[test]
 fn it_is_agreed_on() {
     for peer in ["yes", "no"] {
@@ -55,7 +55,7 @@ fn it_is_agreed_on() {
     }
 }
 
-/// What has arrived behind a hole leaves the send buffer at once, in whatever order it comes and goes.
+/// Data that has arrived after a gap leaves the send buffer at once, in any order.
 #[test]
 fn what_has_arrived_leaves_the_send_buffer() {
     for (knob, kept) in [("yes", 1_452), ("no", 4 * 1_452)] {
@@ -108,7 +108,7 @@ fn what_has_arrived_leaves_the_send_buffer() {
     }
 }
 
-/// A message of several chunks of which the middle has arrived is retransmitted right, or given up right.
+/// A message whose middle chunks have arrived is correctly retransmitted or abandoned.
 #[test]
 fn the_rest_of_a_message_stays() {
     for cancelled in [false, true] {
@@ -168,7 +168,8 @@ fn the_rest_of_a_message_stays() {
     }
 }
 
-/// A peer that breaks its word, by an NR-SACK or a SACK, is not followed: nothing is retransmitted that is not there any more.
+/// A peer that revokes an acknowledgement, by an NR-SACK or a SACK, causes no retransmission: the data has been
+/// freed.
 #[test]
 fn what_was_freed_is_not_taken_back() {
     let mut script = Script::warm(&with(&[("partial_reliability", "yes")]));
@@ -195,7 +196,8 @@ fn what_was_freed_is_not_taken_back() {
         Sack { cumulative, window: 60_000, gaps: &[], duplicates: &[] }.emit(packet);
     });
     script.run(30);
-    // RFC 9260 §6.2.1 D ii: all four count as outstanding in this window: freed chunks that the SACK does not report, too.
+    // RFC 9260 §6.2.1 D ii: all four chunks count as outstanding for this window, including freed ones that the SACK
+    // does not report.
     let info = script.net.ends[0].engine.info(script.id(A)).expect("there");
     assert_eq!((info.peer_rwnd, info.outstanding), (60_000 - 4 * 1_000, 2_000));
     script.run(19_970);
@@ -220,7 +222,8 @@ fn what_was_freed_is_not_taken_back() {
     "#]]);
 }
 
-/// Where it was not agreed on it is a chunk that nobody knows, of the kind that stops the packet (RFC 9260 §3.2).
+/// Without an agreement NR-SACK is an unknown chunk, of the type that stops the processing of the packet (RFC 9260
+/// §3.2).
 #[test]
 fn without_agreement_it_is_unknown() {
     let mut script = Script::warm(&[("iw", "10"), ("max_burst", "0")]);

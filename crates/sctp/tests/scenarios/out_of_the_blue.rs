@@ -1,4 +1,4 @@
-//! Packets that belong to nobody, and tags that are wrong (RFC 9260 §8.4, §8.5).
+//! Packets that belong to no association, and wrong tags (RFC 9260 §8.4, §8.5).
 
 use crate::net::{A, B, PORT};
 use crate::script::Script;
@@ -9,7 +9,7 @@ fn data() -> Data<'static> {
     Data { tsn: Tsn(9), begin: true, end: true, payload: b"lost soul", ..Data::default() }
 }
 
-/// RFC 9260 §8.4 8: anything else is answered by ABORT with the T bit and the tag it carried.
+/// RFC 9260 §8.4 8: any other packet is answered by ABORT with the T bit and the packet's tag.
 #[test]
 fn data_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -20,7 +20,7 @@ fn data_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 2: an ABORT is never answered, nor (rule 6) a SHUTDOWN COMPLETE.
+/// RFC 9260 §8.4 2: neither an ABORT nor (rule 6) a SHUTDOWN COMPLETE is ever answered.
 #[test]
 fn the_end_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -44,7 +44,7 @@ fn shutdown_ack_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 7: COOKIE ACK, and ERROR with a stale cookie, are thrown away.
+/// RFC 9260 §8.4 7: COOKIE ACK, and ERROR with a stale cookie, are discarded.
 #[test]
 fn cookie_ack_and_stale_cookie_out_of_the_blue() {
     let mut script = Script::new(&[]);
@@ -61,7 +61,7 @@ fn cookie_ack_and_stale_cookie_out_of_the_blue() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 A: an INIT has tag 0; one with another tag is out of the blue.
+/// RFC 9260 §8.5.1 A: an INIT has tag 0; an INIT with another tag is out of the blue.
 #[test]
 fn an_init_with_a_tag() {
     let mut script = Script::new(&[]);
@@ -72,7 +72,7 @@ fn an_init_with_a_tag() {
     "#]]);
 }
 
-/// RFC 9260 §3.1: an INIT rides alone.
+/// RFC 9260 §3.1: an INIT is the only chunk of its packet.
 #[test]
 fn an_init_with_company() {
     let mut script = Script::new(&[]);
@@ -104,7 +104,7 @@ fn an_init_that_offers_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §8.5: a packet of a known association with a wrong tag is thrown away in silence.
+/// RFC 9260 §8.5: a packet of a known association with a wrong tag is silently discarded.
 #[test]
 fn wrong_tags_are_ignored() {
     let mut script = Script::established(&[]);
@@ -126,7 +126,7 @@ fn wrong_tags_are_ignored() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the tag of its sender's peer.
+/// RFC 9260 §8.5.1 B: an ABORT with the T bit carries the tag of the sender's peer.
 #[test]
 fn a_reflected_abort_counts() {
     let mut script = Script::established(&[]);
@@ -140,7 +140,7 @@ fn a_reflected_abort_counts() {
     "#]]);
 }
 
-/// RFC 9260 §8.4: B's host has forgotten the association: its ABORT ends A's too.
+/// RFC 9260 §8.4: B's host has lost the association: its ABORT also ends A's.
 #[test]
 fn the_peer_forgot_everything() {
     let mut script = Script::established(&[]);
@@ -159,7 +159,7 @@ fn the_peer_forgot_everything() {
     "#]]);
 }
 
-/// Bytes that are no SCTP packet at all.
+/// Bytes that are not an SCTP packet.
 #[test]
 fn rubbish() {
     let mut script = Script::established(&[]);

@@ -1,4 +1,4 @@
-//! Messages that are given up (RFC 3758, RFC 7496).
+//! Abandoned messages (RFC 3758, RFC 7496).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -7,7 +7,7 @@ use anabranch_sctp::{Abandoned, Message, Policy, Reliability, SendError};
 use anabranch_wire::sctp::{ForwardTsn, Skipped, Ssn, Tsn};
 use expect_test::expect;
 
-/// Both sides support it, and the first packets of a message go together.
+/// Both sides support it, and the first packets of a message are sent at once.
 const ON: &[(&str, &str)] = &[("partial_reliability", "yes"), ("iw", "10"), ("max_burst", "0")];
 
 fn with(more: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
@@ -27,7 +27,7 @@ fn priority(stream: u16, priority: u32) -> Message {
     Message { stream, reliability: Reliability::Priority(priority), ..Message::default() }
 }
 
-/// RFC 3758 §3.3: said in INIT and INIT ACK.
+/// RFC 3758 §3.3: the extension is announced in INIT and INIT ACK.
 #[test]
 fn both_say_that_they_support_it() {
     let mut script = Script::new(ON);
@@ -44,8 +44,8 @@ fn both_say_that_they_support_it() {
     assert!(script.net.end(A).engine.info(id).expect("there").extensions.partial_reliability);
 }
 
-/// RFC 3758 §4.1: a message whose lifetime ends before T3-rtx does is not retransmitted; the peer
-/// is told to skip it.
+/// RFC 3758 §4.1: a message whose lifetime ends before T3-rtx expires is not retransmitted. The peer is notified to
+/// skip it.
 #[test]
 fn a_message_times_out() {
     let mut script = Script::warm(ON);
@@ -58,8 +58,8 @@ fn a_message_times_out() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 C4, §3.6: messages behind it in its stream are delivered as soon as it is skipped;
-/// other streams do not notice.
+/// RFC 3758 §3.5 C4, §3.6: later messages of its stream are delivered as soon as it is skipped. Other streams are not
+/// affected.
 #[test]
 fn those_behind_it_are_delivered() {
     let mut script = Script::warm(ON);
@@ -95,8 +95,8 @@ fn a_message_in_its_lifetime_is_sent_again() {
     "#]]);
 }
 
-/// RFC 7496 §3.1: with no retransmission at all the first loss is the end, by fast retransmit
-/// or by timeout; the congestion window shrinks all the same.
+/// RFC 7496 §3.1: without retransmissions a message is abandoned at its first loss, found by fast retransmit or by
+/// timeout. The congestion window shrinks nevertheless.
 #[test]
 fn no_retransmission() {
     let mut script = Script::warm(ON);
@@ -133,7 +133,7 @@ fn no_retransmission() {
     assert_eq!((stats.retransmitted_fast, stats.retransmitted_timeout), (0, 0));
 }
 
-/// RFC 7496 §3.1: one retransmission, which is lost too.
+/// RFC 7496 §3.1: one retransmission, which is also lost.
 #[test]
 fn one_retransmission() {
     let mut script = Script::warm(ON);
@@ -147,8 +147,8 @@ fn one_retransmission() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 A3: all fragments at once, those that have arrived and those that were never
-/// sent; the rest of it takes one TSN.
+/// RFC 3758 §3.5 A3: all fragments are abandoned at once, including those that have arrived and those that were never
+/// sent. The unsent rest takes one TSN.
 #[test]
 fn a_fragmented_message_is_given_up_as_a_whole() {
     let mut script = Script::warm(&with(&[("iw", "2"), ("max_burst", "4")]));
@@ -165,7 +165,7 @@ fn a_fragmented_message_is_given_up_as_a_whole() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR3: what was never sent has no TSN and no number: nobody needs to be told.
+/// RFC 3758 §4.1 TR3: a message that was never sent has no TSN and no SSN, so the peer is not notified.
 #[test]
 fn nothing_was_sent() {
     let mut script = Script::warm(&with(&[("iw", "1")]));
@@ -181,7 +181,7 @@ fn nothing_was_sent() {
     "#]]);
 }
 
-/// The FORWARD TSN is lost: T3-rtx sends it again (RFC 3758 §3.5 C5, A5).
+/// The FORWARD TSN is lost: T3-rtx retransmits it (RFC 3758 §3.5 C5, A5).
 #[test]
 fn the_forward_tsn_is_lost() {
     let mut script = Script::warm(ON);
@@ -197,7 +197,7 @@ fn the_forward_tsn_is_lost() {
     "#]]);
 }
 
-/// The SACK that answers is lost: the old FORWARD TSN is answered again (RFC 3758 §3.6).
+/// The SACK that answers it is lost: the old FORWARD TSN is answered again (RFC 3758 §3.6).
 #[test]
 fn the_answer_is_lost() {
     let mut script = Script::warm(ON);
@@ -213,8 +213,8 @@ fn the_answer_is_lost() {
     "#]]);
 }
 
-/// RFC 3758 §3.5 F2: a FORWARD TSN that is not answered within a round trip is repeated with
-/// the next SACK, not with every SACK.
+/// RFC 3758 §3.5 F2: a FORWARD TSN that is not answered within a round trip is repeated with the next SACK, not with
+/// every SACK.
 #[test]
 fn repeated_once_a_round_trip() {
     let mut script = Script::warm(ON);
@@ -278,7 +278,7 @@ fn repeated_once_a_round_trip() {
     "#]]);
 }
 
-/// RFC 3758 §3.2: unordered messages have no number to be reported.
+/// RFC 3758 §3.2: a FORWARD TSN lists no SSN for an unordered message.
 #[test]
 fn an_unordered_message_is_skipped() {
     let mut script = Script::warm(ON);
@@ -292,7 +292,7 @@ fn an_unordered_message_is_skipped() {
     "#]]);
 }
 
-/// The chunk arrives after the FORWARD TSN: a duplicate (RFC 3758 §3.6).
+/// The chunk arrives after the FORWARD TSN: it counts as a duplicate (RFC 3758 §3.6).
 #[test]
 fn the_message_arrives_after_it_was_skipped() {
     let mut script = Script::warm(ON);
@@ -306,8 +306,8 @@ fn the_message_arrives_after_it_was_skipped() {
     "#]]);
 }
 
-/// RFC 7496 §3.2: the send buffer is full: the lowest priority makes room for a higher one, and
-/// for a reliable message; not for its equals.
+/// RFC 7496 §3.2: the send buffer is full: a message of the lowest priority makes room for one of a higher priority,
+/// and for a reliable one, but not for one of the same priority.
 #[test]
 fn a_higher_priority_needs_room() {
     let mut script = Script::warm(&with(&[("sndbuf", "6000B"), ("iw", "1")]));
@@ -343,8 +343,8 @@ fn a_higher_priority_needs_room() {
     assert_eq!(engine.abandoned(id, None, Some(Policy::Lifetime)), Some(Abandoned::default()));
 }
 
-/// RFC 3758 §3.3.2: a peer that does not support it is told nothing: what was never sent is given
-/// up all the same (RFC 9260 §11.1.5), what was sent in part is delivered in full.
+/// RFC 3758 §3.3.2: a peer that does not support it is not notified. An unsent message is still abandoned (RFC 9260
+/// §11.1.5); a partly sent one is delivered in full.
 #[test]
 fn the_peer_does_not_support_it() {
     let mut script = Script::with(configured(&with(&[("iw", "1")])), configured(&[]), &[25]);
@@ -362,7 +362,7 @@ fn the_peer_does_not_support_it() {
     "#]]);
 }
 
-/// RFC 3758 §3.3.1: who has not said that it supports it reports the chunk.
+/// RFC 3758 §3.3.1: an endpoint that has not announced support reports the chunk.
 #[test]
 fn a_forward_tsn_that_was_not_agreed_on() {
     let mut script = Script::warm(&[]);
@@ -377,7 +377,7 @@ fn a_forward_tsn_that_was_not_agreed_on() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: a shutdown waits until what was given up is skipped.
+/// RFC 9260 §9.2: a shutdown waits until abandoned messages are skipped.
 #[test]
 fn a_shutdown_waits_for_the_skip() {
     let mut script = Script::warm(ON);
@@ -396,7 +396,7 @@ fn a_shutdown_waits_for_the_skip() {
     "#]]);
 }
 
-/// The peer has sent SHUTDOWN: it answers a FORWARD TSN with another one.
+/// The peer has sent SHUTDOWN: it answers a FORWARD TSN with another SHUTDOWN.
 #[test]
 fn given_up_while_the_peer_shuts_down() {
     let mut script = Script::warm(ON);
@@ -416,7 +416,7 @@ fn given_up_while_the_peer_shuts_down() {
     "#]]);
 }
 
-/// Half of it was read before it was given up: its reader is told (RFC 3758 §3.6).
+/// Half of the message was read before it was abandoned: the reader is notified (RFC 3758 §3.6).
 #[test]
 fn a_reader_of_parts_is_told() {
     let mut script = Script::warm(&with(&[("partial_delivery", "2000B")]));
@@ -440,7 +440,7 @@ fn a_reader_of_parts_is_told() {
     "#]]);
 }
 
-/// A path fails: what is worth sending again goes to the other, and so does the FORWARD TSN.
+/// A path fails: reliable messages and the FORWARD TSN are sent on the other path.
 #[test]
 fn skipped_on_the_other_path() {
     let mut script = Script::established_on(&[25, 40], &with(&[("path_max_retrans", "0")]));
@@ -458,13 +458,13 @@ fn skipped_on_the_other_path() {
     "#]]);
 }
 
-/// RFC 9260 §12, RFC 3758 §7: what no honest sender says moves nothing far, and breaks nothing.
+/// RFC 9260 §12, RFC 3758 §7: a FORWARD TSN that no correct sender would send has little effect, and breaks nothing.
 #[test]
 fn nonsense_is_not_followed() {
     let mut script = Script::warm(ON);
     let tag = script.net.ladder.numbers().latest_tag(B).expect("seen");
     let next = script.net.ladder.numbers().first(A).expect("seen").wrapping_add(1);
-    // With a wrong tag; a stream that does not exist.
+    // A wrong tag, then a stream that does not exist.
     script.inject(A, tag ^ 1, |packet| ForwardTsn::write(packet, Tsn(next.wrapping_add(4)), [])).run(300);
     let beyond = Skipped { stream: 60_000, ssn: Ssn(4) };
     script.inject(A, tag, |packet| ForwardTsn::write(packet, Tsn(next.wrapping_sub(1)), [beyond])).run(300);
@@ -479,7 +479,7 @@ fn nonsense_is_not_followed() {
     "#]]);
 }
 
-/// RFC 8260 §2.3.1: with interleaving I-FORWARD-TSN names messages, unordered ones too.
+/// RFC 8260 §2.3.1: with interleaving, I-FORWARD-TSN names messages, including unordered ones.
 #[test]
 fn interleaved_messages_are_skipped() {
     let mut script = Script::warm(&with(&[("interleaving", "yes")]));
@@ -505,8 +505,8 @@ fn interleaved_messages_are_skipped() {
     "#]]);
 }
 
-/// RFC 3758 §4.1 TR5: a message whose retransmission is lost too is given up when its lifetime ends and later chunks have
-/// arrived, not when T3-rtx does: its stream goes on.
+/// RFC 3758 §4.1 TR5: a message whose retransmission is also lost is abandoned when its lifetime has ended and later
+/// chunks have arrived, not only when T3-rtx expires. Its stream goes on.
 #[test]
 fn an_expired_message_holds_its_stream_up_no_longer() {
     let mut script = Script::warm(ON);

@@ -1,4 +1,4 @@
-//! Several addresses: verification, heartbeats, failover and back (RFC 9260 §5.4, §6.4, §8).
+//! Several addresses: verification, heartbeats, failover and failback (RFC 9260 §5.4, §6.4, §8).
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -6,7 +6,7 @@ use anabranch_base::engine::{Icmp, IcmpKind};
 use anabranch_base::time::Duration;
 use expect_test::expect;
 
-/// RFC 9260 §5.1.2, §5.4: the other addresses come with INIT and INIT ACK and are verified by HEARTBEAT.
+/// RFC 9260 §5.1.2, §5.4: the other addresses are listed in INIT and INIT ACK, and verified by HEARTBEATs.
 #[test]
 fn two_addresses_each() {
     let mut script = Script::multi_homed(&[25, 40], &[]);
@@ -27,7 +27,7 @@ fn two_addresses_each() {
     "#]]);
 }
 
-/// RFC 9260 §5.4: an address that does not answer is not used, and not missed.
+/// RFC 9260 §5.4: an address that does not answer is not used, and its failure has no other effect.
 #[test]
 fn an_address_that_does_not_answer() {
     let mut script = Script::multi_homed(&[25, 40], &[("path_max_retrans", "2")]);
@@ -55,7 +55,7 @@ fn an_address_that_does_not_answer() {
     "#]]);
 }
 
-/// RFC 9260 §8.3: an idle destination is asked every HB.interval + RTO, jittered by half an RTO.
+/// RFC 9260 §8.3: an idle destination gets a HEARTBEAT every HB.interval + RTO, with a jitter of half an RTO.
 #[test]
 fn heartbeats() {
     let mut script = Script::new(&[("hb_interval", "5s")]);
@@ -67,7 +67,7 @@ fn heartbeats() {
         .filter(|line| !line.contains("ACK"))
         .map(|line| line.split_whitespace().next().expect("a time").parse().expect("a number"))
         .collect();
-    // RTO is 1 s: 5.5 to 6.5 s apart.
+    // The RTO is 1 s, so the intervals are 5.5 to 6.5 s.
     assert!((8..=11).contains(&times.len()), "{times:?}");
     for pair in times.windows(2) {
         assert!((5.4..=6.6).contains(&(pair[1] - pair[0])), "{times:?}");
@@ -76,10 +76,9 @@ fn heartbeats() {
     assert!(rest.iter().any(|line| line.contains("HEARTBEAT ACK")) || drawn.contains("HEARTBEAT ACK"));
 }
 
-/// RFC 9260 §8.2: network 1 fails in mid-transfer. RTO is 1 s, Path.Max.Retrans
-/// 2: T3-rtx expires 1, 1 + 2 and 1 + 2 + 4 s after the last progress, the third
-/// is one too many and the path is down 7 s after it. What was lost goes to the
-/// alternate address at the first expiration.
+/// RFC 9260 §8.2: network 1 fails during a transfer. The RTO is 1 s and Path.Max.Retrans is 2. T3-rtx expires 1, 1 +
+/// 2 and 1 + 2 + 4 s after the last progress; the third expiration exceeds the limit, so the path is down 7 s after
+/// it. Lost data is sent to the alternate address at the first expiration.
 #[test]
 fn failover() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "2")]);
@@ -132,7 +131,7 @@ fn failover() {
     assert_eq!(failure.at.as_nanos() / 1_000_000, 17_000, "down after 1 + 2 + 4 s");
 }
 
-/// RFC 9260 §8.2, §8.3: the primary comes back: a HEARTBEAT finds out, and data returns to it.
+/// RFC 9260 §8.2, §8.3: the primary path recovers: a HEARTBEAT detects it, and data returns to it.
 #[test]
 fn failback() {
     let changes = [("path_max_retrans", "1"), ("hb_interval", "3s")];
@@ -149,7 +148,7 @@ fn failback() {
     script.check(expect![[""]]);
 }
 
-/// Both networks fail for a while, then one is back in time.
+/// Both networks fail for a while; one recovers before the association ends.
 #[test]
 fn everything_fails_for_a_while() {
     let mut script = Script::established_on(&[25, 40], &[("path_max_retrans", "3")]);
@@ -169,7 +168,7 @@ fn everything_fails_for_a_while() {
     "#]]);
 }
 
-/// RFC 9260 §6.4: SACKs go to where the data came from, or by configuration to the other address.
+/// RFC 9260 §6.4: SACKs are sent to the source of the data, or by configuration to the other address.
 #[test]
 fn sacks_on_the_other_path() {
     let mut script = Script::established_on(&[25, 40], &[("sack_path", "other")]);
@@ -201,7 +200,7 @@ fn another_primary() {
     "#]]);
 }
 
-/// RFC 4960 Appendix A: a mark is echoed until CWR tells that the window was reduced.
+/// RFC 4960 Appendix A: a CE mark is echoed until CWR reports that the window was reduced.
 #[test]
 fn ecn() {
     let mut script = Script::established(&[("ecn", "yes"), ("delack", "0")]);
@@ -222,12 +221,12 @@ fn ecn() {
     assert_eq!(stats.ecn_reductions, 1);
 }
 
-/// RFC 9260 §7.3, §10 4: an ICMP message tells of a smaller MTU; later chunks fit it.
+/// RFC 9260 §7.3, §10 4: an ICMP message reports a smaller MTU; later chunks fit it.
 #[test]
 fn icmp_tells_the_mtu() {
     let mut script = Script::established(&[]);
     script.send(A, 0, 2_000).run(1_000);
-    // The quote: ports and tag of A's last packet.
+    // The quotation: ports and tag of A's last packet.
     let tag = script.net.ladder.numbers().latest_tag(B).expect("a tag");
     let (source, target) = script.ports(A);
     let mut quoted = Vec::new();
@@ -253,7 +252,7 @@ fn icmp_tells_the_mtu() {
            2.025          B: received sid=0 len=2000
            2.025  A ◄── B   SACK          cum=6 rwnd=64k
     "#]]);
-    // A quote with another tag is somebody's guess.
+    // A quotation with another tag is forged.
     quoted[4] ^= 1;
     script.net.icmp(A, &Icmp { kind: IcmpKind::TooBig(300), ..icmp }, &quoted[..8]);
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].mtu, 600);
@@ -266,7 +265,7 @@ fn the_alternate_fails() {
     let mut script = Script::established_on(&[25, 40], &changes);
     script.run_to(10_000).kill(2).run(60_000).send(A, 0, 100).run(1_000);
     let drawn = script.net.ladder.take();
-    // When exactly depends on the jitter of the HEARTBEATs.
+    // The exact times depend on the jitter of the HEARTBEATs.
     let told: Vec<_> = drawn
         .lines()
         .filter(|line| line.contains("path to") || line.contains("closed"))
@@ -280,14 +279,15 @@ fn the_alternate_fails() {
     let _ = B;
 }
 
-/// A path fails under a transfer: the interruption is from the last acknowledgement before to the first after, on the other
-/// path; bytes are counted where they were acknowledged. The receiver sees the same pause.
+/// A path fails under a transfer. The interruption lasts from the last acknowledgement before the failure to the
+/// first one after it, on the other path. Bytes count for the path on which they were acknowledged. The receiver sees
+/// the same pause.
 #[test]
 fn an_interruption_is_told_by_both_ends() {
     let changes = [("pf_max_retrans", "0"), ("sndbuf", "20000B"), ("hb_interval", "3s")];
     let mut script = Script::established_on(&[25, 40], &changes);
     script.net.drawing = false;
-    // B asks for what follows.
+    // B requests the data that follows.
     script.run_to(2_000).send(B, 0, 100).run(1_000);
     let send = |script: &mut Script, rounds: u64| {
         for _ in 0..rounds {
@@ -301,7 +301,8 @@ fn an_interruption_is_told_by_both_ends() {
     let told: Vec<_> = script.net.ends.iter().map(|end| end.engine.totals().interruptions).collect();
     for (side, interruptions) in told.iter().enumerate() {
         let [it] = interruptions[..] else { panic!("{side}: {interruptions:?}") };
-        // The last SACK, or DATA, is at most a SACK's delay and a round trip old; the first DATA after waits for T3-rtx (1 s).
+        // The last SACK or DATA before it is at most a delayed SACK and a round trip old. The first DATA after it
+        // waits for T3-rtx (1 s).
         assert!(it.since <= failed + Duration::from_millis(50), "{side}: {it:?}");
         assert!(failed.since(it.since) <= Duration::from_millis(300), "{side}: {it:?}");
         let outage = it.until.since(it.since);
@@ -315,13 +316,13 @@ fn an_interruption_is_told_by_both_ends() {
     assert_eq!(info.paths.iter().map(|path| path.current).collect::<Vec<_>>(), [false, true]);
 }
 
-/// A pause in which there is nothing to send is no interruption, on whatever path it goes on.
+/// A pause without data to send is not an interruption, whatever path carries the next data.
 #[test]
 fn an_idle_pause_is_no_interruption() {
     let mut script = Script::established_on(&[25, 40], &[("hb_interval", "3s"), ("path_max_retrans", "1")]);
     script.net.drawing = false;
     script.run_to(2_000).send(A, 0, 1_000).run(2_000).kill(1);
-    // Until HEARTBEATs have found out.
+    // Wait until HEARTBEATs have detected the failure.
     script.run(60_000).send(A, 0, 1_000).run(2_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it lives");

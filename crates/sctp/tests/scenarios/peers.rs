@@ -1,4 +1,4 @@
-//! What other stacks do that one like ours would not (`interop/README.md`), and what comes of it.
+//! Behaviour of other stacks that differs from ours (`interop/README.md`), and its consequences.
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -8,8 +8,8 @@ use anabranch_wire::sctp::{Shutdown, Tsn};
 use expect_test::expect;
 use std::net::SocketAddr;
 
-/// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN that lies beyond all that was sent
-/// acknowledges nothing. The data goes on until a SACK acknowledges it, then comes the SHUTDOWN ACK.
+/// RFC 9260 §9.2, §12.4: the Cumulative TSN Ack of a SHUTDOWN that lies beyond all sent TSNs acknowledges nothing.
+/// Data is sent until a SACK acknowledges it; the SHUTDOWN ACK follows.
 #[test]
 fn a_shutdown_for_the_future() {
     let mut script = Script::established(&[]);
@@ -29,7 +29,7 @@ fn a_shutdown_for_the_future() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: an INIT need not say which address types are supported.
+/// RFC 9260 §5.1.2: an INIT need not list the supported address types.
 #[test]
 fn an_init_without_address_types() {
     let config = || configured(&[("address_types", "no")]);
@@ -45,8 +45,8 @@ fn an_init_without_address_types() {
     "#]]);
 }
 
-/// RFC 9260 §6.9: in whichever order a message and the fragments of another come, each alone in a
-/// packet whose buffer can be kept, what is read is what was sent.
+/// RFC 9260 §6.9: a message and the fragments of another arrive in any order, each alone in a packet whose buffer may
+/// be kept. The data read equals the data sent.
 #[test]
 fn fragments_in_any_order_from_buffers_that_could_be_kept() {
     let orders = (0..256).map(|n| [n >> 6, n >> 4 & 3, n >> 2 & 3, n & 3]);

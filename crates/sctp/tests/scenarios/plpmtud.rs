@@ -1,4 +1,4 @@
-//! The path MTU found by probes (RFC 8899 §6.2): a HEARTBEAT with a PAD behind it.
+//! Path MTU discovery by probes (RFC 8899 §6.2): a HEARTBEAT followed by a PAD.
 
 use crate::net::{self, A, B, IN_UDP, Narrow, V6};
 use crate::script::Script;
@@ -9,7 +9,8 @@ use expect_test::expect;
 
 const PROBING: &[(&str, &str)] = &[("pmtud", "plpmtud")];
 
-/// An association in network `n`, whose links take `mtu` and tell of it or not, after `ms`.
+/// Sets up an association in network `n` and runs for `ms`. The network's MTU is `mtu`; if `tells`, it reports
+/// dropped packets by ICMP.
 fn on(n: usize, mtu: usize, tells: bool, ms: u64) -> Script {
     let mut script = Script::in_network(n, PROBING);
     script.net.narrow.insert(n, Narrow { mtu, tells });
@@ -21,7 +22,7 @@ fn mtu(script: &Script) -> u32 {
     script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].mtu
 }
 
-/// What A probes and how that ends, one line a probe.
+/// Returns A's probes with their outcomes, one line per probe.
 fn probes(script: &mut Script) -> String {
     let drawn = script.net.ladder.take();
     let lines: Vec<_> = drawn
@@ -31,7 +32,7 @@ fn probes(script: &mut Script) -> String {
             let (time, rest) = line.trim_start().split_once(' ').expect("a time");
             let (_, size) = rest.split_once("PAD len=").expect("a size");
             let (filling, fate) = size.split_once(' ').unwrap_or((size, ""));
-            // 20 of IP, 12 of SCTP, 32 of HEARTBEAT, 4 of PAD.
+            // 20 bytes of IP, 12 of SCTP, 32 of HEARTBEAT, 4 of PAD.
             let size = filling.parse::<usize>().expect("a number") + 68;
             format!("{time} {size} {}", fate.trim()).trim_end().to_owned()
         })
@@ -39,8 +40,8 @@ fn probes(script: &mut Script) -> String {
     lines.join("\n")
 }
 
-/// RFC 8899 §5.2: the usual path: BASE_PLPMTU and MAX_PLPMTU are answered, and that is all; new
-/// messages are cut for what passes, from then on.
+/// RFC 8899 §5.2: on a usual path only BASE_PLPMTU and MAX_PLPMTU are probed, and both are answered. From then on new
+/// messages are cut to the larger size.
 #[test]
 fn a_path_as_wide_as_the_interface() {
     let mut script = Script::new(PROBING);
@@ -76,8 +77,8 @@ fn a_path_as_wide_as_the_interface() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §5.3: a link of 1400 that tells nobody: upward from 1200. Three lost probes refuse a
-/// size; none of them is an error of the path or a sign of congestion.
+/// RFC 8899 §5.3: a link of 1400 bytes that sends no ICMP: the search starts at 1200. Three lost probes rule out a
+/// size. They count neither as path errors nor as congestion.
 #[test]
 fn a_silent_link_of_1400() {
     let mut script = on(1, 1_400, false, 30_000);
@@ -102,14 +103,14 @@ fn a_silent_link_of_1400() {
     let path = script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0];
     assert_eq!((path.errors, path.rto.as_millis(), path.stats.black_holes), (0, 1_000, 0));
     script.forget();
-    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER, 600 s; meanwhile the link has become wider.
+    // RFC 8899 §5.1.1: PMTU_RAISE_TIMER, 600 s; meanwhile the MTU of the link has grown.
     script.net.narrow.clear();
     script.run(700_000);
     expect!["609.400 1500"].assert_eq(&probes(&mut script));
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.6.2: what ICMP tells of a probe is probed next, and the search is over.
+/// RFC 8899 §4.6.2: the size that ICMP reports is probed next, and the search is complete.
 #[test]
 fn a_link_of_1400_that_tells() {
     let mut script = on(1, 1_400, true, 5_000);
@@ -121,9 +122,9 @@ fn a_link_of_1400_that_tells() {
     assert_eq!(mtu(&script), 1_400);
 }
 
-/// RFC 8899 §4.3: the link narrows to 1300 in mid-transfer and tells nobody. The second T3-rtx of
-/// the same chunk has the size suspected: back to BASE_PLPMTU, what has its TSN is cut by IP, and
-/// the search finds 1300.
+/// RFC 8899 §4.3: during a transfer the link's MTU drops to 1300, without ICMP. The second T3-rtx of the same chunk
+/// makes the size suspect. The path goes back to BASE_PLPMTU, chunks that have a TSN are fragmented by IP, and the
+/// search finds 1300.
 #[test]
 fn a_black_hole() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -174,7 +175,7 @@ fn a_black_hole() {
     assert_eq!(script.net.ends[0].engine.info(script.id(A)).expect("info").paths[0].stats.black_holes, 1);
 }
 
-/// The same path still takes what it took: two losses were bad luck, and two probes show it.
+/// The path's MTU has not changed: two packets were lost by chance, and two probes confirm the size.
 #[test]
 fn bad_luck_costs_two_probes() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -195,7 +196,7 @@ fn bad_luck_costs_two_probes() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §6.2.2: in UDP all is the same with 8 bytes less.
+/// RFC 8899 §6.2.2: encapsulated in UDP, sizes are 8 bytes smaller.
 #[test]
 fn in_udp() {
     let mut script = on(IN_UDP, 1_400, true, 3_000);
@@ -221,7 +222,7 @@ fn in_udp() {
     assert_eq!(script.net.ends[0].engine.fragment_size(script.id(A)), 1_400 - 20 - 8 - 12 - 16);
 }
 
-/// RFC 8899 §5.1.2: BASE_PLPMTU of IPv6 is 1280, and nothing smaller.
+/// RFC 8899 §5.1.2: BASE_PLPMTU of IPv6 is 1280, and nothing smaller is probed.
 #[test]
 fn in_ipv6() {
     let mut script = on(V6, 1_400, true, 3_000);
@@ -251,8 +252,8 @@ fn in_ipv6() {
     assert!(drawn.ends_with("SACK          cum=2 rwnd=64k\n"), "{drawn}");
 }
 
-/// RFC 8899 §5.2: a link that takes less than BASE_PLPMTU and tells nobody: ERROR, and the search
-/// goes on below. Nothing was heard on the idle path, so that a HEARTBEAT asks before a probe counts.
+/// RFC 8899 §5.2: a link with less than BASE_PLPMTU that sends no ICMP: state ERROR, and the search goes on below.
+/// Nothing was received on the idle path, so a HEARTBEAT precedes a probe that counts.
 #[test]
 fn narrower_than_base() {
     let mut script = on(1, 600, false, 60_000);
@@ -268,8 +269,8 @@ fn narrower_than_base() {
     "#]]);
 }
 
-/// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA that rides with the COOKIE ECHO must not keep it from
-/// passing: the second goes alone.
+/// RFC 9260 §5.1 C, RFC 8899 §4.3: DATA bundled with the COOKIE ECHO must not prevent it from arriving: the second
+/// COOKIE ECHO is sent alone.
 #[test]
 fn cookie_echo_with_too_much_data() {
     let mut script = Script::in_network(1, PROBING);
@@ -292,8 +293,8 @@ fn cookie_echo_with_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than a cookie lives. The one that a stale cookie is
-/// exchanged for goes alone at once: with its DATA it would wait for T1-cookie, and be stale, for ever.
+/// RFC 9260 §5.2.6, RFC 8899 §4.3: T1-cookie is longer than the lifetime of a cookie. The cookie that replaces a
+/// stale one is sent alone at once. Bundled with DATA it would wait for T1-cookie and be stale again, without end.
 #[test]
 fn stale_cookie_after_too_much_data() {
     let mut script = Script::in_network(1, &[("pmtud", "plpmtud"), ("cookie_life", "900ms")]);
@@ -320,8 +321,8 @@ fn stale_cookie_after_too_much_data() {
     assert_eq!(mtu(&script), 600);
 }
 
-/// RFC 9260 §5.1 C: what rode with the first COOKIE ECHO and arrived, while every answer was lost, is neither
-/// delivered twice nor left without a timer: it waits for the COOKIE ACK, is retransmitted, and acknowledged.
+/// RFC 9260 §5.1 C: DATA that arrived with the first COOKIE ECHO, while every answer was lost, is not delivered twice
+/// and has a timer. It waits for the COOKIE ACK, is retransmitted, and acknowledged.
 #[test]
 fn data_that_arrived_with_an_unanswered_cookie_echo() {
     let mut script = Script::new(PROBING);
@@ -349,7 +350,7 @@ fn data_that_arrived_with_an_unanswered_cookie_echo() {
     "#]]);
 }
 
-/// RFC 8899 §4.6.1: messages that nobody on the path can have sent, or that say what cannot be.
+/// RFC 8899 §4.6.1: ICMP messages that no host on the path can have sent, or that report impossible sizes.
 #[test]
 fn forged_icmp() {
     let mut script = on(1, 1_500, false, 1_000);
@@ -373,7 +374,7 @@ fn forged_icmp() {
     script.forget();
     script.run(10_000);
     script.check(expect![[""]]);
-    // With the right tag it is believed, but only until the probes have shown otherwise.
+    // With the right tag the message is believed, but only until probes show otherwise.
     tell(&mut script, 1_300, &quoted[..8]);
     assert_eq!(mtu(&script), 1_200);
     script.run(1_000);
@@ -382,7 +383,7 @@ fn forged_icmp() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// An outage says nothing about sizes.
+/// An outage is no evidence about sizes.
 #[test]
 fn an_outage() {
     let mut script = Script::new(PROBING);
@@ -390,8 +391,8 @@ fn an_outage() {
     assert_eq!(mtu(&script), 1_500);
 }
 
-/// RFC 8899 §4.3, RFC 9260 §6.1 A: what probes a closed window is as large as other data: unanswered
-/// time and again, it is its size that may be the reason, and the peer is not given up for it.
+/// RFC 8899 §4.3, RFC 9260 §6.1 A: a probe of a closed window is as large as other data. If it is repeatedly
+/// unanswered, its size may be the reason, and the peer is not considered dead for it.
 #[test]
 fn a_window_probe_in_a_black_hole() {
     let mut script = Script::established(&[PROBING, &[("rcvbuf", "3000B")]].concat());

@@ -1,4 +1,4 @@
-//! Paths that may have failed, and primaries that change for it (RFC 7829).
+//! Potentially failed paths, and the primary path that changes because of them (RFC 7829).
 
 use crate::net::A;
 use crate::script::{Script, configured};
@@ -8,7 +8,7 @@ use anabranch_sctp::testing::{Pair, Side, address};
 use anabranch_sctp::{Associate, CloseReason, Event, Message, PathState};
 use expect_test::expect;
 
-/// Two networks, RFC 7829's recommended PFMR, and no heartbeats to see but those it asks for.
+/// Two networks with RFC 7829's recommended PFMR, and no other HEARTBEATs than those that it requires.
 fn suspicious(changes: &[(&str, &str)]) -> Script {
     let on = [&[("pf_max_retrans", "0"), ("hb_interval", "1000s")], changes].concat();
     let mut script = Script::established_on(&[25, 35], &on);
@@ -17,8 +17,8 @@ fn suspicious(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 7829 §3 (2), (3), (5), (8): after the first timeout data goes elsewhere at once; the path is
-/// probed once an RTO until it is given up.
+/// RFC 7829 §3 (2), (3), (5), (8): after the first timeout, data is sent on another path at once. The path is probed
+/// once per RTO until it has failed.
 #[test]
 fn data_moves_after_one_timeout() {
     let mut script = suspicious(&[("path_max_retrans", "2")]);
@@ -46,7 +46,7 @@ fn data_moves_after_one_timeout() {
     "#]]);
 }
 
-/// RFC 7829 §3 (7): a HEARTBEAT ACK clears it, and data comes back to the primary.
+/// RFC 7829 §3 (7): a HEARTBEAT ACK makes the path active again, and data returns to the primary.
 #[test]
 fn an_answer_clears_it() {
     let mut script = suspicious(&[]);
@@ -69,7 +69,7 @@ fn an_answer_clears_it() {
     "#]]);
 }
 
-/// RFC 7829 §3 (5): where HEARTBEATs are off, none is sent; data that arrives clears it.
+/// RFC 7829 §3 (5): where HEARTBEATs are off, none is sent; acknowledged data makes the path active.
 #[test]
 fn without_heartbeats() {
     let mut script = suspicious(&[("hb_interval", "0")]);
@@ -88,7 +88,7 @@ fn without_heartbeats() {
     "#]]);
 }
 
-/// RFC 7829 §3 (4): where all may have failed, the one with the fewest errors is tried.
+/// RFC 7829 §3 (4): if all paths are potentially failed, the one with the fewest errors is used.
 #[test]
 fn all_may_have_failed() {
     let mut script = suspicious(&[]);
@@ -120,8 +120,9 @@ fn all_may_have_failed() {
     "#]]);
 }
 
-/// One path, that may have failed: T3-rtx of the data and the HEARTBEAT run out at the same instant, but the RTO doubles
-/// once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2), so that it takes as many as without RFC 7829.
+/// A single, potentially failed path: T3-rtx of the data and the HEARTBEAT expire at the same instant. The RTO
+/// doubles once (RFC 9260 §6.3.3 E2) and one error is counted (§8.2), so the number of expirations is the same as
+/// without RFC 7829.
 #[test]
 fn data_and_heartbeat_count_once() {
     let expirations = |pf_max_retrans: &str| {
@@ -165,11 +166,11 @@ fn data_and_heartbeat_count_once() {
     "#]]);
 }
 
-/// RFC 7829 §3 (9): what was sent to both addresses does not clear the second.
+/// RFC 7829 §3 (9): the acknowledgement of data that was sent to both addresses does not make the second one active.
 #[test]
 fn what_was_sent_to_both_proves_nothing() {
     let mut script = suspicious(&[("hb_interval", "0")]);
-    // The second path has come to be suspected; then data that the first lost goes there.
+    // The second path is potentially failed; then data that the first path lost is sent there.
     script.kill(1).kill(2).send(A, 0, 100).run(2_500).heal(2).run(4_000);
     let id = script.id(A);
     let info = script.net.end(A).engine.info(id).expect("it is up");
@@ -196,7 +197,7 @@ fn what_was_sent_to_both_proves_nothing() {
     "#]]);
 }
 
-/// RFC 7829 §5: the new path stays the primary when the old one is back.
+/// RFC 7829 §5: the new path stays the primary when the old one recovers.
 #[test]
 fn the_primary_changes_for_good() {
     let mut script = suspicious(&[("primary_switch", "0")]);
@@ -222,8 +223,8 @@ fn the_primary_changes_for_good() {
     "#]]);
 }
 
-/// RFC 7829 §4.1: where all have failed, data is tried on that with the fewest errors, but on none that
-/// no address of ours is left for: there it would wait for ever, and so would who asks for its end.
+/// RFC 7829 §4.1: if all paths have failed, data is sent on the one with the fewest errors, but not on a path without
+/// a source address. Otherwise the data, and an application that waits for the end, would wait forever.
 #[test]
 fn a_path_without_a_source_is_no_last_resort() {
     let config = configured(&[("pf_max_retrans", "0"), ("auth", "yes"), ("asconf", "yes")]);

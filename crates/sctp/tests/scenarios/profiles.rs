@@ -1,4 +1,4 @@
-//! What a profile does that its model does, and no other test would see changed.
+//! Properties that a profile copies from its model and that no other test checks.
 
 use crate::net::A;
 use crate::script::Script;
@@ -13,7 +13,7 @@ fn ns2() -> Script {
     script
 }
 
-/// ns-2.35, sctp/sctp.cc: no timeout sets the threshold below 4 MTU.
+/// ns-2.35, sctp/sctp.cc: a timeout never sets the threshold below 4 MTU.
 #[test]
 fn the_least_threshold_of_ns2() {
     let mut script = ns2();
@@ -23,7 +23,8 @@ fn the_least_threshold_of_ns2() {
     assert_eq!((path.cwnd, path.ssthresh), (1_468, 4 * 1_468));
 }
 
-/// ns-2.35, sctp/sctp.cc: MAX_BURST limits only what a SACK of a repeated chunk sets off: what the window has room for leaves at once.
+/// ns-2.35, sctp/sctp.cc: MAX_BURST only limits what a SACK of a repeated chunk releases. All data that fits into the
+/// window is sent at once.
 #[test]
 fn ns2_has_no_burst_limit() {
     let mut script = ns2();

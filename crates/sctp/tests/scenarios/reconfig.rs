@@ -1,4 +1,4 @@
-//! Streams that begin anew, and more of them (RFC 6525).
+//! Resetting and adding streams (RFC 6525).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// Up, with a message each way on streams 1 and 2.
+/// An established association, after a message in each direction on streams 1 and 2.
 fn used() -> Script {
     let mut script = Script::established(ON);
     script.send(A, 1, 8).send(A, 2, 8).send(B, 1, 8).run(1_000);
@@ -16,7 +16,7 @@ fn used() -> Script {
     script
 }
 
-/// A RE-CONFIG from A, made by hand, with A's next request number plus `skip`.
+/// Injects a RE-CONFIG from A, with A's next request number plus `skip`.
 fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigParam<'static>>) {
     let numbers = script.net.ladder.numbers();
     let (tag, first) = (numbers.latest_tag(B).expect("a tag"), numbers.first(A).expect("a TSN"));
@@ -24,7 +24,7 @@ fn inject(script: &mut Script, skip: u32, param: impl Fn(u32) -> Vec<ReConfigPar
     script.inject(A, tag, |buffer| ReConfig::write(buffer, &params)).run(1_000);
 }
 
-/// RFC 6525 §5.1.2, §5.2.2: what was sent before keeps its numbers; what is given meanwhile waits.
+/// RFC 6525 §5.1.2, §5.2.2: messages sent before keep their SSNs; messages queued meanwhile wait.
 #[test]
 fn outgoing_streams_are_reset() {
     let mut script = used();
@@ -45,7 +45,7 @@ fn outgoing_streams_are_reset() {
     "#]]);
 }
 
-/// RFC 6525 §4.1: no list means all streams.
+/// RFC 6525 §4.1: an empty list means all streams.
 #[test]
 fn all_outgoing_streams_are_reset() {
     let mut script = used();
@@ -63,7 +63,7 @@ fn all_outgoing_streams_are_reset() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: the peer resets the streams that are asked for, by a request of its own.
+/// RFC 6525 §5.2.3: the peer resets the requested streams, by a request of its own.
 #[test]
 fn incoming_streams_are_reset() {
     let mut script = used();
@@ -80,7 +80,7 @@ fn incoming_streams_are_reset() {
     "#]]);
 }
 
-/// RFC 6525 §3.1 (3): both ways at once, in one chunk each way.
+/// RFC 6525 §3.1 (3): both directions at once, in one chunk each.
 #[test]
 fn both_ways() {
     let mut script = used();
@@ -104,7 +104,7 @@ fn both_ways() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: a stream that has numbered nothing need not begin anew.
+/// RFC 6525 §5.2.3: a stream that has used no SSN needs no reset.
 #[test]
 fn nothing_to_do() {
     let mut script = used();
@@ -140,7 +140,7 @@ fn deferred_until_everything_before_has_arrived() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: a lost request is retransmitted, with the same number.
+/// RFC 6525 §5.1.1: a lost request is retransmitted with the same number.
 #[test]
 fn a_lost_request() {
     let mut script = used();
@@ -160,7 +160,7 @@ fn a_lost_request() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.1: a request that comes again is answered as it was, and done once.
+/// RFC 6525 §5.2.1: a repeated request gets the same answer, and is executed once.
 #[test]
 fn a_lost_response() {
     let mut script = used();
@@ -180,7 +180,7 @@ fn a_lost_response() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: a request that is never answered counts as DATA would.
+/// RFC 6525 §5.1.1: a request that is never answered counts as an error, as unacknowledged DATA does.
 #[test]
 fn a_peer_that_does_not_answer() {
     let mut script = Script::established(&[("reconfig", "yes"), ("assoc_max_retrans", "2")]);
@@ -195,7 +195,7 @@ fn a_peer_that_does_not_answer() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: both ask for the same at once.
+/// RFC 6525 §5.2.3: both sides send the same request at the same time.
 #[test]
 fn both_sides_at_once() {
     let mut script = used();
@@ -221,7 +221,7 @@ fn both_sides_at_once() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.3: what the peer wants overlaps in part with what is being reset.
+/// RFC 6525 §5.2.3: the peer's request partly overlaps with a reset in progress.
 #[test]
 fn overlapping_wishes() {
     let mut script = used();
@@ -248,7 +248,7 @@ fn overlapping_wishes() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.4, §5.2.4: TSNs and SSNs of both sides.
+/// RFC 6525 §5.1.4, §5.2.4: resets TSNs and SSNs of both sides.
 #[test]
 fn the_association_is_reset() {
     let mut script = used();
@@ -274,7 +274,7 @@ fn the_association_is_reset() {
         3.225  A ──► B   SACK          cum=2 rwnd=64k
         3.225  A ◄── B   SACK          cum=-2147483643 rwnd=64k
     "#]]);
-    // RFC 6525 §5.1.4: not again within 30 s.
+    // RFC 6525 §5.1.4: no second reset within 30 s.
     assert_eq!(script.reset_association(A), Err(ResetError::Busy));
     script.run(30_000);
     script.forget();
@@ -294,8 +294,8 @@ fn the_association_is_reset() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.4: while this side has data outstanding its peer is denied the renumbering,
-/// rather than that data be taken for delivered.
+/// RFC 6525 §5.2.4: while this side has data outstanding, the peer's request to reset the TSNs is denied. Otherwise
+/// that data would be taken as delivered.
 #[test]
 fn the_association_is_not_reset_over_data() {
     let mut script = used();
@@ -317,7 +317,7 @@ fn the_association_is_not_reset_over_data() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.7: the answer is lost, and the peer sends by its new numbers already.
+/// RFC 6525 §5.1.7: the answer is lost, and the peer already sends with its new TSNs.
 #[test]
 fn renumbered_and_the_answer_lost() {
     let mut script = used();
@@ -341,7 +341,7 @@ fn renumbered_and_the_answer_lost() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.5, §5.1.6: more streams both ways.
+/// RFC 6525 §5.1.5, §5.1.6: adds streams in both directions.
 #[test]
 fn more_streams() {
     let mut script = used();
@@ -368,7 +368,7 @@ fn more_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.5, §5.2.6: beyond the limit the peer is denied.
+/// RFC 6525 §5.2.5, §5.2.6: a request beyond the limit is denied.
 #[test]
 fn too_many_streams() {
     let on = configured(ON);
@@ -393,7 +393,7 @@ fn too_many_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.1.1: nothing is asked of a peer that does not support it, nor answered to one.
+/// RFC 6525 §5.1.1: no request is sent to a peer without support, and none is answered.
 #[test]
 fn not_negotiated() {
     let mut script = Script::with(configured(ON), configured(&[("streams", "4")]), &[25]);
@@ -406,7 +406,7 @@ fn not_negotiated() {
     "#]]);
 }
 
-/// What the application asks for is looked at before the peer is.
+/// Invalid requests of the application are refused before the peer's support is checked.
 #[test]
 fn wishes_that_cannot_be() {
     let mut script = used();
@@ -438,7 +438,7 @@ fn wishes_that_cannot_be() {
     "#]]);
 }
 
-/// RFC 6525 §4.4: wrong streams, wrong numbers, and what is not allowed together.
+/// RFC 6525 §4.4: wrong streams, wrong numbers, and parameters that must not be combined.
 #[test]
 fn hostile_requests() {
     let mut script = used();
@@ -448,14 +448,14 @@ fn hostile_requests() {
         vec![ReConfigParam::ResetOutgoing { request, response: 0, last, streams }]
     });
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
-    // A replay is answered as before, an older one and one from the future are not known.
+    // A replay is answered as before. Older numbers and numbers of the future are unknown.
     inject(&mut script, 1, |request| vec![ReConfigParam::ResetIncoming { request, streams }]);
     inject(&mut script, 0, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 7, |request| vec![ReConfigParam::ResetTsn { request }]);
     inject(&mut script, 2, |request| vec![ReConfigParam::ResetTsn { request }; 2]);
     inject(&mut script, 2, |request| vec![ReConfigParam::AddOutgoing { request, streams: 65_532 }]);
     inject(&mut script, 3, |request| vec![ReConfigParam::AddOutgoing { request, streams: 0 }]);
-    // Nobody has asked for this.
+    // An answer to no request.
     inject(&mut script, 3, |response| vec![ReConfigParam::Response { response, result: 1, next: None }]);
     script.check(expect![[r#"
          2.000  A ──► B   RE-CONFIG reset-out(#1 re=#1789646930 last=-887563335 sid=9)     injected
@@ -477,8 +477,8 @@ fn hostile_requests() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2 E2: a last TSN that never comes; the next request is not taken beside it, and
-/// data beyond it on these streams is not either.
+/// RFC 6525 §5.2.2 E2: the last TSN never arrives. Neither the next request nor data beyond it on these streams is
+/// accepted.
 #[test]
 fn a_last_tsn_that_never_comes() {
     let mut script = used();
@@ -504,7 +504,7 @@ fn a_last_tsn_that_never_comes() {
     "#]]);
 }
 
-/// RFC 9260 §3.2: what does not have the form of its type ends the association.
+/// RFC 9260 §3.2: a chunk that does not have the form of its type ends the association.
 #[test]
 fn malformed() {
     let mut script = used();
@@ -518,7 +518,7 @@ fn malformed() {
     "#]]);
 }
 
-/// Thousands of streams: several requests, one after the other.
+/// Thousands of streams need several requests, one after the other.
 #[test]
 fn a_long_list() {
     let mut script = Script::established(&[("reconfig", "yes"), ("streams", "65535")]);
@@ -546,7 +546,7 @@ fn a_long_list() {
     "#]]);
 }
 
-/// A flood of requests: each is answered, nothing piles up, and the association goes on.
+/// A flood of requests: each is answered, no state accumulates, and the association goes on.
 #[test]
 fn a_flood_of_requests() {
     let mut script = used();

@@ -1,4 +1,4 @@
-//! Streams that begin anew again and again, and one after another (RFC 6525 §5.1.1, §5.1.2).
+//! Repeated resets of the same and of different streams (RFC 6525 §5.1.1, §5.1.2).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -13,8 +13,8 @@ fn used(changes: &[(&str, &str)]) -> Script {
     script
 }
 
-/// RFC 6525 §5.1.1: one request is under way at a time; what is wished meanwhile follows with the
-/// next number. Each stream counts from 0 behind its own reset, the others go on.
+/// RFC 6525 §5.1.1: only one request is outstanding. Later ones follow with the next number. Each stream counts from
+/// 0 after its own reset; the others go on.
 #[test]
 fn one_after_another() {
     let mut script = used(&[]);
@@ -52,8 +52,8 @@ fn one_after_another() {
     "#]]);
 }
 
-/// The same stream a hundred times, both ways, on a network that loses every fourth packet: each
-/// message comes once, in its order, and nobody waits for ever.
+/// Resets the same stream a hundred times, in both directions, on a network that loses every fourth packet. Each
+/// message arrives once and in order, and no side waits forever.
 #[test]
 fn the_same_stream_again_and_again() {
     for interleaving in ["no", "yes"] {
@@ -88,8 +88,8 @@ fn the_same_stream_again_and_again() {
     }
 }
 
-/// RFC 6525 §5.1.1: a request is repeated as it was, also when one of its two parts has been answered
-/// for good, and the other is in progress: B's own messages wait for the window.
+/// RFC 6525 §5.1.1: a request is repeated unchanged, also when one of its two parts is answered and the other is in
+/// progress, because B's own messages wait for the window.
 #[test]
 fn a_request_is_repeated_as_it_was() {
     let mut script = used(&[("rcvbuf", "3000B")]);
@@ -126,8 +126,8 @@ fn a_request_is_repeated_as_it_was() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.1: what was given for a stream that the peer did not grant is gone, and nothing waits
-/// for it when there is such a stream after all (RFC 6525 §6.3.4) and it is to begin anew.
+/// RFC 9260 §5.1.1: messages for a stream that the peer did not grant are dropped. Nothing waits for them when the
+/// stream is added later (RFC 6525 §6.3.4) and then reset.
 #[test]
 fn a_stream_that_was_not_granted_at_first() {
     let config = |streams| configured(&[("reconfig", "yes"), ("streams", streams)]);
@@ -169,9 +169,8 @@ fn a_stream_that_was_not_granted_at_first() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.2: a FORWARD TSN that makes good for two resets says the numbers of before each on their
-/// own: B has reset stream 2 and would take 2:1 for what comes; its SACK, on the slow path, does not
-/// say so yet.
+/// RFC 6525 §5.2.2: a FORWARD TSN that covers two resets lists the SSNs before each reset separately. B has reset
+/// stream 2 and would take 2:1 for a later message; its SACK, on the slow path, has not arrived yet.
 #[test]
 fn two_resets_and_what_was_given_up_before() {
     let on = [("reconfig", "yes"), ("partial_reliability", "yes"), ("sack_path", "other"), ("streams", "4")];
@@ -211,8 +210,8 @@ fn two_resets_and_what_was_given_up_before() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H1: each side has promised to reset what the other wants, and has a wish of its own to
-/// see to first, about the same streams: neither waits for the other's request.
+/// RFC 6525 §5.2.7 H1: each side has agreed to a reset that the other requested, and has a request of its own for the
+/// same streams that comes first. Neither waits for the other's request.
 #[test]
 fn promises_and_wishes_about_the_same_streams() {
     let mut script = used(&[]);
@@ -266,8 +265,8 @@ fn promises_and_wishes_about_the_same_streams() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.4 G1: a renumbering moves the TSNs by 2^31. A late copy of a FORWARD TSN of the numbering before lies as far
-/// ahead then: it skips nothing, and what is sent by the new numbers arrives.
+/// RFC 6525 §5.2.4 G1: resetting the TSNs moves them by 2^31. A late copy of an earlier FORWARD TSN is then equally
+/// far ahead. It skips nothing, and data with new TSNs arrives.
 #[test]
 fn a_late_forward_tsn_of_the_numbering_before() {
     let mut script = used(&[("partial_reliability", "yes"), ("iw", "10")]);

@@ -1,4 +1,4 @@
-//! COOKIE ECHO for an association that exists (RFC 9260 §5.2.4, table 12).
+//! COOKIE ECHO for an existing association (RFC 9260 §5.2.4, table 12).
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -41,8 +41,9 @@ fn case_a_the_peer_restarted() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A, where the application wants sessions: the association before ends, as if by an ABORT, and what comes is
-/// a new one. Data that rides with the COOKIE ECHO is the new one's; what was not read before is not.
+/// RFC 9260 §5.2.4 A, where the application wants separate sessions: the old association ends as if by an ABORT, and
+/// the restarted one is new. Data bundled with the COOKIE ECHO belongs to the new one; unread data of the old one is
+/// dropped.
 #[test]
 fn case_a_the_peer_restarted_and_is_accepted_anew() {
     let mut script = Script::new(&[]);
@@ -71,7 +72,7 @@ fn case_a_the_peer_restarted_and_is_accepted_anew() {
     assert!(matches!(script.net.end(B).ids[..], [before, now] if before != now));
 }
 
-/// The same with data of B's under way: it is lost with the old association.
+/// The same with data of B's in flight: it is lost with the old association.
 #[test]
 fn case_a_with_data_outstanding() {
     let mut script = Script::new(&[]);
@@ -99,7 +100,7 @@ fn case_a_with_data_outstanding() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 B: both sides asked; the COOKIE ECHOs cross.
+/// RFC 9260 §5.2.4 B: both sides sent an INIT; the COOKIE ECHOs cross.
 #[test]
 fn case_b_crossing_cookies() {
     let mut script = Script::new(&[]);
@@ -127,8 +128,8 @@ fn case_b_crossing_cookies() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 C: B has asked by itself after it had answered A's INIT, and
-/// the two have met; then the COOKIE ECHO with B's first tag arrives.
+/// RFC 9260 §5.2.4 C: B has sent an INIT of its own after it had answered A's, and the association is established.
+/// Then the COOKIE ECHO with B's first tag arrives.
 #[test]
 fn case_c_a_late_cookie() {
     let mut script = Script::new(&[]);
@@ -156,7 +157,7 @@ fn case_c_a_late_cookie() {
     "#]]);
 }
 
-/// A cookie of an attempt that its peer has given up finds another association.
+/// The cookie of an attempt that its peer has given up arrives at another association.
 #[test]
 fn a_cookie_of_a_former_attempt() {
     let mut script = Script::new(&[]);
@@ -187,8 +188,8 @@ fn a_cookie_of_a_former_attempt() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.5 leaves it open: a COOKIE ECHO that was kept back until its
-/// association had ended does not set it up again.
+/// RFC 9260 §5.1.5 leaves this open: a COOKIE ECHO that is delayed until its association has ended does not set it up
+/// again.
 #[test]
 fn a_used_up_cookie() {
     let mut script = Script::new(&[]);
@@ -213,7 +214,7 @@ fn a_used_up_cookie() {
     assert_eq!(script.app(B).messages, 1);
 }
 
-/// RFC 9260 §5.2.4 D: a COOKIE ECHO comes twice.
+/// RFC 9260 §5.2.4 D: a COOKIE ECHO arrives twice.
 #[test]
 fn case_d_the_cookie_came_twice() {
     let mut script = Script::new(&[]);
@@ -230,8 +231,8 @@ fn case_d_the_cookie_came_twice() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: an INIT for a live association is answered with its tie-tags
-/// in the cookie, and nothing changes until the cookie comes back.
+/// RFC 9260 §5.2.2: an INIT for a live association is answered with its tie-tags in the cookie. Nothing changes until
+/// the cookie comes back.
 #[test]
 fn an_init_alone_changes_nothing() {
     let mut script = Script::new(&[]);
@@ -250,7 +251,7 @@ fn an_init_alone_changes_nothing() {
         init.emit(buffer);
     });
     script.run(1_000);
-    // The ladder counts TSNs from the injected INIT now: look at the association itself.
+    // The ladder counts TSNs from the injected INIT now, so the test inspects the association itself.
     script.net.drawing = false;
     script.send(A, 0, 10).send(B, 0, 10).run(1_000);
     script.check(expect![[r#"
@@ -259,8 +260,8 @@ fn an_init_alone_changes_nothing() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: what has arrived in full was acknowledged, so the peer's application counts on it: it can be read
-/// after the restart, before what comes then. What was unfinished, or waits for what will not come, is gone.
+/// RFC 9260 §5.2.4 A: complete messages were acknowledged, so the peer's application relies on them: they can be read
+/// after the restart, before later ones. Unfinished messages, and those that wait for missing ones, are dropped.
 #[test]
 fn what_has_arrived_is_read_after_a_restart() {
     for interleaving in ["no", "yes"] {
@@ -269,7 +270,7 @@ fn what_has_arrived_is_read_after_a_restart() {
         script.run(1_000);
         script.app(B).reading_pause = Duration::from_secs(60);
         script.send(A, 0, 100).send(A, 0, 2_000).send(A, 4, 300).run(300);
-        // Of stream 5 the first message is lost, of stream 6 the end.
+        // The first message of stream 5 and the end of the message on stream 6 are lost.
         script.lose_times(A, "sid=5 ssn=0", 99).lose_times(A, "sid=5 mid=0", 99).send(A, 5, 10).run(1);
         script.send(A, 5, 20).send(A, 6, 1_000).run(100);
         script.net.end(A).engine = Endpoint::new(configured(&[]), vec![net::address(A, 1)], Rng::new(77));

@@ -1,5 +1,4 @@
-//! Rules of RFC 5061 §4 and §5 that no other scenario would see broken (`conformance/rules/rfc5061-4.toml`,
-//! `rfc5061-5.toml`).
+//! Rules of RFC 5061 §4 and §5 that no other scenario checks (`conformance/rules/rfc5061-4.toml`, `rfc5061-5.toml`).
 
 use crate::asconf_refused::Known;
 use crate::net::{self, A, B, PORT};
@@ -20,16 +19,16 @@ fn state(script: &Script, side: Side) -> Option<AssociationState> {
     script.net.ends[side as usize].engine.info(script.id(side)).map(|info| info.state)
 }
 
-/// That a request is not known, as an ASCONF ACK says it.
+/// The cause by which an ASCONF ACK reports an unknown request.
 const NOT_KNOWN: &[u8] = &[0, 8, 0, 4];
 
-/// A leaves its second address to others.
+/// A withdraws its second address from the association.
 fn withhold(script: &mut Script) {
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), false).expect("dynamic");
 }
 
-/// A packet from B to A's address `n`: an ABORT.
+/// Sends an ABORT from B to A's address `n`.
 fn abort(script: &mut Script, n: usize, tag: u32, reflected: bool) {
     let (source, target) = script.ports(B);
     let mut bytes = Vec::new();
@@ -40,7 +39,7 @@ fn abort(script: &mut Script, n: usize, tag: u32, reflected: bool) {
     script.run(100);
 }
 
-/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted means nothing, with whichever tag it comes.
+/// RFC 5061 §5.3 F4, §5.3.1: an ABORT to an address that is being deleted is ignored, with either tag.
 #[test]
 fn an_abort_to_an_address_that_goes() {
     let mut known = Known::with(2);
@@ -56,7 +55,8 @@ fn an_abort_to_an_address_that_goes() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: nor does one that comes after the answer, to an address that others of this host have.
+/// RFC 5061 §5.3.1: so is an ABORT that arrives after the answer, at an address that other associations of this host
+/// use.
 #[test]
 fn an_abort_to_an_address_that_has_gone() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -72,8 +72,8 @@ fn an_abort_to_an_address_that_has_gone() {
     script.forget();
 }
 
-/// RFC 5061 §5.3.1: an ABORT may answer what left from an address before it went, while that comes back and for a while
-/// then: it means nothing. One that comes much later does.
+/// RFC 5061 §5.3.1: an ABORT may answer a packet that was sent from an address before its deletion. It is ignored
+/// while the address is added again and for a while after. A much later ABORT counts.
 #[test]
 fn an_abort_to_an_address_that_is_back() {
     let mut script = Script::multi_homed(&[25, 25], ON);
@@ -83,7 +83,7 @@ fn an_abort_to_an_address_that_is_back() {
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.use_address(now, id, at(2), true).expect("dynamic");
     let (own, peers) = (script.tag(A), script.tag(B));
-    // Before the answer and after it, up to half a minute.
+    // Before the answer, and up to half a minute after it.
     for wait in [0, 200, 29_000] {
         script.run(wait);
         abort(&mut script, 2, own, false);
@@ -97,7 +97,7 @@ fn an_abort_to_an_address_that_is_back() {
     script.forget();
 }
 
-/// RFC 5061 §5.3 F13: packets from an address that was deleted are out of the blue.
+/// RFC 5061 §5.3 F13: packets from a deleted address are out of the blue.
 #[test]
 fn packets_from_an_address_that_has_gone() {
     let mut known = Known::with(2);
@@ -115,8 +115,8 @@ fn packets_from_an_address_that_has_gone() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F11: once an address cannot come or go, none that follows in the same ASCONF does; §4.2.1, §4.2.2: a group
-/// is no address of a host.
+/// RFC 5061 §5.3 F11: after a failed addition or deletion, all later ones of the same ASCONF fail. §4.2.1, §4.2.2: a
+/// multicast address is not a host's address.
 #[test]
 fn all_that_follows_fails() {
     let group = IpAddr::from([224, 0, 0, 9]);
@@ -135,7 +135,7 @@ fn all_that_follows_fails() {
         assert_eq!(drawn.matches("no-room-for-address").count(), 2, "{drawn}");
         known.lives(2);
     }
-    // What came before is done, and a primary may be chosen all the same.
+    // Earlier requests are executed, and a primary may be set nevertheless.
     let mut known = Known::with(2);
     known.ask(
         1,
@@ -153,8 +153,8 @@ fn all_that_follows_fails() {
     known.lives(1);
 }
 
-/// RFC 5061 §5.3 F3b: a peer that does not know Set Primary is not asked for it again; F3a: nor for addresses, if it does not
-/// know those.
+/// RFC 5061 §5.3 F3b: Set Primary is not requested again from a peer that does not know it. F3a: the same holds for
+/// adding and deleting addresses.
 #[test]
 fn what_the_peer_does_not_know_is_not_asked_again() {
     let mut known = Known::with(2);
@@ -173,7 +173,7 @@ fn what_the_peer_does_not_know_is_not_asked_again() {
     let now = known.script.net.now;
     let asked = known.script.net.end(A).engine.set_peer_primary(now, id, at(1));
     assert_eq!(asked, Err(AddressError::NotDynamic));
-    // Addresses may come and go still.
+    // Addresses can still be added and deleted.
     withhold(&mut known.script);
     known.script.run(30);
     known.answer(1, &[Param::RequestFailed { id: 2, causes: NOT_KNOWN }]);
@@ -187,7 +187,7 @@ fn what_the_peer_does_not_know_is_not_asked_again() {
     assert_eq!(known.script.net.ladder.take(), "");
 }
 
-/// RFC 5061 §5.3 F11: a deletion that failed behind another request had to fail, and is asked for again; one that failed for
+/// RFC 5061 §5.3 F11: a deletion that failed because of an earlier request is requested again. One that failed by
 /// itself is not.
 #[test]
 fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
@@ -198,7 +198,7 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
             let now = known.script.net.now;
             known.script.net.end(A).engine.set_peer_primary(now, id, at(n)).expect("dynamic");
         };
-        // While the first ASCONF waits for its answer both requests of the second are wished for.
+        // Both requests of the second ASCONF are queued while the first ASCONF waits for its answer.
         primary(&mut known, 2);
         known.script.run(30);
         primary(&mut known, 1);
@@ -216,7 +216,7 @@ fn a_deletion_that_failed_behind_another_request_is_asked_for_again() {
     }
 }
 
-/// RFC 5061 §5.1 A9, §5.1.1: who reports the chunk itself is sent no ASCONF any more; T4 does not run.
+/// RFC 5061 §5.1 A9, §5.1.1: a peer that reports the chunk as unknown gets no more ASCONF; T4 does not run.
 #[test]
 fn a_peer_that_does_not_know_the_chunk() {
     let mut known = Known::with(2);
@@ -230,7 +230,7 @@ fn a_peer_that_does_not_know_the_chunk() {
         chunk.close();
     });
     script.run(100).forget();
-    // RFC 9260 §11.2.6: the application is told as well.
+    // RFC 9260 §11.2.6: the application is notified as well.
     let told = |event: &Event| matches!(event, Event::PeerError { code: 6, .. });
     assert!(script.net.ends[0].events.iter().any(told));
     let (id, now) = (script.id(A), script.net.now);
@@ -241,7 +241,7 @@ fn a_peer_that_does_not_know_the_chunk() {
     assert_eq!(state(script, A), Some(AssociationState::Established));
 }
 
-/// RFC 5061 §5.3 F0: the answer to an ASCONF that was never sent ends the association; an old one means nothing.
+/// RFC 5061 §5.3 F0: the answer to an ASCONF that was never sent ends the association; an old answer is ignored.
 #[test]
 fn an_answer_to_nothing() {
     let mut known = Known::with(2);
@@ -270,7 +270,7 @@ fn nothing_is_asked_or_answered_at_the_end() {
     assert!(!drawn.contains("ASCONF ACK") && !drawn.contains("gives"), "{drawn}");
 }
 
-/// RFC 5061 §4.2: a request that stands in an INIT is passed over.
+/// RFC 5061 §4.2: a request in an INIT is ignored.
 #[test]
 fn requests_in_an_init() {
     let mut script = Script::multi_homed(&[25, 25], ON);

@@ -1,4 +1,4 @@
-//! Rules of RFC 9260 §8 that no other scenario would see broken (`conformance/rules/rfc9260-8.toml`).
+//! Rules of RFC 9260 §8 that no other scenario checks (`conformance/rules/rfc9260-8.toml`).
 
 use crate::net::{A, B, PORT};
 use crate::script::{Script, configured};
@@ -11,8 +11,8 @@ fn path(script: &Script, n: usize) -> PathInfo {
     script.net.ends[0].engine.info(script.id(A)).expect("an association").paths[n]
 }
 
-/// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the errors of its path and of the association: Association.Max.Retrans
-/// is 2, and of three HEARTBEATs two are lost, time and again.
+/// RFC 9260 §8.1, §8.3: each HEARTBEAT ACK clears the errors of its path and of the association.
+/// Association.Max.Retrans is 2, and two of every three HEARTBEATs are lost.
 #[test]
 fn a_heartbeat_ack_clears_the_errors() {
     let watchful =
@@ -26,14 +26,14 @@ fn a_heartbeat_ack_clears_the_errors() {
         script.run(15_000);
         assert_eq!((path(&script, 0).errors, path(&script, 0).state), (0, PathState::Active));
     }
-    // Nobody is forgiven without one.
+    // Without HEARTBEAT ACKs the association ends.
     script.kill(1).run(60_000);
     assert_eq!(script.net.ends[0].engine.info(script.id(A)), None);
     script.forget();
 }
 
-/// RFC 9260 §8.1: HEARTBEATs that are not answered on other paths than the one in use end no association: of three paths two
-/// are silent, and two errors in a row would be one too many.
+/// RFC 9260 §8.1: unanswered HEARTBEATs on other paths than the one in use do not end the association. Two of three
+/// paths are silent, and two errors in a row would exceed the limit.
 #[test]
 fn heartbeats_lost_elsewhere_do_not_count() {
     let changes =
@@ -46,7 +46,7 @@ fn heartbeats_lost_elsewhere_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: nor do those that were to verify an address.
+/// RFC 9260 §5.4: nor do HEARTBEATs that were sent to verify an address.
 #[test]
 fn probes_of_unverified_addresses_do_not_count() {
     let mut script =
@@ -58,7 +58,7 @@ fn probes_of_unverified_addresses_do_not_count() {
     script.forget();
 }
 
-/// RFC 9260 §8.3: a path that has failed is probed on, but its errors are not counted on.
+/// RFC 9260 §8.3: a failed path is still probed, but its errors no longer count.
 #[test]
 fn a_path_that_is_down_counts_no_more() {
     let mut script = Script::established_on(
@@ -86,7 +86,8 @@ fn a_heartbeat_measures_the_round_trip() {
     script.forget();
 }
 
-/// RFC 9260 §8.5.1 B: an ABORT with the receiver's own tag counts without the T bit only, one with its peer's only with it.
+/// RFC 9260 §8.5.1 B: an ABORT with the receiver's own tag counts only without the T bit, one with the peer's tag
+/// only with it.
 #[test]
 fn an_abort_with_the_wrong_t_bit_ends_nothing() {
     let mut script = Script::warm(&[]);
@@ -104,7 +105,7 @@ fn an_abort_with_the_wrong_t_bit_ends_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §8.5.1 C: so does a SHUTDOWN COMPLETE, for who has sent SHUTDOWN ACK.
+/// RFC 9260 §8.5.1 C: the same holds for a SHUTDOWN COMPLETE in SHUTDOWN-ACK-SENT.
 #[test]
 fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
     let mut script = Script::established(&[]);
@@ -125,8 +126,8 @@ fn a_shutdown_complete_with_the_wrong_t_bit_ends_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §8.4 rule 5 comes before 6 and 7, and 2 before all: a SHUTDOWN ACK out of the blue is answered whatever stands
-/// beside it, but for an ABORT.
+/// RFC 9260 §8.4: rule 5 precedes 6 and 7, and rule 2 precedes all: a SHUTDOWN ACK out of the blue is answered
+/// whatever other chunks the packet has, except an ABORT.
 #[test]
 fn a_shutdown_ack_is_answered_whatever_stands_beside_it() {
     let mut script = Script::new(&[]);
@@ -147,7 +148,7 @@ fn a_shutdown_ack_is_answered_whatever_stands_beside_it() {
     "#]]);
 }
 
-/// RFC 9260 §8.5.1 A: nothing but an INIT has tag 0: not even an ABORT is the answer.
+/// RFC 9260 §8.5.1 A: only an INIT has tag 0: other packets with tag 0 are not even answered by an ABORT.
 #[test]
 fn nothing_but_an_init_has_tag_zero() {
     let mut script = Script::new(&[]);
@@ -159,7 +160,7 @@ fn nothing_but_an_init_has_tag_zero() {
     assert!(!script.net.ladder.take().contains("A ◄── B"));
 }
 
-/// RFC 9260 §8.2: of two alternates one takes the part of the primary that has failed.
+/// RFC 9260 §8.2: one of two alternates replaces the failed primary.
 #[test]
 fn one_alternate_takes_over() {
     let mut script = Script::established_on(&[25, 25, 25], &[("path_max_retrans", "0")]);

@@ -1,4 +1,4 @@
-//! Rules of RFC 6525 §5 that no other scenario would see broken (`conformance/rules/rfc6525-5.toml`).
+//! Rules of RFC 6525 §5 that no other scenario checks (`conformance/rules/rfc6525-5.toml`).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -8,7 +8,7 @@ use expect_test::expect;
 
 const ON: &[(&str, &str)] = &[("reconfig", "yes"), ("streams", "4")];
 
-/// A asks; B grants what `granted` names. A message each way on stream 1.
+/// A sends requests; B grants only those that `granted` names. A message was sent in each direction on stream 1.
 fn asking(granted: &'static str) -> Script {
     let limited = configured(&[ON, &[("reconfig_requests", granted)]].concat());
     let mut script = Script::with(configured(ON), limited, &[25]);
@@ -18,7 +18,7 @@ fn asking(granted: &'static str) -> Script {
     script
 }
 
-/// RFC 6525 §5.2.1, §6.3.1: what the application does not grant is answered "Denied", and nothing changes.
+/// RFC 6525 §5.2.1, §6.3.1: a request that the application does not grant is answered "Denied", and nothing changes.
 #[test]
 fn what_is_not_granted_is_denied() {
     let mut script = asking("none");
@@ -53,7 +53,7 @@ fn what_is_not_granted_is_denied() {
     "#]]);
 }
 
-/// RFC 6525 §6.3.1: each kind of request is granted for itself.
+/// RFC 6525 §6.3.1: each kind of request is granted separately.
 #[test]
 fn each_kind_is_granted_for_itself() {
     for granted in ["streams", "association", "change"] {
@@ -74,7 +74,7 @@ fn each_kind_is_granted_for_itself() {
     }
 }
 
-/// RFC 6525 §5.2.2 E1, §5.2.6: what this side has itself asked the peer to ask for is not denied.
+/// RFC 6525 §5.2.2 E1, §5.2.6: a request that this side has solicited from the peer is not denied.
 #[test]
 fn what_was_asked_for_is_granted() {
     let mut script = asking("none");
@@ -99,7 +99,8 @@ fn what_was_asked_for_is_granted() {
     "#]]);
 }
 
-/// RFC 6525 §5.2.7 H2: "In progress" is asked again, and that counts as no error; §5.1.1: silence does.
+/// RFC 6525 §5.2.7 H2: after "In progress" the request is repeated, and that counts as no error. §5.1.1: a missing
+/// answer does.
 #[test]
 fn patience_is_no_error() {
     let mut script =
@@ -120,8 +121,8 @@ fn patience_is_no_error() {
     script.forget();
 }
 
-/// RFC 6525 §5.1.2 A1, §5.2.7 H3: while the request is under way nothing new leaves on its stream; when it is denied the
-/// numbers go on as they were.
+/// RFC 6525 §5.1.2 A1, §5.2.7 H3: while a request is outstanding, no new message is sent on its stream. If it is
+/// denied, the SSNs continue.
 #[test]
 fn a_denied_stream_goes_on() {
     let mut script = asking("change");

@@ -1,4 +1,4 @@
-//! Rules of RFC 9260 §5 that no other scenario would see broken (`conformance/rules/rfc9260-5.toml`).
+//! Rules of RFC 9260 §5 that no other scenario checks (`conformance/rules/rfc9260-5.toml`).
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -15,7 +15,7 @@ fn init() -> Init<'static> {
     Init { tag: 0x0102_0304, window: 60_000, outbound: 3, inbound: 4, tsn: Tsn(7), ..Init::default() }
 }
 
-/// An INIT of A's to B from `port`, by hand, with the parameters that `write` appends.
+/// Sends an INIT from A to B from `port`, with the parameters that `write` appends.
 fn ask(script: &mut Script, port: u16, write: impl FnOnce(&mut tlv::ChunkWriter<'_>)) {
     script.inject_between(A, port, PORT, 0, |b| {
         let init = init();
@@ -26,7 +26,7 @@ fn ask(script: &mut Script, port: u16, write: impl FnOnce(&mut tlv::ChunkWriter<
     script.run(30);
 }
 
-/// The packets that are under way to a side.
+/// Returns the packets in flight to a side.
 fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
     let there = |target: SocketAddr| (1..=3).any(|n| net::address(to, n) == target);
     script
@@ -38,7 +38,7 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// The INIT ACK that is under way to A, and its State Cookie; A, who has not asked, does not see it.
+/// Returns the INIT ACK in flight to A, and its State Cookie. A, which sent no INIT, does not receive it.
 fn answer(script: &mut Script) -> (Header, InitFields, Vec<u8>) {
     let packet = under_way(script, A).pop().expect("an answer");
     script.net.flying.clear();
@@ -58,8 +58,9 @@ struct InitFields {
     inbound: u16,
 }
 
-/// RFC 9260 §5.1: INIT and COOKIE ECHO go to the next address when their timers run out, each address with its own RTO;
-/// §5.4: the COOKIE ACK goes back to where the COOKIE ECHO came from, which is not verified, so with a HEARTBEAT.
+/// RFC 9260 §5.1: INIT and COOKIE ECHO are sent to the next address when their timers expire, with the RTO of each
+/// address. §5.4: the COOKIE ACK returns to the source of the COOKIE ECHO, which is not verified, so it is bundled
+/// with a HEARTBEAT.
 #[test]
 fn init_and_cookie_echo_try_every_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -80,8 +81,8 @@ fn init_and_cookie_echo_try_every_address() {
     "#]]);
 }
 
-/// RFC 9260 §5.1.2: addresses of a family that this side does not have are passed over without a word, and a family that
-/// is not listed as supported is, when the INIT came by it.
+/// RFC 9260 §5.1.2: addresses of a family that this side does not have are silently ignored. A family that is not
+/// listed as supported counts as supported if the INIT arrived over it.
 #[test]
 fn addresses_of_a_family_that_is_not_ours() {
     let mut script = Script::new(&[]);
@@ -102,7 +103,8 @@ fn addresses_of_a_family_that_is_not_ours() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.1: whoever is asking answers an INIT only towards an address that it has asked at.
+/// RFC 9260 §5.2.1: an endpoint that has sent an INIT answers an INIT only if it comes from an address to which its
+/// own was sent.
 #[test]
 fn an_init_from_a_stranger_while_asking() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -123,7 +125,7 @@ fn an_init_from_a_stranger_while_asking() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: an INIT is answered, and T1-init goes on as it was.
+/// RFC 9260 §5.2.1: an INIT is answered, and T1-init runs on unchanged.
 #[test]
 fn t1_init_goes_on() {
     let mut script = Script::new(&[]);
@@ -144,8 +146,8 @@ fn t1_init_goes_on() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.1: with an address more, an INIT while the COOKIE ECHO is out is refused, and the address named;
-/// nothing else changes.
+/// RFC 9260 §5.2.1: in COOKIE-ECHOED an INIT with an additional address is refused, and the address is named. Nothing
+/// else changes.
 #[test]
 fn a_new_address_while_the_cookie_is_out() {
     let mut script = Script::new(&[]);
@@ -180,8 +182,8 @@ fn a_new_address_while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of its own, as many streams as there are, and
-/// a cookie; what is there stays as it is.
+/// RFC 9260 §5.2.2: the answer to a restart has the INIT's tag, a new tag of its own, the existing number of streams,
+/// and a cookie. The existing association does not change.
 #[test]
 fn the_answer_to_a_restart() {
     let mut script = Script::established(&[]);
@@ -191,14 +193,14 @@ fn the_answer_to_a_restart() {
     let (header, ack, cookie) = answer(&mut script);
     assert_eq!(header.tag, 0x0102_0304);
     assert!(ack.tag != before && ack.tag != 0 && !cookie.is_empty());
-    // Ten are there; the INIT takes four.
+    // The association has ten streams; the INIT accepts four.
     assert_eq!((ack.outbound, ack.inbound), (4, 10));
     assert_eq!(script.net.ends[1].engine.info(script.id(B)), info);
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 step 3: a cookie with other tags than the association's can grow stale: ERROR, and what came with it is
-/// thrown away.
+/// RFC 9260 §5.2.4 step 3: a cookie whose tags differ from the association's can be stale: it is answered by ERROR,
+/// and the other chunks of its packet are discarded.
 #[test]
 fn a_stale_cookie_of_a_restart() {
     let mut script = Script::established(&[]);
@@ -222,7 +224,7 @@ fn a_stale_cookie_of_a_restart() {
     script.forget();
 }
 
-/// RFC 9260 §5.1.5 step 3: a cookie counts between the ports it was made for, on this side, too.
+/// RFC 9260 §5.1.5 step 3: a cookie is valid only between the ports for which it was made, including the local port.
 #[test]
 fn a_cookie_for_another_port() {
     let mut script = Script::new(&[]);
@@ -235,7 +237,7 @@ fn a_cookie_for_another_port() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: the cookie of a restart comes while SHUTDOWN ACK is out: nothing is set up.
+/// RFC 9260 §5.2.4 A: the cookie of a restart arrives in SHUTDOWN-ACK-SENT: no association is set up.
 #[test]
 fn a_restart_while_shutdown_ack_is_out() {
     let mut script = Script::established(&[]);
@@ -253,8 +255,8 @@ fn a_restart_while_shutdown_ack_is_out() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.4 B: the association is up when the cookie of the peer's own INIT comes: it stays up, and the peer's tag
-/// is that of the cookie from then on.
+/// RFC 9260 §5.2.4 B: the association is established when the cookie of the peer's own INIT arrives. It stays
+/// established, and from then on the peer's tag is that of the cookie.
 #[test]
 fn a_collision_that_is_told_of_late() {
     let mut script = Script::new(&[]);
@@ -282,7 +284,7 @@ fn a_collision_that_is_told_of_late() {
     script.forget();
 }
 
-/// RFC 9260 §5.2.6: where no cookie is out none can be stale: nothing happens, and nobody is told.
+/// RFC 9260 §5.2.6: outside COOKIE-ECHOED a stale cookie ERROR has no effect, and no event is reported.
 #[test]
 fn a_stale_cookie_when_none_is_out() {
     let mut script = Script::established(&[]);
@@ -299,7 +301,8 @@ fn a_stale_cookie_when_none_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.6: however stale the cookie was, the new one is asked to live longer by the round trip and a second at most.
+/// RFC 9260 §5.2.6: however stale the cookie was, the requested increase of the lifetime is at most the round trip
+/// plus one second.
 #[test]
 fn a_second_longer_at_most() {
     let mut script = Script::new(&[]);
@@ -320,7 +323,7 @@ fn a_second_longer_at_most() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 step 3: both tags are the association's: the cookie is good, however old it is.
+/// RFC 9260 §5.2.4 step 3: if both tags are the association's, the cookie is valid, whatever its age.
 #[test]
 fn a_cookie_of_what_is_there_is_never_stale() {
     let mut script = Script::new(&[]);
@@ -335,7 +338,7 @@ fn a_cookie_of_what_is_there_is_never_stale() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: the peer has restarted: the congestion window is the initial one again.
+/// RFC 9260 §5.2.4 A: after a restart of the peer the congestion window has its initial size.
 #[test]
 fn a_restart_resets_the_congestion_window() {
     let mut script = Script::new(&[]);
@@ -356,7 +359,7 @@ fn a_restart_resets_the_congestion_window() {
     script.forget();
 }
 
-/// RFC 9260 §5.4: a SHUTDOWN ACK comes from an address that was never verified: no chunk goes there, were it the answer.
+/// RFC 9260 §5.4: a SHUTDOWN ACK arrives from an unverified address: no chunk is sent there, not even the answer.
 #[test]
 fn a_shutdown_complete_goes_to_no_unverified_address() {
     let mut script = Script::multi_homed(&[25, 25], &[]);
@@ -384,7 +387,8 @@ fn a_shutdown_complete_goes_to_no_unverified_address() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 1: neither an INIT nor a good COOKIE ECHO that was sent to a group, or by one, is answered.
+/// RFC 9260 §8.4 1: neither an INIT nor a valid COOKIE ECHO is answered if its source or destination is a multicast
+/// address.
 #[test]
 fn nothing_is_set_up_with_a_group() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));
@@ -422,7 +426,7 @@ fn nothing_is_set_up_with_a_group() {
     assert!(say(peer, ours, ack.0.tag, &echo).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §8.4 1: nor is a COOKIE ECHO behind an AUTH (RFC 4895 §6.3), were its signature good.
+/// RFC 9260 §8.4 1: nor is a COOKIE ECHO after an AUTH (RFC 4895 §6.3), even with a valid signature.
 #[test]
 fn nothing_is_set_up_with_a_group_that_signs() {
     let ours = SocketAddr::from(([10, 0, 1, 2], 0));
@@ -451,7 +455,7 @@ fn nothing_is_set_up_with_a_group_that_signs() {
     assert!(next(&mut b).is_some(), "a COOKIE ACK");
 }
 
-/// RFC 9260 §6: DATA that comes before the COOKIE ACK is not taken; §8.3: but a HEARTBEAT is answered, at once.
+/// RFC 9260 §6: DATA that arrives before the COOKIE ACK is not accepted. §8.3: a HEARTBEAT is answered at once.
 #[test]
 fn before_the_cookie_ack_comes() {
     let mut script = Script::new(&[]);

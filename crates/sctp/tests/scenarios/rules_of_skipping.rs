@@ -1,4 +1,4 @@
-//! Rules of RFC 3758 §3 that no other scenario would see broken (`conformance/rules/rfc3758-3.toml`).
+//! Rules of RFC 3758 §3 that no other scenario checks (`conformance/rules/rfc3758-3.toml`).
 
 use crate::net::{A, B};
 use crate::script::{Script, configured};
@@ -14,7 +14,7 @@ fn lifetime(stream: u16, ms: u64) -> Message {
     Message { stream, reliability, ..Message::default() }
 }
 
-/// ERROR with this cause, from B to A.
+/// Sends an ERROR with this cause from B to A.
 fn error(script: &mut Script, cause: &Cause<'_>) {
     let tag = script.tag(A);
     script.inject(B, tag, |b| {
@@ -25,8 +25,8 @@ fn error(script: &mut Script, cause: &Cause<'_>) {
     script.run(100);
 }
 
-/// RFC 3758 §3.3.3: a peer that reports the parameter, or the chunk, does not support it after all: no FORWARD TSN goes
-/// there, and what has been sent is sent until it arrives.
+/// RFC 3758 §3.3.3: a peer that reports the parameter or the chunk as unknown does not support it after all. No
+/// FORWARD TSN is sent there, and data that was sent is retransmitted until it arrives.
 #[test]
 fn a_peer_that_takes_its_word_back() {
     for cause in
@@ -55,8 +55,8 @@ fn a_peer_that_takes_its_word_back() {
     }
 }
 
-/// RFC 3758 §3.3.3: when something has been given up already the association cannot go on: the peer would wait for it for
-/// ever.
+/// RFC 3758 §3.3.3: if a message has already been abandoned, the association cannot go on: the peer would wait for it
+/// forever.
 #[test]
 fn what_was_given_up_cannot_be_skipped() {
     let mut script = Script::warm(ON);
@@ -71,8 +71,8 @@ fn what_was_given_up_cannot_be_skipped() {
     script.forget();
 }
 
-/// RFC 3758 §3.6: a FORWARD TSN that is out of date moves nothing and is answered by a SACK at once; one that is new is
-/// acknowledged as DATA is: with the second packet, or late.
+/// RFC 3758 §3.6: an outdated FORWARD TSN skips nothing and is answered by a SACK at once. A new one is acknowledged
+/// like DATA: with the second packet, or delayed.
 #[test]
 fn a_forward_tsn_is_acknowledged_as_data_is() {
     let mut script = Script::warm(ON);
@@ -80,17 +80,17 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     let forward = |script: &mut Script, n: u32| {
         script.inject(A, tag, |b| ForwardTsn::write(b, Tsn(first.wrapping_add(n)), []));
     };
-    // A has sent none of these, and must not hear that they have come.
+    // A has sent none of these, and must not receive their acknowledgements.
     script.lose_times(B, "SACK", 99);
-    // Out of date: behind, and at, the cumulative TSN.
+    // Outdated: below the cumulative TSN, and equal to it.
     forward(&mut script, u32::MAX);
     script.run(300);
     forward(&mut script, 0);
     script.run(300);
-    // New: late.
+    // One new one: delayed.
     forward(&mut script, 1);
     script.run(300);
-    // New, and new: at once.
+    // Two new ones: at once.
     forward(&mut script, 2);
     forward(&mut script, 3);
     script.run(300);
@@ -107,7 +107,7 @@ fn a_forward_tsn_is_acknowledged_as_data_is() {
     "#]]);
 }
 
-/// RFC 3758 §3.6: the TSNs behind those that are skipped count as soon as there is no hole before them.
+/// RFC 3758 §3.6: TSNs after the skipped ones are included as soon as there is no gap before them.
 #[test]
 fn the_cumulative_tsn_moves_on_by_itself() {
     let mut script = Script::warm(ON);
@@ -132,7 +132,8 @@ fn the_cumulative_tsn_moves_on_by_itself() {
     "#]]);
 }
 
-/// RFC 3758 §3.3.2: to a peer whose INIT did not have the parameter no FORWARD TSN is ever sent, and from it none is taken.
+/// RFC 3758 §3.3.2: no FORWARD TSN is sent to a peer whose INIT did not have the parameter, and none is accepted from
+/// it.
 #[test]
 fn only_one_side_supports_it() {
     let mut script = Script::with(configured(&[]), configured(ON), &[25]);

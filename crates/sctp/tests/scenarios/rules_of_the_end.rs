@@ -1,4 +1,4 @@
-//! Rules of RFC 9260 §8.4, §9 and §10 that no other scenario would see broken (`conformance/rules/rfc9260-9.toml`,
+//! Rules of RFC 9260 §8.4, §9 and §10 that no other scenario checks (`conformance/rules/rfc9260-9.toml`,
 //! `rfc9260-10.toml`).
 
 use crate::net::{self, A, B};
@@ -20,13 +20,14 @@ fn closed(script: &Script, side: Side) -> Option<CloseReason> {
     })
 }
 
-/// A packet to `side` with its own tag, though the other may know of nothing.
+/// Sends a packet with `side`'s own tag to it, although the other side may have no association.
 fn to(script: &mut Script, side: Side, write: impl FnOnce(&mut Vec<u8>)) {
     let (tag, (source, target)) = (script.tag(side), script.ports(side));
     script.inject_between(side.other(), target, source, tag, write).run(60);
 }
 
-/// RFC 9260 §8.4: an association is between two ports. A packet with its tag between others is nobody's.
+/// RFC 9260 §8.4: an association is between two ports. A packet with its tag but other ports belongs to no
+/// association.
 #[test]
 fn another_port_is_another_association() {
     for (other_source, other_target) in [(1, 0), (0, 1)] {
@@ -48,7 +49,8 @@ fn another_port_is_another_association() {
     }
 }
 
-/// RFC 9260 §9.1, §11.1.4, §11.2.5: the application's reason goes with the ABORT and comes to the other application.
+/// RFC 9260 §9.1, §11.1.4, §11.2.5: the application's reason is sent with the ABORT and reported to the other
+/// application.
 #[test]
 fn the_reason_of_an_abort_is_told() {
     let mut script = Script::established(&[]);
@@ -62,7 +64,7 @@ fn the_reason_of_an_abort_is_told() {
     });
     assert_eq!(told.as_deref(), Some(&b"enough"[..]));
     script.forget();
-    // However long it is, it fits a packet.
+    // A long reason is cut to fit into a packet.
     let mut script = Script::established(&[]);
     let (id, now) = (script.id(A), script.net.now);
     script.net.end(A).engine.abort_because(now, id, &[b'x'; 9_000]);
@@ -75,7 +77,7 @@ fn the_reason_of_an_abort_is_told() {
     script.forget();
 }
 
-/// RFC 9260 §9.2: the SHUTDOWN that is retransmitted says what has come meanwhile.
+/// RFC 9260 §9.2: a retransmitted SHUTDOWN acknowledges the data that has arrived meanwhile.
 #[test]
 fn a_repeated_shutdown_says_what_has_come() {
     let mut script = Script::established(&[]);
@@ -96,7 +98,8 @@ fn a_repeated_shutdown_says_what_has_come() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED the application's wish to shut down changes nothing, and a SHUTDOWN is answered.
+/// RFC 9260 §9.2: in SHUTDOWN-RECEIVED the application's request to shut down has no effect, and a SHUTDOWN is
+/// answered.
 #[test]
 fn a_wish_to_shut_down_comes_too_late() {
     let mut script = Script::established(&[]);
@@ -104,7 +107,7 @@ fn a_wish_to_shut_down_comes_too_late() {
     assert_eq!(state(&script, B), Some(AssociationState::ShutdownReceived));
     script.shutdown(B).run(10);
     assert_eq!(state(&script, B), Some(AssociationState::ShutdownReceived));
-    // A's SHUTDOWN comes again before its data is acknowledged: it says nothing new.
+    // A's SHUTDOWN is repeated before its data is acknowledged; it contains nothing new.
     script.run(5_000);
     script.check(expect![[r#"
         1.000  A ◄── B   DATA          tsn=1 sid=0 ssn=0 len=100 BE     ✗ lost
@@ -121,7 +124,7 @@ fn a_wish_to_shut_down_comes_too_late() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: in the four states of a shutdown no message is taken from the application.
+/// RFC 9260 §9.2: in the four shutdown states no message is accepted from the application.
 #[test]
 fn no_message_is_taken_while_shutting_down() {
     for (side, lost, expected) in [
@@ -147,8 +150,8 @@ fn no_message_is_taken_while_shutting_down() {
     }
 }
 
-/// RFC 9260 §9.2: a SHUTDOWN ACK that is never answered is sent Association.Max.Retrans times more; then the peer is
-/// unreachable.
+/// RFC 9260 §9.2: an unanswered SHUTDOWN ACK is retransmitted Association.Max.Retrans times; then the peer is
+/// considered unreachable.
 #[test]
 fn a_shutdown_ack_is_not_repeated_for_ever() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
@@ -159,7 +162,7 @@ fn a_shutdown_ack_is_not_repeated_for_ever() {
     assert_eq!(drawn.lines().filter(|line| line.contains("SHUTDOWN ACK")).count(), 3, "{drawn}");
 }
 
-/// RFC 9260 §9.2: SHUTDOWN COMPLETE means nothing but in SHUTDOWN-ACK-SENT.
+/// RFC 9260 §9.2: SHUTDOWN COMPLETE is ignored except in SHUTDOWN-ACK-SENT.
 #[test]
 fn a_shutdown_complete_in_any_other_state() {
     // COOKIE-WAIT and COOKIE-ECHOED; ESTABLISHED; SHUTDOWN-PENDING, -SENT and -RECEIVED.
@@ -181,8 +184,8 @@ fn a_shutdown_complete_in_any_other_state() {
     }
 }
 
-/// RFC 9260 §9.2: a SHUTDOWN that comes before the association is up is not answered; a SHUTDOWN ACK is, by a SHUTDOWN
-/// COMPLETE with the tag that it came with, and the handshake goes on.
+/// RFC 9260 §9.2: a SHUTDOWN before the association is established is not answered. A SHUTDOWN ACK is answered by a
+/// SHUTDOWN COMPLETE with the tag of the SHUTDOWN ACK, and the handshake goes on.
 #[test]
 fn shutdowns_before_it_is_up() {
     for (lost, ms) in [("INIT", 10), ("COOKIE ECHO", 60)] {
@@ -203,7 +206,7 @@ fn shutdowns_before_it_is_up() {
     }
 }
 
-/// The network reports `kind` about a packet of A's to B with these ports, this tag, and `rest` behind its header.
+/// The network reports `kind` about a packet from A to B with these ports and this tag; `rest` follows its header.
 fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest: &[u8]) {
     let mut quoted = Vec::new();
     packet::begin(&mut quoted, ports.0, ports.1, tag);
@@ -213,8 +216,8 @@ fn report(script: &mut Script, kind: IcmpKind, ports: (u16, u16), tag: u32, rest
     script.run(1);
 }
 
-/// RFC 9260 §10 ICMP5, ICMP6, ICMP8: only the quote of a packet of ours says anything: the ports, and the peer's tag, or in
-/// an INIT our own.
+/// RFC 9260 §10 ICMP5, ICMP6, ICMP8: only the quotation of one of our packets counts: the ports, and the peer's tag,
+/// or in an INIT our own tag.
 #[test]
 fn reports_that_are_not_believed() {
     let protocol = IcmpKind::Unreachable(2);
@@ -233,13 +236,13 @@ fn reports_that_are_not_believed() {
         report(&mut script, protocol, ports, tag, &rest);
         assert_eq!(closed(&script, A), None, "{ports:?} {tag:08x} {rest:?}");
     }
-    // Less than a header has no tag.
+    // A quotation shorter than a header has no tag.
     let (source, target) = (net::address(A, 1).ip(), net::address(B, 1).ip());
     script.net.icmp(A, &Icmp { kind: protocol, source, target }, &[0; 7]);
     report(&mut script, protocol, ports, to_b, &[]);
     assert_eq!(closed(&script, A), Some(CloseReason::NotListening));
     script.forget();
-    // In COOKIE-WAIT.
+    // The state is COOKIE-WAIT.
     let mut script = Script::new(&[]);
     script.lose(A, "INIT").associate().run(10);
     let (tag, ports) = (script.tag(A), script.ports(A));
@@ -252,7 +255,7 @@ fn reports_that_are_not_believed() {
     script.forget();
 }
 
-/// RFC 9260 §10 ICMP7: Packet Too Big makes the path's MTU smaller, for what carries the right tag.
+/// RFC 9260 §10 ICMP7: Packet Too Big reduces the path MTU if the quotation carries the right tag.
 #[test]
 fn a_packet_too_big_makes_packets_smaller() {
     let mut script = Script::with(configured(&[]), configured(&[]), &[25]);

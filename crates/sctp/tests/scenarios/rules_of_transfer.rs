@@ -1,4 +1,4 @@
-//! Rules of RFC 9260 §6 and §7 that no other scenario would see broken (`conformance/rules/rfc9260-6.toml`, `-7`).
+//! Rules of RFC 9260 §6 and §7 that no other scenario checks (`conformance/rules/rfc9260-6.toml`, `-7`).
 
 use crate::net::{self, A, B};
 use crate::script::Script;
@@ -9,7 +9,7 @@ use anabranch_wire::sctp::*;
 use expect_test::expect;
 use std::net::SocketAddr;
 
-/// The `n`th TSN of a side, counted from 1 as ladders do.
+/// Returns the `n`th TSN of a side, counted from 1 as in ladders.
 fn tsn(script: &Script, side: Side, n: u32) -> Tsn {
     Tsn(script.net.ladder.numbers().first(side).expect("a TSN").wrapping_add(n).wrapping_sub(1))
 }
@@ -18,7 +18,7 @@ fn block(start: u16, end: u16) -> GapBlock {
     GapBlock { start, end }
 }
 
-/// A SACK of B's for the first `cumulative` TSNs of A's.
+/// Sends a SACK from B for the first `cumulative` TSNs of A.
 fn sack(script: &mut Script, cumulative: u32, gaps: &[GapBlock]) {
     let (vtag, cumulative) = (script.tag(A), tsn(script, A, cumulative));
     let sack = Sack { cumulative, window: 60_000, gaps, duplicates: &[] };
@@ -40,8 +40,8 @@ fn under_way(script: &Script, to: Side) -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// RFC 9260 §6.1 B: as long as the flight is below cwnd, which is 4404 at first, one packet more may go, and no more than
-/// one. §7.2.1: the threshold is high at first.
+/// RFC 9260 §6.1 B: while the flight size is below cwnd, initially 4404 bytes, one more packet may be sent, and only
+/// one. §7.2.1: the threshold is initially high.
 #[test]
 fn one_packet_beyond_the_window() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -62,7 +62,7 @@ fn one_packet_beyond_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 D: Max.Burst (4) packets leave at once, whatever the window; which stays what it is.
+/// RFC 9260 §6.1 D: Max.Burst (4) packets are sent at once, whatever the size of the window, which does not change.
 #[test]
 fn no_more_than_a_burst_at_once() {
     let mut script = Script::established(&[("iw", "20")]);
@@ -72,14 +72,14 @@ fn no_more_than_a_burst_at_once() {
     script.forget();
 }
 
-/// RFC 9260 §6.2, §6.7: the lowest gap blocks, as many as one packet takes, and that in one SACK.
+/// RFC 9260 §6.2, §6.7: the SACK reports the lowest gap blocks, as many as fit into one packet.
 #[test]
 fn as_many_gap_blocks_as_fit() {
     let mut script = Script::established(&[]);
     let to_b = script.tag(B);
     for packet in 0..12 {
         let chunks: Vec<Tsn> = (0..60).map(|n| tsn(&script, A, 2 + 2 * (60 * packet + n))).collect();
-        // Their messages wait for the first.
+        // Their messages wait for the first SSN.
         script.inject(A, to_b, |b| {
             for tsn in chunks {
                 Data { tsn, ssn: Ssn(1), begin: true, payload: b"x", ..Data::default() }.emit(b);
@@ -94,14 +94,14 @@ fn as_many_gap_blocks_as_fit() {
     let Some(Ok(Chunk::Sack(sack))) = chunks.next() else { panic!("a SACK") };
     assert!(chunks.next().is_none(), "one SACK");
     let told: Vec<_> = sack.gaps().collect();
-    // 1500 less the headers of IP, SCTP and SACK.
+    // 1500 bytes minus the headers of IP, SCTP and SACK.
     assert_eq!((last.len(), told.len()), (1_480, (1_480 - 12 - 16) / 4));
     assert!(told.iter().zip(1..).all(|(gap, n)| *gap == block(2 * n, 2 * n)), "the lowest: {told:?}");
     script.net.flying.clear();
     script.forget();
 }
 
-/// RFC 9260 §6.2, §9.2: a SHUTDOWN has no gap blocks: a SACK goes beside it.
+/// RFC 9260 §6.2, §9.2: a SHUTDOWN has no gap blocks, so it is bundled with a SACK.
 #[test]
 fn gaps_while_shutting_down_need_a_sack() {
     let mut script = Script::warm(&[]);
@@ -116,8 +116,8 @@ fn gaps_while_shutting_down_need_a_sack() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: what a gap block had acknowledged and the next SACK does not, is outstanding again, has one miss,
-/// and a timer (§6.3.2 R4).
+/// RFC 9260 §6.2.1 D iii: a TSN that a gap block had acknowledged and the next SACK does not is outstanding again,
+/// has one miss, and a timer (§6.3.2 R4).
 #[test]
 fn what_is_taken_back_is_missing_again() {
     let mut script = Script::established(&[("max_burst", "0")]);
@@ -142,7 +142,8 @@ fn what_is_taken_back_is_missing_again() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 D iii: being taken back counts as one miss: TSN 2 needs two more, as TSN 1 does, which was missing once.
+/// RFC 9260 §6.2.1 D iii: the revocation counts as one miss: TSN 2 needs two more, and so does TSN 1, which was
+/// missing once.
 #[test]
 fn what_is_taken_back_has_one_miss() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -161,8 +162,8 @@ fn what_is_taken_back_has_one_miss() {
     script.forget();
 }
 
-/// RFC 9260 §6.3.2 R4: T3-rtx of the address where it was sent runs again, although all that was sent there was
-/// acknowledged, and nothing runs out before.
+/// RFC 9260 §6.3.2 R4: T3-rtx of the TSN's destination address is started again, although all data sent there was
+/// acknowledged. No timer expires before it.
 #[test]
 fn what_is_taken_back_has_a_timer() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -189,7 +190,7 @@ fn what_is_taken_back_has_a_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.4: a fast retransmit goes to where the original went.
+/// RFC 9260 §6.4: a fast retransmit is sent to the destination of the original.
 #[test]
 fn a_fast_retransmit_stays_on_its_path() {
     let mut script = Script::established_on(&[25, 25], &[("iw", "10"), ("max_burst", "0")]);
@@ -202,13 +203,13 @@ fn a_fast_retransmit_stays_on_its_path() {
     script.forget();
 }
 
-/// RFC 9260 §6.6: what stands in the SSN of an unordered message has no significance.
+/// RFC 9260 §6.6: the SSN field of an unordered message has no significance.
 #[test]
 fn the_ssn_of_an_unordered_message_means_nothing() {
     let mut script = Script::warm(&[]);
     script.send_message(A, Message { unordered: true, ..Message::default() }, 100).run(1);
     for flight in script.net.flying.values_mut() {
-        // Behind the common header: chunk header, TSN, stream.
+        // The offset follows common header, chunk header, TSN and stream.
         flight.bytes[22..24].copy_from_slice(&777_u16.to_be_bytes());
         packet::finish(&mut flight.bytes, 0);
     }
@@ -217,7 +218,7 @@ fn the_ssn_of_an_unordered_message_means_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §6.9: of an unordered message that is cut, each chunk has the U bit.
+/// RFC 9260 §6.9: each fragment of an unordered message has the U bit.
 #[test]
 fn all_of_an_unordered_message_is_unordered() {
     let mut script = Script::warm(&[]);
@@ -232,8 +233,8 @@ fn all_of_an_unordered_message_is_unordered() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: a SACK counts as a miss for what lies below the highest TSN that it newly acknowledges, not for what
-/// lies below an older gap block: of TSNs 1 and 4, both missing in three SACKs, only 1 has three misses.
+/// RFC 9260 §7.2.4: a SACK counts as a miss for TSNs below the highest one that it newly acknowledges, not for those
+/// below an older gap block. TSNs 1 and 4 are missing in three SACKs, but only TSN 1 has three misses.
 #[test]
 fn misses_count_below_what_is_newly_acknowledged() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -261,7 +262,8 @@ fn misses_count_below_what_is_newly_acknowledged() {
     "#]]);
 }
 
-/// RFC 9260 §7.2.4: the SACK that brings the third miss also acknowledges: the window grows first, then it is halved.
+/// RFC 9260 §7.2.4: the SACK that reports the third miss also acknowledges data: the window grows first, then it is
+/// halved.
 #[test]
 fn the_window_grows_before_it_is_halved() {
     let mut script = Script::established(&[("iw", "12"), ("max_burst", "0")]);
@@ -270,7 +272,7 @@ fn the_window_grows_before_it_is_halved() {
         script.send(A, 0, 1_400);
     }
     script.run(10);
-    // TSNs 1 and 3 are late.
+    // TSNs 1 and 3 are delayed.
     let old = tsn(&script, A, 0);
     let vtag = script.tag(A);
     for gaps in [[block(2, 2), block(4, 4)], [block(2, 2), block(4, 5)]] {
@@ -282,11 +284,11 @@ fn the_window_grows_before_it_is_halved() {
     sack(&mut script, 2, &[block(2, 4)]);
     let after = path(&script, 0);
     assert_eq!((after.stats.fast_recoveries, after.cwnd), (1, (before.cwnd + 1_468) / 2));
-    // More is in flight than that, and still one packet goes: §7.2.4, step 3.
+    // More than that is in flight, and still one packet is sent: §7.2.4, step 3.
     assert!(after.flight > after.cwnd, "{after:?}");
     let drawn = script.net.ladder.text();
     assert_eq!(drawn.matches("tsn=3 ").count(), 2, "{drawn}");
-    // §7.2.1: nor does it grow in fast recovery, though it is fully used.
+    // §7.2.1: the window does not grow in fast recovery either, although it is fully used.
     let full = path(&script, 0);
     assert!(full.flight > full.cwnd, "{full:?}");
     sack(&mut script, 2, &[block(2, 5)]);
@@ -294,7 +296,7 @@ fn the_window_grows_before_it_is_halved() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4: in fast recovery one more loss is repaired, but does not reduce the window once more.
+/// RFC 9260 §7.2.4: in fast recovery another loss is repaired without another reduction of the window.
 #[test]
 fn one_reduction_a_recovery() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -318,8 +320,8 @@ fn one_reduction_a_recovery() {
     script.forget();
 }
 
-/// RFC 9260 §7.2.4 step 5: what was fast retransmitted once waits for T3-rtx, however often it is missing then. (What was
-/// sent after it tells of it, not what was sent before.)
+/// RFC 9260 §7.2.4 step 5: a chunk that was fast retransmitted once waits for T3-rtx, however many misses it has.
+/// (Chunks sent after it indicate its loss, chunks sent before do not.)
 #[test]
 fn no_second_fast_retransmit() {
     let mut script = Script::established(&[("iw", "20"), ("max_burst", "0")]);
@@ -349,7 +351,7 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     for _ in 0..4 {
         script.send(A, 0, 100);
     }
-    // T3-rtx runs out at 2.000: TSNs 1 to 4 leave anew, in one packet.
+    // T3-rtx expires at 2.000: TSNs 1 to 4 are retransmitted in one packet.
     script.run(1_100);
     let sent = |script: &Script, tsn: u32| script.net.ladder.text().matches(&format!("tsn={tsn} ")).count();
     assert_eq!([1, 2, 3, 4].map(|tsn| sent(&script, tsn)), [2; 4], "{}", script.net.ladder.text());
@@ -366,8 +368,8 @@ fn only_chunks_sent_after_a_retransmission_count_as_misses() {
     script.forget();
 }
 
-/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, begun at 1.000, begins anew at 1.485 with the earliest chunk that is retransmitted,
-/// though others are in flight.
+/// RFC 9260 §6.1, §7.2.4 step 4: T3-rtx, started at 1.000, is restarted at 1.485 when the earliest outstanding chunk
+/// is retransmitted, although others are in flight.
 #[test]
 fn the_earliest_restarts_the_timer() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -396,7 +398,8 @@ fn the_earliest_restarts_the_timer() {
     "#]]);
 }
 
-/// RFC 9260 §6.2.1 C: what T3-rtx marks is not at the peer: its room is there again.
+/// RFC 9260 §6.2.1 C: chunks that T3-rtx marks for retransmission do not occupy the peer's buffer: their size is
+/// added to rwnd.
 #[test]
 fn what_is_marked_gives_its_room_back() {
     let mut script = Script::established(&[]);
@@ -405,15 +408,15 @@ fn what_is_marked_gives_its_room_back() {
     let all = room(&script);
     script.lose_times(A, "DATA", 4).send(A, 0, 1_400).send(A, 0, 1_400).run(10);
     assert_eq!(room(&script), all - 2 * 1_400);
-    // One of the two is out again.
+    // One of the two is in flight again.
     script.run(1_000);
     assert_eq!(room(&script), all - 1_400);
     script.net.rules.clear();
     script.run(5_000).forget();
 }
 
-/// RFC 9260 §6.1 A: the peer takes each probe and keeps its window closed: the first goes after one RTO, the next after
-/// ever longer times, up to RTO.Max.
+/// RFC 9260 §6.1 A: the peer accepts each probe and keeps its window closed. The first probe is sent after one RTO,
+/// later ones at growing intervals, up to RTO.Max.
 #[test]
 fn probes_that_are_taken_grow_rarer() {
     let mut script = Script::established(&[("rto_max", "8s"), ("mss", "100B")]);
@@ -442,13 +445,14 @@ fn probes_that_are_taken_grow_rarer() {
     assert_eq!(waits, [2, 4, 8, 8], "{drawn}");
 }
 
-/// RFC 9260 §6.2.1 D i: a SACK that is older than one that came tells nothing: neither its window nor its gap blocks count.
+/// RFC 9260 §6.2.1 D i: a SACK that is older than one already received is ignored: neither its window nor its gap
+/// blocks count.
 #[test]
 fn an_old_sack_tells_nothing() {
     let mut script = Script::established(&[]);
     script.lose_times(A, "DATA", 3).send(A, 0, 1_000).send(A, 0, 1_000).send(A, 0, 1_000).run(10);
     sack(&mut script, 1, &[]);
-    // D ii: the window that was told, less what is outstanding.
+    // D ii: the advertised window minus outstanding data.
     let info = |script: &Script| {
         let info = script.net.ends[0].engine.info(script.id(A)).expect("an association");
         (info.peer_rwnd, info.outstanding, info.paths[0].flight)
@@ -462,8 +466,8 @@ fn an_old_sack_tells_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §6.2.1 D ii: rwnd is the a_rwnd of the SACK less what is outstanding, and 0 if more is outstanding. What a gap
-/// block acknowledges is not outstanding.
+/// RFC 9260 §6.2.1 D ii: rwnd is the a_rwnd of the SACK minus outstanding data, and 0 if more is outstanding. Data
+/// acknowledged by a gap block is not outstanding.
 #[test]
 fn rwnd_is_a_rwnd_less_what_is_outstanding() {
     let mut script = Script::established(&[("iw", "10"), ("max_burst", "0")]);
@@ -485,12 +489,12 @@ fn rwnd_is_a_rwnd_less_what_is_outstanding() {
     assert_eq!(told(50_000, &[block(3, 3)]), 50_000 - 3 * 1_000);
     assert_eq!(told(3_000, &[block(3, 3)]), 0);
     assert_eq!(told(2_999, &[block(3, 3)]), 0);
-    // And 4 again, as it is taken back.
+    // TSN 4 is outstanding again, because its acknowledgement is revoked.
     assert_eq!(told(40_000, &[]), 40_000 - 4 * 1_000);
     script.forget();
 }
 
-/// RFC 9260 §7.2.1: a SACK lets the window of that path grow to which the acknowledged data was sent, and no other.
+/// RFC 9260 §7.2.1: a SACK increases only the window of the path on which the acknowledged data was sent.
 #[test]
 fn each_path_has_its_own_window() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -501,7 +505,8 @@ fn each_path_has_its_own_window() {
     script.forget();
 }
 
-/// RFC 9260 §7.3: what ICMP tells of one path changes the MTU of that path alone, but messages are cut for the narrowest.
+/// RFC 9260 §7.3: an ICMP message about one path changes only that path's MTU, but messages are cut for the smallest
+/// one.
 #[test]
 fn chunks_are_cut_for_the_narrowest_path() {
     let mut script = Script::established_on(&[25, 25], &[]);
@@ -520,7 +525,7 @@ fn chunks_are_cut_for_the_narrowest_path() {
     script.run(1_000).forget();
 }
 
-/// RFC 9260 §6: a SACK that comes in SHUTDOWN-SENT is thrown away: were it read, it would break a rule.
+/// RFC 9260 §6: a SACK that arrives in SHUTDOWN-SENT is discarded. If it were processed it would violate a rule.
 #[test]
 fn a_sack_in_shutdown_sent_says_nothing() {
     let mut script = Script::warm(&[]);
@@ -531,7 +536,7 @@ fn a_sack_in_shutdown_sent_says_nothing() {
     script.forget();
 }
 
-/// RFC 9260 §6.2: SACK.Delay is never more than 500 ms.
+/// RFC 9260 §6.2: SACK.Delay is at most 500 ms.
 #[test]
 fn no_longer_delay_than_half_a_second() {
     let mut config = Config::default();

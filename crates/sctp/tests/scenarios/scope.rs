@@ -1,4 +1,5 @@
-//! Addresses that mean another host to another host: nobody elsewhere is told of 127.0.0.1, or believed who lists it.
+//! Addresses whose meaning depends on the host: 127.0.0.1 is not announced to other hosts, and ignored in their
+//! lists.
 
 use crate::net::{A, B};
 use crate::script::Script;

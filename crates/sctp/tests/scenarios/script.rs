@@ -1,4 +1,4 @@
-//! How a scenario is told: one builder between the cases and the network.
+//! The builder with which scenarios are written, on top of the network.
 
 use crate::net::app::App;
 use crate::net::rules::{Action, Rule};
@@ -10,22 +10,22 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::packet;
 use expect_test::Expect;
 
-/// A scenario under way.
+/// A running scenario.
 pub struct Script {
     pub net: Net,
     sent: u64,
 }
 
-/// Both sides by RFC 9260, without heartbeats and window updates that only make noise.
+/// Both sides follow RFC 9260, without HEARTBEATs and with a receive buffer that keeps ladders short.
 pub const QUIET: &[(&str, &str)] = &[("hb_interval", "0"), ("rcvbuf", "64KiB"), ("streams", "10")];
 
 impl Script {
-    /// One network of 25 ms, both sides alike.
+    /// One network of 25 ms, with equal configurations on both sides.
     pub fn new(changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), &[25])
     }
 
-    /// Networks of these delays in milliseconds, both sides alike.
+    /// Networks with these delays in milliseconds, and equal configurations.
     pub fn multi_homed(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         Self::with(configured(changes), configured(changes), delays)
     }
@@ -35,14 +35,14 @@ impl Script {
         Self { net: Net::new(1, [a, b], &delays), sent: 0 }
     }
 
-    /// The network of this number, 25 ms.
+    /// Only the network of this number, with 25 ms.
     pub fn in_network(n: usize, changes: &[(&str, &str)]) -> Self {
         let delays = [Duration::from_millis(25)];
         let configs = [configured(changes), configured(changes)];
         Self { net: Net::numbered_from(n, 1, configs, &delays), sent: 0 }
     }
 
-    /// An association, set up and quiet; its ladder is thrown away.
+    /// An established, idle association; the ladder of its set-up is discarded.
     pub fn established(changes: &[(&str, &str)]) -> Self {
         let mut script = Self::new(changes);
         script.associate().run(1_000);
@@ -50,8 +50,8 @@ impl Script {
         script
     }
 
-    /// The same after a message each way: the first DATA of an association is
-    /// acknowledged at once (RFC 9260 §5.1), what follows by the usual rules. TSNs go on at 2.
+    /// The same after a message in each direction: the first DATA of an association is acknowledged at once (RFC 9260
+    /// §5.1), later DATA by the usual rules. TSNs continue at 2.
     pub fn warm(changes: &[(&str, &str)]) -> Self {
         let mut script = Self::established(changes);
         script.send(A, 0, 8).send(B, 0, 8).run(1_000);
@@ -59,7 +59,7 @@ impl Script {
         script
     }
 
-    /// The same with two networks of these delays.
+    /// An established association over networks with these delays.
     pub fn established_on(delays: &[u64], changes: &[(&str, &str)]) -> Self {
         let mut script = Self::multi_homed(delays, changes);
         script.associate().run(4_000);
@@ -67,13 +67,13 @@ impl Script {
         script
     }
 
-    /// A asks B for an association; it knows B's first address.
+    /// A opens an association to B, of which it knows the first address.
     pub fn associate(&mut self) -> &mut Self {
         self.net.associate(A, 1);
         self
     }
 
-    /// Draws from here on only.
+    /// Discards what was drawn so far.
     pub fn forget(&mut self) {
         self.net.ladder.take();
     }
@@ -116,14 +116,14 @@ impl Script {
         self.rule(from, pattern, 0, 1, Action::Mark)
     }
 
-    /// Lets `ms` pass.
+    /// Runs for `ms`.
     pub fn run(&mut self, ms: u64) -> &mut Self {
         let until = self.net.now + Duration::from_millis(ms);
         self.net.run_until(until, &mut *net::rules_fate(), None);
         self
     }
 
-    /// Lets time pass up to an instant.
+    /// Runs until an instant.
     pub fn run_to(&mut self, ms: u64) -> &mut Self {
         self.net.run_until(Instant::from_millis(ms), &mut *net::rules_fate(), None);
         self
@@ -161,25 +161,25 @@ impl Script {
         self
     }
 
-    /// Asks for streams to begin anew (RFC 6525).
+    /// Requests a reset of streams (RFC 6525).
     pub fn reset(&mut self, side: Side, direction: Direction, streams: &[u16]) -> Result<(), ResetError> {
         let (id, now) = (self.id(side), self.net.now);
         self.net.end(side).engine.reset_streams(now, id, direction, streams)
     }
 
-    /// Asks for TSNs to begin anew.
+    /// Requests a reset of the TSNs.
     pub fn reset_association(&mut self, side: Side) -> Result<(), ResetError> {
         let (id, now) = (self.id(side), self.net.now);
         self.net.end(side).engine.reset_association(now, id)
     }
 
-    /// Asks for more streams.
+    /// Requests additional streams.
     pub fn add_streams(&mut self, side: Side, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
         let (id, now) = (self.id(side), self.net.now);
         self.net.end(side).engine.add_streams(now, id, outgoing, incoming)
     }
 
-    /// Swallows everything in network `n` from now on.
+    /// Network `n` loses every packet from now on.
     pub fn kill(&mut self, n: usize) -> &mut Self {
         self.net.dead.push(n);
         self.net.note(&format!("        network {n} fails"));
@@ -192,8 +192,8 @@ impl Script {
         self
     }
 
-    /// Sends a hand-made packet from `from`'s first address: the chunks that
-    /// `write` appends, under the right ports, with this tag.
+    /// Injects a packet from `from`'s first address: the chunks that `write` appends, with the association's ports
+    /// and this tag.
     pub fn inject(&mut self, from: Side, tag: u32, write: impl FnOnce(&mut Vec<u8>)) -> &mut Self {
         let (source, target) = self.ports(from);
         self.inject_between(from, source, target, tag, write)
@@ -222,7 +222,7 @@ impl Script {
         (info.local_port, info.peer_port)
     }
 
-    /// The packet of `from` that is on its way and begins with a chunk of this type.
+    /// Returns the packet of `from` that is in flight and begins with a chunk of this type.
     pub fn under_way(&self, from: Side, kind: u8) -> Vec<u8> {
         let sent = |flight: &&net::Flight| {
             let ip = flight.source.ip();
@@ -236,7 +236,7 @@ impl Script {
         self.net.ladder.numbers().latest_tag(side).expect("a tag")
     }
 
-    /// Compares what was drawn; everything sent must have been received.
+    /// Compares the ladder; every message that was sent must have been received.
     #[track_caller]
     pub fn check(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));
@@ -246,7 +246,7 @@ impl Script {
         }
     }
 
-    /// Compares what was drawn; messages may have been lost with an association.
+    /// Compares the ladder; messages may have been lost with an association.
     #[track_caller]
     pub fn check_drawn(&mut self, expected: Expect) {
         expected.assert_eq(&flush_left(&self.net.ladder.take()));
@@ -264,7 +264,7 @@ pub fn configured(changes: &[(&str, &str)]) -> Config {
     net::config("rfc9260", &all)
 }
 
-/// Takes off what all lines are indented by, as golden texts are kept.
+/// Removes the common indentation of all lines, because golden texts are stored without it.
 pub fn flush_left(text: &str) -> String {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let common = text.lines().map(indent).min().unwrap_or(0);

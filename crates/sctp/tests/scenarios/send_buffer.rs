@@ -1,5 +1,5 @@
-//! The send buffer as an application sees it: what is taken, what is refused, who is told when there is room, and how much is
-//! on its way at most.
+//! The send buffer as an application sees it: accepted and refused messages, the events when there is room, and the
+//! limit on outstanding data.
 
 use crate::net::{A, B, PORT};
 use crate::script::Script;
@@ -11,7 +11,8 @@ fn low_told(script: &mut Script) -> usize {
     events.iter().filter(|event| matches!(event, Event::BufferedAmountLow { .. })).count()
 }
 
-/// As many whole pieces are taken as there is room for, and who has more is told when there is room again.
+/// Only whole pieces are accepted, as many as fit. If there are more, the application is notified when there is room
+/// again.
 #[test]
 fn pieces_are_taken_whole() {
     let mut script = Script::established(&[("sndbuf", "5000B")]);
@@ -30,7 +31,7 @@ fn pieces_are_taken_whole() {
     assert_eq!(script.net.end(A).engine.buffered_amount(id, 1), 0);
 }
 
-/// W3C WebRTC §6.2: the amount falls to the threshold from above, or nobody is told.
+/// W3C WebRTC §6.2: the event is reported only when the amount falls to the threshold from above.
 #[test]
 fn a_threshold_is_told_when_the_amount_falls_to_it() {
     let mut script = Script::established(&[]);
@@ -47,7 +48,8 @@ fn a_threshold_is_told_when_the_amount_falls_to_it() {
     assert_eq!(low_told(&mut script), 0);
 }
 
-/// RFC 9260 §5.2.4 A: a restart empties the send buffer. Who was turned away learns of the room, and thresholds stay.
+/// RFC 9260 §5.2.4 A: a restart empties the send buffer. An application whose message was refused is notified of the
+/// room, and thresholds stay.
 #[test]
 fn who_was_turned_away_is_told_after_a_restart() {
     let mut script = Script::new(&[("sndbuf", "3000B")]);
@@ -77,7 +79,7 @@ fn who_was_turned_away_is_told_after_a_restart() {
     );
 }
 
-/// RFC 8260 §3.4: priorities of streams outlive a restart of the peer.
+/// RFC 8260 §3.4: the priorities of streams survive a restart of the peer.
 #[test]
 fn priorities_outlive_a_restart() {
     let mut script = Script::new(&[("scheduler", "priority")]);
@@ -98,14 +100,14 @@ fn priorities_outlive_a_restart() {
     assert!(place("sid=2 ssn=0") < place("sid=1 ssn=0"), "{drawn}");
 }
 
-/// TSNs are told apart as long as fewer than half of all are outstanding (RFC 9260 §1.6); 32,000 chunks are the bound here,
-/// and all of them arrive.
+/// TSNs can be compared as long as fewer than half of all are outstanding (RFC 9260 §1.6). The limit here is 32,000
+/// chunks, and all of them arrive.
 #[test]
 fn a_bounded_number_of_chunks_is_outstanding() {
     let mut script =
         Script::established(&[("iw", "100"), ("max_burst", "0"), ("sndbuf", "4MiB"), ("rcvbuf", "64MiB")]);
     script.net.drawing = false;
-    // The congestion window grows, and has no time to shrink (RFC 9260 §7.2.1).
+    // The congestion window grows, without the idle time after which it shrinks (RFC 9260 §7.2.1).
     for _ in 0..3_000 {
         script.send(A, 0, 1_000);
     }

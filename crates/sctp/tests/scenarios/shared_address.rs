@@ -1,4 +1,4 @@
-//! Two SCTPs without UDP on one loopback address: each hears what the other is sent, and what it has sent itself.
+//! Two SCTP stacks without UDP on one loopback address: each receives the packets of both, including its own.
 
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use anabranch_sctp::testing::packets;
@@ -6,7 +6,7 @@ use anabranch_sctp::{Config, Endpoint};
 use anabranch_wire::sctp::*;
 use std::net::SocketAddr;
 
-/// How many packets an endpoint without listeners sends when it hears this.
+/// Returns the number of packets with which an endpoint without listeners answers this one.
 fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -> usize {
     let (source, target): (SocketAddr, SocketAddr) =
         (source.parse().expect("an address"), target.parse().expect("an address"));
@@ -20,7 +20,7 @@ fn answers(source: &str, target: &str, tag: u32, chunk: impl Fn(&mut Vec<u8>)) -
     packets(&mut endpoint, now).len()
 }
 
-/// RFC 9260 §8.4: what belongs to nobody is answered, but not for another SCTP of the same host.
+/// RFC 9260 §8.4: a packet out of the blue is answered, but not on behalf of another stack on the same host.
 #[test]
 fn nobody_answers_for_another_on_the_same_address() {
     let init = |bytes: &mut Vec<u8>| {
@@ -32,11 +32,11 @@ fn nobody_answers_for_another_on_the_same_address() {
     for (source, target, wanted) in [
         ("[::1]:0", "[::1]:0", 0),
         ("127.0.0.1:0", "127.0.0.1:0", 0),
-        // In UDP a port is one program's.
+        // With UDP a port belongs to one program.
         ("[::1]:40000", "[::1]:9899", 1),
         ("127.0.0.2:0", "127.0.0.1:0", 1),
         ("[fd00::2]:0", "[fd00::1]:0", 1),
-        // Whoever takes our own address for his is no neighbour of ours.
+        // Outside loopback, a packet from our own address does not come from another stack on this host.
         ("[fd00::1]:0", "[fd00::1]:0", 1),
     ] {
         assert_eq!(answers(source, target, 0, init), wanted, "INIT from {source} to {target}");

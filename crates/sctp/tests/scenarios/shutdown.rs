@@ -1,4 +1,4 @@
-//! The graceful end (RFC 9260 §9.2), its races, and the abrupt one (§9.1).
+//! The graceful shutdown (RFC 9260 §9.2) with its races, and the abort (§9.1).
 
 use crate::net::{A, B};
 use crate::script::Script;
@@ -19,7 +19,7 @@ fn three_packets() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: what was given to send before is delivered first, on both sides.
+/// RFC 9260 §9.2: messages queued before it are delivered first, on both sides.
 #[test]
 fn data_first() {
     let mut script = Script::established(&[]);
@@ -93,7 +93,7 @@ fn lost_shutdown() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the peer's HEARTBEATs, which are answered no more (§8.3), do not put the repetition off.
+/// RFC 9260 §9.2: the peer's HEARTBEATs, which are no longer answered (§8.3), do not delay the retransmission.
 #[test]
 fn lost_shutdown_among_heartbeats() {
     let mut script =
@@ -111,7 +111,7 @@ fn lost_shutdown_among_heartbeats() {
     "#]]);
 }
 
-/// The same where a HEARTBEAT stands behind an AUTH (RFC 4895).
+/// The same with HEARTBEATs that follow an AUTH (RFC 4895).
 #[test]
 fn lost_shutdown_among_authenticated_heartbeats() {
     let on = [("auth", "yes"), ("auth_hmac", "sha1"), ("auth_chunks", "heartbeat")];
@@ -130,7 +130,7 @@ fn lost_shutdown_among_authenticated_heartbeats() {
     "#]]);
 }
 
-/// RFC 9260 §6.4: the answer goes to where the SHUTDOWN came from.
+/// RFC 9260 §6.4: the answer is sent to the source of the SHUTDOWN.
 #[test]
 fn answered_where_it_came_from() {
     let mut script = Script::established_on(&[25, 40], &[]);
@@ -146,7 +146,7 @@ fn answered_where_it_came_from() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: T2-shutdown at both sides.
+/// RFC 9260 §9.2: T2-shutdown runs at both sides.
 #[test]
 fn lost_shutdown_ack() {
     let mut script = Script::established(&[]);
@@ -163,7 +163,8 @@ fn lost_shutdown_ack() {
     "#]]);
 }
 
-/// RFC 9260 §8.4 5: A is gone; the repeated SHUTDOWN ACK finds nobody, and that is the answer.
+/// RFC 9260 §8.4 5: A has no association any more; the repeated SHUTDOWN ACK is out of the blue, and answered as
+/// such.
 #[test]
 fn lost_shutdown_complete() {
     let mut script = Script::established(&[]);
@@ -180,7 +181,7 @@ fn lost_shutdown_complete() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: SHUTDOWN in SHUTDOWN-SENT: both sides asked at once.
+/// RFC 9260 §9.2: SHUTDOWN in SHUTDOWN-SENT: both sides shut down at once.
 #[test]
 fn both_at_once() {
     let mut script = Script::established(&[]);
@@ -197,7 +198,7 @@ fn both_at_once() {
     "#]]);
 }
 
-/// The same with data of both under way.
+/// The same with data of both in flight.
 #[test]
 fn both_at_once_with_data() {
     let mut script = Script::established(&[]);
@@ -224,7 +225,7 @@ fn both_at_once_with_data() {
     "#]]);
 }
 
-/// The last data is lost: SHUTDOWN waits for the repair.
+/// The last data is lost: SHUTDOWN waits for its retransmission.
 #[test]
 fn lost_data_before_the_end() {
     let mut script = Script::established(&[]);
@@ -243,7 +244,7 @@ fn lost_data_before_the_end() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: SHUTDOWN before the handshake is over.
+/// RFC 9260 §9.2: the application shuts down before the handshake is complete.
 #[test]
 fn before_it_is_established() {
     let mut script = Script::new(&[]);
@@ -265,7 +266,7 @@ fn before_it_is_established() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the same while the cookie is under way: B may have something to say.
+/// RFC 9260 §9.2: the same in COOKIE-ECHOED: B may have data to send.
 #[test]
 fn while_the_cookie_is_out() {
     let mut script = Script::new(&[]);
@@ -292,7 +293,7 @@ fn while_the_cookie_is_out() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: the peer does not answer: RTO 1, 2, 4 s, then it is unreachable.
+/// RFC 9260 §9.2: the peer does not answer: the RTO is 1, 2, 4 s, then the peer is considered unreachable.
 #[test]
 fn no_answer() {
     let mut script = Script::established(&[("assoc_max_retrans", "2"), ("path_max_retrans", "2")]);
@@ -313,7 +314,7 @@ fn no_answer() {
     "#]]);
 }
 
-/// RFC 9260 §9.2: T5-shutdown-guard ends what goes on for too long: B answers everything but never finishes.
+/// RFC 9260 §9.2: T5-shutdown-guard ends a shutdown that takes too long: B answers everything but never finishes.
 #[test]
 fn guard() {
     let mut script = Script::established(&[("rto_max", "2s")]);
@@ -327,15 +328,15 @@ fn guard() {
     .assert_eq(&crate::script::flush_left(&closed.join("\n")));
 }
 
-/// RFC 9260 §5.2.4: a new association is asked for while the old one is being closed:
-/// the COOKIE ECHO is answered by SHUTDOWN ACK and ERROR.
+/// RFC 9260 §5.2.4: a new association is requested while the old one is being closed: the COOKIE ECHO is answered by
+/// SHUTDOWN ACK and ERROR.
 #[test]
 fn restart_while_shutting_down() {
     let mut script = Script::new(&[]);
     script.net.associate_from(A, 1, Some(5_000), crate::net::PORT);
     script.run(1_000);
     script.forget();
-    // B has sent SHUTDOWN ACK, A has forgotten everything.
+    // B has sent SHUTDOWN ACK, A has lost all its state.
     script.lose_times(B, "SHUTDOWN ACK", 1).shutdown(A).run(30);
     let engine = anabranch_sctp::Endpoint::new(
         crate::script::configured(&[]),
@@ -379,7 +380,7 @@ fn abort() {
     "#]]);
 }
 
-/// RFC 9260 §9.1: ABORT throws away what waits.
+/// RFC 9260 §9.1: ABORT discards queued data.
 #[test]
 fn abort_with_data_waiting() {
     let mut script = Script::established(&[]);
@@ -392,7 +393,7 @@ fn abort_with_data_waiting() {
     "#]]);
 }
 
-/// RFC 9260 §8.4: a lost ABORT is found out by the next data.
+/// RFC 9260 §8.4: the next data reveals a lost ABORT.
 #[test]
 fn lost_abort() {
     let mut script = Script::established(&[]);

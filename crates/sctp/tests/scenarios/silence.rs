@@ -1,10 +1,10 @@
-//! When a silent peer is given up (RFC 9260 §8.1): by the number of errors in a row, or not before a time has passed.
+//! When a silent peer is given up (RFC 9260 §8.1): after a number of errors in a row, or not before a minimum time.
 
 use crate::net::A;
 use crate::script::Script;
 use anabranch_sctp::{CloseReason, Event};
 
-/// Four paths, all of which are cut at 3 s; the message is sent then. What became of it 40 s later, 30 of them cut.
+/// Four paths, which are all cut at 3 s for 30 s; a message is sent then. Returns the result 40 s after the cut.
 fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     let mut script = Script::established_on(&[10, 10, 10, 10], changes);
     script.run_to(3_000);
@@ -32,8 +32,8 @@ fn cut(changes: &[(&str, &str)]) -> (Option<(u64, CloseReason)>, bool) {
     (closed, ladder.contains("B: received sid=0 len=100"))
 }
 
-/// RFC 9260 §8.1: Association.Max.Retrans counts what is retransmitted to all addresses: with a small RTO.Min the more
-/// paths there are, the shorter the silence that ends the association.
+/// RFC 9260 §8.1: Association.Max.Retrans counts retransmissions to all addresses. With a small RTO.Min, more paths
+/// mean a shorter silence that ends the association.
 #[test]
 fn errors_on_many_paths_are_soon_enough() {
     let (closed, came) = cut(&[("rto_min", "200ms"), ("rto_initial", "200ms")]);
@@ -42,14 +42,14 @@ fn errors_on_many_paths_are_soon_enough() {
     assert!(after < 10_000, "{after} ms");
 }
 
-/// A time on top of it: the association lives on, and so do its paths.
+/// With an additional minimum time, the association and its paths survive.
 #[test]
 fn a_silence_may_last() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "60s")];
     assert_eq!(cut(&changes), (None, true));
 }
 
-/// Nobody waits for ever: once the time is over the next error ends it.
+/// The silence is limited: after that time the next error ends the association.
 #[test]
 fn a_silence_has_an_end() {
     let changes = [("rto_min", "200ms"), ("rto_initial", "200ms"), ("assoc_silence", "20s")];

@@ -1,11 +1,11 @@
-//! What ends slow start before a loss does.
+//! Conditions other than loss that end slow start.
 
 use crate::net::{A, B, Flight};
 use crate::script::Script;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Where slow start is after 400 kB over a link of a packet a millisecond and 50 ms round trip: cwnd and ssthresh.
+/// Returns cwnd and ssthresh after 400 kB over a link of one packet per millisecond and 50 ms round trip.
 fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     let link = [("iw", "10"), ("max_burst", "0"), ("rcvbuf", "1MiB"), ("sndbuf", "1MiB"), ("delack", "0")];
     let mut script = Script::established(&[&link, changes].concat());
@@ -26,8 +26,8 @@ fn after_a_transfer(changes: &[(&str, &str)]) -> (u64, u64) {
     (path.cwnd, path.ssthresh)
 }
 
-/// Linux's HyStart ends slow start by a train of acknowledgements of half a round trip. With `hystart_min_rtt` it watches
-/// only paths whose least round trip is not below that; the RFC's rule knows no such limit.
+/// Linux's HyStart ends slow start when a train of acknowledgements lasts half a round trip. With `hystart_min_rtt`
+/// it applies only to paths whose minimum round trip is not below that value; the RFC's rule has no such limit.
 #[test]
 fn hystart_of_linux_leaves_shorter_paths_alone() {
     let linux =
@@ -36,7 +36,7 @@ fn hystart_of_linux_leaves_shorter_paths_alone() {
     assert_eq!([linux("0ms"), linux("50ms"), linux("51ms")], [ended, ended, (280_388, u64::MAX)]);
 }
 
-/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances, not by gap blocks alone.
+/// RFC 4960 §7.2.1: the window grows when the Cumulative TSN Ack Point advances, not through gap blocks alone.
 #[test]
 fn gap_blocks_alone_do_not_open_the_window() {
     let mut script =

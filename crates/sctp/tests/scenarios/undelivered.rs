@@ -1,4 +1,4 @@
-//! Messages that are not delivered because their association ends: each is told of, once (RFC 9260 §11.2.2).
+//! Messages that are not delivered because their association ends: each is reported once (RFC 9260 §11.2.2).
 
 use crate::net::{self, A, B, PORT};
 use crate::script::{Script, configured};
@@ -6,7 +6,7 @@ use anabranch_base::Rng;
 use anabranch_sctp::{Endpoint, Message};
 use expect_test::expect;
 
-/// One message is acknowledged, one is sent in full, one in part, and the last not at all.
+/// One message is acknowledged, one is completely sent, one partly, and the last is unsent.
 fn loaded() -> Script {
     let mut script = Script::warm(&[("iw", "3"), ("max_burst", "0")]);
     script.send(A, 2, 50).run(1_000);
@@ -98,7 +98,7 @@ fn by_a_peer_with_fewer_streams() {
     "#]]);
 }
 
-/// RFC 9260 §5.2.4 A: what the peer had not acknowledged before it restarted.
+/// RFC 9260 §5.2.4 A: messages that the peer had not acknowledged before it restarted.
 #[test]
 fn by_a_restart_of_the_peer() {
     let mut script = Script::new(&[("iw", "3"), ("max_burst", "0")]);
@@ -124,7 +124,7 @@ fn by_a_restart_of_the_peer() {
     "#]]);
 }
 
-/// What is given up is told of as that, and not again.
+/// An abandoned message is reported as abandoned, and not again as undelivered.
 #[test]
 fn not_what_was_given_up_before() {
     let mut script = Script::warm(&[("partial_reliability", "yes")]);

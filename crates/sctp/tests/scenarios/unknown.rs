@@ -6,8 +6,8 @@ use anabranch_wire::sctp::tlv::ChunkWriter;
 use anabranch_wire::sctp::*;
 use expect_test::expect;
 
-/// RFC 9260 §3.2: 00 stop, 01 stop and report, 10 skip, 11 skip and report. The
-/// HEARTBEAT behind tells whether the packet was read on.
+/// RFC 9260 §3.2: 00 stop, 01 stop and report, 10 skip, 11 skip and report. The HEARTBEAT that follows shows whether
+/// the rest of the packet was processed.
 #[test]
 fn chunks() {
     let mut script = Script::established(&[]);
@@ -99,7 +99,7 @@ fn an_init_ack_without_a_cookie() {
     "#]]);
 }
 
-/// RFC 9260 §3.2.2: unknown parameters of an INIT ACK are reported beside the COOKIE ECHO.
+/// RFC 9260 §3.2.2: unknown parameters of an INIT ACK are reported in an ERROR bundled with the COOKIE ECHO.
 #[test]
 fn parameters_of_an_init_ack() {
     let mut script = Script::new(&[]);
@@ -121,7 +121,7 @@ fn parameters_of_an_init_ack() {
     "#]]);
 }
 
-/// A chunk whose length runs past the packet: what came before it counts.
+/// A chunk whose length exceeds the packet: the chunks before it are processed.
 #[test]
 fn a_length_that_lies() {
     let mut script = Script::established(&[]);

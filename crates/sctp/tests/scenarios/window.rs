@@ -37,7 +37,7 @@ fn zero_window_probe() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: in a trace a probe stands apart from what the window lets go.
+/// RFC 9260 §6.1 A: a trace distinguishes a probe from data within the window.
 #[test]
 fn a_probe_is_traced_as_such() {
     let mut script = Script::established(&[("rcvbuf", "2000B")]);
@@ -55,7 +55,7 @@ fn a_probe_is_traced_as_such() {
     assert_eq!(causes, [SendCause::New, SendCause::New, SendCause::Probe]);
 }
 
-/// RFC 9260 §6.2: reading opens the window; an update is sent when that is worth it.
+/// RFC 9260 §6.2: reading opens the window; an update is sent when the window has grown enough.
 #[test]
 fn window_update() {
     let mut script = Script::established(&[("rcvbuf", "6000B")]);
@@ -79,7 +79,7 @@ fn window_update() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a small window holds back what it cannot take.
+/// RFC 9260 §6.1 A: data beyond a small window is held back.
 #[test]
 fn never_more_than_the_window() {
     let mut script = Script::established(&[("rcvbuf", "3000B")]);
@@ -103,9 +103,9 @@ fn never_more_than_the_window() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a window that never opens is probed for ever, ever more seldom up to RTO.Max; what
-/// is kept for it is the send buffer and no more. §9.2: a shutdown waits for what is outstanding; an
-/// application that does not want to wait with it aborts.
+/// RFC 9260 §6.1 A: a window that never opens is probed without end, at intervals that grow to RTO.Max. Only the send
+/// buffer is kept for it. §9.2: a shutdown waits for outstanding data; an application that does not want to wait
+/// aborts.
 #[test]
 fn a_window_that_never_opens() {
     let mut script = Script::established(&[("rcvbuf", "4000B"), ("sndbuf", "20000B")]);
@@ -125,7 +125,7 @@ fn a_window_that_never_opens() {
         assert!(info.buffered <= 20_000, "{} bytes wait", info.buffered);
     }
     assert_eq!(sent, 24);
-    // A day: a probe a minute and its SACK, and what came before.
+    // One day: a probe and its SACK per minute, plus the packets before.
     let stats = script.net.end(A).engine.stats(id).expect("it lives");
     assert!((1_440..1_500).contains(&stats.packets_sent), "{stats:?}");
     script.shutdown(A).run(3_600_000);
@@ -138,17 +138,18 @@ fn a_window_that_never_opens() {
     }
 }
 
-/// RFC 9260 §6.2: behind an advertised window of 0 nothing new is taken, were there a little room; what fills a hole is.
+/// RFC 9260 §6.2: after advertising a window of 0 no new data is accepted, even if there is a little room. Data that
+/// fills a gap is.
 #[test]
 fn a_window_of_zero_is_meant() {
     let mut script = Script::warm(&[("rcvbuf", "4000B")]);
     script.app(B).reading_pause = Duration::from_secs(60);
     let (tag, first) = (script.tag(B), script.net.ladder.numbers().first(A).expect("a TSN"));
-    // It was not A who sent them.
+    // A did not send these chunks.
     script.lose_times(B, "SACK", 9);
     for (n, length) in [(3, 1_452), (4, 1_452), (5, 1_096), (6, 50), (2, 40)] {
         if n == 6 {
-            // Too little for a SACK to tell of.
+            // The room is too small for a SACK to advertise it.
             let (id, now) = (script.id(B), script.net.now);
             let read = script.net.end(B).engine.recv(now, id, 5, &mut [0; 2_000]);
             assert!(matches!(read, Ok(Some(received)) if received.bytes == 1_096));
@@ -175,8 +176,8 @@ fn a_window_of_zero_is_meant() {
     "#]]);
 }
 
-/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges probes one by one, and its window stays closed. They are told apart
-/// from what it takes by an open window, until it opens.
+/// RFC 9260 §6.1 A: a peer that reads slowly acknowledges probes one by one while its window stays closed. They are
+/// distinguished from data in an open window, until it opens.
 #[test]
 fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -199,7 +200,7 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
         }
     };
     assert_eq!(sent(&mut script), (4_000, 0));
-    // Room for a segment, but for less than is worth an update: a probe is taken, and the window stays closed.
+    // There is room for a segment, but not enough for an update: a probe is accepted, and the window stays closed.
     read(&mut script, 2);
     for probes in 1..=3 {
         read(&mut script, 1);
@@ -211,8 +212,8 @@ fn acknowledged_probes_are_told_apart_until_the_window_opens() {
     assert_eq!(sent(&mut script), (0, 0), "the window has opened");
 }
 
-/// The window stays closed also while there is nothing to send: probes are counted on, and the time between them doubles
-/// (RFC 9260 §6.1 A). A server that writes a piece when the piece before has left sends each as a probe.
+/// The window stays closed also while there is nothing to send: probes are still counted, and the interval between
+/// them doubles (RFC 9260 §6.1 A). A server that writes a piece when the previous one was sent sends each as a probe.
 #[test]
 fn probes_are_counted_on_when_the_queue_was_empty() {
     let mut script = Script::established(&[("rcvbuf", "8000B")]);
@@ -226,7 +227,7 @@ fn probes_are_counted_on_when_the_queue_was_empty() {
         let (id, now) = (script.id(B), script.net.now);
         assert!(script.net.end(B).engine.recv(now, id, 0, &mut [0; 2_000]).is_ok_and(|read| read.is_some()));
     };
-    // Room for a segment, but for less than is worth an update.
+    // There is room for a segment, but not enough for an update.
     read(&mut script);
     read(&mut script);
     for (probes, within) in [(1, 1_000), (2, 2_000), (3, 4_000)] {

@@ -1,13 +1,12 @@
-//! What must hold at every packet and at every instant, seen from outside.
+//! Invariants that hold at every packet and at every instant, checked from outside.
 //!
-//! TSNs are dense (but for those that stand for what was given up) and never
-//! change their content; a SACK never takes back its
-//! cumulative TSN, never acknowledges what was not sent, and its gap blocks
-//! are ascending and apart; what is new goes out only within the peer's window
-//! and the path's (with the overbooking of one packet that RFC 9260 §6.1
-//! allows); the outstanding bytes are the sum over paths; what is in flight
-//! has a timer; packets fit the path, hold what may be together, and go where
-//! it may go.
+//! - TSNs are dense (except for those of abandoned messages) and never change their content.
+//! - A SACK never revokes its cumulative TSN, never acknowledges TSNs that were not sent, and its gap blocks are
+//!   ascending and disjoint.
+//! - New data is sent only within the peer's window and the path's (with the overbooking of one packet that RFC 9260
+//!   §6.1 allows).
+//! - The outstanding bytes are the sum over the paths, and data in flight has a timer.
+//! - Packets fit the path's MTU, contain only chunks that may be bundled, and have a permitted destination.
 
 use crate::net::{A, B, Flight, Net, Watch, network};
 use anabranch_base::Engine;
@@ -16,41 +15,41 @@ use anabranch_wire::ladder::Side;
 use anabranch_wire::sctp::{Chunk, Data, GapBlock, IData, PacketView, ReConfigParam, SackView, Tsn};
 use std::collections::BTreeMap;
 
-/// What one side has sent.
+/// The state of one sender.
 #[derive(Default)]
 struct Sender {
     /// Highest TSN sent, once there is one.
     highest: Option<Tsn>,
-    /// Bytes in front of user data: of DATA or I-DATA.
+    /// The size of the DATA or I-DATA header, in bytes.
     header: usize,
-    /// By stream, the message that is under way: unordered, identifier, fragment.
+    /// The message in progress, by stream: unordered, identifier, fragment.
     open: BTreeMap<u16, (bool, u32, u32)>,
-    /// TSNs that were left out.
+    /// The number of TSNs that were never sent.
     never_sent: u64,
-    /// Highest TSN that it has asked to skip.
+    /// Highest TSN that it has requested to skip.
     skipped: Option<Tsn>,
-    /// All behind the first and up to the second was given up, as its last FORWARD TSN said.
+    /// All TSNs above the first and up to the second were abandoned, according to its last FORWARD TSN.
     skipping: Option<(Tsn, Tsn)>,
-    /// Its congestion windows before a SACK that acknowledges nothing but what was given up.
+    /// Its congestion windows before a SACK that acknowledges only abandoned TSNs.
     windows: Option<Vec<Window>>,
     /// Content of every TSN: length and hash.
     content: BTreeMap<u32, (usize, u64)>,
-    /// Cumulative TSN and window of the last SACK it was handed.
+    /// Cumulative TSN and window of the last SACK that it has received.
     acknowledged: Option<(Tsn, u64)>,
-    /// The window of INIT or INIT ACK, until a SACK tells another.
+    /// The window of INIT or INIT ACK, until a SACK advertises another.
     window: u64,
-    /// It was handed a SHUTDOWN.
+    /// It has received a SHUTDOWN.
     window_unknown: bool,
     /// Highest cumulative TSN it has sent in a SACK.
     promised: Option<Tsn>,
-    /// The last request to renumber TSNs that it has agreed to.
+    /// The last request to reset TSNs that it has accepted.
     agreed: Option<u32>,
 }
 
 impl Sender {
-    /// Bytes of the chunks, headers and padding included, beyond the last cumulative TSN.
+    /// Returns the bytes of the chunks beyond the last cumulative TSN, including headers and padding.
     fn unacknowledged(&self) -> u64 {
-        // Those behind it are passed over unseen: in the order of serial numbers they are the last.
+        // Acknowledged TSNs are skipped without inspection: in the order of serial numbers they are the last.
         let first = self.acknowledged.map(|(cumulative, _)| cumulative.next().0);
         let beyond = |tsn: u32| self.acknowledged.is_none_or(|(cumulative, _)| Tsn(tsn).after(cumulative));
         let (low, high) =
@@ -62,60 +61,61 @@ impl Sender {
     }
 }
 
-/// What was agreed on, as far as `side` knows.
+/// Whether I-DATA was negotiated, as far as `side` knows.
 fn interleaves(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.interleaving)
 }
 
-/// NR-SACK was agreed on.
+/// Whether NR-SACK was negotiated.
 fn acknowledges_for_good(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     end.ids.last().and_then(|&id| end.engine.info(id)).is_some_and(|info| info.extensions.nr_sack)
 }
 
-/// Watches one association.
+/// Checks one association.
 pub struct Checker {
     sides: [Sender; 2],
-    /// Associations each side has had: what is watched is the latest.
+    /// The number of associations of each side; the latest is checked.
     lives: [usize; 2],
     pub packets: u64,
     pub digest: u64,
-    /// Addresses come and go: a SACK from one that is not the peer's any more counts for nobody,
-    /// which cannot be seen from here.
+    /// Addresses change: a SACK from an address that is no longer the peer's is ignored, which cannot be observed
+    /// here.
     pub moving: bool,
-    /// Sides that reduce in proportion: in a recovery the window is no limit (RFC 6937).
+    /// Sides with proportional rate reduction: in a recovery they may exceed the window (RFC 6937).
     pub proportional: [bool; 2],
-    /// Sides with BBR: data that is sent after a pause can end ProbeRTT, which restores the window of before
+    /// Sides with BBR: data sent after a pause can end ProbeRTT, which restores the previous window
     /// (draft-ietf-ccwg-bbr: HandleRestartFromIdle, CheckProbeRTTDone).
     pub bbr: [bool; 2],
-    /// Sides that probe the tail: one packet goes beyond the window (RFC 8985 §7.3).
+    /// Sides with tail loss probes: one packet may exceed the window (RFC 8985 §7.3).
     pub probing: [bool; 2],
-    /// Probes of the tail that each side has sent so far, and which packet the last was: they go out
-    /// whatever the window says, also one that was halved below what is in flight.
+    /// The number of tail loss probes of each side so far, and the packet number of the last. They are sent whatever
+    /// the window, also after it was halved below the flight size.
     probes: [(u64, u64); 2],
-    /// An NR-SACK was sent that reports more than its cumulative TSN: the peer has forgotten messages that wait for others.
+    /// An NR-SACK was sent that reports more than its cumulative TSN: the peer has freed messages that wait for
+    /// others.
     pub forgotten: bool,
 }
 
-/// Of a path what its congestion window depends on beside acknowledgements, and the window. A loss counts: it sets the
-/// window to 4 packets at least (RFC 9260 §7.2.4), which may be more than it was.
+/// The state of a path on which its congestion window depends besides acknowledgements, and the window. A loss
+/// counts, because it sets the window to at least 4 packets (RFC 9260 §7.2.4), which may be more than before.
 type Window = ((PathState, u32, u64), u64);
 
-/// The congestion windows of an association.
+/// Returns the congestion windows of an association.
 fn windows(net: &Net, side: Side, id: anabranch_sctp::AssociationId) -> Option<Vec<Window>> {
     let info = net.ends[side as usize].engine.info(id)?;
     let losses = stats_of(net, side).fast_recoveries;
     Some(info.paths.iter().map(|path| ((path.state, path.mtu, losses), path.cwnd)).collect())
 }
 
-/// The counters of the latest association of a side.
+/// Returns the counters of a side's latest association.
 fn stats_of(net: &Net, side: Side) -> AssociationStats {
     let end = &net.ends[side as usize];
     end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default()
 }
 
-/// A packet with its checksum, or without one (RFC 9653).
+/// Parses a packet with or without a checksum (RFC 9653).
 fn parse(bytes: &[u8]) -> Option<PacketView<'_>> {
     PacketView::parse(bytes).or_else(|_| PacketView::parse_without_checksum(bytes)).ok()
 }
@@ -171,7 +171,7 @@ impl Checker {
         }
     }
 
-    /// RFC 6525 §5.2.4: the peer goes on with the TSN it is given here.
+    /// RFC 6525 §5.2.4: the peer continues with the TSN given here.
     fn renumbered(&mut self, from: Side, request: u32, next: Tsn) {
         let mine = &mut self.sides[from as usize];
         if mine.agreed.replace(request) == Some(request) {
@@ -190,7 +190,7 @@ impl Checker {
         let mine = &mut self.sides[from as usize];
         let content = (payload.len(), hash(u64::from(stream), payload));
         let expected = mine.highest.map(Tsn::next);
-        // RFC 3758: a TSN for what is left of a message that was given up is never sent.
+        // RFC 3758: the TSN that stands for the rest of an abandoned message is never sent.
         let passed = expected.filter(|expected| tsn.after(*expected)).map_or(0, |e| tsn.distance_from(e));
         if passed > 0 {
             mine.never_sent += u64::from(passed);
@@ -212,7 +212,7 @@ impl Checker {
         }
     }
 
-    /// RFC 8260 §2.2.2: in a stream one message after the other, fragments numbered from 0.
+    /// RFC 8260 §2.2.2: messages of a stream are sent one after the other, with fragments numbered from 0.
     fn fragment_sent(&mut self, net: &Net, from: Side, data: &IData<'_>) {
         assert!(interleaves(net, from), "{from:?}: I-DATA where it was not agreed on");
         let mine = &mut self.sides[from as usize];
@@ -221,7 +221,7 @@ impl Checker {
             return;
         }
         let this = (data.unordered, data.mid, data.fsn);
-        // What was under way may have been given up (RFC 3758): then another message begins.
+        // The message in progress may have been abandoned (RFC 3758); then another one begins.
         let given_up = stats_of(net, from).abandoned_sent > 0;
         let due = mine.open.remove(&data.stream).filter(|_| !(given_up && data.begin));
         assert!(due.unwrap_or(this) == this, "{from:?}: {data} while fragment {due:?} was due");
@@ -231,7 +231,7 @@ impl Checker {
         }
     }
 
-    /// RFC 3758 §3.5: only where both sides support it, only over what was given up, each stream once.
+    /// RFC 3758 §3.5: only if both sides support it, only for abandoned TSNs, and each stream once.
     fn forward_sent(&mut self, net: &Net, from: Side, point: Tsn, mids: bool, mut names: Vec<(u16, bool)>) {
         let end = &net.ends[from as usize];
         let Some(&id) = end.ids.last() else { return };
@@ -263,7 +263,7 @@ impl Checker {
         );
     }
 
-    /// What may be together in a packet, and go where.
+    /// Checks which chunks are bundled, and their destination.
     fn bundled_well(&self, net: &Net, from: Side, flight: &Flight, packet: &PacketView<'_>) {
         let chunks: Vec<Chunk<'_>> = packet.chunks().flatten().collect();
         let has = |wanted: fn(&Chunk<'_>) -> bool| chunks.iter().any(wanted);
@@ -271,16 +271,16 @@ impl Checker {
         let lonely = has(|c| matches!(c, Chunk::Init(_) | Chunk::InitAck(_) | Chunk::ShutdownComplete(_)));
         assert!(!lonely || chunks.len() == 1, "{from:?}: {} is not alone", chunks[0]);
         assert_eq!(has(|c| matches!(c, Chunk::Init(_))), packet.header.tag == 0, "{from:?}: tag 0 is INIT's");
-        // RFC 4895 §6.3: behind an AUTH, when that comes first.
+        // RFC 4895 §6.3: or second, if the first is an AUTH.
         let ahead = 1 + usize::from(matches!(chunks[0], Chunk::Auth(_)));
         let late = chunks.iter().skip(ahead).any(|c| matches!(c, Chunk::CookieEcho(_) | Chunk::CookieAck(_)));
         assert!(!late, "{from:?}: a COOKIE chunk comes first");
-        // RFC 9260 §3.3.7, §6.2: no DATA beside an ABORT, and one SACK at most.
+        // RFC 9260 §3.3.7, §6.2: no DATA with an ABORT, and at most one SACK.
         let data = has(|c| matches!(c, Chunk::Data(_) | Chunk::IData(_)));
         assert!(!data || !has(|c| matches!(c, Chunk::Abort(_))), "{from:?}: DATA beside an ABORT");
         let sacks = chunks.iter().filter(|c| matches!(c, Chunk::Sack(_) | Chunk::NrSack(_)));
         assert!(sacks.count() <= 1, "{from:?}: two SACKs");
-        // RFC 9260 §5.4: an address that is not verified gets HEARTBEATs, and what answers.
+        // RFC 9260 §5.4: an unverified address gets only HEARTBEATs and answers.
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let unverified = info
@@ -303,13 +303,13 @@ impl Checker {
         }
     }
 
-    /// RFC 9260 §6.1: rule A (the peer's window), rule B (the path's).
+    /// RFC 9260 §6.1: checks rule A (the peer's window) and rule B (the path's).
     fn new_data_fits(&mut self, net: &Net, from: Side, flight: &Flight, tsn: Tsn) {
         let end = &net.ends[from as usize];
         let Some(info) = end.ids.last().and_then(|&id| end.engine.info(id)) else { return };
         let mine = &self.sides[from as usize];
-        // RFC 9260 §6.2.1 C: what is marked for retransmission gives its room back, so that the
-        // rule can be seen from outside only as long as nothing was.
+        // RFC 9260 §6.2.1 C: chunks marked for retransmission are not counted in the window, so the rule can be
+        // checked from outside only while none was marked.
         let stats = end.ids.last().and_then(|&id| end.engine.stats(id)).unwrap_or_default();
         let marked = stats.fast_recoveries
             + stats.t3_expirations
@@ -323,7 +323,7 @@ impl Checker {
                 .filter_map(|n| mine.content.get(&cumulative.plus(n).0))
                 .map(|&(length, _)| length as u64)
                 .sum();
-            // One packet may be outstanding whatever the window says.
+            // One packet may be outstanding whatever the window.
             let packet = flight.bytes.len() as u64;
             assert!(
                 beyond <= window.max(mine.window) + packet,
@@ -381,7 +381,7 @@ impl Watch for Checker {
                         }
                         _ => continue,
                     };
-                    // RFC 9260 §6.10: ascending TSNs.
+                    // RFC 9260 §6.10: TSNs ascend.
                     if let Some(before) = data_seen.replace(tsn) {
                         assert!(tsn.after(before), "{from:?}: {tsn} behind {before}");
                     }
@@ -438,9 +438,9 @@ impl Watch for Checker {
             };
             let chunk = if let Chunk::NrSack(nr) = chunk { Chunk::Sack(nr.sack) } else { chunk };
             let (cumulative, window) = match chunk {
-                // Of the association before: its cookie was stale, and this side asks for another one.
+                // A SACK of the previous association: its cookie was stale, and this side has sent another INIT.
                 Chunk::Sack(_) if asking => continue,
-                // What gap blocks report no longer counts as outstanding, and the window leaves it out.
+                // TSNs reported by gap blocks are not outstanding, and not part of the window.
                 Chunk::Sack(sack) => {
                     let mine = &self.sides[to as usize];
                     let reported: usize = gaps
@@ -452,7 +452,7 @@ impl Watch for Checker {
                     (sack.cumulative, u64::from(sack.window) + reported as u64)
                 }
                 Chunk::Shutdown(_) => {
-                    // It acknowledges without telling a window: from here on only the engine knows.
+                    // It acknowledges without advertising a window: from here on only the engine knows the window.
                     self.sides[to as usize].window_unknown = true;
                     continue;
                 }
@@ -467,7 +467,7 @@ impl Watch for Checker {
                 _ => continue,
             };
             let mine = &mut self.sides[to as usize];
-            // RFC 3758 §3.5 A2: what was given up earns nothing, whoever acknowledges it.
+            // RFC 3758 §3.5 A2: an abandoned TSN does not increase the window, whatever acknowledges it.
             if let (Some((from, point)), Some((before, _)), Chunk::Sack(sack)) =
                 (mine.skipping, mine.acknowledged, chunk)
             {
@@ -479,12 +479,12 @@ impl Watch for Checker {
                 }
             }
             let mine = &mut self.sides[to as usize];
-            // Of a numbering that is no more (RFC 6525 §5.2.4).
+            // A SACK with TSNs from before a reset (RFC 6525 §5.2.4).
             if mine.highest.is_some_and(|highest| highest.0.wrapping_sub(cumulative.0) > 1 << 24) {
                 continue;
             }
             mine.acknowledged = match mine.acknowledged {
-                // Of several with one cumulative TSN the most generous counts: they may come in any order.
+                // Of several with one cumulative TSN the largest window counts: they may arrive in any order.
                 Some((before, most)) if before == cumulative => Some((before, most.max(window))),
                 Some((before, most)) if before.after(cumulative) => Some((before, most)),
                 _ => {
@@ -493,7 +493,7 @@ impl Watch for Checker {
                 }
             };
             if let Some((cumulative, _)) = mine.acknowledged {
-                // Kept a while: a T3-rtx may have put them on their way again before.
+                // Kept for a while, because T3-rtx may have retransmitted them before.
                 if mine.content.len() > 4_000 {
                     mine.content.retain(|&tsn, _| Tsn(tsn).plus(2_000).after(cumulative));
                 }
@@ -511,10 +511,10 @@ impl Watch for Checker {
             if let Some(before) = self.sides[side as usize].windows.take() {
                 let losses = stats_of(net, side).fast_recoveries;
                 for ((of, before), path) in before.into_iter().zip(&info.paths) {
-                    // So may an echo or the answer to a probe of the tail.
+                    // An ECN echo or the answer to a tail loss probe may do so, too.
                     let least = 4 * u64::from(path.mtu);
                     let grew = of == (path.state, path.mtu, losses) && path.cwnd > before.max(least);
-                    // In ProbeRTT the window is 4 packets at most.
+                    // In ProbeRTT the window is at most 4 packets.
                     let grew = grew && !(self.bbr[side as usize] && before <= least);
                     assert!(!grew, "{side:?}: {} after {before} by what was given up", path.cwnd);
                 }

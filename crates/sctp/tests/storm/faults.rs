@@ -1,4 +1,4 @@
-//! What befalls packets, networks and hosts in a storm.
+//! The faults of packets, networks and hosts in a storm.
 
 use crate::choices::{on, pick};
 use crate::net::{self, A, Flight, Narrow, Net};
@@ -7,7 +7,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Ecn, Instant, Ratio, Rng};
 use anabranch_sctp::{AssociationState, Config, Endpoint};
 
-/// What the network does, by the luck of a seed.
+/// The behaviour of the network, drawn from the seed.
 pub(crate) struct Faults {
     pub(crate) rng: Rng,
     pub(crate) loss: Ratio,
@@ -17,9 +17,9 @@ pub(crate) struct Faults {
     pub(crate) reorder_by: Duration,
     pub(crate) mark: Ratio,
     pub(crate) jitter: Duration,
-    /// Times in which a network (0: all) swallows everything.
+    /// Intervals in which a network (0: all) loses every packet.
     pub(crate) outages: Vec<(Instant, Instant, usize)>,
-    /// From then on everything passes: what is left has to finish.
+    /// From this time on every packet arrives, so that the rest can finish.
     pub(crate) calm: Instant,
 }
 
@@ -61,7 +61,7 @@ impl Faults {
     }
 }
 
-/// A network that takes smaller packets from some moment on.
+/// A reduction of a network's MTU at some time.
 #[derive(Clone, Copy)]
 pub(crate) struct Narrowing {
     pub(crate) network: usize,
@@ -70,8 +70,8 @@ pub(crate) struct Narrowing {
 }
 
 impl Narrowing {
-    /// Decides how MTUs are found out, and whether a network narrows; it tells of it unless both
-    /// sides probe.
+    /// Chooses how MTUs are discovered, and whether a network's MTU drops. The network sends ICMP unless both sides
+    /// probe.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2], networks: usize) -> Option<Self> {
         let mut silent = true;
         for config in configs {
@@ -87,7 +87,7 @@ impl Narrowing {
     }
 }
 
-/// Whether A's host reboots, and when; it asks again from the port it had.
+/// Whether and when A's host reboots. It then connects again from the same port.
 pub(crate) struct Reboot {
     pub(crate) rng: Rng,
     pub(crate) at: Option<Instant>,
@@ -95,7 +95,7 @@ pub(crate) struct Reboot {
 }
 
 impl Reboot {
-    /// Decides, and in every fourth storm switches everything on that there is.
+    /// Chooses the reboot, and switches on all extensions in every fourth storm.
     pub(crate) fn of(mut rng: Rng, configs: &mut [Config; 2]) -> Self {
         let everything = rng.below(4) == 0;
         for config in configs {
@@ -117,7 +117,7 @@ impl Reboot {
         Self { rng, at, done: false }
     }
 
-    /// Lets it happen if it is due.
+    /// Reboots the host if it is due.
     pub(crate) fn happen(&mut self, net: &mut Net, config: &Config, networks: usize, work: &mut Work) {
         if self.at.take_if(|at| *at <= net.now).is_none() {
             return;
@@ -131,7 +131,7 @@ impl Reboot {
         let addresses = (1..=networks).map(|n| net::address(A, n)).collect();
         net.reboot(A, Endpoint::new(config.clone(), addresses, self.rng.fork("reboot")));
         net.associate_from(A, 1, Some(info.local_port), net::PORT);
-        // What it had sent is lost; it goes on with what is left.
+        // The messages that it had sent are lost; it continues with the rest.
         work.asked = false;
     }
 }

@@ -1,4 +1,4 @@
-//! One storm: what a seed chooses, and how it is run to its end.
+//! One storm: the choices of a seed, and the run to its end.
 
 use crate::checker::Checker;
 use crate::choices::{SCHEDULERS, configuration, on, percent, pick};
@@ -10,7 +10,7 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use anabranch_sctp::{CloseReason, Event};
 use anabranch_wire::ladder::Side;
 
-/// What came of a storm (or of many).
+/// The result of one storm, or the sum of several.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// Associations that both sides saw end gracefully.
@@ -21,15 +21,15 @@ pub struct Outcome {
     pub bytes: u64,
     pub packets: u64,
     pub retransmitted: u64,
-    /// Streams and TSNs that began anew, and streams that were added, as the sides were told.
+    /// Resets of streams and TSNs, and added streams, as reported to the sides.
     pub reconfigured: u64,
-    /// Messages given up, sent or not.
+    /// Messages that were abandoned, sent or not.
     pub given_up: u64,
-    /// Messages given up that are missing at the peer.
+    /// Abandoned messages that are missing at the peer.
     pub missing: u64,
-    /// Messages that their senders were told had failed.
+    /// Messages reported to their senders as failed.
     pub failed: u64,
-    /// Over every packet and its time.
+    /// A hash over every packet and its time.
     pub digest: u64,
 }
 
@@ -49,7 +49,7 @@ impl Outcome {
     }
 }
 
-/// Runs the storm of `seed`; panics when a promise is broken.
+/// Runs the storm of `seed`; panics when an invariant is broken.
 pub fn run(seed: u64, drawing: bool) -> Outcome {
     let root = Rng::new(seed).fork("storm");
     let mut rng = root.fork("choices");
@@ -111,7 +111,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         rng: root.fork("faults"),
     };
     if unprotected {
-        // RFC 9653 §4: a lower layer finds the errors, or nobody does.
+        // RFC 9653 §4: the lower layer detects errors, so there are none.
         faults.corrupt = Ratio::ZERO;
     }
     let mut outage = false;
@@ -119,10 +119,10 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
         for _ in 0..=rng.below(3) {
             let from = Instant::from_millis(rng.below(20_000));
             let length = Duration::from_millis(pick(&mut rng, &[100, 2_000, 10_000, 1_000_000]));
-            // Everything at once may end the association, whatever it does.
+            // An outage of all networks may end the association, whatever it does.
             let which = rng.below(networks as u64 + 1) as usize;
             outage |= length > Duration::from_secs(1);
-            // A network may fail for good, as long as another is left.
+            // A network may fail permanently, as long as another is left.
             let length = if which == 0 || networks == 1 || which == 1 {
                 length.min(Duration::from_secs(10))
             } else {
@@ -165,7 +165,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     let mut checker = Checker::new(networks);
     let limit = Instant::from_millis(3_600_000);
     let mut number = 0;
-    // Addresses come and go, where both sides speak of it.
+    // Addresses change if both sides support it.
     let mut moves = (networks > 1 && dynamic).then(|| root.fork("moves"));
     checker.moving = moves.is_some();
     (checker.proportional, checker.bbr, checker.probing) = (proportional, bbr, probing);
@@ -195,7 +195,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             .min()
             .unwrap_or(Instant::MAX)
             .min(net.now + Duration::from_secs(1));
-        // It watches one life of two endpoints: of the next it does not know what went before.
+        // The checker follows one life of two endpoints. After a reboot it does not know the state before.
         let watch: Option<&mut dyn Watch> = if reboot.done { None } else { Some(&mut checker) };
         net.run_until(next, &mut |now, _, flight| faults.fate(now, flight), watch);
         if [A, B].iter().all(|&side| is_over(&net, side)) {
@@ -209,8 +209,8 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
             panic!("still not over after an hour: {states:#?}");
         }
     }
-    // What is still under way arrives at ended associations; nothing may come of it. (An endpoint
-    // looks at a deadline that was put off or given up when it comes, at PMTU_RAISE_TIMER the latest.)
+    // Packets in flight arrive at ended associations, without any effect. (An endpoint wakes at deadlines that were
+    // postponed or cancelled, at PMTU_RAISE_TIMER the latest.)
     net.run_until(
         net.now + Duration::from_secs(700),
         &mut |now, _, flight| faults.fate(now, flight),
@@ -219,7 +219,7 @@ pub fn run(seed: u64, drawing: bool) -> Outcome {
     conclude(&mut net, &checker, abort || outage || heavy || reboot.done, reboot.done)
 }
 
-/// This side's association has ended, or never came to be (B, while A has given up).
+/// Whether this side's association has ended, or was never set up (B, if A has given up).
 fn is_over(net: &Net, side: Side) -> bool {
     let end = &net.ends[side as usize];
     match end.ids.last() {
@@ -267,23 +267,23 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
         let totals = end.engine.totals().sum;
         outcome.given_up += totals.abandoned_sent + totals.abandoned_unsent;
         outcome.retransmitted += totals.retransmitted_fast + totals.retransmitted_timeout;
-        // Nothing is left behind: no timer runs for an ended association.
+        // No state is left: no timer runs for an ended association.
         assert_eq!(end.engine.poll_timeout(), None, "{side:?}: a timer still runs");
     }
     // RFC 9260 §9.2: T5-shutdown-guard, five times RTO.Max, whatever the reason for the delay.
     let excused = excused || reasons.contains(&Some(CloseReason::ShutdownTimeout));
-    // B gave A up while A still waited for a COOKIE ACK, and began a second association: what
-    // the first had not delivered is lost with it.
+    // B gave up A while A still waited for a COOKIE ACK, and a second association was set up: undelivered messages of
+    // the first are lost with it.
     let again = net.ends.iter().any(|end| end.ids.len() > 1);
     let excused = excused || again;
-    // Closed before it was established, with nothing to deliver.
+    // It was closed before it was established, with nothing to deliver.
     let excused = excused || (reasons == [Some(CloseReason::Local), None] && outcome.messages == 0);
-    // COOKIE ACKs were lost time and again: whoever sent them has sent data since, which nobody takes (RFC 9260 §6),
-    // and may count more errors than a peer survives before the next COOKIE ECHO.
+    // COOKIE ACKs were lost repeatedly. Their sender has sent data since, which is not accepted (RFC 9260 §6), and
+    // may count more errors than the limit before the next COOKIE ECHO.
     let up = net.ends[A as usize].events.iter().any(|event| matches!(event, Event::Established { .. }));
     let excused = excused || (!up && reasons[B as usize] == Some(CloseReason::Unreachable));
-    // A packet that was overtaken by the SHUTDOWN finds nobody; the ABORT that it earns may
-    // overtake the SHUTDOWN COMPLETE (RFC 9260 §8.4). Everything was delivered all the same.
+    // A packet overtaken by the SHUTDOWN arrives out of the blue. The ABORT that answers it may overtake the SHUTDOWN
+    // COMPLETE (RFC 9260 §8.4). Everything was delivered nevertheless.
     let late = |reason| matches!(reason, Some(CloseReason::Shutdown | CloseReason::Aborted(None)));
     if reasons.contains(&Some(CloseReason::Shutdown)) && reasons.into_iter().all(late) && !again {
         outcome.complete = 1;
@@ -298,12 +298,13 @@ fn conclude(net: &mut Net, checker: &Checker, excused: bool, rebooted: bool) -> 
     } else {
         outcome.broken = 1;
         assert!(excused, "ended by {reasons:?} on a network that was not that bad");
-        // RFC 9260 §11.2.2: each message is delivered, given up or has failed. One that has failed may have arrived.
+        // RFC 9260 §11.2.2: each message is delivered, abandoned or failed. A failed one may have arrived.
         for side in [A, B] {
             let [a, b] = &net.ends;
             let (app, peer) = if side == A { (&a.app, &b.app) } else { (&b.app, &a.app) };
             outcome.failed += peer.failed.len() as u64;
-            // Whoever has reported for good what it cannot deliver yet, and ends, loses it, and nobody can tell.
+            // A side that has acknowledged a message for good, cannot deliver it yet, and ends, loses it without a
+            // report.
             if !again && !rebooted && !checker.forgotten && reasons[side.other() as usize].is_some() {
                 let told = |number: &u64| peer.failed.contains(number) || peer.given_up.contains(number);
                 let silent: Vec<u64> = app.owed_numbers().filter(|number| !told(number)).collect();

@@ -1,4 +1,4 @@
-//! What the applications of a storm do: send, cancel, reset streams, change addresses, end.
+//! The actions of a storm's applications: send, cancel, reset streams, change addresses, end.
 
 use crate::choices::{SCHEDULERS, on, pick};
 use crate::net::{self, A, B, Net};
@@ -7,21 +7,21 @@ use anabranch_base::{Instant, Rng};
 use anabranch_sctp::{AssociationState, Direction, Message, Reliability, SendError};
 use anabranch_wire::ladder::Side;
 
-/// What one side wants to send, and how it ends.
+/// The messages of one side, and how it ends.
 pub(crate) struct Work {
     pub(crate) messages: Vec<(Message, usize)>,
     /// Messages sent so far.
     pub(crate) sent: usize,
-    /// How long it waits between messages.
+    /// The time between messages.
     pub(crate) pause: Duration,
     pub(crate) next: Instant,
     pub(crate) shutdown: bool,
     pub(crate) abort_at: Option<Instant>,
-    /// It changes the order of its streams now and then, by this luck.
+    /// It occasionally changes the order of its streams, drawn from this generator.
     pub(crate) turns: Option<Rng>,
-    /// When it asks for streams to begin anew, or for more of them.
+    /// When it requests a reset of streams, or more streams.
     pub(crate) wishes: Vec<Instant>,
-    /// It cancels what it has given on a stream now and then, by this luck.
+    /// It occasionally cancels its messages on a stream, drawn from this generator.
     pub(crate) cancels: Option<Rng>,
     pub(crate) asked: bool,
 }
@@ -52,7 +52,7 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
                 reliability,
                 ..Message::default()
             };
-            // One that is unordered or may be missing carries its number.
+            // An unordered message, or one that may be missing, carries its number.
             let least = if unordered || limited { 8 } else { 1 };
             (message, (1 + rng.below(largest) as usize).max(least))
         })
@@ -71,12 +71,12 @@ pub(crate) fn plan(rng: &mut Rng, side: Side) -> Work {
     }
 }
 
-/// One side loses or regains an address beside its first.
+/// One side loses or regains an address other than its first.
 pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     if net.now >= Instant::from_millis(60_000) || rng.below(4) != 0 {
         return;
     }
-    // Not while the handshake is under way: an INIT from an address that no INIT named is refused.
+    // Not during the handshake: an INIT from an address that no INIT listed is refused.
     let up = |end: &net::End| {
         let info = end.ids.last().and_then(|&id| end.engine.info(id));
         info.is_some_and(|info| info.state == AssociationState::Established)
@@ -94,7 +94,7 @@ pub(crate) fn change_address(net: &mut Net, rng: &mut Rng, networks: usize) {
     }
 }
 
-/// The application of one side does what it can at this instant.
+/// The application of one side acts as far as it can at this instant.
 pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut u64) {
     let now = net.now;
     let work = &mut work[side as usize];
@@ -129,13 +129,13 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
         let stream = rng.below(25) as u16 % info.outbound_streams;
         end.engine.cancel(now, id, stream);
         if on(rng) {
-            // As an application that wants to use the stream anew does.
+            // As an application does that wants to use the stream again.
             let _ = end.engine.reset_streams(now, id, Direction::Both, &[stream]);
         }
     }
     while work.sent < work.messages.len() && work.next <= now {
         let (mut message, length) = work.messages[work.sent];
-        // Until it is established, only stream 0 is sure to exist.
+        // Until the association is established, only stream 0 certainly exists.
         let early = matches!(info.state, AssociationState::CookieWait | AssociationState::CookieEchoed);
         message.stream %= if early { 1 } else { info.outbound_streams };
         let mut account = std::mem::take(&mut peer.app);
@@ -164,8 +164,8 @@ pub(crate) fn act(net: &mut Net, side: Side, work: &mut [Work; 2], number: &mut 
     }
 }
 
-/// The application of one side asks for streams to begin anew, or for more of them (RFC 6525).
-/// Whatever comes of it, every message arrives in the order of its stream.
+/// The application of one side requests a reset of streams, or more streams (RFC 6525). Whatever the result, every
+/// message arrives in the order of its stream.
 pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
     let now = net.now;
     while work.wishes.first().is_some_and(|&at| at <= now) {
@@ -174,7 +174,7 @@ pub(crate) fn wish(net: &mut Net, side: Side, work: &mut Work, rng: &mut Rng) {
         let Some(&id) = end.ids.last() else { continue };
         let direction = pick(rng, &[Direction::Outgoing, Direction::Incoming, Direction::Both]);
         let streams: Vec<u16> = (0..rng.below(4)).map(|_| rng.below(20) as u16).collect();
-        // What cannot be now is refused, and that is all.
+        // A request that is impossible now is refused, without other effects.
         let _ = match rng.below(8) {
             0 => end.engine.reset_association(now, id),
             1 => end.engine.add_streams(now, id, rng.below(3) as u16, rng.below(3) as u16),

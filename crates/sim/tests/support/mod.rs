@@ -1,4 +1,4 @@
-//! What the tests of this crate share: short ways to send and receive.
+//! Helpers of this crate's tests: short functions to send and receive.
 
 #![allow(dead_code, reason = "every test file uses some of it")]
 
@@ -26,7 +26,7 @@ pub fn micros(micros: u64) -> Instant {
     Instant::from_nanos(micros * 1000)
 }
 
-/// Long after everything that these tests wait for.
+/// An instant long after every event of these tests.
 pub const LATE: Instant = Instant::from_millis(3_600_000);
 
 /// Sends one packet.

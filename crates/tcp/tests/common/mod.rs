@@ -1,4 +1,4 @@
-//! What the scenarios share.
+//! Helpers that the scenarios share.
 
 #![allow(dead_code, unused_imports, reason = "every test binary uses its own part")]
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 pub use anabranch_tcp::testing::Side::{Left, Right};
 
-/// No options, no Nagle, no delayed acknowledgement: segments that can be followed by eye.
+/// No options, no Nagle algorithm, no delayed acknowledgements: ladders that are easy to read.
 pub fn plain() -> Config {
     with(&[
         ("cc", "reno"),
@@ -49,14 +49,14 @@ pub fn check(name: &str, config: &Config, script: impl FnOnce(&mut Pair), expect
     pair
 }
 
-/// As [`check`], on a pair that exists.
+/// As [`check`], on an existing pair.
 pub fn check_on(name: &str, pair: &mut Pair, script: impl FnOnce(&mut Pair), expect: Expect) {
     script(pair);
     let ladder = pair.ladder();
     expect.assert_eq(&format!("scenario: {name}\n{ladder}"));
 }
 
-/// Of twenty segments ten leave at once, and these of them are lost; `kind` is the loss recovery.
+/// Sends twenty segments, of which ten leave at once and those in `lost` are lost; `kind` is the loss recovery.
 pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     let sack = if kind == "sack" { "yes" } else { "no" };
     let mut pair = opened(&plain_with(&[("iw", "10"), ("sack", sack), ("recovery", kind)]));
@@ -69,7 +69,7 @@ pub fn ten_with_losses(kind: &str, lost: &'static [u64], expect: Expect) {
     assert_eq!(pair.received[1], pattern(20_000));
 }
 
-/// Opens the connection, and does not draw that.
+/// Returns a pair with an open connection; the handshake is not drawn.
 pub fn opened(config: &Config) -> Pair {
     let mut pair = Pair::new(config);
     pair.open();
@@ -77,19 +77,19 @@ pub fn opened(config: &Config) -> Pair {
     pair
 }
 
-/// `seconds`.`millis` after the beginning.
+/// Returns the instant `millis` after the start.
 pub fn at(millis: u64) -> Instant {
     Instant::from_millis(millis)
 }
 
-/// Both directions end, and everything arrived.
+/// Closes both directions, and checks that all data arrived.
 pub fn close(pair: &mut Pair) {
     pair.finish(Side::Left);
     pair.finish(Side::Right);
     pair.run_to_end(at(3_600_000));
 }
 
-/// The modern profile with changes.
+/// The modern profile with these changes.
 pub fn with(changes: &[(&str, &str)]) -> Config {
     let mut config = Config::default();
     change(&mut config, changes);
@@ -103,14 +103,14 @@ pub fn change(config: &mut Config, changes: &[(&str, &str)]) {
     }
 }
 
-/// `plain` with changes.
+/// The configuration of `plain` with these changes.
 pub fn plain_with(changes: &[(&str, &str)]) -> Config {
     let mut config = plain();
     change(&mut config, changes);
     config
 }
 
-/// So many bytes that tell their place.
+/// Returns `length` bytes whose values depend on their position.
 pub fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n / 251 + n * 7) as u8).collect()
 }

@@ -1,14 +1,14 @@
-//! quiche as a peer of the cases of HTTP/3: a client and a server, after the
-//! examples of the crate, which know neither tickets nor files.
+//! quiche as a peer of the HTTP/3 cases: a client and a server, based on the crate's examples, which support neither
+//! tickets nor files.
 //!
 //! ```text
 //! quiche-end server CASE ADDRESS PORT CERT KEY SITE
 //! quiche-end client CASE ADDRESS PORT AUTHORITIES TARGET PATH..
 //! ```
 //!
-//! CASE is the name that the QUIC interop runner gives it. The server says where it
-//! listens. The client puts what it gets into TARGET and says what a handshake was, a line each; it ends with
-//! 0 if all came. `SSLKEYLOGFILE` names the file for the secrets of sessions.
+//! CASE is the name in the QUIC interop runner. The server prints the address on which it listens. The client writes
+//! the files to TARGET and prints one line per handshake; its exit code is 0 if all files arrived. `SSLKEYLOGFILE`
+//! names the file for the secrets of sessions.
 
 use quiche::h3::{Event, Header, NameValue};
 use quiche::{Connection, ConnectionId, RecvInfo};
@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A version that no one speaks (RFC 9000 section 15).
+/// A version that no implementation supports (RFC 9000 section 15).
 const RESERVED: u32 = 0x1a2a_3a4a;
 const DATAGRAM: usize = 1350;
-/// A client gives up.
+/// The time after which a client gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
@@ -55,7 +55,7 @@ fn config(case: &str, is_client: bool) -> Outcome<quiche::Config> {
     config.set_max_idle_timeout(30_000);
     config.set_max_recv_udp_payload_size(1500);
     config.set_max_send_udp_payload_size(DATAGRAM);
-    // Windows that have to grow, for a transfer.
+    // Windows that have to grow during a transfer.
     let window = if is_client && case == "transfer" { 1 << 16 } else { 1 << 20 };
     config.set_initial_max_data(2 * window);
     config.set_initial_max_stream_data_bidi_local(window);
@@ -84,13 +84,13 @@ fn random<const N: usize>() -> Outcome<[u8; N]> {
     Ok(bytes)
 }
 
-/// Sends all that the connection has to send now.
+/// Sends all packets that the connection wants to send now.
 fn send(connection: &mut Connection, socket: &UdpSocket) -> Outcome<()> {
     let mut packet = [0; DATAGRAM];
     loop {
         match connection.send(&mut packet) {
             Ok((length, how)) => {
-                // It paces; a queue that is full is a lost packet.
+                // quiche paces its packets; a full queue loses the packet.
                 let wait = how.at.saturating_duration_since(Instant::now());
                 if wait > Duration::from_micros(200) {
                     std::thread::sleep(wait.min(Duration::from_millis(5)));
@@ -103,7 +103,7 @@ fn send(connection: &mut Connection, socket: &UdpSocket) -> Outcome<()> {
     }
 }
 
-/// The next packet, or `None` when the time is over.
+/// Returns the next packet, or `None` after `wait`.
 fn receive(socket: &UdpSocket, room: &mut [u8], wait: Duration) -> Outcome<Option<(usize, SocketAddr)>> {
     socket.set_read_timeout(Some(wait.max(Duration::from_millis(1))))?;
     match socket.recv_from(room) {
@@ -113,16 +113,16 @@ fn receive(socket: &UdpSocket, room: &mut [u8], wait: Duration) -> Outcome<Optio
     }
 }
 
-/// A connection that the server has.
+/// A connection of the server.
 struct Guest {
     connection: Connection,
     http: Option<quiche::h3::Connection>,
-    /// What is still to be sent of answers: the head, the body, how much of it has gone.
+    /// Answers in progress: the head, the body, and the number of bytes sent.
     answers: BTreeMap<u64, (Option<Vec<Header>>, Vec<u8>, usize)>,
 }
 
 impl Guest {
-    /// Takes requests, and sends of answers what the peer and the network allow.
+    /// Accepts requests, and sends as much of the answers as the peer and the network allow.
     fn serve(&mut self, site: &str) -> Outcome<()> {
         let connection = &mut self.connection;
         if self.http.is_none() && (connection.is_established() || connection.is_in_early_data()) {
@@ -189,7 +189,7 @@ fn server(case: &str, address: &str, port: &str, cert: &str, key: &str, site: &s
         let wait = guests.iter().filter_map(|guest| guest.connection.timeout()).min().unwrap_or(PATIENCE);
         match receive(&socket, &mut room, wait)? {
             None => {
-                // Each has a clock of its own: for those whose time has not come nothing happens.
+                // Each connection has its own timer; `on_timeout` is called only when it has expired.
                 for guest in &mut guests {
                     if guest.connection.timeout().is_some_and(|left| left.is_zero()) {
                         guest.connection.on_timeout();
@@ -237,7 +237,7 @@ fn server(case: &str, address: &str, port: &str, cert: &str, key: &str, site: &s
     }
 }
 
-/// A connection for who is not known, or what it is answered without one.
+/// Returns a new connection for an unknown client, or answers without one.
 fn greet(
     case: &str,
     header: &quiche::Header<'_>,
@@ -251,7 +251,8 @@ fn greet(
         return Ok(None);
     }
     if case == "versionnegotiation-only" {
-        // The crate lists version 1 whatever came: what lists others is written here (RFC 9000 section 17.2.1).
+        // The crate always lists version 1, so a packet with other versions is written here (RFC 9000 section
+        // 17.2.1).
         let mut packet = vec![0x80, 0, 0, 0, 0];
         for id in [&header.scid, &header.dcid] {
             packet.push(id.len() as u8);
@@ -302,7 +303,7 @@ fn client(case: &str, address: &str, port: &str, authorities: &str, target: &str
     get(case, &mut config, server, target, &paths[1..], Some(&session)).map(drop)
 }
 
-/// Gets all paths over one connection, side by side; the session that it left.
+/// Gets all paths in parallel over one connection; returns its session.
 fn get(
     case: &str,
     config: &mut quiche::Config,
@@ -314,7 +315,7 @@ fn get(
     let socket = UdpSocket::bind(if server.ip().is_loopback() { "127.0.0.1:0" } else { "0.0.0.0:0" })?;
     let local = socket.local_addr()?;
     let id = random::<{ quiche::MAX_CONN_ID_LEN }>()?;
-    // The certificate names the host.
+    // The certificate is for this host name.
     let mut connection = quiche::connect(Some("localhost"), &ConnectionId::from_ref(&id), local, server, config)?;
     log_keys(&mut connection)?;
     if let Some(session) = session {
@@ -328,7 +329,7 @@ fn get(
     let mut kept = None;
     let mut took = Duration::ZERO;
     loop {
-        // The greeting first: only then early data is known to be possible.
+        // Send the ClientHello first: only then it is known whether early data is possible.
         send(&mut connection, &socket)?;
         if http.is_none() && (connection.is_established() || connection.is_in_early_data()) {
             early = !connection.is_established();
@@ -386,7 +387,7 @@ fn get(
             }
         }
         kept = connection.session().map(<[u8]>::to_vec).or(kept);
-        // A ticket may come behind the answer.
+        // A ticket may arrive after the answer.
         let waits = matches!(case, "resumption" | "zerortt") && kept.is_none();
         if finished == paths.len() && took.is_zero() {
             took = begun.elapsed();

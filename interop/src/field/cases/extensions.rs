@@ -1,5 +1,4 @@
-//! Extensions: messages that may be given up, addresses and streams that come
-//! and go, interleaved messages.
+//! Extensions: partial reliability, changing addresses and streams, interleaved messages.
 
 use super::super::Kind;
 use super::super::encounter::{Encounter, PATIENCE};
@@ -11,7 +10,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::{AddressChange, Direction, Event, Reliability};
 use std::net::{IpAddr, SocketAddr};
 
-/// Messages on ten streams; large ones from them first, so that it shows whose fragments are wrong.
+/// Messages on ten streams. The large ones of the peer come first, so that it is clear whose fragments are wrong.
 pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Result<(), String> {
     for by in [By::Them, By::Us] {
         for number in 0..50 {
@@ -23,7 +22,7 @@ pub(super) async fn interleaved(e: &mut Encounter<'_>, fragments: bool) -> Resul
     Ok(())
 }
 
-/// Messages that may be given up among some that may not be, with loss.
+/// Messages that may be abandoned, among some that may not, with loss.
 pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(50_000);
@@ -36,7 +35,7 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
                 _ => Reliability::Lifetime(Duration::from_millis(20 + e.rng.below(50))),
             };
             let how = How { stream, unordered: stream == 1 || stream == 2, reliability };
-            // One packet each: what peers do with parts of a message is a matter of its own.
+            // One packet each: peers handle parts of a message differently.
             let size = 4 + e.rng.below(1000) as usize;
             e.post(by, how, size);
         }
@@ -57,8 +56,8 @@ pub(super) async fn partial(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     Ok(format!("{inbox} given up"))
 }
 
-/// 10 MB with 2 % of the packets lost each way, every other message unordered: what has come out of order and waits for
-/// others a receiver may drop again, what has been delivered it may not. Reports are NR-SACKs, both ways, and tell of gaps.
+/// 10 MB with 2 % loss in each direction, every other message unordered. A receiver may drop data that arrived out of
+/// order and waits for other data, but not delivered data. SACKs of both sides are NR-SACKs, and report gaps.
 pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(20_000);
@@ -79,14 +78,14 @@ pub(super) async fn nr_sack(e: &mut Encounter<'_>, by: By) -> Result<String, Str
     }
     let receiver = if by == By::Us { &road.from_them } else { &road.from_us };
     let (gaps, nr_gaps) = receiver.borrow().nr_sack_blocks;
-    // Ours drops nothing again; usrsctp says so of what its application may have.
+    // Our side never drops data; usrsctp reports the data that its application may drop.
     if nr_gaps == 0 || (by == By::Us) != (gaps > 0) {
         return Err(format!("{gaps} gap blocks and {nr_gaps} NR gap blocks of the receiver's"));
     }
     Ok(format!("{nr_gaps} NR gaps"))
 }
 
-/// A second address joins, the first leaves, and messages go on.
+/// A second address is added, the first is deleted, and messages go on.
 pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     let port = e.place.column.udp_port();
@@ -142,7 +141,7 @@ pub(super) async fn asconf(e: &mut Encounter<'_>, by: By) -> Result<(), String> 
     }
 }
 
-/// Two of four streams are reset; the other side is notified; the order goes on from zero.
+/// Two of four streams are reset; the other side is notified, and SSNs start at zero again.
 pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     for round in 0..2 {
         for stream in 0..4 {
@@ -162,7 +161,7 @@ pub(super) async fn reset(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
                 };
                 e.until("them to notice", PATIENCE, |e| told(e) >= 2 * (round + 1)).await?;
                 if pion {
-                    // RFC 8831 §6.7: a data channel closes both ways, theirs in answer.
+                    // RFC 8831 §6.7: a data channel is closed in both directions, theirs in response.
                     reset_theirs(e, round + 1).await?;
                 }
             }
@@ -206,7 +205,7 @@ async fn reset_theirs(e: &mut Encounter<'_>, rounds: usize) -> Result<(), String
     .await
 }
 
-/// Four more streams, and a message on the last.
+/// Adds four streams, and sends a message on the last.
 pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     match by {
@@ -227,7 +226,7 @@ pub(super) async fn add_streams(e: &mut Encounter<'_>, by: By) -> Result<(), Str
                 e.ours().heard.iter().any(|event| matches!(event, Event::StreamsAdded { .. }))
             })
             .await?;
-            // They have to hear our answer before they may use them.
+            // They must not use the streams until our answer has arrived.
             e.until("our answer", PATIENCE, |e| e.theirs.has_said("streams")).await?;
         }
     }

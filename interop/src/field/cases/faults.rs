@@ -1,4 +1,4 @@
-//! What goes wrong: an end that forgets, or is killed, or whose first path is cut.
+//! Faults: an end that restarts, is killed, or whose first path is cut.
 
 use super::super::encounter::{Encounter, PATIENCE};
 use super::super::place::{OURS, THEIRS};
@@ -9,8 +9,7 @@ use anabranch_sctp::{CloseReason, Event, PathState};
 use anabranch_world::World;
 use std::net::IpAddr;
 
-/// One end forgets everything and begins again from the same ports; data flows in the association
-/// that has begun anew.
+/// One end loses its state and starts again from the same ports; data flows in the restarted association.
 pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     match by {
@@ -23,11 +22,11 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
                 e.theirs.said[before..].iter().any(|line| line == "restarted")
             })
             .await?;
-            // The peer's next message is the first of an association again.
+            // The peer's next message is again the first of an association.
             both(e, 10, 10).await
         }
         By::Them => {
-            // Nothing of their end gets out: a kernel would say goodbye.
+            // No packet of their end gets out, because a kernel would close the association.
             let all: Vec<_> = THEIRS.iter().map(|&ip| IpAddr::V4(ip)).collect();
             e.world.road.cut.borrow_mut().extend(all);
             e.kill_them().await?;
@@ -45,7 +44,7 @@ pub(super) async fn restart(e: &mut Encounter<'_>, by: By) -> Result<(), String>
     }
 }
 
-/// Their program is killed while both send: our side ends with a reason, and soon.
+/// Their program is killed while both send: our side ends soon, with a reason.
 pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<String, String> {
     for number in 0..300 {
         for by in [By::Us, By::Them] {
@@ -73,7 +72,7 @@ pub(super) async fn killed(e: &mut Encounter<'_>, replaced: bool) -> Result<Stri
     Ok(format!("{reason}, {:.1} s", taken.as_secs_f64()))
 }
 
-/// Two addresses each; the first of both is cut off while both send.
+/// Two addresses each; the first of both is cut while both send.
 pub(super) async fn primary_cut(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 10, 10).await?;
     e.until("both paths", PATIENCE, |e| {

@@ -1,11 +1,9 @@
-//! What is tried with every peer on a real network, and what has to hold.
+//! The cases that are run with every peer on a real network, and their conditions.
 //!
-//! Common to all: each message is delivered intact and once, in order where
-//! order was asked for, and none is missing but those that could be given up;
-//! nothing takes for ever. What a case adds is said at its script.
+//! Common to all: each message is delivered intact and once, in order where order was requested, and none is missing
+//! except those that may be abandoned. Every wait is bounded. Each script states its additional conditions.
 //!
-//! Here are the list of them, and what each begins with; the scripts are in
-//! `plain`, `faults` and `extensions`.
+//! This module lists the cases and their set-up; the scripts are in `plain`, `faults` and `extensions`.
 
 mod extensions;
 mod faults;
@@ -20,67 +18,67 @@ use faults::{killed, primary_cut, restart};
 use plain::{abort, both, bulk, heartbeat, must_show, on, shutdown};
 use std::fmt;
 
-/// What is tried.
+/// The kind of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
-    /// Who sends the INIT.
+    /// Set-up; the side sends the INIT.
     Handshake(By),
     /// 1000 messages each way, of all sizes, on 10 streams, some unordered.
     Mixed,
-    /// 10 MB with 2 % lost.
+    /// 10 MB with 2 % loss.
     Bulk(By),
     /// Messages of 200 kB.
     Fragments,
-    /// We have every extension, they have but the one they are asked for: the handshake holds.
+    /// We enable every extension, the peer only the one for which it is configured: the handshake succeeds.
     Unequal(By),
-    /// Graceful close with data on its way.
+    /// Graceful shutdown with data in flight.
     Shutdown(By),
     /// ABORT.
     Abort(By),
-    /// One end begins again without a word: the other notices (RFC 9260 §5.2.4 A).
+    /// One end restarts without closing: the other detects it (RFC 9260 §5.2.4 A).
     Restart(By),
-    /// The program is killed in the middle of a transfer.
+    /// The peer's program is killed during a transfer.
     Killed,
-    /// The same, and another one waits in its place.
+    /// The same, and another program is started at the same address.
     Replaced,
-    /// The way to the primary address is cut in the middle of a transfer.
+    /// The path to the primary address is cut during a transfer.
     PrimaryCut,
-    /// Idle, both ends ask whether the other is still there.
+    /// Idle; both ends send HEARTBEATs.
     Heartbeat,
-    /// Messages that may be given up (RFC 3758).
+    /// Messages that may be abandoned (RFC 3758).
     Partial(By),
     /// DATA is authenticated (RFC 4895).
     Auth,
-    /// An address is added, another removed (RFC 5061).
+    /// An address is added, another deleted (RFC 5061).
     Asconf(By),
     /// Streams are reset (RFC 6525).
     Reset(By),
-    /// More streams (RFC 6525).
+    /// Streams are added (RFC 6525).
     AddStreams(By),
-    /// I-DATA (RFC 8260), a chunk a message.
+    /// I-DATA (RFC 8260), one chunk per message.
     Interleaving,
     /// I-DATA, messages in fragments.
     Interleaved,
-    /// 10 MB with 2 % lost, and NR-SACKs instead of SACKs (draft-natarajan-tsvwg-sctp-nrsack).
+    /// 10 MB with 2 % loss, and NR-SACKs instead of SACKs (draft-natarajan-tsvwg-sctp-nrsack).
     NrSack(By),
-    /// Over IPv6: the messages of [`Mixed`](Self::Mixed); whoever has begun closes.
+    /// Over IPv6: the messages of [`Mixed`](Self::Mixed); the side that started the association closes it.
     V6Mixed(By),
-    /// Over IPv6: 10 MB with 2 % lost.
+    /// Over IPv6: 10 MB with 2 % loss.
     V6Bulk(By),
-    /// `get` from a server of theirs.
+    /// `get` from the peer's server.
     HttpGet,
-    /// Their client at `serve`.
+    /// The peer's client with our `serve`.
     HttpServe,
-    /// Fifty objects of 1 MB at once, who asks for them, and the percentage of packets lost in each direction.
+    /// Fifty objects of 1 MB at once: the requesting side, and the percentage of packets lost in each direction.
     HttpFifty(By, u8),
-    /// Their client at `serve` is killed and begins again from the same ports.
+    /// The peer's client of our `serve` is killed and starts again from the same ports.
     HttpAgain,
-    /// Their client at `serve`, in messages of WebRTC: 51 strings, 53 binary.
+    /// The peer's client with our `serve`, in messages of WebRTC: 51 strings, 53 binary.
     HttpKind(u32),
 }
 
 impl Case {
-    /// All of them, in the order of the matrix.
+    /// All cases, in the order of the matrix.
     pub const ALL: [Self; 44] = [
         Self::Handshake(By::Us),
         Self::Handshake(By::Them),
@@ -128,22 +126,22 @@ impl Case {
         Self::HttpKind(53),
     ];
 
-    /// Over IPv6.
+    /// Whether the case runs over IPv6.
     #[must_use]
     pub const fn is_v6(self) -> bool {
         matches!(self, Self::V6Mixed(_) | Self::V6Bulk(_))
     }
 
-    /// What a peer does not have.
+    /// Returns the feature that a peer lacks for this case, if any.
     #[must_use]
     pub const fn lacked_by(self, column: Column) -> Option<&'static str> {
         match (column.kind, self) {
-            // Its data channels have identifiers of WebRTC alone.
+            // Its data channels have only the payload protocol identifiers of WebRTC.
             (Kind::Aiortc, Self::HttpFifty(By::Them, _) | Self::HttpKind(_)) => None,
-            // `get` asks in messages of HTTP's kind, 63, and no setting of it changes that.
+            // `get` sends messages with HTTP's identifier, 63, and has no setting to change it.
             (Kind::Aiortc, Self::HttpFifty(By::Us, _)) => Some("needs PPID 51 or 53"),
             (Kind::Aiortc, _) => Some("is not tried"),
-            // RFC 8261 §6.1; and an end that begins again begins with another connection.
+            // RFC 8261 §6.1: one address. A restarted end begins another DTLS connection.
             (_, Self::PrimaryCut | Self::Asconf(_)) if column.carrier.is_secure() => Some("one address"),
             (_, Self::Restart(_) | Self::HttpAgain) if column.carrier.is_secure() => Some("no restart"),
             (Kind::Usrsctp | Kind::Linux, Self::HttpKind(_)) => Some("is pion's"),
@@ -157,8 +155,7 @@ impl Case {
         }
     }
 
-    /// What is known to go wrong by the peer's fault: its number in `README.md`, and how the run
-    /// says so.
+    /// Returns the known fault of the peer in this case: its number in `README.md`, and the text of the failure.
     #[must_use]
     pub const fn fault(self, column: Column) -> Option<(u8, &'static str)> {
         match (column.kind, self) {
@@ -175,7 +172,7 @@ impl Case {
         }
     }
 
-    /// What the association is begun with.
+    /// Returns the set-up of the association.
     #[must_use]
     pub fn setup(self, column: Column) -> Setup {
         let mut knobs: Vec<(&'static str, String)> = Vec::new();
@@ -207,7 +204,7 @@ impl Case {
                 arguments.push("hb=500".to_owned());
             }
             Self::PrimaryCut => {
-                // A loaded machine answers late: what is late must not look lost.
+                // A loaded machine answers late, and delayed packets must not count as lost.
                 knobs.extend([("rto_min", "1s".to_owned()), ("rto_max", "2s".to_owned())]);
                 arguments.extend(["rto_min=1000".to_owned(), "rto_max=2000".to_owned()]);
             }
@@ -222,7 +219,7 @@ impl Case {
             | Self::Restart(by)
             | Self::V6Mixed(by)
             | Self::V6Bulk(by) => by,
-            // Whoever knows of the other's extensions first.
+            // The side that first learns the other's extensions.
             Self::Auth | Self::Interleaving | Self::Interleaved | Self::AddStreams(_)
                 if column.carrier == Carrier::Ip =>
             {
@@ -237,17 +234,17 @@ impl Case {
         let (here, there) = match self {
             Self::PrimaryCut => (2, 2),
             Self::Heartbeat if column.kind != Kind::Pion && !column.carrier.is_secure() => (2, 2),
-            // usrsctp sends UDP from whatever address the kernel takes for the way there.
+            // usrsctp sends UDP from the address that the kernel chooses for the route.
             Self::Asconf(By::Us) => (1, 2),
             _ => (1, 1),
         };
         Setup { begins, knobs, arguments, v6: self.is_v6(), here, there }
     }
 
-    /// Runs its script; a note for the matrix.
+    /// Runs the script of the case; returns a note for the matrix.
     ///
     /// # Errors
-    /// What did not hold.
+    /// The condition that was violated.
     pub async fn run(self, e: &mut Encounter<'_>) -> Result<String, String> {
         e.up().await?;
         match self {
@@ -358,10 +355,10 @@ impl fmt::Display for Case {
     }
 }
 
-/// What is not an association of ours is of `http`.
+/// Runs a case. Cases without an association of ours are in `http`.
 ///
 /// # Errors
-/// What did not hold.
+/// The condition that was violated.
 pub async fn run(
     case: Case,
     world: super::road::Field,

@@ -1,5 +1,4 @@
-//! Associations as most are: messages both ways, large ones, a graceful or a
-//! sudden end, and idle time.
+//! Plain associations: messages in both directions, large messages, graceful and abrupt ends, and idle time.
 
 use super::super::Kind;
 use super::super::encounter::{Encounter, PATIENCE};
@@ -21,7 +20,7 @@ pub(super) fn on(stream: u16) -> How {
     How { stream, ..How::default() }
 }
 
-/// Any stream, size and order.
+/// Returns any stream, size and order.
 fn mixed(rng: &mut Rng, streams: u64) -> (How, usize) {
     let how = How { unordered: rng.below(4) == 0, ..on(rng.below(streams) as u16) };
     let most = [20, 500, 1_300, 6_000][rng.below(4) as usize];
@@ -29,7 +28,7 @@ fn mixed(rng: &mut Rng, streams: u64) -> (How, usize) {
     (how, size)
 }
 
-/// So many messages each way, and all arrive.
+/// Sends `count` messages in each direction, and waits until all have arrived.
 pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> Result<(), String> {
     for _ in 0..count {
         for by in [By::Us, By::Them] {
@@ -40,7 +39,7 @@ pub(super) async fn both(e: &mut Encounter<'_>, count: usize, streams: u64) -> R
     e.until("the messages", PATIENCE, Encounter::all_arrived).await
 }
 
-/// 10 MB with 2 % of the packets lost each way, 2 ms apart; the rate for the matrix.
+/// 10 MB with 2 % loss in each direction and a one-way delay of 2 ms; returns the rate for the matrix.
 pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String> {
     e.world.road.delay.set(Duration::from_millis(2));
     e.world.road.loss_ppm.set(20_000);
@@ -53,7 +52,7 @@ pub(super) async fn bulk(e: &mut Encounter<'_>, by: By) -> Result<String, String
     Ok(format!("{:.1} s", taken.as_secs_f64()))
 }
 
-/// Closes with data still on its way, both ways; all of it arrives.
+/// Closes with data in flight in both directions; all of it arrives.
 pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     for _ in 0..30 {
@@ -69,13 +68,13 @@ pub(super) async fn shutdown(e: &mut Encounter<'_>, by: By) -> Result<(), String
         By::Them => e.tell_theirs("shutdown"),
     }
     e.until("the end", PATIENCE, |e| e.ours().closed.is_some() && e.theirs.closed.is_some()).await?;
-    // A peer's program may hear of the end before it has read the last messages.
+    // A peer's program may be notified of the end before it has read the last messages.
     e.until("what was sent before it", Duration::from_secs(5), Encounter::all_arrived).await?;
     let reason = e.ours().closed;
     if reason == Some(CloseReason::Shutdown) { Ok(()) } else { Err(format!("we closed by {reason:?}")) }
 }
 
-/// Ends at once.
+/// Aborts the association.
 pub(super) async fn abort(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     both(e, 10, 10).await?;
     match by {
@@ -90,7 +89,7 @@ pub(super) async fn abort(e: &mut Encounter<'_>, by: By) -> Result<(), String> {
     }
 }
 
-/// Nothing is said for a while but HEARTBEATs, both ways, and each is answered.
+/// For a while only HEARTBEATs are sent, in both directions, and each is answered.
 pub(super) async fn heartbeat(e: &mut Encounter<'_>) -> Result<String, String> {
     both(e, 1, 1).await?;
     let theirs = e.place.column.kind != Kind::Pion;

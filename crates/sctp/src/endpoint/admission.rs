@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// The identifier of the request.
+    /// The identifier, which [`Endpoint::admit`] and [`Endpoint::refuse`] take.
     pub id: RequestId,
     /// The listening port.
     pub port: u16,
@@ -33,7 +33,7 @@ pub struct Request {
     pub addresses: Vec<IpAddr>,
     /// The number of streams that this side could send on.
     pub outbound_streams: u16,
-    /// The number of streams that the peer could send on.
+    /// The number of streams on which the peer could send.
     pub inbound_streams: u16,
 }
 
@@ -55,26 +55,26 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-/// Ports that require admission, and the requests that wait for it.
+/// The ports that require admission, and the requests that wait for the application's decision.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
-    /// The ports that require admission, with the number of requests that may wait.
+    /// The ports that require admission, each with the maximum number of requests that may wait.
     ports: BTreeMap<u16, usize>,
     waiting: VecDeque<Kept>,
     news: VecDeque<Request>,
-    /// The tag of the admitted request while its packet is processed.
+    /// The tag of the request that the application has admitted. Set only while its packet is processed.
     admitted: Option<u32>,
 }
 
 impl Admission {
-    /// Returns the number of bytes held for waiting requests.
+    /// Returns the number of bytes held for requests that wait for admission.
     pub(super) fn held_bytes(&self) -> usize {
         let waiting: usize = self.waiting.iter().map(|kept| size_of::<Kept>() + kept.bytes.len()).sum();
         let addresses: usize = self.news.iter().map(|news| news.addresses.len() * size_of::<IpAddr>()).sum();
         waiting + self.news.len() * size_of::<Request>() + addresses
     }
 
-    /// Drops the requests of a port that no longer listens.
+    /// Stops requiring admission on a port that no longer listens, and drops its waiting requests.
     pub(super) fn close(&mut self, port: u16) {
         self.ports.remove(&port);
         self.waiting.retain(|kept| kept.header.target_port != port);
@@ -83,9 +83,9 @@ impl Admission {
 }
 
 impl Endpoint {
-    /// Requires the application's admission for each association with a listening port. Each is reported as a [`Request`]
-    /// ([`poll_request`](Self::poll_request)) and waits until it is [admitted](Self::admit) or [refused](Self::refuse). At
-    /// most `most` requests wait; further peers have to try again.
+    /// Requires that the application admits each association with a listening port. Each is reported as a [`Request`]
+    /// ([`poll_request`](Self::poll_request)). It waits until it is [admitted](Self::admit) or [refused](Self::refuse). At
+    /// most `most` requests wait. Further peers have to try again.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::{address, Pair, Side}, Associate, CloseReason, Config, Event};
@@ -140,7 +140,7 @@ impl Endpoint {
     /// Refuses an association. Its peer receives an ABORT with the first 512 bytes of the application's `reason`.
     pub fn refuse(&mut self, now: Instant, request: RequestId, reason: &[u8]) {
         let Some(kept) = self.take_kept(request) else { return };
-        // Ensures that repeated COOKIE ECHOs do not cause another request.
+        // Remembers the tag, so that repeated COOKIE ECHOs do not cause another request.
         self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, kept.tag);
         let Kept { source, target, ecn, bytes, .. } = &kept;
         let packet = Packet { source: *source, target: *target, ecn: *ecn, tag: 0, payload: bytes };
@@ -153,9 +153,9 @@ impl Endpoint {
         self.send_final(abort);
     }
 
-    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that gives up with an ABORT. The ABORT has the local tag that the
-    /// association would have. If ABORT must be authenticated (RFC 4895 §6.3), the request stays, because there are no keys
-    /// before the association.
+    /// RFC 9260 §8.5.1 B: withdraws the request of a peer that sends an ABORT. The ABORT has the local tag that the
+    /// association would have. If the configuration requires that ABORT is authenticated (RFC 4895 §6.3), the request stays.
+    /// Without an association there are no keys to verify the ABORT.
     pub(super) fn withdraw(&mut self, now: Instant, header: Header) {
         if self.config.auth && self.config.guarded_chunks().has(Abort::KIND) {
             return;
@@ -228,7 +228,7 @@ mod tests {
     use crate::testing::{Pair, Side, address};
     use crate::{Associate, Config, Event};
 
-    /// Begins an association and waits until its request is pending at the peer.
+    /// Returns two endpoints and an association that `a` began. The request is pending at `b`.
     fn asking() -> (Pair, crate::AssociationId) {
         let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
         pair.b.listen(80).expect("a free port");

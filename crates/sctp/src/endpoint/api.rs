@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// The parameters of a new association (RFC 9260 §11.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Associate {
-    /// Known addresses of the peer. The first becomes the primary path. The port is the UDP encapsulation port (RFC 6951),
-    /// or 0 for none.
+    /// Known addresses of the peer. The first one becomes the primary path. The port is the UDP encapsulation port (RFC
+    /// 6951), or 0 without encapsulation.
     pub peer: Vec<SocketAddr>,
     /// The peer's SCTP port.
     pub peer_port: u16,
@@ -149,7 +149,8 @@ impl Endpoint {
         self.free_port(|_| false).ok_or(AssociateError::NoPort)
     }
 
-    /// Returns an ephemeral port that is not `taken` and that no association, listener or other SCTP of this host uses.
+    /// Returns an ephemeral port that is not `taken` and that no association, listener or other SCTP stack on this host
+    /// uses.
     pub(crate) fn free_port(&mut self, taken: impl Fn(u16) -> bool) -> Option<u16> {
         let Self { ephemeral, ports, listeners, shard, neighbours, .. } = self;
         ephemeral.choose(|port| {
@@ -159,7 +160,7 @@ impl Endpoint {
         })
     }
 
-    /// Queues one whole message in the send buffer.
+    /// Queues `payload` as one whole message in the send buffer.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message, SendError};
@@ -269,9 +270,9 @@ impl Endpoint {
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// Like [`recv`](Self::recv), but on any stream. Reads from the message that is partly read, or else from the one that
-    /// became readable first (RFC 9260 §11.1.7), and returns its stream. Requires `Config::track_arrivals`; without it the
-    /// result is always `None`.
+    /// Like [`recv`](Self::recv), but on any stream, and returns the stream. Continues with the message that is partly read.
+    /// If there is none, reads the message that became readable first (RFC 9260 §11.1.7). Requires `Config::track_arrivals`;
+    /// without it the result is always `None`.
     ///
     /// ```
     /// use anabranch_sctp::{testing::Pair, Config, Message};
@@ -316,7 +317,7 @@ impl Endpoint {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
     }
 
-    /// Returns the number of messages that have arrived completely, and how many of them were read to their end.
+    /// Returns the number of messages that have arrived completely, and the number of messages that were read to the end.
     pub(crate) fn messages_arrived_and_read(&self, id: AssociationId) -> Option<(u64, u64)> {
         let slot = self.find(id)?;
         let recv = self.slots[slot as usize].association.as_ref()?.receiving();
@@ -330,7 +331,8 @@ impl Endpoint {
 
     /// Reads from a stream as a sequence of bytes, across message boundaries, until the buffer is full or nothing is left.
     /// Messages whose payload protocol identifier is not `wanted` are read and dropped. Returns the number of bytes read,
-    /// and whether nothing is left. Having nothing left counts as a [`recv`](Self::recv) that has returned `None`.
+    /// and whether nothing is left. A read that leaves nothing has the same effect as a [`recv`](Self::recv) that returned
+    /// `None`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};

@@ -8,14 +8,16 @@
 
 use anabranch_wire::sctp::{CookieEcho, Init, PacketView, packet};
 
-/// Parses a packet. Its checksum may be missing if it does not begin an association and `may` allows it for its tag.
+/// Parses a packet. Its checksum may be missing if `may` returns true for its tag and the packet does not begin an
+/// association.
 pub(super) fn read(bytes: &[u8], may: impl FnOnce(u32) -> bool) -> Option<PacketView<'_>> {
     if !packet::has_zero_checksum(bytes) {
         return PacketView::parse(bytes).ok();
     }
     let view = PacketView::parse_without_checksum(bytes).ok()?;
     let first = view.chunks().next_raw()?.ok()?;
-    // RFC 9653 §5.3: accepting packets out of the blue lets a peer learn sooner that its association is gone.
+    // RFC 9653 §5.3: accept a packet without a checksum even out of the blue. The answer tells the peer sooner that its
+    // association is gone.
     if !matches!(first.kind, Init::KIND | CookieEcho::KIND) && may(view.header.tag) {
         return Some(view);
     }

@@ -1,20 +1,20 @@
 //! Demultiplexing: finds the association that a packet belongs to.
 //!
-//! Most packets are found by the local tag, which is random and known only to the peer. Packets with another tag or none
-//! are found by addresses and ports.
+//! Most packets are found by the local tag, which is random and known only to the peer. Packets with an unknown tag or with
+//! tag 0 are found by addresses and ports.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
 use std::net::{IpAddr, SocketAddr};
 
-/// The peer's address and both ports. Made by [`Demux::pair`].
+/// A key of the demultiplexer: the peer's address and both ports. Made by [`Demux::pair`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Pair {
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
-    /// The UDP port. It is 0 without UDP, and if UDP ports do not distinguish peers.
+    /// The peer's UDP encapsulation port. It is 0 without UDP encapsulation, and if UDP ports do not distinguish peers.
     udp_port: u16,
 }
 
@@ -54,10 +54,10 @@ pub(crate) struct Demux {
 }
 
 impl Demux {
-    /// Creates an empty demultiplexer. Applications with their own SCTP stack share an address with others on their host or
-    /// behind their NAT (RFC 6951 §5.1). They cannot know which SCTP ports the others use. With `udp_apart`, their UDP
-    /// ports distinguish them. Without it, lookup follows RFC 6951 §5.4, and the INIT of one can restart the association of
-    /// another.
+    /// Creates an empty demultiplexer. Several applications on one host or behind one NAT may each have an SCTP stack of
+    /// their own (RFC 6951 §5.1). They share an address and cannot know which SCTP ports the others use. With `udp_apart`,
+    /// their UDP ports distinguish them. Without it, lookup follows RFC 6951 §5.4, and the INIT of one application can
+    /// restart the association of another.
     pub(super) fn new(udp_apart: bool) -> Self {
         Self { udp_apart, ..Self::default() }
     }
@@ -122,7 +122,7 @@ impl Demux {
         free
     }
 
-    /// Removes a pair. Returns false if it belongs to another slot.
+    /// Removes a pair. Returns false if the pair belongs to another slot.
     pub(super) fn remove_pair(&mut self, pair: Pair, slot: u32) -> bool {
         let ours = self.pairs.get(&pair) == Some(&slot);
         if ours {

@@ -1,7 +1,7 @@
 //! UDP encapsulation.
 //!
 //! The sockets add and remove the UDP header. This module tracks the UDP port at which each address of the peer is reached.
-//! Only packets that are proven to be the peer's, by Verification Tag or by State Cookie, change that port. An INIT from
+//! That port changes only by packets that a Verification Tag or a State Cookie proves to be from the peer. An INIT from
 //! another port is answered at that port and changes nothing.
 //!
 //! Home of RFC 6951 §5.1, §5.4 and §5.6.

@@ -1,5 +1,5 @@
-//! Implements [`Engine`] for the endpoint: packets, ICMP and time in; packets and events out. A packet's association is
-//! found by its verification tag.
+//! Implements [`Engine`] for the endpoint. Its input is packets, ICMP messages and time; its output is packets and events. A
+//! packet's association is found by its verification tag.
 //!
 //! Home of RFC 9260 §8.5; its exceptions, §8.5.1, are in [`out_of_the_blue`].
 
@@ -33,7 +33,7 @@ impl Endpoint {
             return false;
         }
         let next = association.timeout_before(place.armed);
-        // With tracing on, the association is polled even so, to record what limits the sender.
+        // With tracing on, an association that sends nothing is polled as well, to record what limits the sender.
         let quiet = association.sends_nothing() && !ctx.trace.on;
         let waits = quiet || std::mem::replace(&mut place.queued, true);
         if !waits {
@@ -69,8 +69,8 @@ impl Endpoint {
         let known = known.or_else(|| association.path_of_asconf(view.chunks()));
         let ports = association.identity().has_ports_of(header);
         // RFC 9260 §8.4: an association is bound to two ports. RFC 5061 §5.3 F13: an address that the peer has removed no
-        // longer belongs to it. A packet from any other unknown address is discarded without an answer, because the peer
-        // may have more addresses than are stored here.
+        // longer belongs to the association. A packet from any other unknown address is discarded without an answer. The
+        // peer may have more addresses than this side stores.
         if !ports || known.is_none() && association.paths().had(packet.source.ip()) {
             return self.on_out_of_the_blue(now, packet, view);
         }
@@ -78,14 +78,15 @@ impl Endpoint {
             self.totals.discarded += 1;
             return;
         };
-        // RFC 5061 §5.3 F4: the sender of this ABORT no longer knows this side by that address.
+        // RFC 5061 §5.3 F4: ignore an ABORT to an address that is being deleted. The peer sent it because it no longer knows
+        // that address as ours.
         if association.is_leaving(now, packet.target.ip()) && has_abort(view.chunks()) {
             self.totals.discarded += 1;
             return;
         }
         let (mut first, mut rest) = (first, rest);
         if stranger {
-            // Only authenticated chunks count in a packet from an unknown address.
+            // A packet from an unknown address is processed from its AUTH chunk on. All chunks before it are skipped.
             while first.kind != Auth::KIND
                 && let Some(Ok(next)) = rest.next_raw()
             {
@@ -190,11 +191,11 @@ impl Endpoint {
                 let echo = CookieEcho { cookie: first.value };
                 self.on_cookie_echo(now, packet, view.header, echo, chunks, None);
             }
-            // RFC 4895 §6.3: an authenticated COOKIE ECHO may belong to an association that does not exist yet.
+            // RFC 4895 §6.3: a COOKIE ECHO behind an AUTH chunk may belong to an association that does not exist yet.
             Auth::KIND if out_of_the_blue::leads_cookie_echo(chunks) => {
                 self.on_signed_cookie_echo(now, packet, view.header, first, chunks);
             }
-            // RFC 9260 §8.5.1 A: no other packet has tag 0.
+            // RFC 9260 §8.5.1 A: no other chunk may arrive in a packet with tag 0.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
                 Some(slot) => self.on_own_tag(now, slot, packet, view, first, chunks),

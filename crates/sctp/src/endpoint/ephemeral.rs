@@ -1,7 +1,7 @@
 //! Random choice of local ports for associations that this side begins.
 //!
-//! An attacker who does not see an association's packets should not be able to guess its ports (RFC 5062, RFC 6056 §2). An
-//! INIT, ABORT or ICMP message about the association must contain both ports. Recently used ports are avoided, because the
+//! An attacker who cannot see an association's packets should not be able to guess its ports (RFC 5062, RFC 6056 §2). To
+//! attack it with an INIT, ABORT or ICMP message, both ports have to be known. Recently used ports are avoided, because the
 //! peer may still be shutting down the association that used them (RFC 9260 §9.2).
 //!
 //! Home of RFC 6056 §3.3.2 (simple port randomization).
@@ -65,7 +65,7 @@ mod tests {
         Ephemeral::new(Rng::new(seed))
     }
 
-    /// Successive ports are unrelated; the same seed gives the same ports.
+    /// Successive ports are unrelated, but the same seed results in the same ports.
     #[test]
     fn ports_are_random() {
         let (mut one, mut same) = (ephemeral(1), ephemeral(1));
@@ -82,7 +82,7 @@ mod tests {
         }
     }
 
-    /// A port is not chosen again before about a thousand others.
+    /// At least about a thousand other ports are chosen before a port is chosen again.
     #[test]
     fn a_port_rests_after_its_use() {
         let mut ephemeral = ephemeral(2);
@@ -102,7 +102,7 @@ mod tests {
             assert!(taken.insert(port));
         }
         assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), None);
-        // A released port is found at once, even if it was used recently.
+        // A port that is free again is found at once, even if it was used recently.
         taken.remove(&60_000);
         assert_eq!(ephemeral.choose(|port| !taken.contains(&port)), Some(60_000));
     }

@@ -140,7 +140,8 @@ impl Endpoint {
         auth.map(|auth| auth.signed()).unwrap_or_default()
     }
 
-    /// Applies a change to the keys. `change` returns the identifier of the key whose value has changed, if any.
+    /// Applies `change` to the keys of an association or, for `None`, of the endpoint. `change` returns the identifier of
+    /// the key whose value has changed, if any.
     fn change_keys(
         &mut self,
         id: Option<AssociationId>,
@@ -154,7 +155,7 @@ impl Endpoint {
         association.auth_mut().ok_or(KeyError::NotAuthenticated)?.change_keys(change)
     }
 
-    /// Returns a random number for an INIT or INIT ACK. It is drawn only if the configuration enables authentication.
+    /// Returns the random number for an INIT or INIT ACK. It is all zeros if `config` does not enable authentication.
     pub(super) fn new_random(&mut self, config: &Config) -> [u8; RANDOM] {
         let mut random = [0; RANDOM];
         if config.auth {

@@ -1,6 +1,6 @@
 //! The stateless answer to an INIT.
 //!
-//! No state is kept before the cookie comes back: the cookie carries everything that the INIT said.
+//! No state is kept before the COOKIE ECHO arrives: the cookie carries everything that the INIT contained.
 //!
 //! Home of RFC 9260 §5.1 (the responder).
 
@@ -36,7 +36,7 @@ impl Endpoint {
         let config = self.config_at(header.target_port).clone();
         let offer = match read(init, Extensions::of(&config), packet.source.ip()) {
             Ok(offer) => offer,
-            // The INIT may be meant for another SCTP of this host, which may accept it.
+            // Another SCTP stack on this host may be listening on this port, so the INIT is discarded without an ABORT.
             Err(_) if self.has_neighbour(Some(packet.target.ip()), header.target_port) => {
                 self.totals.discarded += 1;
                 return;
@@ -65,7 +65,7 @@ impl Endpoint {
                         && tag == association.identity().local_tag()
                         && let Some(auth) = association.extensions().auth()
                     {
-                        // RFC 4895 §6.1: an association that keeps its tag also keeps its random number.
+                        // RFC 4895 §6.1: if the association keeps its tag, it also keeps its random number.
                         random = Some(auth.ours().random);
                     }
                     answer
@@ -158,7 +158,7 @@ impl Endpoint {
             });
             let mut chunk = ack.open(bytes);
             Param::StateCookie(&sealed).emit(&mut chunk);
-            // Answers only what the INIT asks for, because the source address may be forged.
+            // Includes an extension only if the INIT asks for it, because the INIT's source address may be forged.
             let mut ours = Extensions::of(config);
             // RFC 4895 §6.1: a side that supports authentication sends RANDOM. A peer aborts if AUTH or ASCONF is announced
             // without it.
@@ -298,7 +298,7 @@ impl Endpoint {
 /// The length of the adaptation layer indication parameter, bytes.
 const ADAPTATION: usize = 8;
 
-/// The values of this side in an INIT ACK.
+/// The values of this side for an INIT ACK.
 struct Reply {
     tag: u32,
     tsn: u32,

@@ -1,4 +1,5 @@
-//! The host's SCTP instance: its addresses, local ports and listeners, and the state that all its associations share.
+//! The host's SCTP instance. It owns the addresses, local ports and listeners, and the state that all its associations
+//! share.
 //!
 //! `api`, `streams` and `status` hold the calls of the application. `engine` handles packets and timeouts. `slots` stores
 //! the associations.
@@ -63,7 +64,7 @@ pub struct Endpoint {
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
     admission: Admission,
-    /// The configurations of listening ports that have their own.
+    /// The configurations of those listening ports whose configuration differs from the endpoint's.
     tuned: BTreeMap<u16, Arc<Config>>,
     /// The number of associations on each local port.
     ports: BTreeMap<u16, u32>,
@@ -73,7 +74,7 @@ pub struct Endpoint {
     pub(crate) demux: Demux,
     /// Slots of associations that may have packets to send.
     pub(crate) ready: VecDeque<u32>,
-    /// Deadlines with their slots. Some are outdated: the slot's `armed` is the one that counts.
+    /// The deadlines of associations with their slots. An entry is outdated unless it equals the slot's `armed`.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
     events: VecDeque<Event>,
     final_packets: VecDeque<FinalPacket>,
@@ -82,13 +83,13 @@ pub struct Endpoint {
     totals: Totals,
     path_changes: Vec<PathChange>,
     interruptions: Vec<Interruption>,
-    /// At least one configuration in use accepts packets without a checksum.
+    /// Whether at least one configuration in use accepts packets without a checksum.
     unsummed: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
     /// Whether the restart of a peer on a listening port begins a new association.
     replaces_restarted: bool,
-    /// An association has packets that it could not send. It waits for the host's routes to change.
+    /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
     unsent: bool,
     /// Which of several endpoints this is.
     shard: Shard,
@@ -97,8 +98,8 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// Creates an endpoint on `addresses`; their ports are the UDP encapsulation port, or 0. All randomness comes from
-    /// `rng`: `Rng::from_os()`, or a seeded one in tests. To run over DTLS or any other channel of datagrams, use
+    /// Creates an endpoint on `addresses`, whose ports are the UDP encapsulation port, or 0. All randomness comes from
+    /// `rng`: use `Rng::from_os()`, or a seeded one in tests. To run over DTLS or any other channel of datagrams, use
     /// [`over_datagrams`](Self::over_datagrams).
     ///
     /// ```
@@ -157,8 +158,8 @@ impl Endpoint {
         }
     }
 
-    /// Sets the size of the largest IP packet that the interface of a local address takes, bytes. It is 1500 until set, and
-    /// at most 65,535. The setting applies to associations that begin later.
+    /// Sets the size of the largest IP packet that the interface of a local address can send, bytes. It is 1500 until set,
+    /// and at most 65,535. The setting applies to associations that begin later.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -217,9 +218,9 @@ impl Endpoint {
         self.admission.close(port);
     }
 
-    /// Sets what happens when a peer restarts (RFC 9260 §5.2.4 A) an association on a listening port. If `replace` is true,
-    /// the old association ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted) and a new one begins
-    /// with [`Event::Accepted`]. If it is false, the default, the association continues under its id
+    /// Sets what happens when the peer of an association on a listening port restarts (RFC 9260 §5.2.4 A). If `replace` is
+    /// true, the old association ends with [`CloseReason::PeerRestarted`](crate::CloseReason::PeerRestarted) and a new one
+    /// begins with [`Event::Accepted`]. If it is false, the default, the association continues under its id
     /// ([`Event::Restarted`]).
     ///
     /// ```

@@ -24,7 +24,7 @@ pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
     matches!(chunks.next_raw(), Some(Ok(raw)) if raw.kind == CookieEcho::KIND)
 }
 
-/// Returns the keys under which the association of a cookie may be stored.
+/// Returns the demultiplexer keys under which the association of a cookie may be stored.
 fn pairs_of<'a>(
     demux: &'a Demux,
     cookie: &'a Cookie,
@@ -47,7 +47,7 @@ impl Endpoint {
             || self.has_neighbour(Some(target.ip()), port)
     }
 
-    /// Handles a packet whose tag is not the local tag of any association.
+    /// Handles a packet whose verification tag is not the local tag of any association.
     pub(super) fn on_out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         let header = view.header;
         let pair = self.demux.pair(packet.source, header.source_port, header.target_port);
@@ -64,8 +64,8 @@ impl Endpoint {
         self.out_of_the_blue(now, packet, view);
     }
 
-    /// RFC 9260 §8.5.1: handles a packet of an existing association that has another tag than the local one. Only ABORT and
-    /// SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the handshake.
+    /// RFC 9260 §8.5.1: handles a packet that belongs to an existing association by its addresses and ports, but has another
+    /// tag. Only ABORT and SHUTDOWN COMPLETE may reflect the peer's tag. A SHUTDOWN ACK is answered during the handshake.
     fn on_wrong_tag(&mut self, now: Instant, slot: u32, packet: &Packet<'_>, view: &PacketView<'_>) {
         let Some(association) = self.alive(slot) else {
             return;
@@ -80,8 +80,8 @@ impl Endpoint {
             Some(Chunk::Abort(_)) if association.is_leaving(now, packet.target.ip()) => {
                 self.totals.discarded += 1
             }
-            // RFC 4895 §6.3: a peer that has lost its keys cannot send an authenticated ABORT, so an unauthenticated one is
-            // dropped.
+            // RFC 4895 §6.3: this side accepts ABORT only if it is authenticated. A peer that has lost its keys cannot
+            // authenticate its ABORT, so the ABORT is dropped.
             Some(Chunk::Abort(_)) if association.extensions().guards(Abort::KIND) => {
                 self.totals.discarded += 1
             }
@@ -121,7 +121,7 @@ impl Endpoint {
         // 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. 5 precedes 6 and 7: a SHUTDOWN ACK is
         // answered, whatever other chunks the packet has.
         let silent = abort || silent && !shutdown_ack;
-        // A packet without a complete chunk header is not answered.
+        // A packet that is too short for a chunk header is not answered.
         if silent || view.body().len() < 4 {
             return;
         }
@@ -147,8 +147,8 @@ impl Endpoint {
         rest: Chunks<'_>,
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) {
-        // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for these ports and this tag. The INIT may have arrived
-        // at another local address.
+        // RFC 9260 §5.1.5, 1 to 3: the cookie must be signed by us, for the ports and the tag of this packet. The INIT may
+        // have arrived at another local address.
         let here = packet.target.ip();
         let others = self.locals.iter().map(|local| local.address.ip()).filter(|&local| local != here);
         let locals: Vec<IpAddr> = std::iter::once(here).chain(others).collect();
@@ -181,7 +181,8 @@ impl Endpoint {
             return;
         }
         let slot = match slot {
-            // RFC 9260 §5.2.4 A: treat the association as if an ABORT had come, followed by a new COOKIE ECHO.
+            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived, and the COOKIE ECHO as the begin of a
+            // new one.
             Some(slot) if self.is_replaced_by(slot, &cookie) => {
                 self.with(now, slot, |association, ctx| association.close(ctx, CloseReason::PeerRestarted));
                 None
@@ -211,7 +212,7 @@ impl Endpoint {
             None if self.is_to_be_asked(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
                 Some(slot) => self.pass(now, slot, packet, rest, authenticated),
-                // The port no longer listens.
+                // There is no longer a listener on this port.
                 None => self.refuse_cookie(packet, header, &cookie),
             },
         }
@@ -224,14 +225,14 @@ impl Endpoint {
             && self.alive(slot).is_some_and(|association| association.is_restarted_by(cookie))
     }
 
-    /// Answers a valid cookie that begins no association with an ABORT.
+    /// Sends an ABORT in answer to a valid cookie that begins no association.
     fn refuse_cookie(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
         let abort =
             FinalPacket::answer(packet, header, cookie.peer_tag, |bytes| Abort::default().emit(bytes));
         self.send_final(abort);
     }
 
-    /// Returns the slot of the existing association that a cookie belongs to.
+    /// Returns the slot of the existing association for which a cookie was made.
     fn slot_of(&self, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
         let mut slots = pairs_of(&self.demux, cookie, packet).filter_map(|pair| self.demux.by_pair(pair));
         slots.find(|&slot| self.alive(slot).is_some())

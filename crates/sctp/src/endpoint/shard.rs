@@ -15,7 +15,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The index of an endpoint, and the number of endpoints that share the port.
+/// The index of an endpoint among those that share a port, and their number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shard {
     index: u32,
@@ -35,7 +35,7 @@ pub struct Claim {
     pub held: bool,
 }
 
-/// Queries to the other endpoints that share the port.
+/// Queries to the other endpoints that share the port ([`Shard`]).
 pub trait Neighbours: Send + Sync + fmt::Debug {
     /// Returns whether an endpoint other than `shard` has the association of these ports with this address of the peer.
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
@@ -81,7 +81,7 @@ impl Shard {
         u32::from(port) % self.count == self.index
     }
 
-    /// Returns the tag of this shard that is closest to `tag` in its block of `count` tags; `None` on overflow.
+    /// Returns the tag of this shard in the block of `count` tags that contains `tag`; `None` on overflow.
     fn own(self, tag: u32) -> Option<u32> {
         (tag - Self::of_tag(tag, self.count)).checked_add(self.index)
     }
@@ -143,15 +143,15 @@ impl Endpoint {
     pub(super) fn new_tag(&mut self) -> u32 {
         loop {
             let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
-            // Excludes tags of used cookies: a new association with such a tag would be taken for a delayed copy of the old
-            // one.
+            // Excludes tags of used cookies. The COOKIE ECHO of a new association with such a tag would look like a delayed
+            // copy.
             if tag != 0 && !self.demux.has_tag(tag) && !self.used_cookies.has(tag) {
                 return tag;
             }
         }
     }
 
-    /// Returns whether another SCTP of this host uses the port.
+    /// Returns whether another SCTP stack on this host uses the port.
     pub(super) fn has_neighbour(&self, address: Option<IpAddr>, port: u16) -> bool {
         self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
     }
@@ -205,7 +205,7 @@ mod tests {
                 let mut endpoint = endpoint(shard);
                 let tags: Vec<u32> = (0..2000).map(|_| endpoint.new_tag()).collect();
                 assert!(tags.iter().all(|&tag| tag != 0 && Shard::of_tag(tag, count) == index));
-                // The upper bits stay fully random.
+                // The upper bits of the tags stay fully random.
                 for bit in 8..32 {
                     let ones = tags.iter().filter(|&&tag| tag >> bit & 1 == 1).count();
                     assert!((850..1150).contains(&ones), "bit {bit} of {count}: {ones}");

@@ -1,5 +1,5 @@
-//! Slots that hold the associations, and the state derived from each: its entries in the demultiplexer, its deadline, its
-//! position in the send queue.
+//! The slots that hold the associations. Each also has state derived from its association: its entries in the demultiplexer,
+//! its deadline, and its position in the send queue.
 
 use super::demux::Pair;
 use super::{AssociationId, Endpoint, listen};
@@ -14,7 +14,7 @@ pub(crate) struct Slot {
     pub(crate) association: Option<Box<Association>>,
     /// Whether the slot is in `ready`.
     pub(crate) queued: bool,
-    /// The deadline in the heap that is in effect.
+    /// The association's current deadline in the heap. Other entries of the slot there are outdated.
     pub(crate) armed: Instant,
     /// The local tag under which the demultiplexer knows the association.
     pub(super) tag: Option<u32>,
@@ -66,7 +66,7 @@ impl Endpoint {
         (self.slots.len() - 1) as u32
     }
 
-    /// Runs `change` on an association, then updates the state derived from it.
+    /// Runs `change` on an association, then updates the state of the slot that depends on the association.
     pub(super) fn with<R>(
         &mut self,
         now: Instant,
@@ -161,7 +161,7 @@ impl Endpoint {
         }
         place.changes = association.paths().changes();
         let present = association.paths().iter().filter(|path| !path.is_removed());
-        // Usually there is one path, and there may be very many associations, so this allocates no more than needed.
+        // There may be very many associations, most of them with a single path. So this allocates no more than needed.
         let mut pairs = Vec::with_capacity(association.paths().len());
         pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
         let before = std::mem::take(&mut place.pairs);

@@ -1,4 +1,4 @@
-//! An association without a handshake: the signalling that sets up the channel carries both INIT chunks.
+//! An association without a handshake. Signalling, such as SDP, carries both INIT chunks.
 //!
 //! Home of draft-hancke-tsvwg-snap (SCTP Negotiation Acceleration Protocol). The application handles the SDP attribute
 //! `sctp-init`; this module makes and reads the chunk in it. Use it only over channels that authenticate the peer, such as
@@ -115,7 +115,7 @@ fn bare(config: &Config) -> Config {
     config
 }
 
-/// Parses `bytes` as exactly one INIT chunk that may begin an association.
+/// Parses `bytes` as exactly one INIT chunk. Returns `None` if it cannot begin an association.
 fn read_chunk(bytes: &[u8], ours: Extensions) -> Option<Offer> {
     if bytes.len() > MAX_CHUNK {
         return None;

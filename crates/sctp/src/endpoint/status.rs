@@ -140,7 +140,7 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.receiving().cumulative().0)
     }
 
-    /// Returns the `connection` value in this association's trace records: the initiator's port.
+    /// Returns the `connection` value in this association's trace records, which is the initiator's port.
     #[must_use]
     pub fn trace_key(&self, id: AssociationId) -> Option<u64> {
         self.association(id).map(Association::trace_key)

@@ -61,7 +61,7 @@ impl Endpoint {
         self.associate_as(now, ask, Arc::new(config))
     }
 
-    /// Returns the configuration of an association; `None` once it is forgotten.
+    /// Returns the configuration of an association; `None` if there is no such association any more.
     #[must_use]
     pub fn config_of(&self, id: AssociationId) -> Option<&Config> {
         self.association(id).map(|association| &**association.config())
@@ -93,8 +93,8 @@ impl Endpoint {
         self.tuned.get(&port).unwrap_or(&self.config)
     }
 
-    /// Enables or disables the fast path; it is enabled by default. If it is disabled, every packet takes the slow path,
-    /// with the same results. Meant for tests and measurements.
+    /// Enables or disables the fast path, which is enabled by default. If it is disabled, every packet takes the slow path,
+    /// with the same results. This setting is meant for tests and measurements.
     ///
     /// ```
     /// # let mut endpoint = anabranch_sctp::testing::Pair::new(Default::default(), Default::default(), 1, 1).a;

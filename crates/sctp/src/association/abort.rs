@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 /// RFC 3758 §3.1: the type of Forward-TSN-Supported.
 const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
-/// The maximum length of an Upper Layer Abort Reason, bytes. It fits into any packet.
+/// The maximum length of an Upper Layer Abort Reason, bytes. A reason of this length fits into any packet.
 const LONGEST_REASON: usize = 512;
 
 impl Association {
@@ -28,7 +28,7 @@ impl Association {
         self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
     }
 
-    /// Gives up on a peer that does not answer. The ABORT informs it, should it still receive packets.
+    /// Ends the association because the peer does not answer. The ABORT informs a peer that can still receive packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
         // RFC 9260 §8.1: no more data is sent; the ABORT contains none.
         self.abort_for(ctx, None, CloseReason::Unreachable);
@@ -43,7 +43,8 @@ impl Association {
         if matches!(self.state, State::Closed) {
             return;
         }
-        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. Before that is known, no peer would accept it.
+        // RFC 9260 §8.5.1 B: the ABORT has the peer's tag. While that tag is unknown no ABORT is sent, because no peer would
+        // accept it.
         if self.identity.peer_tag() != 0 {
             let (ends, header) = (self.ends(self.paths.current()), self.identity.header_to_peer());
             let packet = FinalPacket::new(ends, header, |bytes| {
@@ -76,7 +77,7 @@ impl Association {
         // RFC 9260 §9.1: an ABORT is not answered.
         let mut causes = abort.causes;
         let first = causes.next().and_then(Result::ok).map(|cause| cause.code());
-        // RFC 9260 §9.1, §11.2.5: the reason given by the peer's application.
+        // RFC 9260 §9.1, §11.2.5: the reason that the peer's application gave.
         let reason = abort.causes.flatten().find_map(|cause| match cause {
             Cause::UserAbort(reason) if !reason.is_empty() => Some(reason),
             _ => None,

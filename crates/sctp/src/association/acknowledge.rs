@@ -15,7 +15,7 @@ use anabranch_base::Instant;
 use anabranch_base::trace::{SendCause, TraceEvent};
 use anabranch_wire::sctp::{NrSackView, SackView, Tsn};
 
-/// The kind of chunk that acknowledges data.
+/// The chunk that acknowledges data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Acknowledgement<'a> {
     Sack(&'a SackView<'a>),
@@ -58,7 +58,8 @@ impl Association {
             return self.on_bad_acknowledgement(ctx, acknowledgement, error);
         }
         self.send.renew_burst();
-        // RFC 9260 §7.2.4: reduce once per recovery; §6.2.1 D iv: the SACK that ends a recovery may begin the next one.
+        // RFC 9260 §7.2.4: reduce the window once per recovery; §6.2.1 D iv: the SACK that ends a recovery may begin the
+        // next one.
         let in_recovery = self.send.is_recovering();
         // A loss during the repair of a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
         // the lost chunk was sent after it or to another path. RFC 5681 §4.3: losing a retransmission is a further sign of
@@ -67,8 +68,8 @@ impl Association {
         let (base, end) = (self.send.base(), self.send.end());
         let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
         let mut lost_on_any = false;
-        // Data sent before a failure may be acknowledged together with data sent on another path since. The path used last
-        // counts.
+        // One SACK may acknowledge data sent on a path before it failed, and data sent on another path since. The path used
+        // last is the one recorded as `advanced`.
         let mut advanced = None;
         for index in 0..outcome.paths.len() {
             let ack = outcome.paths[index];
@@ -190,7 +191,7 @@ impl Association {
         self.emit_low(ctx);
     }
 
-    /// Emits an event for each stream whose buffered amount has become low.
+    /// Emits an event for each stream whose buffered amount has fallen to its threshold.
     #[inline]
     pub(crate) fn emit_low(&mut self, ctx: &mut Ctx<'_>) {
         while let Some(stream) = self.send.take_low() {
@@ -205,7 +206,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §6.3.2 R2, R3, R4: updates the T3-rtx of a path after a SACK.
+    /// RFC 9260 §6.3.2 R2, R3, R4: starts, restarts or stops the T3-rtx of a path after a SACK.
     #[inline]
     pub(crate) fn rearm_t3(&mut self, now: Instant, index: usize, earliest_acked: bool, disturbed: bool) {
         let path = self.paths.at(index);
@@ -231,7 +232,7 @@ impl Association {
     /// RFC 9260 §6.3.3: handles the expiration of a path's T3-rtx.
     pub(super) fn on_t3(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if matches!(self.state, State::CookieEchoed(_)) {
-            // T1-cookie covers DATA bundled with COOKIE ECHO, so there is no second back-off and no slow start.
+            // T1-cookie covers DATA bundled with COOKIE ECHO. So T3-rtx causes no second back-off and no slow start.
             self.take_back_everything();
             return;
         }
@@ -270,12 +271,12 @@ impl Association {
         self.send.lose_flight(index, cause);
     }
 
-    // Probing a closed window (RFC 9260 §6.1 A).
+    // Probing of the peer's closed window (RFC 9260 §6.1 A).
 
     /// Begins or ends probing, depending on the peer's window.
     #[inline]
     pub(crate) fn check_probe(&mut self, now: Instant) {
-        // While data is outstanding, T3-rtx runs instead of the probe timer.
+        // While data is outstanding, T3-rtx runs and the probe timer does not.
         if self.send.awaits_nothing() {
             self.check_probe_idle(now);
         }
@@ -315,7 +316,7 @@ impl Association {
         }
     }
 
-    /// RFC 4960 Appendix A: handles an ECN Echo: the peer received a marked packet from this side.
+    /// RFC 4960 Appendix A: handles an ECN Echo. It reports that the peer received a packet from this side with an ECN mark.
     pub(super) fn on_ecne(&mut self, ctx: &mut Ctx<'_>, tsn: u32) {
         if !self.extensions.ecn.is_on() {
             return;

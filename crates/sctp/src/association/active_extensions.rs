@@ -12,7 +12,7 @@ use super::extensions::Extensions;
 use super::reconfig::Reconfig;
 use anabranch_wire::sctp::{self as wire, AsconfAck, NrSack, ReConfig};
 
-/// The extensions of one association.
+/// The extensions of one association, and their state.
 #[derive(Debug)]
 pub(crate) struct ActiveExtensions {
     /// The extensions that both sides support.
@@ -64,13 +64,13 @@ impl ActiveExtensions {
         self.asconf.is_some() || self.reconfig.is_some()
     }
 
-    /// Returns whether an extension is active that affects DATA or SACK chunks.
+    /// Returns whether an active extension affects DATA or SACK chunks.
     pub(crate) fn touch_data(&self) -> bool {
         self.agreed.auth || self.agreed.interleaving || self.ecn.is_on()
     }
 
-    /// Returns whether chunks of this type are recognized. A chunk of an extension that is not in force is unrecognized
-    /// (RFC 9260 §3.2).
+    /// Returns whether chunks of this type are recognized. A chunk of an extension that is not in use is unrecognized (RFC
+    /// 9260 §3.2).
     pub(super) fn speak(&self, kind: u8) -> bool {
         match kind {
             wire::Auth::KIND => self.agreed.auth,
@@ -99,7 +99,8 @@ impl ActiveExtensions {
         self.auth.as_ref().is_some_and(|auth| auth.has_key(key))
     }
 
-    /// Signs the packet from `start` to the end of `buffer`, if the peer requires it for its chunks.
+    /// Inserts an AUTH chunk into the packet that occupies `buffer` from `start`, if the peer requires it for one of the
+    /// chunks.
     #[inline]
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         if self.agreed.auth
@@ -109,7 +110,7 @@ impl ActiveExtensions {
         }
     }
 
-    /// Returns the size of the AUTH chunk for a packet of these chunks, bytes.
+    /// Returns the size of the AUTH chunk that a packet with chunks of these types needs, bytes; 0 if it needs none.
     pub(super) fn auth_size_of(&self, kinds: &[u8]) -> usize {
         let auth = self.auth.as_ref().filter(|_| self.agreed.auth);
         auth.map_or(0, |auth| auth.size_of(kinds))
@@ -121,7 +122,7 @@ impl ActiveExtensions {
         if self.agreed.auth { self.auth.as_ref().map_or(0, |auth| auth.room()) } else { 0 }
     }
 
-    /// Returns whether this side accepts chunks of this type only if they are authenticated.
+    /// Returns whether this side accepts chunks of type `kind` only if they are authenticated.
     pub(crate) fn guards(&self, kind: u8) -> bool {
         self.agreed.auth && self.auth.as_ref().is_some_and(|auth| auth.guards(kind))
     }

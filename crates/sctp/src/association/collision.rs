@@ -1,6 +1,6 @@
 //! Handling of an INIT for an existing association.
 //!
-//! This module decides how to answer. The answer itself is stateless like any other (`endpoint::listen`), and the
+//! This module only decides on the answer. `endpoint::listen` sends it without keeping state, as for any INIT, and the
 //! association does not change.
 //!
 //! Home of RFC 9260 §5.2.1 and §5.2.2.
@@ -9,7 +9,7 @@ use super::negotiate::Offer;
 use super::{Association, State};
 use std::net::IpAddr;
 
-/// How an INIT is answered.
+/// The answer to an INIT that arrives for an existing association.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
     /// With an INIT ACK that has these values.
@@ -21,7 +21,7 @@ pub(crate) enum Answer {
 }
 
 impl Association {
-    /// Decides the answer to an INIT from `source`. `fresh` holds a new tag and TSN for a possible restart.
+    /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has restarted.
     pub(crate) fn answer_init(&mut self, offer: &Offer, source: IpAddr, fresh: (u32, u32)) -> Answer {
         if matches!(self.state, State::ShutdownAckSent) {
             // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so SHUTDOWN ACK is repeated.
@@ -42,8 +42,8 @@ impl Association {
         // RFC 9260 §5.2.1, §5.2.2: new addresses are refused, so that an attacker cannot join by pretending to restart.
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
-        // RFC 5061: a delayed copy of the INIT that began this association may list addresses removed since. An ABORT with
-        // its tag would end the association by mistake.
+        // RFC 5061: a delayed copy of the INIT that began this association may list addresses removed since. An ABORT in
+        // answer to that copy would have the peer's tag and end the association by mistake.
         let late = self.extensions.asconf.is_some() && offer.tag == self.identity.peer_tag();
         if !new.is_empty() && !late {
             return Answer::NewAddresses(new);

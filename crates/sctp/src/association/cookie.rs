@@ -43,7 +43,7 @@ pub(crate) struct Cookie {
     /// The numbers of streams that both sides support.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
-    /// RFC 9260 §5.2.2: the local and the peer's Tie-Tag, 0 for none.
+    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's; 0 if the INIT began a new association.
     pub(crate) tie_tags: (u32, u32),
     /// The extensions that the peer supports.
     pub(crate) extensions: Extensions,
@@ -90,7 +90,7 @@ impl SealedAuth {
 pub(crate) enum Opened {
     /// The cookie is valid.
     Good(Cookie),
-    /// The cookie has expired this long ago.
+    /// The signature is valid, but the cookie expired this long ago.
     Stale(Cookie, Duration),
 }
 
@@ -105,7 +105,7 @@ pub(crate) struct Sealer {
 }
 
 impl fmt::Debug for Sealer {
-    /// Leaves out the keys.
+    /// Formats the sealer without its keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealer").field("generation", &self.generation).finish_non_exhaustive()
     }
@@ -122,7 +122,7 @@ mod flag {
     pub(super) const V6: u8 = 1;
     pub(super) const TIED: u8 = 2;
     pub(super) const AUTH: u8 = 4;
-    /// The random number is stored, because it is not the one derived from the tags.
+    /// The cookie stores the random number, because it cannot be derived from the tags.
     pub(super) const RANDOM: u8 = 8;
     pub(super) const ADAPTATION: u8 = 16;
     pub(super) const ADDRESSES: u8 = 32;
@@ -180,7 +180,7 @@ impl Sealer {
             _ => return None,
         };
         let implied = [echoed.local_port.into(), echoed.peer_port.into(), echoed.local_tag];
-        // The comparison takes constant time.
+        // Each signature is compared in constant time, so an attacker learns nothing about it from the timing.
         let is_signed = |local: &&IpAddr| {
             folded(**local) == fold
                 && signature(key, body, implied, **local).verify_truncated_left(signed).is_ok()
@@ -192,7 +192,7 @@ impl Sealer {
     }
 }
 
-/// Returns the keyed hash of a cookie, the values that its COOKIE ECHO repeats, and the local address.
+/// Returns the keyed hash over a cookie, the values that its COOKIE ECHO repeats, and the local address.
 fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> Hmac<Sha256> {
     let mut mac = keyed(key);
     mac.update(body);
@@ -229,7 +229,7 @@ fn folded(address: IpAddr) -> u8 {
 }
 
 impl Cookie {
-    /// Returns the values that the COOKIE ECHO repeats.
+    /// Returns the ports and the local tag. The packet of a COOKIE ECHO repeats them, so the cookie does not store them.
     fn implied(&self) -> [u32; 3] {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
@@ -413,7 +413,7 @@ mod tests {
         }
     }
 
-    /// The smallest cookie, as a plain INIT produces it.
+    /// Returns the smallest cookie, as an INIT without optional parameters produces it.
     fn least(now: Instant, v6: bool) -> Cookie {
         let init_source = if v6 { Ipv6Addr::LOCALHOST.into() } else { [10, 0, 0, 1].into() };
         let all = cookie(now);
@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(other.open(at(1), &sealed, ECHOED), None);
     }
 
-    /// A cookie is valid only between its ports, with its tag, at an address that the INIT was sent to.
+    /// A cookie is valid only with its ports and its tag, at a local address to which the INIT was sent.
     #[test]
     fn what_is_not_in_it_is_signed() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));

@@ -27,7 +27,7 @@ impl EcnState {
         self.on
     }
 
-    /// Records a received ECN mark. The lowest TSN in the marked packet is echoed.
+    /// Records that a packet with an ECN mark contained `tsn`. The ECN Echo carries the lowest such TSN.
     #[inline]
     pub(super) fn record_mark(&mut self, tsn: u32) {
         if self.on {

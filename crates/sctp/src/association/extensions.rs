@@ -24,7 +24,7 @@ pub struct Extensions {
     pub asconf: bool,
     /// Stream re-configuration: RE-CONFIG (RFC 6525).
     pub reconfig: bool,
-    /// Accepting packets without a checksum (RFC 9653).
+    /// Whether packets without a checksum are accepted (RFC 9653).
     pub zero_checksum: bool,
     /// Acknowledgements that are never revoked: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
     pub nr_sack: bool,

@@ -30,7 +30,7 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        // RFC 6525 §5.1.4: the TSNs that it skips may belong to the numbering after a pending reset.
+        // RFC 6525 §5.1.4: the TSNs that the FORWARD TSN skips may belong to the numbering after a pending reset.
         if self.extensions.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }
@@ -40,7 +40,8 @@ impl Association {
             Ok(Chunk::IForwardTsn(forward)) => Some(forward.cumulative),
             _ => None,
         };
-        // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed copy would skip that many TSNs.
+        // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed FORWARD TSN from before the reset would
+        // skip that many TSNs.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.renumbered_lately(ctx.now) {
             self.stats.seldom().duplicates_received += 1;

@@ -19,7 +19,7 @@ use anabranch_wire::sctp::param::AddressTypes;
 use anabranch_wire::sctp::{self as wire, Cause, ChunkWriter, Chunks, Param, Tsn};
 use std::net::{IpAddr, SocketAddr};
 
-/// The number of new INITs that may follow stale cookies before the handshake is given up.
+/// The number of times that a stale cookie may lead to a new INIT. One more stale cookie ends the handshake.
 const STALE_COOKIES: u32 = 4;
 
 /// The path of the handshake's chunks, and when the last one was sent.
@@ -204,8 +204,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if any address that it lists does. Returns the path of that
-    /// address.
+    /// RFC 9260 §5.1.2: an INIT ACK belongs to this association if it lists any address that the association has. Returns
+    /// the path of that address.
     #[cold]
     pub(crate) fn path_of_init_ack(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !matches!(self.state, State::CookieWait(_)) {
@@ -248,7 +248,7 @@ impl Association {
             };
             Box::new(Asconf::new(self.identity.initial_tsn(), offer.tsn, known))
         });
-        // RFC 9260 §5.1.2: the peer has the addresses listed and the source address of the packet.
+        // RFC 9260 §5.1.2: the peer's addresses are the source address of the packet and the listed ones.
         for address in std::iter::once(from.ip()).chain(offer.addresses.iter().copied()) {
             if self.paths.find(address).is_none()
                 && let Some(turn) = self.paths.free_place(address, MAX_PATHS)
@@ -257,7 +257,8 @@ impl Association {
                 self.paths.put(turn, path);
             }
         }
-        // RFC 9260 §5.1.2: other addresses, which the application may have given, are not the peer's.
+        // RFC 9260 §5.1.2: addresses that the INIT ACK does not list are not the peer's, even if the application supplied
+        // them.
         for index in 0..self.paths.len() {
             let path = self.paths.at(index);
             let address = path.address().ip();
@@ -271,7 +272,7 @@ impl Association {
 
     /// RFC 9260 §5.1 E: handles a COOKIE ACK.
     pub(super) fn on_cookie_ack(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §5.2.5: a COOKIE ACK in any other state is ignored.
+        // RFC 9260 §5.2.5: a COOKIE ACK is ignored in any state but COOKIE-ECHOED.
         let State::CookieEchoed(echo) = &self.state else {
             return;
         };
@@ -320,14 +321,15 @@ impl Association {
         self.check_probe(ctx.now);
     }
 
-    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because ours arrived too late.
+    /// RFC 9260 §5.2.6: requests a new cookie with a longer lifetime, because our COOKIE ECHO arrived after the cookie had
+    /// expired.
     pub(super) fn on_stale_cookie(&mut self, ctx: &mut Ctx<'_>, staleness_us: u32) {
         let State::CookieEchoed(echo) = &mut self.state else {
             return;
         };
         if let Some(late) = echo.late.checked_sub(1) {
-            // Each copy of a COOKIE ECHO may cause an ERROR. This one is about an earlier copy, and a new cookie is already
-            // requested.
+            // The peer may answer each copy of a COOKIE ECHO with an ERROR. This ERROR answers an earlier copy, for which a
+            // new cookie is already requested.
             echo.late = late;
             return;
         }

@@ -14,7 +14,7 @@ pub(crate) struct Identity {
     local_tag: u32,
     /// The peer's tag, 0 until known.
     peer_tag: u32,
-    /// RFC 9260 §5.2.2: the local and the peer's Tie-Tag; zeros until they are made.
+    /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's. They are 0 until a second INIT arrives.
     tie_tags: (u32, u32),
     initial_tsn: u32,
     /// Whether this side sent the INIT.
@@ -66,7 +66,7 @@ impl Identity {
         u64::from(if self.initiator { self.local_port } else { self.peer_port })
     }
 
-    /// Returns whether a packet with `header` is between the ports of this association.
+    /// Returns whether the source and destination port in `header` are the ports of this association.
     #[inline(always)]
     pub(crate) fn has_ports_of(&self, header: Header) -> bool {
         self.local_port == header.target_port && self.peer_port == header.source_port
@@ -88,7 +88,7 @@ impl Identity {
         self.peer_tag = tag;
     }
 
-    /// Returns the Tie-Tags for the INIT ACK to a second INIT. They are made once.
+    /// Returns the Tie-Tags for the INIT ACK to a second INIT. The first call makes them.
     pub(crate) fn make_tie_tags(&mut self, rng: &mut Rng) -> (u32, u32) {
         if self.tie_tags == (0, 0) {
             self.tie_tags = (rng.next_u32().max(1), rng.next_u32().max(1));
@@ -96,12 +96,12 @@ impl Identity {
         self.tie_tags
     }
 
-    /// Returns whether a cookie with these Tie-Tags is from an INIT that arrived during this association.
+    /// Returns whether a cookie with these Tie-Tags answers an INIT that arrived while this association existed.
     pub(crate) fn is_tied_by(&self, tie_tags: (u32, u32)) -> bool {
         tie_tags == self.tie_tags && self.tie_tags != (0, 0)
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted and is now the initiator.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. Sets the new local tag and initial TSN; the peer is now the initiator.
     pub(crate) fn restart(&mut self, local_tag: u32, initial_tsn: u32) {
         (self.local_tag, self.initial_tsn) = (local_tag, initial_tsn);
         self.tie_tags = (0, 0);

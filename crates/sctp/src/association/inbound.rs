@@ -1,6 +1,6 @@
 //! Processing of the chunks of a received packet.
 //!
-//! Dispatches each chunk to the module that implements its rule. Nothing is sent from here.
+//! Passes each chunk to the module that implements its rules. This module sends nothing itself.
 //!
 //! Home of RFC 9260 §6 (which chunks are accepted in which state) and of §3.2 (unrecognized chunks).
 
@@ -32,8 +32,8 @@ pub(crate) struct Arrived {
 }
 
 impl Association {
-    /// Handles a packet whose tag and source address match this association. `first` is its first chunk and `rest` those
-    /// after it.
+    /// Handles a packet whose tag and source address match this association. `first` is its first chunk, and `rest` holds
+    /// the chunks after it.
     pub(crate) fn handle_packet(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -46,7 +46,7 @@ impl Association {
         self.stats.bytes_received += arrived.bytes as u64;
         self.paths.at(arrived.path).count_received();
         if matches!(self.state, State::ShutdownSent) {
-            // The HEARTBEAT may come after an AUTH chunk.
+            // The HEARTBEAT may follow an AUTH chunk, so all chunks are searched.
             let asks = first.into_iter().chain(rest.framed()).any(|raw| raw.kind == Heartbeat::KIND);
             self.heard_while_shutting_down(ctx, asks);
         }
@@ -98,7 +98,7 @@ impl Association {
                 // RFC 9260 §6.10: these chunks must be alone in their packet; otherwise they and the rest of the packet are
                 // dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
-                // Without interleaving it is an unrecognized chunk like any other (see `on_control`).
+                // If interleaving is disabled, I-DATA is handled like any unrecognized chunk (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {
                     Ok(chunk) => {
                         self.on_idata(ctx, &chunk, arrived, data);
@@ -116,7 +116,8 @@ impl Association {
             if matches!(self.state, State::Closed) {
                 let aborted = raw.kind == Abort::KIND;
                 if aborted || rest.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_))) {
-                    // RFC 9260 §9.1: a packet that contains an ABORT is never answered.
+                    // RFC 9260 §9.1: a packet that contains an ABORT is never answered, so answers to its earlier chunks are
+                    // removed.
                     ctx.final_packets.truncate(said_before);
                 }
                 return;
@@ -178,11 +179,12 @@ impl Association {
             Chunk::Ecne(ecne) => self.on_ecne(ctx, ecne.tsn.0),
             Chunk::Cwr(cwr) => self.extensions.ecn.on_cwr(cwr.tsn.0),
             Chunk::ReConfig(chunk) => self.on_re_config(ctx, &chunk, arrived),
-            // The endpoint handles an INIT, which must be alone, and a COOKIE ECHO, which must come first.
+            // The endpoint itself handles INIT and COOKIE ECHO. An INIT must be alone in its packet, and a COOKIE ECHO must
+            // come first.
             Chunk::Init(_) => return false,
             Chunk::CookieEcho(_) | Chunk::Data(_) | Chunk::Sack(_) | Chunk::NrSack(_) => {}
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
-            // If the extension is disabled, its chunk is unrecognized.
+            // If interleaving is disabled, I-DATA is an unrecognized chunk.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
             // RFC 4820 §3: padding needs no processing.
             Chunk::Pad(_) => self.on_pad(ctx, arrived.path),
@@ -205,7 +207,7 @@ impl Association {
 
     #[inline]
     fn on_data(&mut self, ctx: &mut Ctx<'_>, data: &Data<'_>, arrived: &Arrived, seen: bool) {
-        // RFC 9260 §6: DATA is dropped in any other state.
+        // RFC 9260 §6: DATA is dropped in a state that does not accept it.
         if !self.state.may_receive_data() {
             return;
         }
@@ -248,7 +250,7 @@ impl Association {
         self.abort_with(ctx, &Cause::NoUserData(tsn), reason);
     }
 
-    /// RFC 4960 Appendix A: remembers the lowest TSN of a marked packet for the ECN Echo.
+    /// RFC 4960 Appendix A: records the TSN of a packet with an ECN mark. The ECN Echo carries the lowest such TSN.
     #[inline]
     fn record_mark(&mut self, tsn: Tsn, arrived: &Arrived, seen: bool) {
         if !seen && arrived.ecn == Ecn::Ce {
@@ -297,7 +299,7 @@ impl Association {
         self.emit_readable(ctx);
     }
 
-    /// Decides after a packet with DATA whether its SACK is due now or later.
+    /// Decides, after a packet with DATA, whether its SACK is due now or may be delayed.
     #[inline]
     pub(crate) fn schedule_sack(&mut self, now: Instant) {
         match self.recv.packet_done() {

@@ -112,7 +112,7 @@ pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item =
     locals.iter().filter(move |local| any || fits(local)).map(|local| local.address)
 }
 
-/// The trace records, collected while tracing is on.
+/// The trace records. They are collected only while tracing is on.
 #[derive(Debug, Default)]
 pub(crate) struct Trace {
     pub(crate) on: bool,
@@ -205,7 +205,7 @@ impl Association {
         association
     }
 
-    /// Returns the configuration, which associations may share.
+    /// Returns the configuration. Associations may share it.
     #[inline]
     pub(crate) fn config(&self) -> &Arc<Config> {
         &self.config
@@ -258,7 +258,7 @@ impl Association {
         self.outbox.wants_shutdown()
     }
 
-    /// Returns whether the association has ended. Data that has arrived may still be read.
+    /// Returns whether the association has ended. The application may still read data that has arrived.
     #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         matches!(self.state, State::Closed)
@@ -285,7 +285,7 @@ impl Association {
         self.timers.grow(self.paths.len());
     }
 
-    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address; 0 without UDP encapsulation.
+    /// RFC 6951 §5.4, §6.1: sets the UDP port of a path's address. A port of 0 turns UDP encapsulation off for that path.
     #[cold]
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.paths.set_udp_port(path, port);
@@ -305,7 +305,7 @@ impl Association {
         Some(path)
     }
 
-    // Calls of the application.
+    // The methods that the application calls.
 
     /// Returns whether the application may send messages.
     fn takes_messages(&self) -> bool {
@@ -338,7 +338,7 @@ impl Association {
         Ok(())
     }
 
-    /// Adapts the size of the send buffer to the congestion window, if associations share memory.
+    /// Adapts the size of the send buffer to the congestion window, if associations share the memory for send buffers.
     #[inline]
     pub(crate) fn size_send_buffer(&mut self) {
         if self.send.shares_memory() {
@@ -470,7 +470,7 @@ impl Association {
         }
     }
 
-    /// Returns the counters, including those that are stored elsewhere.
+    /// Returns the counters of the association. Some are stored in other parts of the association.
     pub(crate) fn stats(&self) -> AssociationStats {
         self.stats.stats(self.recv.messages_completed())
     }
@@ -506,7 +506,7 @@ impl Association {
                 Timer::Sack => self.recv.sack_now(),
                 Timer::Probe => self.send.allow_probe(),
                 Timer::Reconfig => self.on_reconfig_timer(ctx),
-                // Messages that are due are abandoned after every change, so nothing else is to be done.
+                // `Association` abandons expired messages after every change, so the timer itself has nothing to do.
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
@@ -589,7 +589,7 @@ fn chances(rng: &Rng, index: usize) -> u64 {
     rng.fork("congestion").next_u64().wrapping_add(index as u64)
 }
 
-/// Returns a path to `address` from a suitable local address. RFC 9260 §5.1.2: there is none if this host has no address of
+/// Returns a path to `address` from a suitable local address. RFC 9260 §5.1.2: returns `None` if this host has no address of
 /// that family.
 pub(crate) fn path_to(config: &Arc<Config>, ctx: &Ctx<'_>, address: SocketAddr, turn: usize) -> Option<Path> {
     let sources: Vec<SocketAddr> = ctx.locals_for(address.ip()).collect();

@@ -1,6 +1,6 @@
 //! Path MTU discovery of an association: probes, timers, and the effects of a change.
 //!
-//! The MTU of a path and the search for it belong to the path (`path/mtu/`). This module connects them with outstanding
+//! `Path` holds the MTU of a path and the state of the search (`path/mtu/`). This module connects them with outstanding
 //! data, timers and packets. A probe is a HEARTBEAT followed by a PAD chunk. The loss of a probe indicates neither
 //! congestion nor failure of the path.
 //!
@@ -32,7 +32,8 @@ impl Association {
         found.filter(|_| self.state.may_send_data())
     }
 
-    /// RFC 8899 §6.2.1.2: writes a probe of HEARTBEAT and PAD. The heartbeat information contains the size of the probe.
+    /// RFC 8899 §6.2.1.2: writes a probe that consists of HEARTBEAT and PAD. The heartbeat information contains the size of
+    /// the probe.
     pub(super) fn write_mtu_probe(&mut self, ctx: &mut Ctx<'_>, index: usize, buffer: &mut Vec<u8>) {
         let nonce = self.rng.next_u64();
         let auth = self.extensions.auth_size_of(&[Heartbeat::KIND, Pad::KIND]);
@@ -83,8 +84,9 @@ impl Association {
         self.searched(ctx, index, found);
     }
 
-    /// RFC 8899 §4.3: checks for a black hole. T3-rtx has expired twice for the same chunk, each time sent whole, or twice
-    /// while HEARTBEATs were answered, so packets may be too large. A wrong suspicion costs two probes.
+    /// RFC 8899 §4.3: checks for a black hole: packets on the path may be too large to get through. One sign is that T3-rtx
+    /// has expired twice for a chunk that was sent unfragmented each time. The other is that it has expired twice while
+    /// HEARTBEATs were answered. A wrong suspicion costs two probes.
     #[cold]
     pub(super) fn suspect_black_hole(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.get(index);
@@ -97,7 +99,7 @@ impl Association {
         }
     }
 
-    /// Applies the result of a search to timers and outstanding data.
+    /// Applies the result of an MTU search to timers and outstanding data.
     fn searched(&mut self, ctx: &mut Ctx<'_>, index: usize, found: Found) {
         if found.ended {
             self.timers.stop(Timer::PathMtu(index));

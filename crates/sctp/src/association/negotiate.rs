@@ -25,14 +25,14 @@ pub(crate) struct Offer {
     pub(crate) preserve_ms: u32,
     /// The extensions that the sender supports.
     pub(crate) extensions: Extensions,
-    /// The extensions before dependencies between them are applied. An INIT ACK answers these.
+    /// The extensions that the peer announced, before dependencies between them are applied. An INIT ACK answers these.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
     /// The authentication parameters, if this side uses authentication.
     pub(crate) auth: Option<Said>,
     /// The adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
-    /// Complete unrecognized parameters that have to be reported.
+    /// Complete unrecognized parameters that have to be reported to the peer.
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
 
@@ -41,13 +41,13 @@ pub(crate) struct Offer {
 pub(crate) enum Refusal {
     /// A mandatory value is forbidden (RFC 9260 §3.3.2, §3.3.3).
     InvalidMandatory,
-    /// The window is smaller than allowed (RFC 9260 §3.3.2, §3.3.3).
+    /// The advertised receive window is smaller than allowed (RFC 9260 §3.3.2, §3.3.3).
     SmallWindow,
-    /// Host names are not supported (RFC 9260 §5.1.2). Holds the complete parameter.
+    /// The peer lists a host name, which is not supported (RFC 9260 §5.1.2). Holds the complete parameter.
     HostName(Vec<u8>),
     /// The parameters cannot be parsed.
     Malformed,
-    /// The parameters violate this rule.
+    /// The parameters violate the rule in this string.
     Violates(&'static str),
 }
 
@@ -115,7 +115,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                     break;
                 }
             }
-            // RFC 3758 §3.3.2: a known extension that is not enabled is reported like any unrecognized one.
+            // RFC 3758 §3.3.2: a known extension that is not enabled is reported to the peer like any unrecognized one.
             Param::ForwardTsnSupported if offer.unrecognized.len() < 16 => {
                 offer.unrecognized.push(raw.bytes.to_vec());
             }
@@ -150,9 +150,9 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     Ok(offer)
 }
 
-/// Returns whether `address` means the same host here as at a peer at `peer`. A loopback address always means the host that
-/// uses it. If a remote peer lists one, this side would send to itself. For the same reason its own loopback address is not
-/// listed to a remote peer (as in Linux, `sctp_in_scope`).
+/// Returns whether `address` names the same host here as at the peer, whose address is `peer`. A loopback address always
+/// names the host that uses it. If a remote peer lists one, this side would send to itself. For the same reason this side
+/// does not list its own loopback address to a remote peer (as in Linux, `sctp_in_scope`).
 pub(crate) fn in_scope(address: IpAddr, peer: IpAddr) -> bool {
     address.is_loopback() == peer.is_loopback()
 }

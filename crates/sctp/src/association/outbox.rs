@@ -1,7 +1,7 @@
 //! Control chunks that are pending, with their paths, until `outbound` writes them.
 //!
-//! Handlers mark chunks here. The number of queued complete chunks is limited. DATA, SACK, FORWARD TSN, RE-CONFIG, ASCONF
-//! and HEARTBEAT are marked in the modules that hold their state.
+//! Handlers mark the chunks to be sent here. The number of queued complete chunks is limited. DATA, SACK, FORWARD TSN,
+//! RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
 //!
 //! Home of no rule: each chunk has its own home.
 
@@ -14,9 +14,9 @@ pub(crate) struct Outbox {
     handshake: bool,
     /// The path of a pending COOKIE ACK.
     cookie_ack: Option<u8>,
-    /// Queued complete chunks, if there are any.
+    /// Queued complete chunks; `None` if there are none.
     chunks: Option<Box<Chunks>>,
-    /// Whether a path may need a path MTU probe.
+    /// Whether a path MTU probe may be due on some path.
     mtu_probes: bool,
     /// Whether a SHUTDOWN or SHUTDOWN ACK has to be sent, depending on the state.
     shutdown: bool,
@@ -29,7 +29,8 @@ struct Chunks {
     errors: VecDeque<(usize, Vec<u8>)>,
 }
 
-/// The maximum number of queued chunks of one kind. More indicate a flood and are dropped.
+/// The maximum number of queued chunks of one kind. A longer queue would be a sign of a flood, so further chunks are
+/// dropped.
 const MAX_WAITING: usize = 8;
 
 impl Outbox {
@@ -42,7 +43,7 @@ impl Outbox {
         self.handshake
     }
 
-    /// Requests a COOKIE ACK on a path.
+    /// Marks a COOKIE ACK to be sent on a path.
     pub(super) fn ask_cookie_ack(&mut self, path: usize) {
         self.cookie_ack = Some(path as u8);
     }
@@ -57,7 +58,7 @@ impl Outbox {
         self.cookie_ack.take_if(|wanted| usize::from(*wanted) == path).is_some()
     }
 
-    /// Queues a HEARTBEAT ACK, appended by `write`, for a path.
+    /// Queues a HEARTBEAT ACK for a path. `write` appends the chunk.
     pub(super) fn push_heartbeat_ack(&mut self, path: usize, write: impl FnOnce(&mut Vec<u8>)) {
         push(&mut self.chunks.get_or_insert_default().heartbeat_acks, path, write);
     }
@@ -67,8 +68,8 @@ impl Outbox {
         self.chunks.as_ref()?.heartbeat_acks.front().map(|&(path, _)| path)
     }
 
-    /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`. If the packet is empty (`alone`), the first one is
-    /// appended in any case. Returns whether the packet is still empty.
+    /// Appends the HEARTBEAT ACKs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first one is
+    /// appended whether it fits or not. Returns whether the packet is still empty.
     pub(super) fn write_heartbeat_acks(
         &mut self,
         path: usize,
@@ -129,7 +130,7 @@ impl Outbox {
         self.chunks.take_if(|chunks| chunks.heartbeat_acks.is_empty() && chunks.errors.is_empty());
     }
 
-    /// Sets whether a path may need a path MTU probe.
+    /// Sets whether a path MTU probe may be due on some path.
     pub(super) fn set_mtu_probes(&mut self, wanted: bool) {
         self.mtu_probes = wanted;
     }

@@ -14,14 +14,14 @@ use anabranch_base::Icmp;
 use anabranch_wire::sctp::Init;
 use std::net::IpAddr;
 
-/// The maximum number of path changes, and of interruptions, that an endpoint stores.
+/// The maximum number of path changes that an endpoint stores. The same limit holds for interruptions.
 const CHANGES_KEPT: usize = 1024;
 
-/// The number of consecutive timeouts that confirm an ICMP report about a host.
+/// The number of consecutive timeouts that confirm an ICMP report that a host does not run SCTP.
 const SILENCES: u32 = 2;
 
 impl Association {
-    /// Starts HEARTBEATs when the association is established: to verify unconfirmed paths and to monitor the others.
+    /// Starts HEARTBEATs when the association is established. They verify unconfirmed paths and monitor the others.
     pub(super) fn begin_heartbeats(&mut self, ctx: &mut Ctx<'_>) {
         let mut unconfirmed: u32 = 0;
         for index in 0..self.paths.len() {
@@ -169,8 +169,8 @@ impl Association {
             // RFC 5061 §5.3 F14: this is the only path, and nothing else can be sent before it is verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
-            // RFC 9260 §5.4: send one per RTO until the path is verified or fails. Several paths take turns, with
-            // HB.Max.Burst (1) per RTO.
+            // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
+            // that HB.Max.Burst (1) is not exceeded.
             let unverified =
                 self.paths.iter().filter(|path| path.is_active() && !path.is_confirmed()).count() as u32;
             if unverified > 1 {
@@ -207,7 +207,7 @@ impl Association {
         self.record_path(ctx, address, PathState::Inactive);
         ctx.events.push_back(Event::PathDown { id: self.id, path: index, address });
         self.paths.reselect();
-        // RFC 9260 §8.3: keep probing the path, so that it can recover.
+        // RFC 9260 §8.3: keep sending HEARTBEATs on the failed path, so that its recovery is noticed.
         if !self.timers.is_set(Timer::HeartbeatLost(index)) && self.may_heartbeat() {
             self.schedule_heartbeat(ctx, index);
         }
@@ -282,7 +282,8 @@ impl Association {
 
     /// RFC 9260 §10: handles an ICMP message that quotes a packet with `tag`.
     pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
-        // Only an observer of our packets knows the tag: the peer's, or, in an INIT, ours.
+        // The packet must have the peer's tag or, if it is an INIT, contain ours. Only somebody who observes our packets
+        // knows either.
         let init_tag =
             quoted.get(16..20).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok()).map(u32::from_be_bytes);
         let of_init =
@@ -311,7 +312,8 @@ impl Association {
         }
     }
 
-    /// Returns whether no timeouts confirm yet that the host of path `index` has stopped using SCTP.
+    /// Returns whether too few timeouts have occurred on path `index` to confirm an ICMP report that its host does not run
+    /// SCTP.
     fn is_in_doubt(&self, index: usize) -> bool {
         self.config.icmp_doubt && self.paths.get(index).errors() < SILENCES
     }

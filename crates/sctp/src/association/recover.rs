@@ -1,4 +1,4 @@
-//! How an association responds to losses that are detected by time: recovery, timers and probes.
+//! Recovery, timers and probes for losses that are detected by time.
 //!
 //! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail loss probes); of undoing a reduction through
 //! duplicate TSNs as in RFC 3708 §2.
@@ -13,7 +13,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Delivered;
 
 impl Association {
-    /// Detects losses on a path by the chunks that a SACK shows to have arrived there. Returns the number of bytes lost.
+    /// Detects losses on a path, based on the chunks that a SACK shows to have arrived on it. Returns the number of bytes
+    /// lost.
     pub(super) fn judge_by_time(&mut self, now: Instant, index: usize, fresh: &Delivered) -> u64 {
         let Some((by_time, smoothed)) = self.paths.at(index).on_delivered(now, fresh) else { return 0 };
         self.send.lose_by_time(now, index, by_time, smoothed)
@@ -34,15 +35,18 @@ impl Association {
         self.stats.seldom().fast_recoveries += 1;
     }
 
-    /// RFC 8985: updates every path after any SACK. `repaired`: the SACK ended a recovery. `needless`: the number of
-    /// duplicates it reported of retransmitted chunks. `idle`: it acknowledged nothing new and there are no gaps.
+    /// RFC 8985: updates every path after any SACK.
+    ///
+    /// - `repaired`: the SACK ended a recovery.
+    /// - `needless`: the number of retransmitted chunks that the SACK reports as duplicates.
+    /// - `idle`: the SACK acknowledged nothing new, and there are no gaps.
     pub(super) fn after_sack_by_time(&mut self, now: Instant, repaired: bool, needless: u64, idle: bool) {
         let (base, end) = (self.send.base(), self.send.end());
         if needless > 0
             && let Some(index) = self.send.on_needless(needless)
             && index < self.paths.len()
         {
-            // All retransmissions were needless, and so was the reduction of the window.
+            // All retransmissions were needless, so the reduction of the congestion window was needless, too.
             self.paths.at(index).on_needless_reduction(now);
             self.send.end_recovery();
         }
@@ -62,7 +66,7 @@ impl Association {
         match self.paths.at(index).loss_deadline(is_quiet) {
             None => {}
             Some(LossDeadline::Lost(at)) => self.timers.set(timer, at.max(now)),
-            // RFC 8985 §7.2: the probe is sent no later than T3-rtx, which restarts with it.
+            // RFC 8985 §7.2: the probe is sent no later than T3-rtx would expire. Sending the probe restarts T3-rtx.
             Some(LossDeadline::Probe(wait)) => {
                 self.timers.set(timer, (now + wait).min(self.timers.at(Timer::T3Rtx(index))));
             }
@@ -110,14 +114,14 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);
         if path.flight() == 0 {
-            // T3-rtx starts with the probe, on the path that the probe takes.
+            // T3-rtx starts when the probe is sent, on the path that the probe uses.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);
         }
     }
 
-    /// Records that a packet with new data has left.
+    /// Records that a packet with new data was sent on path `index`.
     #[inline]
     pub(super) fn record_new_sent(&mut self, now: Instant, index: usize) {
         let end = self.send.end();

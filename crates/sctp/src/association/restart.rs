@@ -20,16 +20,16 @@ pub(crate) enum Case {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: a delayed cookie of this side's own.
+    /// C: the cookie is from an earlier attempt of this side and arrived late.
     Late,
-    /// D: the COOKIE ACK was lost.
+    /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
     /// None of these cases.
     Stray,
 }
 
 impl Association {
-    /// Returns the case that a valid cookie belongs to.
+    /// Returns the case of RFC 9260 §5.2.4 to which a valid cookie belongs.
     pub(crate) fn case(&self, cookie: &Cookie) -> Case {
         let local = cookie.local_tag == self.identity.local_tag();
         let peer = cookie.peer_tag == self.identity.peer_tag();
@@ -48,8 +48,8 @@ impl Association {
         self.case(cookie) == Case::Repeated
     }
 
-    /// RFC 9260 §5.2.4 A: returns whether the peer has restarted. While this side waits for a SHUTDOWN COMPLETE, no restart
-    /// is accepted.
+    /// RFC 9260 §5.2.4 A: returns whether the cookie shows that the peer has restarted. In SHUTDOWN-ACK-SENT, no restart is
+    /// accepted.
     pub(crate) fn is_restarted_by(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Restart && !matches!(self.state, State::ShutdownAckSent)
     }

@@ -1,9 +1,9 @@
 //! Packets that this host could not send because it has no route to their destination.
 //!
-//! Such a packet never left the host, so this is known before any protocol timer expires. Its data is sent on another path
-//! at once, as if its own path were potentially failed. If there is no other path, the data waits until the host reports a
-//! change of its routes. This does not count as an error of the path or association. Only T3-rtx and HEARTBEAT count
-//! errors, so an association whose host stays without network is still given up in the usual time.
+//! Such a packet never left the host, so the failure is known before any protocol timer expires. The packet's data is sent
+//! on another path at once, as if its own path were potentially failed. If there is no other path, the data waits until the
+//! host reports a change of its routes. This does not count as an error of the path or association. Only T3-rtx and
+//! HEARTBEAT count errors, so an association whose host stays without a network still ends in the usual time.
 //!
 //! Home of RFC 7829 §3 (2) as far as local knowledge is concerned, and of RFC 1122 §3.3.1.4 (advice about dead gateways).
 
@@ -14,8 +14,8 @@ use anabranch_base::trace::{SendCause, TraceEvent};
 use std::net::{IpAddr, SocketAddr};
 
 impl Association {
-    /// Handles a packet from `source` to `target` that could not be sent. Returns true if the association waits for routes
-    /// to change.
+    /// Handles a packet from `source` to `target` that the host could not send. Returns true if the association waits for
+    /// the host's routes to change.
     pub(crate) fn on_unsent(&mut self, ctx: &mut Ctx<'_>, source: IpAddr, target: IpAddr) -> bool {
         self.asconf_unsent(source, target);
         let Some(index) = self.paths.find(target) else {

@@ -12,7 +12,7 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 /// The progress of a graceful shutdown.
 #[derive(Debug, Default)]
 pub(crate) struct Closing {
-    /// Whether the application asked to close during the handshake.
+    /// Whether the application asked to close the association during the handshake.
     asked: bool,
     /// The path for SHUTDOWN and SHUTDOWN ACK, if it is not the current path: after a timeout, or to answer a SHUTDOWN.
     path: Option<u8>,
@@ -31,7 +31,7 @@ impl Closing {
         std::mem::take(&mut self.asked)
     }
 
-    /// Forgets that a SHUTDOWN was sent.
+    /// Forgets the retries and the path of a SHUTDOWN that was sent.
     pub(super) fn begin_again(&mut self) {
         (self.path, self.retries) = (None, 0);
     }
@@ -148,7 +148,7 @@ impl Association {
         path.back_off();
         let health = path.on_error(ctx.now, most);
         self.on_health(ctx, index, health);
-        // Retransmit to another address if there is one, like DATA after a timeout.
+        // Retransmit the SHUTDOWN or SHUTDOWN ACK to another address if there is one, like DATA after a timeout.
         self.closing.path = Some(self.paths.alternate(index).unwrap_or(index) as u8);
         if matches!(self.state, State::ShutdownSent | State::ShutdownAckSent) {
             self.outbox.set_shutdown(true);
@@ -182,14 +182,14 @@ impl Association {
                 ctx.events.push_back(Event::PeerShutdown { id: self.id });
                 self.begin_shutdown(ctx);
             }
-            // RFC 9260 §9.2: both sides shut down at the same time.
+            // RFC 9260 §9.2: both sides have sent a SHUTDOWN at the same time.
             State::ShutdownSent => self.enter_shutdown_ack_sent(),
             State::ShutdownReceived => self.advance_shutdown(ctx),
             _ => {}
         }
     }
 
-    /// Processes the Cumulative TSN Ack of a SHUTDOWN. Returns false if that ended the association.
+    /// Processes the Cumulative TSN Ack of a SHUTDOWN. Returns false if the association has ended as a result.
     fn acknowledge_by_shutdown(&mut self, ctx: &mut Ctx<'_>, cumulative: Tsn) -> bool {
         if !self.send.is_advanced_by(cumulative) {
             return true;
@@ -223,15 +223,15 @@ impl Association {
     }
 
     pub(crate) fn on_shutdown_complete(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.5.1 C: it is ignored in any other state.
+        // RFC 9260 §8.5.1 C: a SHUTDOWN COMPLETE is ignored in any other state.
         if matches!(self.state, State::ShutdownAckSent) {
             self.close(ctx, CloseReason::Shutdown);
         }
     }
 
-    /// RFC 9260 §9.2: any packet from the peer shows that it is alive and resets the retry count. It also restarts
-    /// T2-shutdown, unless it contains a HEARTBEAT (§8.3). HEARTBEATs are no longer answered. If they came more often than
-    /// the RTO and restarted T2, a lost SHUTDOWN would never be repeated.
+    /// RFC 9260 §9.2: any packet from the peer shows that it is alive and resets the retry count. A packet without a
+    /// HEARTBEAT also restarts T2-shutdown (§8.3). HEARTBEATs are no longer answered. If they arrived more often than once
+    /// per RTO and restarted T2, a lost SHUTDOWN would never be repeated.
     pub(super) fn heard_while_shutting_down(&mut self, ctx: &mut Ctx<'_>, heartbeat: bool) {
         self.closing.retries = 0;
         if !heartbeat && self.timers.is_set(Timer::T2Shutdown) {

@@ -23,12 +23,12 @@ pub(crate) enum State {
     Closed,
 }
 
-/// The data needed until the INIT is answered.
+/// The data that is needed while waiting for the answer to the INIT.
 #[derive(Debug, Default)]
 pub(crate) struct Init {
     /// Retransmissions so far.
     pub(crate) retries: u32,
-    /// The time to request in a Cookie Preservative, milliseconds.
+    /// The lifetime to request in a Cookie Preservative, milliseconds.
     pub(crate) preserve_ms: Option<u32>,
     /// Stale cookies so far.
     pub(crate) stale: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Init {
     pub(crate) late: u32,
 }
 
-/// The data needed until the COOKIE ECHO is answered.
+/// The data that is needed while waiting for the answer to the COOKIE ECHO.
 #[derive(Debug)]
 pub(crate) struct Echo {
     /// The peer's State Cookie.
@@ -45,7 +45,7 @@ pub(crate) struct Echo {
     pub(crate) retries: u32,
     /// Stale cookies so far.
     pub(crate) stale: u32,
-    /// The number of COOKIE ECHOs with stale cookies that may still be answered.
+    /// The number of COOKIE ECHOs with earlier, now stale cookies that the peer may still answer.
     pub(crate) late: u32,
     /// Whether the INIT that the cookie answers was sent more than once.
     pub(crate) init_repeated: bool,

@@ -1,6 +1,6 @@
 //! The number of streams in each direction.
 //!
-//! Home of RFC 9260 §5.1.1 as far as streams are concerned; RFC 6525 §5.1.5 and §5.1.6 add some (`reconfig`).
+//! Home of RFC 9260 §5.1.1 as far as streams are concerned. RFC 6525 §5.1.5 and §5.1.6 add streams later (`reconfig`).
 
 use crate::config::Config;
 
@@ -37,12 +37,12 @@ impl StreamCounts {
         (self.outbound, self.inbound) = (outbound, inbound);
     }
 
-    /// Removes streams that were added to an association which a new one replaces.
+    /// Removes the added streams, because a new association replaces the one to which they were added.
     pub(crate) fn forget_added(&mut self) {
         (self.outbound, self.inbound) = (self.requested, self.requested);
     }
 
-    /// RFC 9260 §5.1.1: limits the streams to what the other side accepts and what it has.
+    /// RFC 9260 §5.1.1: limits the outbound streams to what the peer accepts, and the inbound streams to what the peer has.
     pub(crate) fn limit(&mut self, peer_inbound: u16, peer_outbound: u16) {
         self.outbound = self.outbound.min(peer_inbound);
         self.inbound = self.inbound.min(peer_outbound);

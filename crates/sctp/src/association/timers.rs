@@ -46,11 +46,11 @@ macro_rules! timers {
 
 timers! {
     once {
-        /// T1-init: INIT has not been answered.
+        /// T1-init: the INIT has not been answered.
         T1Init,
         /// T1-cookie: COOKIE ECHO has not been answered.
         T1Cookie,
-        /// T2-shutdown: SHUTDOWN or SHUTDOWN ACK has not been answered.
+        /// T2-shutdown: the SHUTDOWN or SHUTDOWN ACK has not been answered.
         T2Shutdown,
         /// T5-shutdown-guard: the whole shutdown takes too long.
         T5Guard,
@@ -66,15 +66,15 @@ timers! {
         Asconf,
     }
     each_path {
-        /// RFC 8985: something on a path is lost by now, or its tail is to be probed.
+        /// RFC 8985: a chunk on a path now counts as lost, or a tail loss probe is due.
         Loss,
         /// T3-rtx of a path.
         T3Rtx,
-        /// The next packet to a path may go, by its pace.
+        /// Pacing allows the next packet on a path.
         Pace,
         /// The next HEARTBEAT to a path.
         Heartbeat,
-        /// A HEARTBEAT to a path has not been answered within its RTO.
+        /// A HEARTBEAT on a path has not been answered within the path's RTO.
         HeartbeatLost,
         /// A probe of a path's MTU has not been answered, or it is time to try a larger one (RFC 8899
         /// §5.1.1: PROBE_TIMER, PMTU_RAISE_TIMER).
@@ -86,7 +86,7 @@ timers! {
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
-    /// A lower bound of all deadlines: the earliest one set since the last search for the earliest.
+    /// A lower bound of all deadlines: the earliest deadline that was set since `floor` was last computed.
     floor: Instant,
 }
 
@@ -147,8 +147,8 @@ impl Timers {
         (earliest != Instant::MAX).then_some(earliest)
     }
 
-    /// Returns the earliest deadline if it is earlier than `armed`. Usually `floor` rules that out, and no search is
-    /// needed.
+    /// Returns the earliest deadline if it is earlier than `armed`. `floor` usually shows that no deadline is earlier, and
+    /// then no search is needed.
     #[inline]
     pub(crate) fn earlier_than(&mut self, armed: Instant) -> Option<Instant> {
         if self.floor >= armed { None } else { self.search_below(armed) }

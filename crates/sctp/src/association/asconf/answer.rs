@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 const MAX_REQUESTS: usize = 64;
 /// The maximum length of the answer to one ASCONF, bytes. When it is reached, no further requests are carried out.
 const MAX_BYTES: usize = 1_000;
-/// The maximum number of answers that are kept, and of those queued for sending.
+/// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be sent.
 const KEPT: usize = 8;
 
 /// The types of Add IP Address and Delete IP Address (RFC 5061 §4.2).
@@ -52,7 +52,7 @@ impl Answers {
         self.waiting.front().map(|(path, ..)| *path)
     }
 
-    /// RFC 5061 §5.2 E1: returns whether an ASCONF is the next one in sequence and has to be carried out.
+    /// RFC 5061 §5.2 E1: returns whether an ASCONF is the next one in sequence, so that it has to be carried out.
     fn takes(&mut self, serial: u32) -> bool {
         let next = serial == self.last.wrapping_add(1);
         if next {
@@ -61,7 +61,7 @@ impl Answers {
         next
     }
 
-    /// Answers an ASCONF to a path and an address. `done` is the answer if it was carried out now.
+    /// Queues the answer to an ASCONF, for a path and an address. `done` is the answer if the ASCONF was carried out now.
     fn answer(&mut self, serial: u32, done: Option<Vec<u8>>, (path, target): (usize, SocketAddr)) {
         if let Some(answer) = done {
             if self.kept.len() == KEPT {
@@ -69,7 +69,7 @@ impl Answers {
             }
             self.kept.push_back((serial, answer));
         }
-        // E2: an ASCONF carried out before gets its old answer. E5: any other one is ignored.
+        // E2: an ASCONF that was carried out before gets the same answer again. E5: any other ASCONF is ignored.
         if let Some((_, answer)) = self.kept.iter().find(|(other, _)| *other == serial)
             && self.waiting.len() < KEPT
         {
@@ -84,7 +84,7 @@ impl Answers {
         Some(target)
     }
 
-    /// Returns the destination of the next queued answer.
+    /// Returns the destination address of the next queued ASCONF-ACK.
     pub(super) fn target(&self) -> Option<SocketAddr> {
         self.waiting.front().map(|(_, target, _)| *target)
     }
@@ -102,7 +102,8 @@ impl Association {
             signed |= raw.kind == Auth::KIND;
             if raw.kind == Chunk::KIND && signed {
                 let address = Chunk::parse(raw).ok()?.address;
-                // RFC 5061 §4.1.1: with the wildcard address, only the verification tag identifies the association.
+                // RFC 5061 §4.1.1: if the ASCONF contains the wildcard address, only the verification tag identifies the
+                // association.
                 let wildcard = address.is_unspecified().then_some(self.paths.current());
                 return wildcard.or_else(|| self.paths.find(address));
             }
@@ -117,7 +118,7 @@ impl Association {
         chunk: &Chunk<'_>,
         arrived: &Arrived,
     ) {
-        // RFC 5061 §5.1.1 C4: ignore it in these states.
+        // RFC 5061 §5.1.1 C4: ignore an ASCONF in these states.
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
             return;
         }
@@ -159,7 +160,7 @@ impl Association {
     fn do_requests(&mut self, ctx: &mut Ctx<'_>, chunk: &Chunk<'_>, arrived: &Arrived) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut answer = AsconfAck { serial: chunk.serial, params: Params::default() }.open(&mut bytes);
-        // RFC 5061 §5.3 F11: once an addition or deletion fails, all later ones fail.
+        // RFC 5061 §5.3 F11: once an addition or deletion fails, all later additions and deletions in the ASCONF fail.
         let mut closed = false;
         let mut failed = false;
         for (n, raw) in Tlvs::new(chunk.params.rest()).flatten().enumerate() {
@@ -189,7 +190,7 @@ impl Association {
                 Err(_) => (correlation(raw), Err(Cause::InvalidMandatoryParam)),
             };
             match result {
-                // RFC 5061 §5.1 A7: after a failure, success must be reported explicitly.
+                // RFC 5061 §5.1 A7: once a request has failed, each later success must be reported explicitly.
                 Ok(()) if failed => _ = Param::RequestDone(id).emit(&mut answer),
                 Ok(()) => {}
                 Err(cause) => {
@@ -197,7 +198,7 @@ impl Association {
                     failed |= fail(&mut answer, id, &cause);
                 }
             }
-            // By A7 all requests that are not answered now count as failed.
+            // RFC 5061 §5.1 A7: all requests after this one count as failed, because they are not answered.
             if n == MAX_REQUESTS || answer.length() > MAX_BYTES {
                 break;
             }
@@ -228,7 +229,7 @@ impl Association {
         let place =
             self.paths.free_place(target.ip(), MAX_PATHS).ok_or(Cause::NoRoomForAddress(raw.bytes))?;
         let path = path_to(&self.config, ctx, target, place).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
-        // RFC 5061 §5.3 F14: no other packet is sent to the address before it is verified.
+        // RFC 5061 §5.3 F14: until the new address is verified, only HEARTBEATs are sent to it.
         self.paths.put(place, path);
         self.paths.at(place).ask_heartbeat();
         self.choose_sources(ctx);
@@ -280,7 +281,7 @@ impl Association {
             self.aim_asconf(ctx, heir);
         }
         if matches!(self.state, State::ShutdownSent) && self.is_stranded() {
-            // HEARTBEATs stopped with the SHUTDOWN, but one is needed to verify this address.
+            // HEARTBEATs stopped when the SHUTDOWN was sent, but one is needed to verify this address.
             self.paths.at(self.paths.current()).ask_heartbeat();
         }
         let address = self.paths.get(index).address().ip();
@@ -326,7 +327,7 @@ fn correlation(raw: RawTlv<'_>) -> u32 {
     raw.value.first_chunk::<4>().map_or(0, |id| u32::from_be_bytes(*id))
 }
 
-/// Appends a failure with its cause for a request. Always returns true.
+/// Appends an error response for the request with this correlation id. Always returns true.
 fn fail(answer: &mut ChunkWriter<'_>, id: u32, cause: &Cause<'_>) -> bool {
     let mut bytes = Vec::new();
     let mut scratch = ChunkWriter::open(&mut bytes, AsconfAck::KIND, 0);

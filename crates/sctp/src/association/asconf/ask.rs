@@ -38,9 +38,9 @@ pub(crate) struct Asconf {
     known: Vec<IpAddr>,
     /// Local addresses that this association does not use, because the application excluded them or the peer refused them.
     withheld: Vec<IpAddr>,
-    /// Addresses that the peer refused to delete.
+    /// Local addresses whose deletion the peer refused.
     stuck: Vec<IpAddr>,
-    /// The most recently deleted addresses, and when each was added again.
+    /// The most recently deleted local addresses. The second field is when the address was added again.
     gone: VecDeque<(IpAddr, Option<Instant>)>,
     /// The local address that the peer should use as its primary destination.
     wish: Option<IpAddr>,
@@ -61,7 +61,7 @@ struct Outstanding {
     requests: Vec<(u32, Request)>,
     path: usize,
     ends: (SocketAddr, SocketAddr),
-    /// Whether it has to be sent at the next poll.
+    /// Whether the ASCONF has to be sent at the next poll.
     wanted: bool,
     /// Whether the host had no route when it was last to be sent.
     unsent: bool,
@@ -77,11 +77,11 @@ enum Request {
 /// What an ASCONF-ACK refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answered {
-    /// An ASCONF that was answered before.
+    /// The ASCONF-ACK answers an ASCONF that was answered before.
     Old,
     /// An ASCONF that was never sent.
     NeverAsked,
-    /// The outstanding ASCONF, which was last sent on this path.
+    /// The ASCONF-ACK answers the outstanding ASCONF, which was last sent on this path.
     By(usize),
 }
 
@@ -108,14 +108,15 @@ impl Asconf {
         ctx.locals_for(peer).filter(|address| !self.withheld.contains(&address.ip())).collect()
     }
 
-    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted addresses that the peer knows, from which packets may be sent. An
-    /// address whose deletion is still unanswered is excluded even if it is back, because the peer may have deleted it.
+    /// RFC 5061 §5.3 F1, F2, F4: returns the wanted local addresses that the peer knows, so packets may be sent from them.
+    /// An address whose deletion is still unanswered is excluded, even if this side uses it again. The peer may have deleted
+    /// it.
     pub(in crate::association) fn usable(&self, ctx: &Ctx<'_>, peer: IpAddr) -> Vec<SocketAddr> {
         let usable = |address: &IpAddr| self.known.contains(address) && !self.is_deleting(*address);
         self.wanted(ctx, peer).into_iter().filter(|address| usable(&address.ip())).collect()
     }
 
-    /// Sets whether a local address is used. Returns false if too many addresses are excluded.
+    /// Sets whether this association uses a local address. Returns false if too many addresses are excluded.
     pub(super) fn want(&mut self, address: IpAddr, wanted: bool) -> bool {
         self.withheld.retain(|other| *other != address);
         self.stuck.retain(|other| *other != address);
@@ -198,10 +199,10 @@ impl Asconf {
         self.aim(ctx, paths, timers, path);
     }
 
-    /// Sets source and destination of the outstanding ASCONF.
+    /// Sets the source and destination address of the outstanding ASCONF.
     pub(super) fn aim(&mut self, ctx: &Ctx<'_>, paths: &Paths, timers: &mut Timers, path: usize) {
         let target = paths.get(path).address();
-        // RFC 5061 §5.3 F1, F6: it may be sent from a new address, but not from one that is being deleted.
+        // RFC 5061 §5.3 F1, F6: an ASCONF may be sent from a new address, but not from one that is being deleted.
         let source = [self.usable(ctx, paths.peer()), self.wanted(ctx, paths.peer())]
             .iter()
             .find_map(|locals| source_for(locals, target.ip(), path));
@@ -231,7 +232,7 @@ impl Asconf {
         }
     }
 
-    /// Returns the pending answer or ASCONF, if there is one.
+    /// Returns the pending ASCONF-ACK or, if there is none, the ASCONF that has to be sent.
     pub(super) fn job(&self) -> Option<Job> {
         let ask = || self.outstanding.as_ref().filter(|outstanding| outstanding.wanted);
         self.answers.due().map(Job::AsconfAck).or_else(|| ask().map(|ask| Job::Asconf(ask.path)))
@@ -358,7 +359,7 @@ impl Asconf {
         self.is_deleting(address) || gone
     }
 
-    /// Returns whether the deletion of an address is requested and not answered yet.
+    /// Returns whether the peer has not yet answered a request to delete this address.
     fn is_deleting(&self, address: IpAddr) -> bool {
         let asked = |(_, request): &(u32, Request)| *request == Request::Delete(address);
         self.outstanding.as_ref().is_some_and(|outstanding| outstanding.requests.iter().any(asked))

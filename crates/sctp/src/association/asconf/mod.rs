@@ -1,7 +1,7 @@
 //! Dynamic address reconfiguration.
 //!
-//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module connects both with paths,
-//! timers and outstanding data.
+//! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of both
+//! to paths, timers and outstanding data.
 //!
 //! Only ASCONFs may be sent from an address that the peer does not know yet. If no other address is left, the association
 //! sends nothing else until the peer has agreed.
@@ -113,7 +113,8 @@ impl Association {
         self.measure();
         self.paths.reselect();
         if self.is_stranded() && !self.timers.is_set(Timer::Asconf) {
-            // The timer counts errors while nothing can be sent, so that the wait ends.
+            // While nothing can be sent, each expiration of T4 counts as an error. So the association ends if this lasts too
+            // long.
             let rto = self.paths.get(self.paths.current()).rto();
             self.timers.set(Timer::Asconf, ctx.now + rto);
         }
@@ -248,9 +249,9 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored, because the address is being
-    /// deleted. By the end of §5.3 this also holds for an address that the peer has deleted, because the ABORT answers
-    /// packets sent from there before. It may still be in flight when the address is added again.
+    /// RFC 5061 §5.3 F4, §5.3.1: returns whether an ABORT to this address must be ignored. This holds while the address is
+    /// being deleted. It also holds once the peer has deleted the address (end of §5.3). The ABORT answers packets that were
+    /// sent from the address before, and may still be in flight when the address is added again.
     pub(crate) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         self.extensions.asconf.as_ref().is_some_and(|asconf| asconf.is_leaving(now, address))
     }

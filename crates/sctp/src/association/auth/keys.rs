@@ -41,7 +41,8 @@ impl Said {
         chunks: Option<&[u8]>,
         hmacs: Option<&[u8]>,
     ) -> Result<Option<Self>, &'static str> {
-        /// The maximum number of HMAC identifiers, because they are stored in the cookie. No known peer has more.
+        /// The maximum number of HMAC identifiers. It is small because the cookie stores the identifiers. No known peer
+        /// lists more.
         const MAX_HMACS: usize = 64;
         let (Some(random), Some(hmacs)) = (random, hmacs) else {
             return Ok(None);
@@ -69,7 +70,7 @@ impl Said {
         Param::HmacAlgos(&self.hmacs).emit(chunk);
     }
 
-    /// RFC 4895 §6.1: returns the key vector, which consists of the parameters with their headers, without padding.
+    /// RFC 4895 §6.1: returns the key vector: the parameters including their headers, without padding.
     pub(crate) fn vector(&self) -> Vec<u8> {
         let mut vector = Vec::new();
         let parts = [
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(association_key(b"k", &[1, 0], &[0xff]), b"k\xff\x01\x00");
         assert_eq!(association_key(b"k", &[0xff], &[1, 0]), b"k\xff\x01\x00");
         assert_eq!(association_key(b"", &[2, 1], &[1, 9]), [1, 9, 2, 1]);
-        // Equal as numbers: the shorter first.
+        // If the vectors are equal as numbers, the shorter one comes first.
         assert_eq!(association_key(b"", &[0, 0, 7], &[0, 7]), [0, 7, 0, 0, 7]);
         assert_eq!(order(&[0, 0], &[0]), Ordering::Greater);
         assert_eq!(order(&[5], &[5]), Ordering::Equal);

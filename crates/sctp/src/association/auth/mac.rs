@@ -1,6 +1,6 @@
 //! The HMACs of chunk authentication, keyed once and used many times.
 //!
-//! Home of RFC 4895 §3.3 (the identifiers); the HMAC itself is RFC 2104's.
+//! Home of RFC 4895 §3.3 (the identifiers). RFC 2104 defines the HMAC itself.
 
 use hmac::digest::KeyInit;
 use hmac::{Hmac, Mac};

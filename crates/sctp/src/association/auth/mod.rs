@@ -2,8 +2,8 @@
 //!
 //! A packet is built as usual. If the peer requires authentication for one of its chunks, an AUTH chunk is inserted before
 //! the first such chunk. Received chunks that this side requires to be authenticated are ignored unless a valid AUTH
-//! precedes them. Each key is derived, and its HMAC keyed, at its first use. [`keys`] derives keys, and [`mac`] computes
-//! the HMACs.
+//! precedes them. Each key is derived at its first use, and so is the HMAC state that holds the key. [`keys`] derives keys,
+//! and [`mac`] computes the HMACs.
 //!
 //! Home of RFC 4895 §6.2 and §6.3.
 
@@ -40,7 +40,7 @@ pub(crate) struct Auth {
     keyed: Vec<(u16, mac::Algorithm, Keyed)>,
     /// The key that the peer used last.
     peer_uses: u16,
-    /// The last unknown key that was reported to the application.
+    /// The unknown key that was last reported to the application. It is not reported again.
     reported: Option<u16>,
     /// The key of the packet that is being written, once a message determines it.
     packet: Option<u16>,
@@ -63,7 +63,7 @@ struct Leaving {
 pub(crate) enum Verdict {
     /// It is valid, with this key.
     Good(u16),
-    /// It is invalid or malformed.
+    /// The AUTH chunk is malformed or its HMAC is wrong.
     Bad,
     /// Its key is not known.
     UnknownKey(u16),
@@ -71,7 +71,7 @@ pub(crate) enum Verdict {
     UnknownHmac(u16),
 }
 
-/// Whether a chunk is processed, skipped, or ends the packet.
+/// Whether a chunk is processed, is skipped, or ends the processing of its packet.
 pub(super) enum Admission {
     Take,
     Skip,
@@ -97,7 +97,7 @@ impl Auth {
         }
     }
 
-    /// Applies the peer's parameters. Returns false if there is no common HMAC algorithm.
+    /// Stores the peer's parameters and chooses the HMAC algorithm. Returns false if there is no common algorithm.
     pub(crate) fn meet(&mut self, peer: &Said) -> bool {
         let Some(algorithm) = peer.algorithm() else {
             return false;
@@ -113,7 +113,7 @@ impl Auth {
         true
     }
 
-    /// Returns the size of an AUTH chunk, bytes.
+    /// Returns the size of an AUTH chunk with the agreed HMAC, bytes.
     pub(crate) fn size(&self) -> usize {
         AuthChunk::HEADER + self.algorithm.size()
     }
@@ -130,7 +130,7 @@ impl Auth {
         self.keys.find(key).is_some()
     }
 
-    /// Returns the size of the AUTH chunk for a packet of these chunks, bytes.
+    /// Returns the size of the AUTH chunk that a packet with chunks of these types needs, bytes; 0 if it needs none.
     pub(super) fn size_of(&self, kinds: &[u8]) -> usize {
         if kinds.iter().any(|&kind| self.signed.has(kind)) { self.size() } else { 0 }
     }
@@ -151,25 +151,25 @@ impl Auth {
         self.leaving.iter().map(|leaving| leaving.key)
     }
 
-    /// Marks keys as free; the next change reports them.
+    /// Adds keys to those that the next call of `free_keys` reports as free.
     pub(super) fn leave(&mut self, keys: impl Iterator<Item = u16>) {
         self.leaving.extend(keys.map(|key| Leaving { key, until: 0, messages: Vec::new() }));
     }
 
-    /// Stops signing with a key. Messages that are queued or in flight may still need it.
+    /// Stops signing new messages with a key. Messages that are queued or in flight may still need it.
     fn deactivate(&mut self, key: u16, send: &SendHalf) {
         self.leaving.retain(|leaving| leaving.key != key);
         self.leaving.push(Leaving { key, until: send.end(), messages: send.messages_of(key) });
     }
 
-    /// Reports the deactivated keys that no message needs any more.
+    /// Emits an event for each deactivated key that no queued or unacknowledged message uses any more.
     #[cold]
     fn free_keys(&mut self, id: AssociationId, send: &SendHalf, events: &mut VecDeque<Event>) {
         let (active, keys) = (self.keys.active(), &self.keys);
         self.leaving.retain_mut(|leaving| {
             let Leaving { key, until, messages } = leaving;
             if *key == active || keys.find(*key).is_none() {
-                // The key was activated again, or deleted.
+                // The key was activated again or deleted, so no event follows.
                 return false;
             }
             while messages.pop_if(|message| !send.asks_for(*message, *key)).is_some() {}
@@ -181,7 +181,7 @@ impl Auth {
         });
     }
 
-    /// Returns the parameters of this side.
+    /// Returns the parameters that this side sent.
     pub(crate) fn ours(&self) -> &Said {
         &self.ours
     }
@@ -203,7 +203,7 @@ impl Auth {
         Ok(())
     }
 
-    /// RFC 4895 §6.1: returns the HMAC with this key. It is made at its first use.
+    /// RFC 4895 §6.1: returns the HMAC state for this key and algorithm. It is derived at its first use.
     fn keyed(&mut self, key: u16, algorithm: mac::Algorithm) -> Option<&Keyed> {
         let found = self.keyed.iter().position(|(id, other, _)| (*id, *other) == (key, algorithm));
         let at = match found {
@@ -218,8 +218,8 @@ impl Auth {
         Some(&self.keyed[at].2)
     }
 
-    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` it. Emits an event if the peer's key changes or is
-    /// unknown.
+    /// RFC 4895 §6.3: verifies an AUTH chunk over the chunks `behind` it. Emits an event if the key of the peer's AUTH
+    /// changes or is unknown.
     pub(crate) fn check(
         &mut self,
         id: AssociationId,
@@ -252,7 +252,7 @@ impl Auth {
             Some(algorithm) if self.ours.takes(chunk.hmac) => algorithm,
             _ => return Verdict::UnknownHmac(chunk.hmac),
         };
-        // A valid HMAC has a multiple of four bytes, so there is no padding.
+        // The length of every supported HMAC is a multiple of four bytes, so there is no padding.
         if chunk.mac.len() != algorithm.size() {
             return Verdict::Bad;
         }
@@ -266,8 +266,8 @@ impl Auth {
         Verdict::Good(chunk.key)
     }
 
-    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` can join those
-    /// in the packet. A message without a key uses the active key.
+    /// RFC 6458 §5.3.8: messages with different keys are not bundled. Returns whether a message with `key` may be added to
+    /// the packet that is being written. A message without a key uses the active key.
     fn shares(&mut self, key: Option<u16>) -> bool {
         let key = key.filter(|&key| self.keys.find(key).is_some()).unwrap_or(self.keys.active());
         *self.packet.get_or_insert(key) == key
@@ -306,7 +306,7 @@ impl Auth {
 }
 
 impl Association {
-    /// RFC 4895 §6.3: decides whether a chunk is processed. `behind` is the part of the packet after it.
+    /// RFC 4895 §6.3: decides whether a chunk is processed. `behind` is the rest of the packet after the chunk.
     #[inline(never)]
     pub(super) fn admit(
         &mut self,
@@ -324,7 +324,7 @@ impl Association {
                 return Admission::Take;
             }
             self.stats.seldom().auth_refused += 1;
-            // RFC 5061 §5.2 D5: the rest of the packet is dropped together with an unauthenticated ASCONF.
+            // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
             return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
         }
         // RFC 4895 §5.1: one AUTH is allowed per packet.
@@ -336,7 +336,7 @@ impl Association {
         Admission::Skip
     }
 
-    /// Verifies an AUTH chunk, emits events about keys, and reports an unsupported HMAC to the peer.
+    /// Verifies an AUTH chunk and emits events about keys. Reports an unsupported HMAC to the peer.
     pub(crate) fn verify(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -364,7 +364,7 @@ impl Association {
         self.free_keys(ctx);
     }
 
-    /// RFC 6458 §6.1.8: reports keys that are no longer used. Runs after every change.
+    /// RFC 6458 §6.1.8: reports keys that are no longer used. Must be called after every change that may free a key.
     #[inline]
     pub(super) fn free_keys(&mut self, ctx: &mut Ctx<'_>) {
         if let Some(auth) = &mut self.extensions.auth

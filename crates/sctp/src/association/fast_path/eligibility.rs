@@ -10,7 +10,7 @@ pub(crate) enum FastPath {
     /// Unknown; determined when the next packet has to be sent.
     #[default]
     Unknown,
-    /// No, but the association is established and no control chunk is pending.
+    /// The association does not qualify, but it is established and no control chunk is pending.
     NoControl,
     /// Yes: in addition, no extension in use affects DATA and SACK chunks.
     Eligible,
@@ -29,7 +29,7 @@ impl Association {
         self.fast_path != FastPath::Unknown
     }
 
-    /// Determines the eligibility, given that no control chunk is pending. `on` is the setting of
+    /// Determines whether the fast path may be used, given that no control chunk is pending. `on` is the setting of
     /// [`Endpoint::set_fast_path`](crate::Endpoint::set_fast_path).
     #[cold]
     pub(crate) fn find_eligibility(&mut self, on: bool) {
@@ -44,7 +44,8 @@ impl Association {
         };
     }
 
-    /// Returns true if there is certainly nothing to send now. The check is quick and may return false even so.
+    /// Returns true if there is certainly nothing to send now. The check is quick, and may return false although there is
+    /// nothing.
     #[inline(always)]
     pub(crate) fn sends_nothing(&self) -> bool {
         if self.fast_path != FastPath::Eligible || self.recv.sack_due() || self.send.has_lost() {

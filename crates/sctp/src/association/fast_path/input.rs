@@ -57,8 +57,8 @@ impl SoleChunk {
 }
 
 impl Association {
-    /// Handles a packet with a single DATA or SACK chunk, if it qualifies. Returns false, having changed nothing, if it
-    /// does not.
+    /// Handles a packet with a single DATA or SACK chunk, if it qualifies for the fast path. Otherwise returns false and
+    /// changes nothing.
     #[inline(always)]
     pub(crate) fn handle_sole_chunk(
         &mut self,
@@ -84,8 +84,8 @@ impl Association {
         }
     }
 
-    /// Handles a packet from `path` with a single DATA chunk. Its buffer may be kept. Returns false if its message is not
-    /// the next one in order.
+    /// Handles a packet from `path` with a single DATA chunk. May keep the packet's buffer. Returns false if the chunk's
+    /// message is not the next one in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,

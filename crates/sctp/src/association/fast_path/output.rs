@@ -65,7 +65,7 @@ impl Association {
         true
     }
 
-    /// Sets the addresses of the packets in `out`. Returns the maximum size of one packet.
+    /// Sets source and destination of the packets in `out`. Returns the maximum size of one packet, bytes.
     #[inline(always)]
     fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);

@@ -83,7 +83,7 @@ impl Association {
         ControlJob::Go
     }
 
-    /// RFC 9260 §6.4: returns the path that SACKs are sent on.
+    /// RFC 9260 §6.4: returns the path on which SACKs are sent.
     #[inline]
     pub(crate) fn sack_path(&self) -> usize {
         // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost on its path.
@@ -184,7 +184,7 @@ impl Association {
         Allowed { again, new }
     }
 
-    /// Returns whether the peer's window, Nagle and the burst limit allow new DATA.
+    /// Returns whether the peer's window, the Nagle algorithm and the burst limit allow new DATA.
     #[inline(always)]
     pub(crate) fn new_allowed(&mut self, now: Instant) -> bool {
         self.send.new_allowed(&self.config, matches!(self.state, State::Established), now)

@@ -26,10 +26,12 @@ impl Association {
         if !self.paths.get(index).is_confirmed() {
             self.write_heartbeat(ctx, index, buffer);
         }
-        // RFC 9260 §3.3.10 allows an ERROR in this packet: it reports unrecognized parameters of the INIT ACK.
+        // RFC 9260 §3.3.10 allows an ERROR in the packet of the COOKIE ECHO. It reports unrecognized parameters of the INIT
+        // ACK.
         self.outbox.write_errors(index, end, buffer, false);
-        // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets of this size pass,
-        // bundle it only once. Otherwise the cookie could become stale before the packet shrinks.
+        // RFC 9260 §5.1 C: DATA may be bundled. RFC 8899 §4.3: while it is unknown whether packets of this size get through,
+        // only the first packet with this cookie contains DATA. Otherwise the cookie could become stale before the packet
+        // shrinks.
         let small = self.paths.get(index).has_mtu_search()
             && matches!(&self.state, State::CookieEchoed(echo) if echo.is_overdue());
         if self.config.cookie_data && self.paths.get(index).is_confirmed() && !small {
@@ -50,7 +52,7 @@ impl Association {
         if matches!(self.state, State::ShutdownAckSent) {
             ShutdownAck.emit(buffer);
         } else {
-            // RFC 9260 §9.2: if there are gaps, a SACK is sent with it.
+            // RFC 9260 §9.2: if there are gaps, bundle a SACK with the SHUTDOWN.
             if self.recv.needs_sack_beside_shutdown() {
                 self.emit_sack(end.saturating_sub(8), buffer);
             }

@@ -1,9 +1,9 @@
 //! Builds all packets of an association.
 //!
-//! Handlers only mark what has to be sent; when polled, this module turns it into packets. It decides which chunks go into
-//! a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it may be sent. All
-//! counters, timers and trace records of sent data are updated here. [`packet`] adds the frame of every packet, including
-//! those of no association.
+//! Handlers only mark what has to be sent. When polled, this module turns the marks into packets. It decides which chunks go
+//! into a packet, in which order, and how many fit. [`choice`] selects the next packet and decides whether it may be sent.
+//! [`packet`] adds the common header and the checksum, also to packets that belong to no association. All counters, timers
+//! and trace records of sent data are updated here.
 //!
 //! Home of RFC 9260 §6.1 and §6.10.
 
@@ -23,7 +23,7 @@ use packet::OpenPacket;
 
 /// The result of checking for control chunks before DATA.
 pub(super) enum ControlJob {
-    /// This packet has to be sent first.
+    /// This packet has to be sent before any DATA.
     Job(Job),
     /// Nothing can be sent now, because no address is usable.
     Wait,
@@ -61,7 +61,7 @@ impl Job {
     }
 }
 
-/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum although the peer accepts packets without one.
+/// RFC 9653 §5.2 (1) to (3): returns whether a packet needs a checksum even if the peer accepts packets without one.
 #[cold]
 fn needs_checksum(job: Job, packet: &[u8]) -> bool {
     let carries_asconf = Chunks::new(&packet[HEADER..]).framed().any(|raw| raw.kind == Asconf::KIND);
@@ -76,7 +76,7 @@ pub(super) struct Allowed {
 }
 
 impl Association {
-    /// Appends packets to `out`. Returns false if there is nothing to send.
+    /// Appends packets to `out`. Returns false if there is nothing more to send.
     #[inline]
     pub(crate) fn poll_transmit(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         self.paths.count_poll();
@@ -121,8 +121,8 @@ impl Association {
                 buffer.len() - before
             });
             assert!(bytes > HEADER, "a packet without chunks");
-            // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If the path MTU has shrunk since, IP fragments
-            // the packet.
+            // RFC 9260 §6.9: a chunk that has a TSN cannot be split again. If the path MTU is smaller now than when the
+            // chunk got its TSN, IP fragments the packet.
             out.may_fragment = bytes > limit;
             *tag += 1;
             self.stats.packets_sent += 1;
@@ -152,7 +152,7 @@ impl Association {
 
     /// Writes one packet of at most `limit` bytes. Only a chunk that cannot be split again may exceed the limit.
     fn write_packet(&mut self, ctx: &mut Ctx<'_>, job: Job, limit: usize, buffer: &mut Vec<u8>, tag: u64) {
-        // RFC 9260 §8.5, §8.5.1 A, D: use the tag from the peer's INIT or INIT ACK; 0 for an INIT.
+        // RFC 9260 §8.5, §8.5.1 A, D: the packet carries the tag from the peer's INIT or INIT ACK. An INIT has tag 0.
         let verification = if matches!(job, Job::Init(_)) { 0 } else { self.identity.peer_tag() };
         let packet = OpenPacket::begin(buffer, self.identity.header(verification));
         let start = packet.start();
@@ -172,7 +172,7 @@ impl Association {
                 // RFC 5061 §5.3 F14: nor to another one while the association waits for the verification.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
-                    // A HEARTBEAT that tests whether small packets pass must stay small.
+                    // If a HEARTBEAT tests whether small packets get through, no DATA is added to its packet.
                     let small = self.paths.get(path).is_searching();
                     let allowed = self
                         .data_path(ctx.now)
@@ -410,8 +410,8 @@ impl Association {
         let path = self.paths.at(index);
         let earliest_again = path.on_chunk_sent(ctx.now, offset, size, again);
         let timer = Timer::T3Rtx(index);
-        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer, or restart it if the earliest chunk sent to this address is
-        // sent there again. A chunk that moves here from another address does not restart it.
+        // RFC 9260 §6.3.2 R1, §6.1, §7.2.4: start the timer. If it runs, restart it only when the earliest outstanding chunk
+        // on this path is sent again on this path. A chunk that moves here from another path does not restart the timer.
         if earliest_again || !self.timers.is_set(timer) {
             self.timers.set(timer, ctx.now + path.rto());
         }

@@ -3,7 +3,7 @@
 //! No other file begins or ends a packet. Packets of an association are written in place in a batch. A [`FinalPacket`] has
 //! its own buffer and waits at the endpoint, because its association may have ended or never existed.
 //!
-//! Home of no rule: RFC 9260 §3.1 belongs to `wire`, and the caller chooses the tag of a packet.
+//! Home of no rule: the common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses the tag of a packet.
 
 use crate::association::{Association, Ctx};
 use anabranch_base::Packet;
@@ -34,7 +34,7 @@ impl OpenPacket {
         packet::finish(buffer, self.start);
     }
 
-    /// Like [`finish`](Self::finish), for a packet with only unused space in front of it.
+    /// Like [`finish`](Self::finish), but requires that everything in front of the packet in `buffer` is unused.
     #[inline(always)]
     pub(crate) fn finish_alone(self, buffer: &mut [u8]) {
         packet::finish_alone(buffer, self.start);
@@ -50,7 +50,7 @@ pub(crate) struct FinalPacket {
 }
 
 impl FinalPacket {
-    /// Makes a packet from `source` to `target` of the chunks that `write` appends.
+    /// Builds a packet from `source` to `target` that holds the chunks that `write` appends.
     pub(crate) fn new(
         (source, target): (SocketAddr, SocketAddr),
         header: Header,
@@ -63,7 +63,8 @@ impl FinalPacket {
         Self { source, target, bytes }
     }
 
-    /// Makes an answer to `packet`, which has `header`. It has `tag` and the chunks that `write` appends.
+    /// Builds an answer to `packet`, whose common header is `header`. The answer has `tag` and holds the chunks that `write`
+    /// appends.
     pub(crate) fn answer(
         packet: &Packet<'_>,
         header: Header,

@@ -51,7 +51,7 @@ pub(crate) struct Reconfig {
     /// The sequence number of the peer's next request.
     expected: u32,
     tickets: Ticket,
-    /// Queued requests, in order.
+    /// Requests that wait until the outstanding one is answered, in the order in which they are sent.
     wanted: VecDeque<Ask>,
     /// The outstanding request.
     flying: Option<Flying>,
@@ -64,11 +64,11 @@ pub(crate) struct Reconfig {
     /// Responses that have to be written.
     replies: Vec<ReConfigParam<'static>>,
     reply_path: usize,
-    /// A reset by the peer whose last TSN has not arrived yet.
+    /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
     deferred: Option<Deferred>,
     /// Outgoing streams that the peer wants to be reset.
     asked: Option<Asked>,
-    /// When the TSNs were last reset, or a reset of them was last requested.
+    /// When the TSNs were last reset, or when this side last requested a reset of them, whichever is later.
     renumbered: Option<Instant>,
 }
 
@@ -96,7 +96,7 @@ impl Reconfig {
         self.tickets
     }
 
-    /// Returns the outstanding and the queued requests.
+    /// Returns the outstanding request and the queued ones.
     fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.flying.iter().map(|flying| &flying.ask).chain(&self.wanted)
     }
@@ -132,7 +132,8 @@ impl Siblings<'_> {
 }
 
 impl Association {
-    /// Returns the re-configuration state, which is created at its first use, and the parts that it affects.
+    /// Returns the re-configuration state and the other parts of the association that it affects. The state is created at
+    /// its first use.
     fn reconfig<'a>(&'a mut self, ctx: &'a mut Ctx<'_>) -> (&'a mut Reconfig, Siblings<'a>) {
         let (initial, peer) = (self.identity.initial_tsn(), self.recv.initial_tsn());
         let reconfig = self.extensions.reconfig.get_or_insert_with(|| Box::new(Reconfig::new(initial, peer)));
@@ -156,11 +157,11 @@ impl Association {
         if !matches!(self.state, State::Established) || self.closing.is_asked() {
             return Err(ResetError::Closing);
         }
-        // RFC 6525 §5.1.1: no request is sent to a peer that does not support it.
+        // RFC 6525 §5.1.1: no request is sent to a peer that does not support re-configuration.
         if self.extensions.agreed.reconfig { Ok(()) } else { Err(ResetError::Unsupported) }
     }
 
-    // Calls of the application.
+    // The methods that the application calls.
 
     /// RFC 6525 §6.3.2: resets streams.
     pub(crate) fn reset_streams(
@@ -388,7 +389,7 @@ fn meets(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 
-/// Returns whether `of` contains all of `streams`. An empty list means all streams.
+/// Returns whether the list `of` contains all of `streams`. As either list, an empty one means all streams.
 fn covers(of: &[u16], streams: &[u16]) -> bool {
     of.is_empty() || !streams.is_empty() && streams.iter().all(|stream| of.binary_search(stream).is_ok())
 }

@@ -1,4 +1,4 @@
-//! Requests of this side, and what it does when they are answered.
+//! Requests of this side, and the handling of the peer's answers.
 //!
 //! Home of RFC 6525 §5.1.2 to §5.1.6 and §5.2.7.
 
@@ -16,7 +16,7 @@ use anabranch_wire::sctp::{ReConfig, ReConfigParam, StreamList, Tsn};
 /// The maximum number of queued requests.
 pub(super) const MAX_WAITING: usize = 256;
 
-/// A request. Lists of streams are ascending; an empty one means all streams.
+/// A request of this side. Lists of streams are in ascending order. An empty list means all streams.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// Resets streams.
@@ -24,7 +24,7 @@ pub(super) enum Ask {
         outgoing: Option<Vec<u16>>,
         incoming: Option<Vec<u16>>,
         ticket: Ticket,
-        /// The number of the peer's request that asked for this reset.
+        /// The number of the peer's request that this reset carries out, if the peer requested the reset.
         answers: Option<u32>,
     },
     /// Resets all SSNs and TSNs.
@@ -42,7 +42,7 @@ impl Ask {
         super::meets(asked, streams)
     }
 
-    /// Returns the number of the peer's request that this answers.
+    /// Returns the number of the peer's request that this request carries out.
     pub(super) fn answers(&self) -> Option<u32> {
         match self {
             Self::Reset { answers, .. } | Self::Add { answers, .. } => *answers,
@@ -76,7 +76,7 @@ pub(super) struct Flying {
     pub(super) path: usize,
     /// When it was last sent.
     pub(super) said: Instant,
-    /// Whether the peer answered that the request is in progress, since the timer last expired.
+    /// Whether the peer has answered, since the timer last expired, that the request is in progress.
     pub(super) patient: bool,
     /// Whether the peer has ever answered so. It then carries out the request by one of its own.
     accepted: bool,
@@ -172,7 +172,7 @@ impl Reconfig {
         Ok(())
     }
 
-    /// RFC 6525 §6.3.4: requests more streams.
+    /// RFC 6525 §6.3.4: queues a request to add outgoing and incoming streams.
     pub(super) fn ask_more(&mut self, outgoing: u16, incoming: u16) -> Result<(), ResetError> {
         let adds = self.asks().any(|ask| matches!(ask, Ask::Add { .. }));
         if adds || self.wanted.len() >= MAX_WAITING {
@@ -434,7 +434,7 @@ impl Flying {
                     siblings.streams.add_outbound(*outgoing);
                     Event::StreamsAdded { id, outgoing: *outgoing, incoming: 0 }
                 }
-                // The peer's own request adds the streams.
+                // An Add Incoming Streams request adds no streams itself; the request with which the peer answers does.
                 None => return None,
                 Some(result) => {
                     let (outgoing, incoming) =
@@ -448,7 +448,7 @@ impl Flying {
     }
 }
 
-/// Splits the streams into lists of which each fits into one request.
+/// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
     // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes, once or twice.

@@ -19,7 +19,7 @@ pub(super) struct Answer {
     next: Option<(Tsn, Tsn)>,
 }
 
-/// A reset by the peer that waits until its last TSN arrives.
+/// A reset by the peer that is carried out when the last TSN before the reset has arrived.
 #[derive(Debug)]
 pub(super) struct Deferred {
     number: u32,
@@ -27,7 +27,7 @@ pub(super) struct Deferred {
     streams: Vec<u16>,
 }
 
-/// Outgoing streams that the peer wants to be reset, while some of them are being reset already.
+/// A request of the peer to reset outgoing streams of this side. It waits because some of them are being reset already.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub(super) number: u32,
@@ -109,8 +109,8 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. A request that carries out
-    /// one of our own is always allowed (§5.2.2 E1, §5.2.6).
+    /// RFC 6525 §5.2.1, §6.3.1: returns whether the application allows this request of the peer. A request with which the
+    /// peer carries out one of ours is always allowed (§5.2.2 E1, §5.2.6).
     fn is_granted(&self, config: &Config, param: &ReConfigParam<'_>) -> bool {
         let granted = config.reconfig_requests;
         let flying = self.flying.as_ref();
@@ -130,7 +130,7 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2 E1: handles a request of the peer that answers one of ours.
+    /// RFC 6525 §5.2.2 E1: handles a request with which the peer carries out a request of this side.
     fn acknowledged_by(&mut self, siblings: &mut Siblings<'_>, response: u32) {
         self.parked.take_if(|(number, _)| *number == response);
         let Some(flying) = &mut self.flying else {
@@ -164,7 +164,7 @@ impl Reconfig {
         outcome(self.perform_incoming_reset(siblings, streams))
     }
 
-    /// RFC 6525 §5.2.2 E3: resets the streams.
+    /// RFC 6525 §5.2.2 E3: resets the inbound streams.
     fn perform_incoming_reset(&mut self, siblings: &mut Siblings<'_>, streams: Vec<u16>) -> u32 {
         // A stream cannot be reset in the middle of a message.
         if siblings.recv.is_inside(&streams) {
@@ -196,7 +196,7 @@ impl Reconfig {
         siblings.recv.sack_now();
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset, so that it is not accepted yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted yet.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         // RFC 6525 §5.2.2 E2: not accepted until the reset is done. The peer keeps the chunk and retransmits it.
         let held =
@@ -204,7 +204,7 @@ impl Reconfig {
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
     }
 
-    /// Returns whether the peer may have reset its TSNs already, with its answer lost or delayed.
+    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
     pub(super) fn may_be_renumbered(&self) -> bool {
         let flying = self.flying.as_ref();
         flying.is_some_and(|flying| !flying.patient && flying.awaits(Kind::ResetTsn).is_some())
@@ -221,7 +221,7 @@ impl Reconfig {
         if streams.last().is_some_and(|&stream| stream >= siblings.streams.outbound()) {
             return outcome(result::WRONG_STREAM);
         }
-        // Queued messages without a sequence number belong to the old numbering, too.
+        // Queued messages that have no sequence number yet belong to the numbering before the reset, too.
         let begun = siblings.send.has_begun(&streams);
         let held = siblings.send.is_held(&streams);
         if self.asked.is_some()
@@ -244,12 +244,13 @@ impl Reconfig {
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
-        // The request that resets the streams is the answer, unless it has to wait.
+        // If the request that resets the streams is sent at once, it is the answer. Otherwise the answer is "in progress".
         let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
 
-    /// Makes the peer's request one of ours, once none of its streams is being reset.
+    /// Queues a request of this side that carries out the peer's request. Waits until none of the peer's streams is being
+    /// reset.
     pub(super) fn advance_asked(&mut self, send: &mut SendHalf) {
         let Some(Asked { number, streams }) = self.asked.take_if(|asked| !send.is_held(&asked.streams))
         else {
@@ -275,7 +276,7 @@ impl Reconfig {
         // G1, G2: the new TSNs.
         let theirs = siblings.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
         let ours = siblings.send.next_tsn();
-        // G4, G5: reset TSNs and SSNs.
+        // RFC 6525 §5.2.4 G4, G5: reset TSNs and SSNs.
         siblings.recv.renumber(theirs);
         siblings.send.reset_streams();
         self.renumbered = Some(siblings.now);
@@ -332,8 +333,8 @@ impl Reconfig {
     }
 }
 
-/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset. If nothing is reset, they are the next
-/// TSNs of both sides.
+/// RFC 6525 §5.1.7 D3, D4: returns both TSNs for the answer to an SSN/TSN reset request. If nothing is reset, these are the
+/// next TSN of each side.
 fn next_tsns(
     siblings: &Siblings<'_>,
     param: &ReConfigParam<'_>,
@@ -355,7 +356,7 @@ const fn number_of(param: &ReConfigParam<'_>) -> u32 {
     }
 }
 
-/// RFC 6525 §3.1: returns whether these parameters may share a chunk.
+/// RFC 6525 §3.1: returns whether one RE-CONFIG chunk may hold these parameters together.
 pub(super) fn is_allowed(params: &[ReConfigParam<'_>]) -> bool {
     use ReConfigParam::{AddIncoming, AddOutgoing, ResetIncoming, ResetOutgoing, Response};
     match params {

@@ -1,7 +1,7 @@
 //! The endpoint's own addresses, which may change during an association.
 //!
-//! An association whose peer supports ASCONF follows the changes automatically. Any other association keeps the addresses
-//! of the handshake, and its paths from a removed address fail.
+//! An association whose peer supports ASCONF follows the changes automatically. Any other association keeps the addresses of
+//! the handshake, and its paths from a removed local address fail.
 //!
 //! Home of RFC 6458 §9.1 (`sctp_bindx`) as far as it concerns the engine.
 
@@ -17,8 +17,8 @@ pub(super) fn largest_mtu(mtu: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Adds a local address, on an interface that takes packets of `mtu` bytes (at most 65,535). Associations with dynamic
-    /// addresses announce it to their peers.
+    /// Adds a local address, on an interface that takes packets of up to `mtu` bytes (at most 65,535). Associations with
+    /// dynamic addresses announce the address to their peers.
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;
@@ -42,7 +42,7 @@ impl Endpoint {
     }
 
     /// Removes a local address. Associations with dynamic addresses announce the removal to their peers. If it was the last
-    /// address, they wait for another one first.
+    /// address, they wait for another local address first.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{address, Pair, Side};
@@ -78,7 +78,7 @@ impl Endpoint {
         }
     }
 
-    /// Sets whether one association uses a local address, and tells the peer.
+    /// Sets whether one association uses a local address, and informs the peer.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

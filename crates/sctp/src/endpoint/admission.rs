@@ -1,9 +1,9 @@
 //! Admission: the application may accept or refuse each association before it begins.
 //!
 //! A listening port may require admission ([`Endpoint::ask_before`]). A COOKIE ECHO that would begin an association is then
-//! kept until the application admits or refuses it. By then its sender has proven that it receives packets at its address.
-//! It repeats the COOKIE ECHO in the meantime (T1-cookie). The application sets how many requests may wait. Further ones
-//! are dropped, and their senders try again.
+//! kept until the application admits or refuses the association. By then the peer has proven that it receives packets at its
+//! address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets how many requests may wait.
+//! Further requests are dropped, and those peers try again.
 //!
 //! Home of RFC 9260 §11.1.2 and §5.1 (D) as far as the application decides.
 
@@ -27,11 +27,11 @@ pub struct Request {
     pub port: u16,
     /// The peer's port.
     pub peer_port: u16,
-    /// The source address of the peer; its port is the UDP encapsulation port, or 0.
+    /// The source address of the peer. Its port is the UDP encapsulation port, or 0 without encapsulation.
     pub peer: SocketAddr,
     /// All addresses of the peer, as listed in its INIT.
     pub addresses: Vec<IpAddr>,
-    /// The number of streams that this side could send on.
+    /// The number of streams on which this side could send.
     pub outbound_streams: u16,
     /// The number of streams on which the peer could send.
     pub inbound_streams: u16,
@@ -41,7 +41,7 @@ pub struct Request {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestId(u32);
 
-/// A packet with a COOKIE ECHO that waits for the application's decision.
+/// A packet that begins with a COOKIE ECHO and waits for the application's decision.
 #[derive(Debug)]
 struct Kept {
     /// The local tag that the association would have.
@@ -124,9 +124,9 @@ impl Endpoint {
         !self.admission.news.is_empty()
     }
 
-    /// Admits an association: `Event::Accepted` follows. Returns `None` if no association begins. This happens if there is
-    /// no such request, the peer has given up, the port no longer listens, or the State Cookie has become stale. In the
-    /// last case the peer receives an error and starts again.
+    /// Admits an association. `Event::Accepted` follows. Returns `None` if no association begins. This happens if there is
+    /// no such request, the peer has given up, the port no longer listens, or the State Cookie has become stale. If the
+    /// cookie is stale, the peer receives an error and starts again.
     pub fn admit(&mut self, now: Instant, request: RequestId) -> Option<AssociationId> {
         let kept = self.take_kept(request)?;
         let Kept { source, target, ecn, trace_tag: tag, bytes, .. } = &kept;
@@ -168,7 +168,7 @@ impl Endpoint {
         if let Some(place) = waiting.iter().position(is_its) {
             waiting.remove(place);
             news.retain(|news| news.id != RequestId(header.tag));
-            // A delayed copy of its COOKIE ECHO must not cause a new request.
+            // A delayed copy of the withdrawn COOKIE ECHO must not cause a new request.
             self.used_cookies.add(now, self.config.cookie_life + MAX_PRESERVED, header.tag);
         }
     }
@@ -186,7 +186,7 @@ impl Endpoint {
             && self.admission.admitted != Some(tag)
     }
 
-    /// Keeps a packet that begins with a COOKIE ECHO until the application has decided.
+    /// Keeps a packet that begins with a COOKIE ECHO until the application has decided on the association.
     #[cold]
     pub(super) fn ask(&mut self, packet: &Packet<'_>, header: Header, cookie: &Cookie) {
         let Admission { ports, waiting, news, .. } = &mut self.admission;
@@ -220,7 +220,7 @@ impl Endpoint {
     }
 }
 
-/// The number of bytes of the application's reason that an ABORT carries.
+/// The maximum number of bytes of the application's reason that an ABORT carries.
 const MAX_REASON: usize = 512;
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
         pair.settle();
         assert!(!pair.b.has_requests());
         assert_eq!((pair.b.poll_request(), pair.b.admission.held_bytes()), (None, 0));
-        // Other peers may still request an association.
+        // Requests of other peers can be admitted again.
         let ask = Associate::to(address(Side::B, 0), 80);
         pair.a.associate(pair.now, ask).expect("associates");
         pair.settle();

@@ -1,6 +1,6 @@
-//! The calls of the application on an association: associate, send, recv, shutdown.
+//! The methods that the application calls on an association: associate, send, receive and shut down.
 //!
-//! Calls on streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses` and
+//! Methods for streams are in `streams`, status and counters in `status`, and settings in `tuning`, `keys`, `addresses` and
 //! `encap`.
 //!
 //! Home of RFC 9260 §11.1.2 to §11.1.7.
@@ -82,8 +82,8 @@ impl Endpoint {
         Ok(self.id_of(slot))
     }
 
-    /// Adds an association that has not begun yet and returns its slot. `told` holds its tag, its initial TSN and whether
-    /// this side counts as the initiator; without it, they are chosen here.
+    /// Adds an association that has not begun yet, and returns its slot. `told` holds its tag, its initial TSN, and whether
+    /// this side counts as the initiator. Without `told`, these values are chosen here.
     pub(super) fn add_association(
         &mut self,
         now: Instant,
@@ -108,7 +108,7 @@ impl Endpoint {
         for (turn, &address) in ask.peer.iter().enumerate().take(MAX_PATHS) {
             let known = paths.iter().any(|path: &crate::path::Path| path.address().ip() == address.ip());
             if let Some(mut path) = path_to(&config, &ctx, address, turn).filter(|_| !known) {
-                // RFC 9260 §5.4: an address that the application gives is trusted to be the peer's.
+                // RFC 9260 §5.4: an address that the application supplies is trusted to be the peer's.
                 path.confirm();
                 paths.push(path);
             }
@@ -135,7 +135,7 @@ impl Endpoint {
         Ok(slot)
     }
 
-    /// Returns the requested local port, or a free ephemeral one.
+    /// Returns the local port that the application requested, or a free ephemeral port.
     fn local_port_for(&mut self, ask: &Associate) -> Result<u16, AssociateError> {
         let taken = |port: u16| {
             ask.peer.iter().any(|peer| {
@@ -213,7 +213,7 @@ impl Endpoint {
         self.add(now, slot, |association| association.send_pieces(now, message, payload, piece.max(1)))
     }
 
-    /// Runs `send` on an association, abandons messages whose time has come, and updates the timers and queues.
+    /// Runs `send` on an association, abandons expired messages, and updates the timers and queues.
     fn add<R>(
         &mut self,
         now: Instant,
@@ -231,7 +231,7 @@ impl Endpoint {
         result
     }
 
-    /// Reads from a stream, at most the rest of one message per call. Returns `None` when there is nothing to read now.
+    /// Reads from a stream, at most the rest of one message per call. Returns `None` if there is nothing to read now.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -311,7 +311,7 @@ impl Endpoint {
         if closed && received.is_none() { Err(RecvError::Closed) } else { Ok(received) }
     }
 
-    /// Returns the stream that [`recv_next`](Self::recv_next) would read from, and the number of bytes.
+    /// Returns the stream from which [`recv_next`](Self::recv_next) would read, and the number of bytes.
     #[must_use]
     pub fn next_readable(&self, id: AssociationId) -> Option<(u16, usize)> {
         self.upcoming(id).map(|upcoming| (upcoming.stream, upcoming.length))
@@ -324,7 +324,7 @@ impl Endpoint {
         Some((recv.messages_completed(), recv.messages_read()))
     }
 
-    /// Makes new associations track the order of arrivals.
+    /// Makes new associations track the order in which messages become readable.
     pub(crate) fn track_arrivals(&mut self) {
         std::sync::Arc::make_mut(&mut self.config).track_arrivals = true;
     }
@@ -436,7 +436,7 @@ impl Endpoint {
         }
     }
 
-    /// Like [`abort`](Self::abort), with a reason from the application. At most 512 bytes of it are sent to the peer
+    /// Like [`abort`](Self::abort), with a reason from the application. At most 512 bytes of the reason are sent to the peer
     /// (RFC 9260 §11.1.4).
     ///
     /// ```

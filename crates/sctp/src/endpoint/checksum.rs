@@ -1,8 +1,8 @@
-//! Packets without a checksum.
+//! Verification of packets whose checksum may be missing.
 //!
 //! If the configuration states that a lower layer detects errors, a checksum of zero is accepted, except on packets that
-//! begin an association. This includes packets out of the blue: a host that has lost its state must still answer packets of
-//! the old association.
+//! begin an association. It is also accepted on packets out of the blue: a host that has lost its state must still answer
+//! packets of the old association.
 //!
 //! Home of RFC 9653 §5.3. Which packets are sent without a checksum is decided in `association::outbound`.
 

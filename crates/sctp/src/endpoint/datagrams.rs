@@ -1,6 +1,6 @@
-//! An endpoint over a channel of datagrams: DTLS, a tunnel, a queue in memory.
+//! An endpoint over a channel of datagrams, such as DTLS, a tunnel, or a queue in memory.
 //!
-//! The channel leads to one peer, and SCTP uses no addresses: none are listed or announced, and no IP or UDP header counts
+//! The channel leads to one peer, so SCTP uses no addresses. None are listed or announced, and no IP or UDP header counts
 //! toward the packet size. Internally, both ends have the unspecified address.
 //!
 //! Home of RFC 8261 §6.1 (SCTP over DTLS, the base protocol).
@@ -10,7 +10,7 @@ use crate::config::Config;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The address of both ends of a channel without addresses.
+/// The address of both ends of a datagram channel, which has no addresses.
 pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Associate {
@@ -31,12 +31,12 @@ impl Associate {
 }
 
 impl Endpoint {
-    /// Creates an endpoint that sends its packets through a channel of datagrams to one peer, such as DTLS, with the
-    /// profile `modern`. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). It
-    /// includes no IP or UDP header. All randomness comes from `rng`: `Rng::from_os()`, or a seeded one in tests.
+    /// Creates an endpoint with the profile `modern` that sends its packets to one peer through a channel of datagrams, such
+    /// as DTLS. `mtu` is the size of the largest datagram that the channel takes, bytes (at most 65,535). It includes no IP
+    /// or UDP header. All randomness comes from `rng`: use `Rng::from_os()`, or a seeded one in tests.
     ///
-    /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the packets from
-    /// [`poll_transmit`](Engine::poll_transmit); ignore their addresses.
+    /// Pass received datagrams to [`handle_datagram`](Self::handle_datagram). The datagrams to send are the payloads of the
+    /// packets from [`poll_transmit`](Engine::poll_transmit). Ignore the addresses of those packets.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng, SendBatch};
@@ -102,7 +102,7 @@ impl Endpoint {
         self.handle_packet(now, packet);
     }
 
-    /// Returns the configuration with the settings removed that this endpoint cannot use.
+    /// Returns `config` without the settings that an endpoint over a channel of datagrams cannot use.
     pub(super) fn fit(&self, config: Config) -> Config {
         if self.has_addresses { config } else { config.without_addresses() }
     }

@@ -18,10 +18,11 @@ pub(super) struct Pair {
     udp_port: u16,
 }
 
-/// The maximum number of associations that an ICMP message is passed to; it does not tell the UDP port.
+/// The maximum number of associations to which one ICMP message is passed. The message does not contain the UDP port that
+/// would identify the association.
 const MAX_LOOKED_AT: usize = 16;
 
-/// Hashes a tag by itself: tags are random and chosen by this side.
+/// Hashes a tag to itself. Tags are random and this side chooses them, so an attacker cannot cause collisions.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct TagHasher(u64);
 
@@ -37,7 +38,7 @@ impl Hasher for TagHasher {
     }
 
     fn write_u32(&mut self, tag: u32) {
-        // The hash table uses both the low and the high bits.
+        // The hash table uses both the low and the high bits of a hash, so the tag is stored in both.
         self.0 = u64::from(tag) | u64::from(tag) << 32;
     }
 }
@@ -45,11 +46,12 @@ impl Hasher for TagHasher {
 /// The maps from a packet's tag, or its addresses and ports, to a slot.
 #[derive(Debug, Default)]
 pub(crate) struct Demux {
-    /// Whether peers with the same address are distinguished by their UDP port.
+    /// Whether the UDP port distinguishes peers that have the same address.
     udp_apart: bool,
     tags: HashMap<u32, u32, BuildHasherDefault<TagHasher>>,
     pairs: BTreeMap<Pair, u32>,
-    /// The tag and slot found last, because packets arrive in runs for one association.
+    /// The tag and slot that were found last. They speed up the lookup, because several packets for one association often
+    /// arrive in a row.
     last: Option<(u32, u32)>,
 }
 
@@ -62,7 +64,7 @@ impl Demux {
         Self { udp_apart, ..Self::default() }
     }
 
-    /// Returns the key under which an association with this address of the peer is stored.
+    /// Returns the demultiplexer key of an association with this address of the peer.
     pub(super) fn pair(&self, peer: SocketAddr, peer_port: u16, local_port: u16) -> Pair {
         let udp_port = if self.udp_apart { peer.port() } else { 0 };
         Pair { peer: peer.ip(), peer_port, local_port, udp_port }
@@ -90,7 +92,8 @@ impl Demux {
         self.pairs.get(&pair).copied()
     }
 
-    /// Returns the slots of the first few associations with this address and these ports, whatever their UDP port.
+    /// Returns the slots of the associations with this address and these ports, whatever their UDP port. At most
+    /// `MAX_LOOKED_AT` slots are returned.
     pub(super) fn by_address(&self, peer: IpAddr, peer_port: u16, local_port: u16) -> Vec<u32> {
         let pair = |udp_port: u16| Pair { peer, peer_port, local_port, udp_port };
         self.pairs.range(pair(0)..=pair(u16::MAX)).map(|(_, slot)| *slot).take(MAX_LOOKED_AT).collect()
@@ -114,7 +117,7 @@ impl Demux {
         self.last = None;
     }
 
-    /// Stores a pair. Returns false if it already belongs to a slot.
+    /// Stores a pair for `slot`. Returns false if the pair already belongs to a slot.
     pub(super) fn add_pair(&mut self, pair: Pair, slot: u32) -> bool {
         let entry = self.pairs.entry(pair);
         let free = matches!(entry, Entry::Vacant(_));

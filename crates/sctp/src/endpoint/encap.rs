@@ -12,19 +12,19 @@ use crate::error::PrimaryError;
 use anabranch_base::Instant;
 use std::net::SocketAddr;
 
-/// Sends replies to the UDP port that a packet of the peer came from.
+/// Sets the UDP port of a path to the one that the peer's latest packet came from, so that replies go there.
 #[inline]
 pub(super) fn follow_port(association: &mut Association, path: usize, source: SocketAddr) {
-    // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. A packet without UDP header
-    // ends the encapsulation.
+    // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. If the packet has no UDP
+    // header, encapsulation ends.
     let address = association.paths().get(path).address();
-    // RFC 5061 §5.2 D2: the packet may have come from an address other than the path's.
+    // RFC 5061 §5.2 D2: an ASCONF may come from another address than the path's, and then does not change the path's port.
     if address.port() != source.port() && address.ip() == source.ip() {
         association.set_udp_port(path, source.port());
     }
 }
 
-/// Follows the UDP port of a packet whose cookie was accepted for an existing association.
+/// Sets the UDP port of the path to `source`, after a COOKIE ECHO from there was accepted for an existing association.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
     if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);
@@ -32,8 +32,8 @@ pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
 }
 
 impl Endpoint {
-    /// Sets the UDP port that packets to a path of the peer are sent to, 0 for no encapsulation (RFC 6951 §6.1). It stays
-    /// in use until a packet from the peer arrives from another port.
+    /// Sets the UDP port to which packets on a path to the peer are sent; 0 means no encapsulation (RFC 6951 §6.1). The port
+    /// stays in use until a packet from the peer arrives from another port.
     ///
     /// ```
     /// # use anabranch_base::{Engine, SendBatch};

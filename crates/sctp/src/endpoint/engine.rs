@@ -15,8 +15,8 @@ use std::cmp::Reverse;
 use std::net::SocketAddr;
 
 impl Endpoint {
-    /// Handles a packet with a single DATA or SACK chunk, if it qualifies ([`fast_path`](crate::association::fast_path)).
-    /// Returns false, having changed nothing, if it does not.
+    /// Handles a packet with a single DATA or SACK chunk, if it qualifies for the
+    /// [`fast_path`](crate::association::fast_path). Otherwise returns false and changes nothing.
     #[inline(always)]
     fn handle_on_fast_path(
         &mut self,
@@ -45,7 +45,7 @@ impl Endpoint {
         true
     }
 
-    /// Handles a packet for the association in `slot`, whose tag it has.
+    /// Handles a packet whose tag is the local tag of the association in `slot`.
     #[inline]
     pub(super) fn on_own_tag(
         &mut self,
@@ -103,7 +103,7 @@ impl Endpoint {
             bytes: packet.payload.len(),
             authenticated: false,
         };
-        // RFC 9260 §8.5.1 B, C: the T bit must not be set together with our own tag.
+        // RFC 9260 §8.5.1 B, C: the packet has our own tag, so `handle_packet` ignores chunks whose T bit is set.
         association.handle_packet(&mut ctx, Some(first), rest, &arrived);
         association.give_up_due(&mut ctx);
         if !was_established && association.was_established() {
@@ -114,14 +114,14 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// Transmits the next packet that belongs to no existing association.
+    /// Transmits the next packet that is sent independently of an association.
     #[cold]
     fn transmit_final_packet(&mut self, out: &mut SendBatch) -> bool {
         let Some(packet) = self.final_packets.pop_front() else { return false };
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // The packet has a lane of its own, because later packets may overtake it.
+        // The packet has a lane of its own, because its order relative to later packets does not matter.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());
@@ -136,7 +136,7 @@ impl Endpoint {
         }
     }
 
-    /// Handles a packet on the slow path. `view` is `None` if it is not an SCTP packet with a valid checksum.
+    /// Handles a packet on the slow path. `view` is `None` if the packet is not an SCTP packet with a valid checksum.
     #[inline(never)]
     fn handle_on_slow_path(&mut self, now: Instant, packet: &Packet<'_>, view: Option<PacketView<'_>>) {
         // RFC 9260 §6.8: a packet with a wrong checksum is ignored.
@@ -150,8 +150,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the packet has a non-unicast source or target address. The target may be unspecified if it is not
-    /// known.
+    /// Returns whether the source or destination address of the packet is not unicast. An unspecified destination address is
+    /// unknown, so it does not count.
     fn is_of_group(&self, packet: &Packet<'_>) -> bool {
         let target = packet.target.ip();
         let group = !is_unicast(packet.source.ip()) || !is_unicast(target) && !target.is_unspecified();
@@ -164,7 +164,7 @@ impl Endpoint {
         self.totals.unreadable += u64::from(unreadable);
     }
 
-    /// Handles a packet that begins with the chunk `first`; `chunks` are those after it.
+    /// Handles a packet whose first chunk is `first`; `chunks` holds the chunks after it.
     fn take_any(
         &mut self,
         now: Instant,
@@ -205,7 +205,7 @@ impl Endpoint {
     }
 }
 
-/// Returns whether an ABORT is among the chunks.
+/// Returns whether one of the chunks is an ABORT.
 #[cold]
 fn has_abort(chunks: Chunks<'_>) -> bool {
     chunks.flatten().any(|chunk| matches!(chunk, Chunk::Abort(_)))
@@ -257,8 +257,8 @@ impl Engine for Endpoint {
         let Some(header) = wire::Header::parse(quoted) else {
             return;
         };
-        // RFC 9260 §10: the quoted packet is ours, so its ports are swapped. Several associations may match;
-        // each checks the tag.
+        // RFC 9260 §10: this side sent the quoted packet, so its source port is the local port. Several associations may
+        // match. Each of them checks the tag.
         for slot in self.demux.by_address(icmp.target, header.target_port, header.source_port) {
             self.with(now, slot, |association, ctx| association.on_icmp(ctx, icmp, header.tag, quoted));
         }
@@ -277,7 +277,7 @@ impl Engine for Endpoint {
     }
 
     fn handle_routes(&mut self, now: Instant) {
-        // Routes change often without any packet waiting for it; then there is nothing to do.
+        // Routes change often while no packet waits for a change. Then there is nothing to do.
         if std::mem::take(&mut self.unsent) {
             for slot in 0..self.slots.len() as u32 {
                 self.with(now, slot, |association, ctx| association.routes_changed(ctx));
@@ -331,7 +331,7 @@ impl Engine for Endpoint {
             if let Some(association) = place.association.as_deref_mut() {
                 sent = association.poll_transmit(&mut ctx, out, &mut tag);
                 done = !sent || association.sends_nothing() && !ctx.trace.on;
-                // A paced association may have set a timer although nothing was sent.
+                // The deadline is checked even if nothing was sent, because the association may have set its pacing timer.
                 next = association.timeout_before(place.armed);
             }
             place.queued = !done;

@@ -13,10 +13,10 @@ use std::collections::VecDeque;
 const FIRST: u16 = 49_152;
 const COUNT: u16 = u16::MAX - FIRST + 1;
 
-/// The number of recently chosen ports that are not chosen again unless no others are left.
+/// The number of recently chosen ports to avoid. They are chosen again only if no other port is free.
 const MAX_RECENT: usize = 1_024;
 
-/// The number of random attempts before all ports are tried in turn.
+/// The number of ports that are tried at random before all ports are tried in order.
 const TRIES: usize = 16;
 
 /// Chooses ephemeral ports.
@@ -31,7 +31,7 @@ impl Ephemeral {
         Self { rng, recent: VecDeque::new() }
     }
 
-    /// Returns a port that is `free`, or `None` if there is none.
+    /// Returns a port for which `free` returns true, or `None` if there is none.
     pub(super) fn choose(&mut self, free: impl Fn(u16) -> bool) -> Option<u16> {
         let port = self.draw(free)?;
         if self.recent.len() >= MAX_RECENT {
@@ -48,8 +48,8 @@ impl Ephemeral {
                 return Some(port);
             }
         }
-        // RFC 6056 §3.3.1: nearly all ports are taken, so take the first free one after a random start. A recently used
-        // port is better than none.
+        // RFC 6056 §3.3.1: nearly all ports are taken, so take the first free one after a random start. If only recently
+        // used ports are free, take one of them.
         let first = self.rng.below(u64::from(COUNT)) as u16;
         let all = || (0..COUNT).map(|n| FIRST + (first + n) % COUNT).filter(|&port| free(port));
         all().find(|port| !self.recent.contains(port)).or_else(|| all().next())
@@ -92,7 +92,7 @@ mod tests {
         }
     }
 
-    /// Each port is chosen once; after the last one there is none.
+    /// Each port is chosen exactly once. After that, no port is left.
     #[test]
     fn all_ports_can_be_had() {
         let mut ephemeral = ephemeral(3);

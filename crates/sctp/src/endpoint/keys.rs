@@ -1,7 +1,7 @@
 //! Endpoint pair shared keys, and authentication of packets that arrive before their association exists.
 //!
-//! Keys belong either to the endpoint, for all associations that begin later, or to one association. An endpoint starts
-//! with the keys of its configuration. They can be changed at run time; selecting the active key is a separate call.
+//! Keys belong either to the endpoint, for all associations that begin later, or to one association. An endpoint starts with
+//! the keys of its configuration. The keys can be changed at run time. Selecting the active key is a separate call.
 //!
 //! Home of RFC 4895 §6.3 (the COOKIE ECHO) and of RFC 6458 §8.3.2 to §8.3.5.
 
@@ -15,8 +15,8 @@ use anabranch_base::{Instant, Packet};
 use anabranch_wire::sctp::{Chunks, CookieEcho, Header, RawChunk};
 
 impl Endpoint {
-    /// Adds or replaces the shared key `key`, of one association or of those that begin from now on. Key 0 is the empty key
-    /// unless it is replaced or the configuration sets other keys.
+    /// Adds or replaces the shared key `key`. It applies to one association or, for `None`, to those that begin from now on.
+    /// Key 0 is the empty key unless it is replaced or the configuration sets other keys.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Message};
@@ -125,8 +125,8 @@ impl Endpoint {
         })
     }
 
-    /// Returns the active shared key of one association, or of those that begin from now on. Returns `None` if the
-    /// association does not authenticate chunks (RFC 6458 §8.1.18).
+    /// Returns the active shared key of one association or, for `None`, of those that begin from now on. Returns `None` if
+    /// the association does not authenticate chunks (RFC 6458 §8.1.18).
     pub(crate) fn active_key(&self, id: Option<AssociationId>) -> Option<u16> {
         let Some(id) = id else { return Some(self.keys.active()) };
         let association = self.slots[self.find(id)? as usize].association.as_ref()?;
@@ -170,7 +170,7 @@ impl Endpoint {
         config.auth.then(|| Box::new(Auth::new(Said::ours(config, random), self.keys.clone())))
     }
 
-    /// Restores the authentication state from a cookie. Without the peer's parameters it is not in effect yet.
+    /// Restores the authentication state from a cookie. It takes effect only once the peer's parameters are applied.
     pub(super) fn auth_of(&self, cookie: &Cookie) -> Option<Box<Auth>> {
         let sealed: &SealedAuth = cookie.auth.as_ref()?;
         let config = self.config_at(cookie.local_port);
@@ -203,7 +203,7 @@ impl Endpoint {
         signature: Option<(RawChunk<'_>, &[u8])>,
     ) -> bool {
         let Some(sealed) = &cookie.auth else {
-            // A peer that did not offer AUTH cannot send an AUTH chunk either.
+            // If the peer did not offer AUTH, it cannot send an AUTH chunk, so a COOKIE ECHO with one is not authentic.
             return signature.is_none();
         };
         let Some((auth, behind)) = signature else {

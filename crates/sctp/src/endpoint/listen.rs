@@ -48,7 +48,7 @@ impl Endpoint {
         };
         let fresh = (self.new_tag(), self.rng.next_u32());
         let local_port = header.target_port;
-        // RFC 9260 §5.1.2: any listed address may identify an existing association.
+        // RFC 9260 §5.1.2: any address that the INIT lists may identify an existing association.
         let listed = std::iter::once(packet.source.ip()).chain(offer.addresses.iter().copied());
         let listed = listed.map(|peer| SocketAddr::new(peer, packet.source.port()));
         let pairs = listed.map(|peer| self.demux.pair(peer, header.source_port, local_port));
@@ -81,7 +81,7 @@ impl Endpoint {
                 inbound: config.inbound_streams(),
                 tie_tags: (0, 0),
             }),
-            // Another SCTP of this host may be listening.
+            // Another SCTP stack on this host may be listening on this port, so the INIT is discarded without an ABORT.
             None if self.is_overheard(packet, local_port) => {
                 self.totals.discarded += 1;
                 return;
@@ -133,7 +133,7 @@ impl Endpoint {
             local_tsn: reply.tsn,
             peer_tsn: offer.tsn,
             window: offer.window,
-            // RFC 9260 §5.1.1: use no more streams than the other side accepts.
+            // RFC 9260 §5.1.1: neither side uses more outbound streams than the other side accepts.
             outbound: reply.outbound.min(offer.inbound),
             inbound: reply.inbound.min(offer.outbound),
             tie_tags: reply.tie_tags,
@@ -146,7 +146,7 @@ impl Endpoint {
         };
         let sealed = self.sealer.seal(now, &cookie);
         let most = MAX_AMPLIFICATION * packet.payload.len();
-        // RFC 9260 §5.1 B: send the answer to the address that the INIT came from.
+        // RFC 9260 §5.1 B: send the INIT ACK to the address that the INIT came from.
         let answer = FinalPacket::answer(packet, header, offer.tag, |bytes| {
             let ack = InitAck(Init {
                 tag: reply.tag,
@@ -160,8 +160,8 @@ impl Endpoint {
             Param::StateCookie(&sealed).emit(&mut chunk);
             // Includes an extension only if the INIT asks for it, because the INIT's source address may be forged.
             let mut ours = Extensions::of(config);
-            // RFC 4895 §6.1: a side that supports authentication sends RANDOM. A peer aborts if AUTH or ASCONF is announced
-            // without it.
+            // RFC 4895 §6.1: a side that supports authentication sends RANDOM. The peer aborts if AUTH or ASCONF is
+            // announced without RANDOM, so neither is announced then.
             ours.auth &= said.is_some();
             ours.asconf &= said.is_some();
             let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {
@@ -173,7 +173,7 @@ impl Endpoint {
             let rest = length_of(|chunk| write_rest(chunk, offer.lists_extensions));
             let begun = HEADER + chunk.length().next_multiple_of(4) + rest;
             let room = most.saturating_sub(begun);
-            // RFC 5061 §4.2.6: passed through to the peer's application.
+            // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
             let adaptation = config.adaptation.map(Param::Adaptation).filter(|_| room >= ADAPTATION);
             let mut room = room - if adaptation.is_some() { ADAPTATION } else { 0 };
             let addresses = locals_for(&self.locals, packet.source.ip()).map(|local| local.ip());
@@ -191,8 +191,8 @@ impl Endpoint {
                     }
                 }
             }
-            // RFC 5061 §4.2.7: an INIT ACK lists the extensions, too. A peer that sent no list hardly needs it, so it must
-            // fit.
+            // RFC 5061 §4.2.7: an INIT ACK lists the extensions, too. A peer that sent no list itself hardly needs one, so
+            // for that peer the list is left out if it does not fit.
             let list = offer.lists_extensions || length_of(|chunk| write_rest(chunk, true)) - rest <= room;
             write_rest(&mut chunk, list);
             if let Some(adaptation) = adaptation {
@@ -210,7 +210,7 @@ impl Endpoint {
         self.send_final(answer);
     }
 
-    /// Begins the association of a valid cookie that belongs to no existing association.
+    /// Begins the association of a valid cookie, if there is no existing association for the cookie. Returns its slot.
     pub(super) fn accept(&mut self, now: Instant, cookie: &Cookie, packet: &Packet<'_>) -> Option<u32> {
         if !self.listeners.contains(&cookie.local_port) {
             return None;
@@ -219,7 +219,8 @@ impl Endpoint {
         let target = SocketAddr::new(cookie.init_source, packet.source.port());
         let config = self.config_at(cookie.local_port).clone();
         let mut path = Path::new(&config, target, local.address, local.mtu, now);
-        // RFC 9260 §5.4: the address that the INIT ACK was sent to is confirmed as the peer's.
+        // RFC 9260 §5.4: the address to which the INIT ACK was sent is confirmed as the peer's, because the cookie came
+        // back.
         path.confirm();
         let slot = self.new_slot();
         let id = self.id_of(slot);
@@ -305,7 +306,7 @@ struct Reply {
     outbound: u16,
     inbound: u16,
     tie_tags: (u32, u32),
-    /// The random number of an existing association, which keeps its tag.
+    /// The random number of an existing association, if the association keeps its tag.
     random: Option<[u8; RANDOM]>,
 }
 

@@ -1,6 +1,6 @@
-//! The number of bytes that an endpoint holds for its peers, which a flood could increase.
+//! Counts the bytes that an endpoint holds for its peers. A flood could increase this number.
 //!
-//! Every field of the endpoint is listed here, so that a new field has to be classified, too.
+//! The function lists every field of the endpoint, so that a new field has to be classified, too.
 //!
 //! RFC 9260 §5.1.3, §12.2.4: an INIT leaves no state at the responder.
 
@@ -29,7 +29,7 @@ impl Endpoint {
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         let Self {
-            // Owned by the application, or of fixed size.
+            // These fields are owned by the application or have a fixed size, so they do not count.
             config: _,
             addresses: _,
             locals: _,

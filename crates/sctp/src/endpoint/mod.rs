@@ -1,8 +1,8 @@
 //! The host's SCTP instance. It owns the addresses, local ports and listeners, and the state that all its associations
 //! share.
 //!
-//! `api`, `streams` and `status` hold the calls of the application. `engine` handles packets and timeouts. `slots` stores
-//! the associations.
+//! `api`, `streams` and `status` hold the methods that the application calls. `engine` handles packets and timeouts. `slots`
+//! stores the associations.
 
 mod addresses;
 mod admission;
@@ -49,17 +49,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use used_cookies::UsedCookies;
 
-/// A host's SCTP instance; see the crate documentation.
+/// A host's SCTP instance. See the crate documentation.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<Config>,
     addresses: Vec<SocketAddr>,
-    /// False over a channel of datagrams.
+    /// Whether packets have IP addresses. False over a channel of datagrams.
     has_addresses: bool,
     locals: Vec<Local>,
     rng: Rng,
     sealer: Sealer,
-    /// Endpoint pair shared keys that new associations start with.
+    /// The endpoint pair shared keys with which new associations start.
     keys: SharedKeys,
     used_cookies: UsedCookies,
     listeners: BTreeSet<u16>,
@@ -87,11 +87,11 @@ pub struct Endpoint {
     unsummed: bool,
     /// Whether associations may take the fast path.
     pub(crate) fast_path: bool,
-    /// Whether the restart of a peer on a listening port begins a new association.
+    /// Whether a peer's restart begins a new association on a listening port.
     replaces_restarted: bool,
     /// Whether an association has packets that the host could not send, so it waits for the host's routes to change.
     unsent: bool,
-    /// Which of several endpoints this is.
+    /// The index of this endpoint among those that share the port.
     shard: Shard,
     claims: VecDeque<Claim>,
     neighbours: Option<Arc<dyn Neighbours>>,
@@ -116,8 +116,8 @@ impl Endpoint {
         let locals = addresses.iter().map(|&address| Local { address, mtu: 1500 }).collect();
         let sealer = Sealer::new(rng.fork("cookie"), config.cookie_life);
         let mut rng = rng.fork("endpoint");
-        // The first number of a seed used to be the first port. It is still drawn, so that tags and TSNs stay the same for
-        // a seed.
+        // The first random number used to be the first ephemeral port. It is still drawn, so that a seed gives the same tags
+        // and TSNs as before.
         let _ = rng.next_u64();
         let (udp_apart, keys) = (config.udp_apart, config.shared_keys.clone());
         let unsummed = config.zero_checksum;
@@ -191,7 +191,7 @@ impl Endpoint {
         &self.addresses
     }
 
-    /// Accepts associations on `port`; each is reported as an `Event::Accepted`.
+    /// Accepts associations on `port`. Each of them is reported as an `Event::Accepted`.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, ListenError};
@@ -232,7 +232,7 @@ impl Endpoint {
         self.replaces_restarted = replace;
     }
 
-    /// Returns the state that an association borrows for a call, together with the slots.
+    /// Returns the endpoint state that an association borrows for one call, and the slots.
     pub(crate) fn context(&mut self, now: Instant) -> (Ctx<'_>, &mut Vec<Slot>) {
         let ctx = Ctx {
             now,

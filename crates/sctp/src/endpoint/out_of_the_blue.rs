@@ -1,4 +1,4 @@
-//! Packets out of the blue, and packets with a tag that is not the local one.
+//! Packets out of the blue, and packets whose tag is not the local tag of their association.
 //!
 //! Home of RFC 9260 §8.4 and §8.5.1.
 
@@ -19,7 +19,7 @@ use anabranch_wire::sctp::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// Returns whether the next chunk is a COOKIE ECHO.
+/// Returns whether the next chunk in `chunks` is a COOKIE ECHO.
 pub(super) fn leads_cookie_echo(mut chunks: Chunks<'_>) -> bool {
     matches!(chunks.next_raw(), Some(Ok(raw)) if raw.kind == CookieEcho::KIND)
 }
@@ -38,9 +38,9 @@ fn pairs_of<'a>(
 }
 
 impl Endpoint {
-    /// Returns whether the packet is, or may be, meant for another SCTP of this host. Without UDP every SCTP of the host
-    /// receives each packet, and also its own packets to a local address. The owner of the port is asked where that is
-    /// possible. On loopback with equal source and target address, no SCTP answers for others in any case.
+    /// Returns whether the packet is, or may be, meant for another SCTP stack on this host. Without UDP encapsulation, every
+    /// SCTP stack on the host receives each packet, even its own packets to a local address. The owner of the port is asked
+    /// where that is possible. On loopback with equal source and destination address, no stack answers packets for others.
     pub(super) fn is_overheard(&self, packet: &Packet<'_>, port: u16) -> bool {
         let (source, target) = (packet.source, packet.target);
         source.port() == 0 && source.ip().is_loopback() && source.ip() == target.ip()
@@ -76,7 +76,8 @@ impl Endpoint {
             matches!(chunk, Chunk::Abort(_) | Chunk::ShutdownComplete(_) | Chunk::ShutdownAck(_))
         });
         match first {
-            // RFC 5061 §5.3.1: the peer has already removed this address, but its answer has not arrived yet.
+            // RFC 5061 §5.3.1: the peer has already removed this local address, but its ASCONF-ACK has not arrived yet. So
+            // its ABORT is discarded.
             Some(Chunk::Abort(_)) if association.is_leaving(now, packet.target.ip()) => {
                 self.totals.discarded += 1
             }
@@ -91,7 +92,7 @@ impl Endpoint {
             Some(Chunk::ShutdownComplete(complete)) if complete.reflected && reflected => {
                 self.with(now, slot, |association, ctx| association.on_shutdown_complete(ctx));
             }
-            // RFC 9260 §8.5.1 E: answer as if there were no association.
+            // RFC 9260 §8.5.1 E: answer the SHUTDOWN ACK as if there were no association.
             Some(Chunk::ShutdownAck(_)) if opening => self.out_of_the_blue(now, packet, view),
             _ => self.totals.discarded += 1,
         }
@@ -100,7 +101,7 @@ impl Endpoint {
     /// RFC 9260 §8.4: handles a packet that belongs to no association.
     fn out_of_the_blue(&mut self, now: Instant, packet: &Packet<'_>, view: &PacketView<'_>) {
         self.totals.discarded += 1;
-        // 1: both addresses must be unicast, and the port must not belong to another SCTP of this host.
+        // RFC 9260 §8.4, 1: both addresses must be unicast, and the port must not belong to another SCTP stack on this host.
         let (source, target) = (packet.source.ip(), packet.target.ip());
         let groups = self.has_addresses && !(is_unicast(source) && is_unicast(target));
         if groups || self.is_overheard(packet, view.header.target_port) {
@@ -118,8 +119,8 @@ impl Endpoint {
         if abort {
             self.withdraw(now, view.header);
         }
-        // 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. 5 precedes 6 and 7: a SHUTDOWN ACK is
-        // answered, whatever other chunks the packet has.
+        // RFC 9260 §8.4, 2, 6, 7: never answer a chunk whose answer could cause an endless exchange. 5 precedes 6 and 7: a
+        // SHUTDOWN ACK is answered, even if the packet contains chunks named in 6 and 7.
         let silent = abort || silent && !shutdown_ack;
         // A packet that is too short for a chunk header is not answered.
         if silent || view.body().len() < 4 {
@@ -127,10 +128,10 @@ impl Endpoint {
         }
         let answer = FinalPacket::answer(packet, view.header, view.header.tag, |bytes| {
             if shutdown_ack {
-                // 5: reflect the tag in a SHUTDOWN COMPLETE.
+                // RFC 9260 §8.4, 5: reflect the tag in a SHUTDOWN COMPLETE.
                 ShutdownComplete { reflected: true }.emit(bytes);
             } else {
-                // 8: reflect the tag in an ABORT.
+                // RFC 9260 §8.4, 8: reflect the tag in an ABORT.
                 Abort { reflected: true, ..Abort::default() }.emit(bytes);
             }
         });
@@ -202,12 +203,13 @@ impl Endpoint {
                     self.pass(now, slot, packet, rest, authenticated);
                 }
             }
-            // The association of this cookie has already ended. The ABORT has no effect on a delayed copy, and informs a
-            // peer that never received the COOKIE ACK.
+            // The association of this cookie has already ended. If the COOKIE ECHO is a delayed copy, the ABORT has no
+            // effect. If the peer never received the COOKIE ACK, the ABORT tells it that the association is gone.
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another endpoint has the association, and the cookie would carry a tag of that endpoint.
+            // RFC 9260 §5.2.4: another endpoint has the association. It has to handle this cookie, which a tag of that
+            // endpoint would lead to it.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.is_to_be_asked(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {
@@ -218,7 +220,8 @@ impl Endpoint {
         }
     }
 
-    /// Returns whether the cookie restarts this association, and the endpoint replaces restarted associations.
+    /// Returns whether the cookie restarts this association, and the endpoint is set to replace restarted associations by
+    /// new ones.
     fn is_replaced_by(&self, slot: u32, cookie: &Cookie) -> bool {
         self.replaces_restarted
             && self.listeners.contains(&cookie.local_port)
@@ -238,7 +241,7 @@ impl Endpoint {
         slots.find(|&slot| self.alive(slot).is_some())
     }
 
-    /// Returns whether another endpoint behind the port has the association that a cookie belongs to.
+    /// Returns whether another endpoint that shares the port has the association for which a cookie was made.
     fn is_known_elsewhere(&self, cookie: &Cookie, packet: &Packet<'_>) -> bool {
         pairs_of(&self.demux, cookie, packet).any(|pair| self.is_anothers(pair))
     }
@@ -256,7 +259,8 @@ impl Endpoint {
 
     /// Queues a packet that belongs to no association.
     pub(super) fn send_final(&mut self, packet: FinalPacket) {
-        /// The maximum number of queued packets. It limits the answers to a flood, and is reached only when nobody polls.
+        /// The maximum number of queued packets. It limits the number of answers to a flood. It is reached only if nobody
+        /// polls the endpoint.
         const MAX_WAITING: usize = 1024;
         if self.final_packets.len() < MAX_WAITING {
             self.totals.stray_sent += 1;
@@ -264,7 +268,7 @@ impl Endpoint {
         }
     }
 
-    /// Passes the chunks after a COOKIE ECHO to an association.
+    /// Passes the chunks that follow a COOKIE ECHO to an association.
     pub(super) fn pass(
         &mut self,
         now: Instant,

@@ -1,11 +1,11 @@
-//! Several endpoints behind the same addresses and port, one per thread.
+//! Several endpoints that share the same addresses and port, one per thread.
 //!
-//! The local verification tag of an association encodes the endpoint (shard) that owns it. Every packet of the peer from
-//! its COOKIE ECHO on carries this tag, whatever address or UDP port it comes from and goes to. A hash of addresses would
-//! not find an association that is multi-homed, or whose NAT mapping has changed.
+//! The local verification tag of an association encodes the endpoint (shard) that owns the association. From its COOKIE ECHO
+//! on, every packet of the peer carries this tag, whatever its addresses and UDP ports are. A hash of addresses would not
+//! find an association that is multi-homed, or whose NAT mapping has changed.
 //!
-//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint publishes
-//! the addresses and ports that it owns as [`Claim`]s, and looks up those of others through [`Neighbours`].
+//! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint publishes the
+//! addresses and ports that it owns as [`Claim`]s, and looks up those of other endpoints through [`Neighbours`].
 //!
 //! Home of RFC 9260 §5.3.1 as far as tags are not random.
 
@@ -22,7 +22,7 @@ pub struct Shard {
     count: u32,
 }
 
-/// A notice that an endpoint has gained or lost the association with an address and ports of the peer.
+/// A notice that an endpoint has gained or lost the association with this address and these ports of the peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Claim {
     /// The peer's address.
@@ -31,17 +31,17 @@ pub struct Claim {
     pub peer_port: u16,
     /// The local SCTP port.
     pub local_port: u16,
-    /// True if the endpoint has gained the association, false if it has lost it.
+    /// True if this endpoint has gained the association, false if it has lost the association.
     pub held: bool,
 }
 
 /// Queries to the other endpoints that share the port ([`Shard`]).
 pub trait Neighbours: Send + Sync + fmt::Debug {
-    /// Returns whether an endpoint other than `shard` has the association of these ports with this address of the peer.
+    /// Returns whether an endpoint other than `shard` has the association with these ports and this address of the peer.
     fn have(&self, shard: Shard, peer: IpAddr, peer_port: u16, local_port: u16) -> bool;
 
-    /// Returns whether another SCTP of this host uses the port at this local address, or at any if there is no `address`.
-    /// This endpoint then neither answers packets to the port nor chooses it for an association.
+    /// Returns whether another SCTP stack on this host uses the port at this local address or, without an `address`, at any.
+    /// This endpoint then neither answers packets to the port nor chooses the port for an association.
     fn have_port(&self, address: Option<IpAddr>, port: u16) -> bool {
         let _ = (address, port);
         false
@@ -49,7 +49,7 @@ pub trait Neighbours: Send + Sync + fmt::Debug {
 }
 
 impl Shard {
-    /// The maximum number of shards. A tag then keeps 26 random bits; with 16 shards it keeps 28.
+    /// The maximum number of shards. With this number, 26 bits of a tag are random; with 16 shards, 28 bits are.
     pub const MAX: u32 = 64;
 
     /// Returns the shard with this index, counted from 0, of `count`. Returns `None` if `index` or `count` is too large.
@@ -94,9 +94,9 @@ impl Default for Shard {
 }
 
 impl Endpoint {
-    /// Makes this one of several endpoints behind the same addresses. Call it before the first association. The endpoint
-    /// then chooses only local tags and local ports that belong to its shard. A local port that the application chooses
-    /// must belong to the shard, too.
+    /// Makes this endpoint one of several that share the same addresses and port. Must be called before the first
+    /// association. The endpoint then chooses only local tags and local ports that belong to its shard. A local port that
+    /// the application chooses must belong to the shard, too.
     ///
     /// ```
     /// # use anabranch_base::{Engine, Rng, SendBatch};
@@ -134,7 +134,8 @@ impl Endpoint {
         self.shard
     }
 
-    /// Returns the next claim that the other endpoints have to know of. Always `None` if there is only one shard.
+    /// Returns the next claim, which must be passed to the other endpoints that share the port. Always `None` if there is
+    /// only one shard.
     pub fn poll_claim(&mut self) -> Option<Claim> {
         self.claims.pop_front()
     }
@@ -156,7 +157,7 @@ impl Endpoint {
         self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
     }
 
-    /// Returns whether another endpoint has the association.
+    /// Returns whether another endpoint that shares the port has the association of this pair.
     pub(super) fn is_anothers(&self, pair: Pair) -> bool {
         let Pair { peer, peer_port, local_port, .. } = pair;
         let others = self.neighbours.as_ref();
@@ -180,7 +181,7 @@ mod tests {
     use anabranch_wire::sctp::{ShutdownAck, packet};
     use std::net::SocketAddr;
 
-    /// Claims all associations with a certain address for another endpoint.
+    /// Other endpoints that hold every association with this address of the peer (ports 5000 and 80).
     #[derive(Debug)]
     struct Theirs(IpAddr);
 

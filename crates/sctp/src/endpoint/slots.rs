@@ -12,14 +12,14 @@ use std::cmp::Reverse;
 pub(crate) struct Slot {
     pub(super) generation: u32,
     pub(crate) association: Option<Box<Association>>,
-    /// Whether the slot is in `ready`.
+    /// Whether the slot is in the queue `ready`.
     pub(crate) queued: bool,
     /// The association's current deadline in the heap. Other entries of the slot there are outdated.
     pub(crate) armed: Instant,
-    /// The local tag under which the demultiplexer knows the association.
+    /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,
     pub(super) pairs: Vec<Pair>,
-    /// The value of the path set's change counter when `pairs` was last updated.
+    /// The value of `Paths::changes` when `pairs` was last updated.
     pub(super) changes: u32,
 }
 
@@ -33,7 +33,7 @@ impl Endpoint {
         (slot.generation == id.generation && slot.association.is_some()).then_some(id.slot)
     }
 
-    /// Returns whether this id once named an association.
+    /// Returns whether this id belonged to an association that no longer exists.
     pub(super) fn is_past(&self, id: AssociationId) -> bool {
         self.slots
             .get(id.slot as usize)
@@ -86,8 +86,8 @@ impl Endpoint {
         Some(result)
     }
 
-    /// Updates the state derived from an association: its entries in the demultiplexer, its deadline, its position in the
-    /// send queue.
+    /// Updates the state of the slot that depends on its association: the entries in the demultiplexer, the deadline, and
+    /// the position in the send queue.
     #[inline]
     pub(super) fn settle(&mut self, now: Instant, slot: u32) {
         let Some(place) = self.slots.get_mut(slot as usize) else {
@@ -121,25 +121,26 @@ impl Endpoint {
         let Some(association) = &mut place.association else {
             return;
         };
-        // A later deadline needs no entry now: it is found when the earlier one expires.
+        // A later deadline needs no entry now. When the earlier deadline passes, the later one is entered.
         if let Some(next) = association.timeout_before(place.armed) {
             self.arm_at(slot, next);
         }
     }
 
-    /// Called rarely, because most packets only move deadlines further away.
+    /// This function is called rarely, because most packets only move deadlines further away.
     #[cold]
     pub(crate) fn arm_at(&mut self, slot: u32, next: Instant) {
         self.slots[slot as usize].armed = next;
         self.deadlines.push(Reverse((next, slot)));
-        // Removes outdated entries, which short-lived associations would otherwise leave here until their time comes.
+        // Removes outdated entries. Otherwise those of short-lived associations would stay in the heap until their deadlines
+        // pass.
         if self.deadlines.len() > MAX_OUTDATED + 2 * self.slots.len() {
             let slots = &self.slots;
             self.deadlines.retain(|Reverse((at, slot))| slots[*slot as usize].armed == *at);
         }
     }
 
-    /// Registers the tag, addresses and port of an association.
+    /// Updates the entries of an association in the demultiplexer: its tag, its addresses and its ports.
     #[cold]
     pub(super) fn index(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -178,7 +179,8 @@ impl Endpoint {
         self.slots[slot as usize].pairs = pairs;
     }
 
-    /// Removes an ended association from the demultiplexer. It is forgotten once everything has been read.
+    /// Removes an ended association from the demultiplexer. The association is forgotten once the application has read all
+    /// its data.
     #[cold]
     pub(super) fn retire(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];

@@ -14,7 +14,7 @@ use anabranch_base::Instant;
 use anabranch_wire::sctp::{Chunk, Chunks, Init, Param, Tsn};
 use std::sync::Arc;
 
-/// The largest INIT chunk accepted, bytes. No useful one is larger, and signalling is not trusted.
+/// The largest INIT chunk accepted, bytes. No useful INIT is larger. The limit is needed because signalling is not trusted.
 const MAX_CHUNK: usize = 2048;
 
 impl Endpoint {
@@ -52,8 +52,9 @@ impl Endpoint {
         bytes
     }
 
-    /// Begins an association that is established at once, from the local chunk made by [`init_chunk`](Self::init_chunk) and
-    /// the peer's chunk. Both sides call this as soon as the channel is up. `Event::Established` follows.
+    /// Begins an association that is established at once. `local` is the chunk that [`init_chunk`](Self::init_chunk)
+    /// returned, and `peer` the peer's chunk. Both sides call this as soon as the channel is up. `Event::Established`
+    /// follows.
     ///
     /// ```
     /// use anabranch_base::{Engine, Instant, Rng};
@@ -89,7 +90,7 @@ impl Endpoint {
         if self.demux.has_tag(local.tag) {
             return Err(SnapError::TagInUse);
         }
-        // The extensions sent to the peer count, even if the configuration has changed since.
+        // Only extensions that the INIT sent to the peer contains are used, even if the configuration has changed since.
         let said = ours.and(local.extensions);
         config.partial_reliability = said.partial_reliability;
         config.interleaving = said.interleaving;
@@ -98,7 +99,7 @@ impl Endpoint {
         config.nr_sack = said.nr_sack;
         config.inbound = Some(local.inbound);
         let ask = Associate { streams: Some(local.outbound), ..ask };
-        // Traces name the association by the initiator's port, so both sides must choose the same initiator.
+        // Traces identify the association by the initiator's port, so both sides must name the same side as initiator.
         let initiator = local.tag > peer.tag;
         let told = Some((local.tag, local.tsn, initiator));
         let slot = self.add_association(now, &ask, Arc::new(config), told)?;
@@ -107,8 +108,8 @@ impl Endpoint {
     }
 }
 
-/// Returns the configuration for an INIT that nobody answers. Authentication is off, because its keys depend on more than
-/// the INIT.
+/// Returns the configuration for an INIT that is carried by signalling and gets no INIT ACK. Authentication is off, because
+/// its keys depend on more than the INIT.
 fn bare(config: &Config) -> Config {
     let mut config = config.clone().without_addresses();
     config.auth = false;

@@ -95,13 +95,13 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().buffered_on(stream) as usize)
     }
 
-    /// Returns the number of bytes of `stream` that a `recv` would return now.
+    /// Returns the number of bytes that a `recv` on `stream` would return now.
     #[must_use]
     pub fn readable_bytes(&self, id: AssociationId, stream: u16) -> usize {
         self.association(id).map_or(0, |association| association.receiving().readable_bytes(stream))
     }
 
-    /// Returns the message that [`recv_next`](Self::recv_next) would read from now.
+    /// Returns the message from which [`recv_next`](Self::recv_next) would read now.
     pub(crate) fn upcoming(&self, id: AssociationId) -> Option<Upcoming> {
         self.association(id)?.receiving().upcoming()
     }
@@ -118,8 +118,8 @@ impl Endpoint {
         self.association(id).map_or(0, |association| association.sending().largest() as usize)
     }
 
-    /// Returns whether both sides use I-DATA (RFC 8260), so that a large message does not hold up messages on other
-    /// streams. False until the peer has agreed to it.
+    /// Returns whether both sides use I-DATA (RFC 8260). If so, a large message does not hold up messages on other streams.
+    /// Returns false until the peer has agreed to I-DATA.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, KnobError};

@@ -1,4 +1,4 @@
-//! The calls of the application on streams: reset them, add more, cancel their messages, and set the scheduler.
+//! The methods with which the application resets streams, adds streams, cancels messages, and sets the scheduler.
 //!
 //! Home of RFC 6525 §6.3, RFC 7496 §4.3 and §4.4, and RFC 8260 §4.3.2 and §4.3.3 as far as they concern the engine.
 
@@ -38,10 +38,10 @@ impl Endpoint {
         self.association(id).map(|association| association.abandoned(stream, policy))
     }
 
-    /// Cancels all messages on `stream` that are not acknowledged. Unsent messages are dropped. Messages already sent in
-    /// part are abandoned if both sides support partial reliability (RFC 3758), and are otherwise delivered. Each cancelled
-    /// message is reported as an `Event::Abandoned`. A [`reset_streams`](Self::reset_streams) after this call makes the
-    /// stream usable as if nothing had been sent on it.
+    /// Cancels all messages on `stream` that are not acknowledged. Unsent messages are dropped. Messages of which a part has
+    /// been sent are abandoned if both sides support partial reliability (RFC 3758). Otherwise they are still delivered.
+    /// Each cancelled message is reported as an `Event::Abandoned`. A [`reset_streams`](Self::reset_streams) after this call
+    /// makes the stream usable as if nothing had been sent on it.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -110,7 +110,7 @@ impl Endpoint {
     }
 
     /// Resets all TSNs and SSNs of both sides, once everything sent is acknowledged. `Event::AssociationReset` or
-    /// `Event::ResetFailed` follows (RFC 6525 §6.3.3). Allowed once in 30 s.
+    /// `Event::ResetFailed` follows (RFC 6525 §6.3.3). This is allowed once in 30 s.
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};
@@ -131,8 +131,8 @@ impl Endpoint {
         self.reconfigure(now, id, |association, ctx| association.reset_association(ctx))
     }
 
-    /// Requests more streams, `outgoing` for this side and `incoming` for the peer. `Event::StreamsAdded` or
-    /// `Event::AddFailed` follows for each (RFC 6525 §6.3.4).
+    /// Requests more streams: `outgoing` for this side and `incoming` for the peer. `Event::StreamsAdded` or
+    /// `Event::AddFailed` follows for each direction (RFC 6525 §6.3.4).
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;
@@ -196,8 +196,8 @@ impl Endpoint {
         set.ok_or(SchedulerError::Unknown)
     }
 
-    /// Sets a stream's priority (0 is the highest) or weight (0 counts as 1), for the schedulers that use one
-    /// (RFC 8260 §4.3.3). The value is kept when the scheduler changes.
+    /// Sets a stream's priority (0 is the highest) or its weight (0 counts as 1). It is used by the schedulers of RFC 8260
+    /// §4.3.3 that need one, and is kept when the scheduler changes (RFC 8260 §4.3.3).
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

@@ -12,7 +12,7 @@ use anabranch_base::Instant;
 use std::sync::Arc;
 
 impl Endpoint {
-    /// Like [`listen`](Self::listen), with a configuration for the associations of this port.
+    /// Like [`listen`](Self::listen), with a configuration for the associations with this port.
     ///
     /// ```
     /// # use anabranch_sctp::testing::Pair;
@@ -88,7 +88,7 @@ impl Endpoint {
         self.with(now, slot, |association, ctx| association.tune(ctx, change)) == Some(true)
     }
 
-    /// Returns the configuration for associations of a listening port.
+    /// Returns the configuration for associations with a listening port.
     pub(super) fn config_at(&self, port: u16) -> &Arc<Config> {
         self.tuned.get(&port).unwrap_or(&self.config)
     }

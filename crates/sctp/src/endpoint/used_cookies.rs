@@ -1,7 +1,7 @@
-//! Cookies that have been used.
+//! Tags of used cookies. The associations that these cookies began have ended.
 //!
-//! When an accepted association ends, its tag is kept here until its cookie is stale. Otherwise a delayed copy of the
-//! COOKIE ECHO would set up the association again and deliver the DATA in the same packet twice.
+//! When an accepted association ends, its tag is kept here until its cookie is stale. Otherwise a delayed copy of the COOKIE
+//! ECHO would set up the association again, and deliver the DATA in the same packet a second time.
 //!
 //! RFC 9260 §5.1.5 checks only the age and the signature of a cookie, and does not cover this case.
 
@@ -9,7 +9,7 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The maximum number of tags kept. When it is reached, the oldest is dropped.
+/// The maximum number of tags kept. When it is reached, the oldest tag is dropped.
 const MAX_TAGS: usize = 65_536;
 
 /// The local tags of accepted associations that have ended.
@@ -34,7 +34,7 @@ impl UsedCookies {
         }
     }
 
-    /// Returns whether the cookie with this local tag has been used.
+    /// Returns whether the cookie with this local tag has been used by an association that has ended.
     pub(super) fn contains(&mut self, now: Instant, tag: u32) -> bool {
         self.expire(now);
         self.tags.contains(&tag)
@@ -45,7 +45,7 @@ impl UsedCookies {
         self.until.len()
     }
 
-    /// Returns whether the tag is kept. Does not expire old tags first, so the tag may be outdated.
+    /// Returns whether the tag is kept. Old tags are not expired first, so the tag may be outdated.
     pub(super) fn has(&self, tag: u32) -> bool {
         self.tags.contains(&tag)
     }

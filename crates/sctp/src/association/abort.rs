@@ -9,7 +9,7 @@ use crate::event::{CloseReason, Event};
 use anabranch_wire::sctp::{Abort, Cause, ChunkWriter, Error, ForwardTsn, IForwardTsn};
 use std::net::SocketAddr;
 
-/// RFC 3758 §3.1: the type of Forward-TSN-Supported.
+/// RFC 3758 §3.1: the type of the Forward-TSN-Supported parameter.
 const FORWARD_TSN_SUPPORTED: [u8; 2] = [0xc0, 0x00];
 
 /// The maximum length of an Upper Layer Abort Reason, bytes. A reason of this length fits into any packet.
@@ -18,19 +18,20 @@ const LONGEST_REASON: usize = 512;
 impl Association {
     /// Aborts the association at the request of the application.
     pub(crate) fn abort(&mut self, ctx: &mut Ctx<'_>, reason: &[u8]) {
-        // RFC 9260 §9.1: with the User-Initiated Abort cause; §11.1.4: with the application's reason, if it gave one.
+        // RFC 9260 §9.1: the ABORT has the User-Initiated Abort cause; §11.1.4: it contains the application's reason, if
+        // there is one.
         let reason = &reason[..reason.len().min(LONGEST_REASON)];
         self.abort_with(ctx, &Cause::UserAbort(reason), CloseReason::Local);
     }
 
-    /// Aborts the association because the peer violated the protocol.
+    /// Aborts the association because the peer violated `rule`.
     pub(super) fn violated(&mut self, ctx: &mut Ctx<'_>, rule: &'static str) {
         self.abort_with(ctx, &Cause::ProtocolViolation(rule.as_bytes()), CloseReason::PeerViolated(rule));
     }
 
     /// Ends the association because the peer does not answer. The ABORT informs a peer that can still receive packets.
     pub(super) fn give_up(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.1: no more data is sent; the ABORT contains none.
+        // RFC 9260 §8.1: no more data is sent to an unreachable peer. The ABORT contains none.
         self.abort_for(ctx, None, CloseReason::Unreachable);
     }
 
@@ -60,9 +61,9 @@ impl Association {
         self.close(ctx, reason);
     }
 
-    /// Refuses an INIT ACK with an ABORT to `target`. The caller decides what happens to the association.
+    /// Sends an ABORT to `target` in answer to an INIT ACK. The caller decides what happens to the association.
     pub(super) fn refuse(&mut self, ctx: &mut Ctx<'_>, target: SocketAddr, tag: u32, cause: &Cause<'_>) {
-        // RFC 9260 §3.3.3: if there is no tag to use, reflect the received one.
+        // RFC 9260 §3.3.3: if the INIT ACK contains no tag to use, reflect the tag of its packet.
         let (tag, reflected) = if tag == 0 { (self.identity.local_tag(), true) } else { (tag, false) };
         let (source, _) = self.ends(self.handshake_path());
         let packet = FinalPacket::new((source, target), self.identity.header(tag), |bytes| {
@@ -94,7 +95,7 @@ impl Association {
         const MAX_CAUSES: usize = 8;
         for (turn, cause) in error.causes.flatten().enumerate() {
             if let Cause::StaleCookie(micros) = cause {
-                // RFC 9260 §5.2.6: it is discarded in any state but COOKIE-ECHOED.
+                // RFC 9260 §5.2.6: an ERROR with Stale Cookie is discarded in any state but COOKIE-ECHOED.
                 self.on_stale_cookie(ctx, micros);
                 if matches!(self.state, State::Closed) {
                     return;
@@ -121,7 +122,7 @@ impl Association {
                 let mut chunk = ChunkWriter::open(&mut bytes, Error::KIND, 0);
                 cause.emit(&mut chunk);
                 chunk.close();
-                // Skips the headers of chunk and cause, and leaves out the padding of the cause.
+                // Skips the headers of the chunk and the cause, and leaves out the padding of the cause.
                 let end = bytes.get(6..8).map_or(8, |n| 4 + usize::from(u16::from_be_bytes([n[0], n[1]])));
                 let quoted = bytes.get(8..end).unwrap_or_default().to_vec();
                 ctx.events.push_back(Event::PeerError { id: self.id, code: cause.code(), cause: quoted });
@@ -129,7 +130,7 @@ impl Association {
         }
     }
 
-    /// Queues an ERROR to `path`. It is dropped if several are queued already.
+    /// Queues an ERROR on `path`. It is dropped if the queue is full.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
         // RFC 9260 §5.4: no ERROR is sent to an unverified address.
         let path = self.paths.confirmed_or_current(path);

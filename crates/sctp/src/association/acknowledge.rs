@@ -1,7 +1,7 @@
-//! How a SACK, an expired T3-rtx or an ECN Echo affects the paths.
+//! The effects of a SACK, an expired T3-rtx or an ECN Echo on the paths.
 //!
-//! The sending half determines what happened to the chunks. This module applies that to congestion windows, round-trip
-//! times, timers and error counters.
+//! `SendHalf` determines which chunks were acknowledged or lost. This module applies the result to congestion windows,
+//! round-trip times, timers and error counters.
 //!
 //! Home of RFC 9260 §6.3.2, §6.3.3 and of RFC 4960 Appendix A (the sender).
 
@@ -31,7 +31,8 @@ impl Association {
         self.on_acknowledgement(ctx, Acknowledgement::Sack(sack));
     }
 
-    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK, with which the peer commits to keep data that has arrived.
+    /// draft-natarajan-tsvwg-sctp-nrsack: handles an NR-SACK. With it the peer promises to keep the data that it
+    /// acknowledges.
     #[cold]
     pub(super) fn on_nr_sack(&mut self, ctx: &mut Ctx<'_>, nr: &NrSackView<'_>) {
         self.stats.sacks_received += 1;
@@ -61,9 +62,9 @@ impl Association {
         // RFC 9260 §7.2.4: reduce the window once per recovery; §6.2.1 D iv: the SACK that ends a recovery may begin the
         // next one.
         let in_recovery = self.send.is_recovering();
-        // A loss during the repair of a timeout still reduces the window. T3-rtx marked everything outstanding as lost, so
-        // the lost chunk was sent after it or to another path. RFC 5681 §4.3: losing a retransmission is a further sign of
-        // congestion.
+        // A loss during the recovery after a timeout still reduces the window. T3-rtx marked everything outstanding as lost,
+        // so the lost chunk was sent after the timeout or on another path. RFC 5681 §4.3: losing a retransmission is a
+        // further sign of congestion.
         let reduces = !in_recovery;
         let (base, end) = (self.send.base(), self.send.end());
         let (polls, more) = (self.paths.polls(), self.send.unsent_bytes() > 0);
@@ -92,7 +93,7 @@ impl Association {
                     polls,
                 };
                 let revived = path.on_newly_acked(ctx.now, newly);
-                // RFC 9260 §8.1: clear the association's error counter, too.
+                // RFC 9260 §8.1: clear the error counter of the association, in addition to that of the path.
                 self.paths.clear_errors();
                 if advanced.is_none_or(|before| self.paths.is_last_sent_on(before)) {
                     advanced = Some(index);
@@ -160,10 +161,11 @@ impl Association {
         match (error, acknowledgement) {
             // RFC 9260 §6.2.1 D i: the SACK is older than the last one, so it is ignored.
             (SackError::Old, _) => {}
-            // RFC 6525 §5.2.4: the SACK refers to the TSNs before a reset.
+            // RFC 6525 §5.2.4: the SACK contains TSNs from before a reset, so it is ignored.
             (SackError::NeverSent, _) if self.renumbered_lately(ctx.now) => {}
-            // RFC 9260 §12.4: only a SACK has to end the association for that. A SHUTDOWN then acknowledges nothing,
-            // because widely used stacks write a TSN of their own into it (interop/README.md).
+            // RFC 9260 §12.4: only a SACK of unsent TSNs has to end the association. A SHUTDOWN that acknowledges unsent
+            // TSNs is treated as acknowledging nothing. Widely used stacks write a TSN of their own into it
+            // (interop/README.md).
             (SackError::NeverSent, Acknowledgement::Shutdown(_)) => {}
             (SackError::NeverSent, _) => {
                 self.violated(ctx, "6.2.1: a SACK acknowledges what was never sent");
@@ -171,7 +173,7 @@ impl Association {
         }
     }
 
-    /// Completes the processing of any acknowledgement, by SACK or SHUTDOWN.
+    /// Completes the processing of an acknowledgement by SACK or SHUTDOWN.
     pub(super) fn after_acknowledgement(&mut self, ctx: &mut Ctx<'_>) {
         self.emit_writable(ctx);
         self.refused_probe_again();
@@ -179,7 +181,7 @@ impl Association {
         self.advance_shutdown(ctx);
     }
 
-    /// Emits `Writable` if a message was refused before and there is room now.
+    /// Emits `Writable` if `send` refused a message before and there is room in the send buffer now.
     #[inline]
     pub(crate) fn emit_writable(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_wanted() {
@@ -212,7 +214,7 @@ impl Association {
         let path = self.paths.at(index);
         let timer = Timer::T3Rtx(index);
         if path.flight() == 0 {
-            // R2: stop the timer if nothing is in flight.
+            // RFC 9260 §6.3.2 R2: stop the timer if nothing is in flight.
             path.record_earliest(self.send.end(), true);
             self.timers.stop(timer);
             return;
@@ -223,7 +225,7 @@ impl Association {
             let (Earliest::At(earliest) | Earliest::NotBelow(earliest)) = found;
             path.record_earliest(earliest, matches!(found, Earliest::At(_)));
         }
-        // R3: restart if the earliest chunk was acknowledged. R4: start if a chunk was reneged.
+        // RFC 9260 §6.3.2 R3: restart the timer if the earliest chunk was acknowledged. R4: start it if a chunk was reneged.
         if earliest_acked || !self.timers.is_set(timer) {
             self.timers.set(timer, now + path.rto());
         }
@@ -237,7 +239,8 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // A probe of a closed window is always answered, unless its size keeps it from arriving.
+        // A probe of a closed window is always answered if it arrives. So only a lost probe indicates that packets are too
+        // large.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }
@@ -273,7 +276,7 @@ impl Association {
 
     // Probing of the peer's closed window (RFC 9260 §6.1 A).
 
-    /// Begins or ends probing, depending on the peer's window.
+    /// Begins or ends window probing, depending on the peer's window.
     #[inline]
     pub(crate) fn check_probe(&mut self, now: Instant) {
         // While data is outstanding, T3-rtx runs and the probe timer does not.
@@ -284,7 +287,7 @@ impl Association {
 
     fn check_probe_idle(&mut self, now: Instant) {
         let Some(shut_out) = self.send.is_shut_out() else {
-            // There is no data to send, so it is not known yet whether the window is still closed.
+            // There is no data to send, so a probe cannot show yet whether the window is still closed.
             if self.send.is_probing() {
                 self.timers.stop(Timer::Probe);
             }
@@ -294,7 +297,7 @@ impl Association {
             if let Some(sent) = self.send.begin_probing()
                 && !self.timers.is_set(Timer::Probe)
             {
-                // The first probe is sent after one RTO; each further interval is twice as long.
+                // The first probe is sent after one RTO. Each further interval is twice as long as the one before.
                 let rto = self.paths.get(self.paths.current()).rto();
                 let wait = rto.saturating_mul(1 << sent.min(16)).min(self.config.rto_max.max(rto));
                 self.timers.set(Timer::Probe, now + wait);
@@ -304,7 +307,7 @@ impl Association {
         }
     }
 
-    /// Resends a refused probe at once if the window is open now, without waiting for its timer.
+    /// If the window is open now, resends a probe that the peer refused, without waiting for the probe timer.
     fn refused_probe_again(&mut self) {
         let Some((index, size)) = self.send.take_refused_probe() else {
             return;
@@ -329,7 +332,7 @@ impl Association {
         if !self.extensions.ecn.may_reduce(offset, self.send.end()) {
             return;
         }
-        // Reduces once per window of data, on the path of the marked packet.
+        // RFC 4960 Appendix A: the window is reduced once per window of data, on the path of the marked packet.
         let index = self.send.path_of(offset).unwrap_or(self.paths.current());
         if !self.send.is_recovering() {
             self.paths.at(index).on_marked(ctx.now);

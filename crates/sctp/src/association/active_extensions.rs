@@ -18,11 +18,11 @@ pub(crate) struct ActiveExtensions {
     /// The extensions that both sides support.
     pub(super) agreed: Extensions,
     pub(super) ecn: EcnState,
-    /// Authentication, if this side supports it; in force only if `agreed` says so.
+    /// The state of authentication, if this side supports it. Authentication is in use only if `agreed.auth` is true.
     pub(super) auth: Option<Box<Auth>>,
-    /// Dynamic addresses, if both sides support them.
+    /// The state of address changes, if both sides support them.
     pub(super) asconf: Option<Box<Asconf>>,
-    /// Stream re-configuration, once it is used.
+    /// The state of stream re-configuration. It is created at its first use.
     pub(super) reconfig: Option<Box<Reconfig>>,
     /// The peer's adaptation layer indication.
     pub(super) peer_adaptation: Option<u32>,
@@ -59,7 +59,7 @@ impl ActiveExtensions {
         self.peer_adaptation
     }
 
-    /// Returns whether an extension is active that may send control chunks at any time.
+    /// Returns whether an extension is active that may have to send control chunks at any time.
     pub(crate) fn have_control(&self) -> bool {
         self.asconf.is_some() || self.reconfig.is_some()
     }
@@ -81,8 +81,7 @@ impl ActiveExtensions {
         }
     }
 
-    /// Settles authentication once the peer's parameters are known: from now on chunks are signed and verified, or never
-    /// are.
+    /// Decides, once the peer's parameters are known, whether chunks are signed and verified in this association.
     pub(super) fn agree_on_auth(&mut self, peer: Option<&Said>) {
         let agreed = self.agreed.auth
             && peer.is_some_and(|peer| self.auth.as_mut().is_some_and(|auth| auth.meet(peer)));

@@ -1,4 +1,4 @@
-//! Handling of an INIT for an existing association.
+//! The answer to an INIT that arrives for an existing association.
 //!
 //! This module only decides on the answer. `endpoint::listen` sends it without keeping state, as for any INIT, and the
 //! association does not change.
@@ -12,11 +12,11 @@ use std::net::IpAddr;
 /// The answer to an INIT that arrives for an existing association.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {
-    /// With an INIT ACK that has these values.
+    /// An INIT ACK that has these values.
     InitAck { tag: u32, tsn: u32, outbound: u16, inbound: u16, tie_tags: (u32, u32) },
-    /// With an ABORT, because these addresses are new.
+    /// An ABORT, because the peer's INIT lists these addresses and the association does not have them.
     NewAddresses(Vec<IpAddr>),
-    /// Without an INIT ACK or ABORT. A SHUTDOWN ACK may be repeated.
+    /// No INIT ACK or ABORT. A SHUTDOWN ACK may be repeated.
     None,
 }
 
@@ -24,22 +24,23 @@ impl Association {
     /// Decides the answer to an INIT from `source`. `fresh` is the tag and initial TSN to use if the peer has restarted.
     pub(crate) fn answer_init(&mut self, offer: &Offer, source: IpAddr, fresh: (u32, u32)) -> Answer {
         if matches!(self.state, State::ShutdownAckSent) {
-            // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so SHUTDOWN ACK is repeated.
+            // RFC 9260 §9.2: the SHUTDOWN COMPLETE was lost, so the SHUTDOWN ACK is repeated.
             self.outbox.set_shutdown(true);
             return Answer::None;
         }
-        // RFC 9260 §5.2.1: use the parameters of the original INIT.
+        // RFC 9260 §5.2.1: use the parameters of our original INIT.
         let (outbound, inbound) = self.streams.requested(&self.config);
         if matches!(self.state, State::CookieWait(_)) {
-            // RFC 9260 §5.2.1: answer only an address that our own INIT could have been sent to, with the unchanged values
-            // of that INIT.
+            // RFC 9260 §5.2.1: answer only an INIT from an address to which our own INIT could have been sent. The answer
+            // has the unchanged values of our INIT.
             if self.paths.find(source).is_none() {
                 return Answer::None;
             }
             let (tag, tsn) = (self.identity.local_tag(), self.identity.initial_tsn());
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags: (0, 0) };
         }
-        // RFC 9260 §5.2.1, §5.2.2: new addresses are refused, so that an attacker cannot join by pretending to restart.
+        // RFC 9260 §5.2.1, §5.2.2: an INIT with new addresses is refused. Otherwise an attacker could join the association
+        // by pretending to restart.
         let listed = std::iter::once(source).chain(offer.addresses.iter().copied());
         let new: Vec<IpAddr> = listed.filter(|&address| self.paths.find(address).is_none()).collect();
         // RFC 5061: a delayed copy of the INIT that began this association may list addresses removed since. An ABORT in
@@ -54,7 +55,7 @@ impl Association {
             return Answer::InitAck { tag, tsn, outbound, inbound, tie_tags };
         }
         let (tag, tsn) = fresh;
-        // RFC 9260 §5.2.2: keep the other values; §3.3.3: request no more streams than the INIT allows.
+        // RFC 9260 §5.2.2: keep the association's other values; §3.3.3: request no more streams than the INIT allows.
         let (outbound, inbound) = (self.streams.outbound().min(offer.inbound), self.streams.inbound());
         Answer::InitAck { tag, tsn, outbound, inbound, tie_tags }
     }

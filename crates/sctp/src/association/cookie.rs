@@ -1,11 +1,11 @@
-//! The State Cookie: how it is sealed and opened, and when it becomes stale.
+//! The State Cookie: its contents, its signature and its expiry.
 //!
-//! The cookie holds everything that a responder has to know of an association that does not exist yet. It is signed with a
-//! key that only this endpoint has. The key is changed at intervals; the previous key is kept for cookies that are still in
-//! flight.
+//! The cookie holds all that a responder needs for an association that does not exist yet. It is signed with a key that only
+//! this endpoint has. The key is changed at intervals. The previous key is kept for cookies that are still in flight.
 //!
-//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Values that the
-//! COOKIE ECHO repeats anyway (both ports, the tag, its destination address) are signed but not stored.
+//! A cookie is short, so that an INIT with a forged source address cannot cause a much larger answer. Some values are signed
+//! but not stored, because the packet of the COOKIE ECHO contains them anyway. These are both ports, the tag, and the local
+//! address.
 //!
 //! ```text
 //!  0  generation of the key      4  good until, ms mod 2^32     16  peer's first TSN
@@ -30,7 +30,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The contents of a cookie.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Cookie {
-    /// When the cookie becomes stale; a whole millisecond.
+    /// When the cookie becomes stale, in whole milliseconds.
     pub(crate) expires: Instant,
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
@@ -40,46 +40,47 @@ pub(crate) struct Cookie {
     pub(crate) peer_tsn: u32,
     /// The peer's a_rwnd.
     pub(crate) window: u32,
-    /// The numbers of streams that both sides support.
+    /// The numbers of streams in both directions that both sides support.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
     /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's; 0 if the INIT began a new association.
     pub(crate) tie_tags: (u32, u32),
     /// The extensions that the peer supports.
     pub(crate) extensions: Extensions,
-    /// The authentication parameters of both sides.
+    /// The authentication parameters of both sides, if both sides sent them.
     pub(crate) auth: Option<SealedAuth>,
     /// The peer's adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
     /// The source address of the INIT.
     pub(crate) init_source: IpAddr,
-    /// The destination address of the INIT.
+    /// The destination address of the INIT, which is a local address.
     pub(crate) local: IpAddr,
-    /// The addresses that the INIT listed.
+    /// The peer's addresses that the INIT listed.
     pub(crate) addresses: Vec<IpAddr>,
 }
 
-/// The values of a COOKIE ECHO outside the cookie, and the possible destination addresses of the INIT.
+/// The values that a COOKIE ECHO's packet contains outside the cookie, and the local addresses to which the INIT may have
+/// been sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Echoed<'a> {
     pub(crate) local_port: u16,
     pub(crate) peer_port: u16,
     pub(crate) local_tag: u32,
-    /// Local addresses, the most likely ones first.
+    /// The local addresses, starting with those to which the INIT was most likely sent.
     pub(crate) locals: &'a [IpAddr],
 }
 
 /// RFC 4895 §6.3: the values that a stateless responder needs to verify an AUTH. They contain no endpoint pair shared key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SealedAuth {
-    /// The random number of this side. Its other parameters never change.
+    /// The random number of this side. The other parameters of this side do not change, so they are not stored.
     pub(crate) random: [u8; RANDOM],
-    /// The parameters of the peer.
+    /// The parameters that the peer sent.
     pub(crate) peer: Said,
 }
 
 impl SealedAuth {
-    /// Returns the parameters of this side.
+    /// Returns the authentication parameters that this side sent.
     pub(crate) fn ours(&self, config: &Config) -> Said {
         Said::ours(config, self.random)
     }
@@ -88,13 +89,13 @@ impl SealedAuth {
 /// A cookie with a valid signature.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Opened {
-    /// The cookie is valid.
+    /// The signature is valid and the cookie has not expired.
     Good(Cookie),
     /// The signature is valid, but the cookie expired this long ago.
     Stale(Cookie, Duration),
 }
 
-/// Signs and verifies cookies, and holds the keys.
+/// Signs and verifies cookies. Holds the secret keys for this.
 pub(crate) struct Sealer {
     rng: Rng,
     generation: u8,
@@ -114,7 +115,7 @@ impl fmt::Debug for Sealer {
 /// RFC 2104 §5: half of the bytes of the hash are enough.
 const MAC: usize = 16;
 
-/// The longest lifetime of a cookie. It ensures that 32 bits of milliseconds identify one instant.
+/// The longest lifetime of a cookie. It is short enough that 32 bits of milliseconds identify one instant.
 const MAX_LIFE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Flags of the optional fields of a cookie.
@@ -132,7 +133,8 @@ impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // The period is long enough that a cookie does not outlive two keys by much.
+        // A key signs cookies for this period, and verifies them for another one. So a cookie can be verified until it
+        // expires, except for a short time if its lifetime was extended.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }
@@ -141,7 +143,7 @@ impl Sealer {
         if now - self.changed < self.period {
             return;
         }
-        // After a long silence even the current key is too old to be kept as the previous one.
+        // After a long time without cookies, even the current key is too old to be kept as the previous one.
         self.previous = (now - self.changed < self.period.saturating_mul(2)).then_some(self.current);
         self.rng.fill(&mut self.current);
         self.generation = self.generation.wrapping_add(1);
@@ -153,7 +155,7 @@ impl Sealer {
         Instant::from_millis((now + life.min(MAX_LIFE)).as_nanos().div_ceil(1_000_000))
     }
 
-    /// RFC 4895 §6.1: returns the random number derived from the tags. It need not be stored in the cookie.
+    /// RFC 4895 §6.1: returns the random number derived from the tags. The cookie need not store it.
     pub(crate) fn random(&mut self, now: Instant, local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
         self.rotate(now);
         random_of(&self.current, local_tag, peer_tag)
@@ -169,7 +171,7 @@ impl Sealer {
         bytes
     }
 
-    /// RFC 9260 §5.1.5: verifies and reads a cookie. Returns `None` for one that has to be silently discarded.
+    /// RFC 9260 §5.1.5: verifies and reads a cookie. Returns `None` if the cookie has to be discarded silently.
     pub(crate) fn open(&mut self, now: Instant, bytes: &[u8], echoed: Echoed<'_>) -> Option<Opened> {
         self.rotate(now);
         let (body, signed) = bytes.split_at_checked(bytes.len().checked_sub(MAC)?)?;
@@ -204,7 +206,8 @@ fn signature(key: &[u8; 32], body: &[u8], implied: [u32; 3], local: IpAddr) -> H
     mac
 }
 
-/// Derives a random number from two tags. Its input is shorter than any cookie, so the result never equals a signature.
+/// Derives a random number from two tags. The hashed input is shorter than any cookie, so the random number never equals the
+/// signature of one.
 fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
     let mut mac = keyed(key);
     mac.update(&local_tag.to_be_bytes());
@@ -213,14 +216,14 @@ fn random_of(key: &[u8; 32], local_tag: u32, peer_tag: u32) -> [u8; RANDOM] {
 }
 
 fn keyed(key: &[u8; 32]) -> Hmac<Sha256> {
-    // The block size of SHA-256 is 64: a key of 32 bytes is padded as RFC 2104 §2 says,
-    // which is what `new` does, without the length check of `new_from_slice`.
+    // The block size of SHA-256 is 64 bytes. `new` pads the key of 32 bytes to a block, as RFC 2104 §2 requires. Unlike
+    // `new_from_slice` it needs no length check.
     let mut block = [0; 64];
     block[..32].copy_from_slice(key);
     <Hmac<Sha256> as hmac::digest::KeyInit>::new(&block.into())
 }
 
-/// Folds an address into one byte, by which most local addresses differ. The signature covers the full address.
+/// Folds an address into one byte. Most local addresses differ in this byte. The signature covers the full address.
 fn folded(address: IpAddr) -> u8 {
     match address {
         IpAddr::V4(v4) => v4.octets().iter().fold(0, |fold, byte| fold ^ byte),
@@ -234,7 +237,8 @@ impl Cookie {
         [self.local_port.into(), self.peer_port.into(), self.local_tag]
     }
 
-    /// Appends all fields except the generation. `random` is the number derived from the tags.
+    /// Appends all fields of the cookie except the generation. `random` is the number derived from the tags, which is not
+    /// stored.
     fn write(&self, random: &[u8; RANDOM], out: &mut Vec<u8>) {
         let own_random = self.auth.as_ref().is_some_and(|auth| auth.random != *random);
         let flags = [
@@ -314,8 +318,8 @@ impl Cookie {
         let adaptation = if flags & flag::ADAPTATION != 0 { Some(from.word()?) } else { None };
         let count = if flags & flag::ADDRESSES != 0 { from.take::<1>()?[0] } else { 0 };
         let addresses = (0..count).map(|_| from.address()).collect::<Option<Vec<_>>>()?;
-        // The key is not much older than the cookie, so of all instants with this remainder the one nearest to now is
-        // meant.
+        // The cookie stores the low 32 bits of its expiry time in milliseconds. The key is not much older than the cookie,
+        // so the matching instant nearest to now is the right one.
         let now = now.as_nanos() / 1_000_000;
         let ahead = expires.wrapping_sub(now as u32) as i32;
         let expires = Instant::from_millis(now.checked_add_signed(ahead.into())?);
@@ -420,11 +424,11 @@ mod tests {
         Cookie { tie_tags: (0, 0), auth: None, adaptation: None, addresses: Vec::new(), init_source, ..all }
     }
 
-    /// The length of every cookie before the source of the INIT, bytes.
+    /// The length of the fields that precede the INIT's source address in every cookie, bytes.
     const FIXED: usize = 28;
     const LOCALS: [IpAddr; 3] = [
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 7)),
-        // Folds to the same byte as the last one.
+        // This address folds to the same byte as the next one.
         IpAddr::V4(Ipv4Addr::new(10, 0, 2, 0)),
         IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2)),
     ];
@@ -493,8 +497,8 @@ mod tests {
         assert_eq!(sealer.open(at(1), &sealed, ECHOED), Some(Opened::Good(made)));
     }
 
-    /// An INIT ACK has 32 bytes, a parameter header and this cookie. It is at most three times as long as the smallest
-    /// INIT.
+    /// The INIT ACK consists of 32 bytes, a parameter header and this cookie. It must be at most three times as long as the
+    /// smallest INIT.
     #[test]
     fn the_least_cookie() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -505,7 +509,7 @@ mod tests {
         }
     }
 
-    /// 2^32 ms are 50 days. The expiry is still known when the counter wraps.
+    /// 2^32 ms are 50 days. The expiry is still decoded correctly when the 32-bit counter wraps.
     #[test]
     fn milliseconds_wrap() {
         let mut sealer = Sealer::new(Rng::new(1), Duration::from_secs(60));
@@ -516,7 +520,7 @@ mod tests {
         assert_eq!(sealer.open(later, &sealed, ECHOED), Some(Opened::Good(made.clone())));
         let late = now + Duration::from_secs(70);
         assert_eq!(sealer.open(late, &sealed, ECHOED), Some(Opened::Stale(made, Duration::from_secs(10))));
-        // The maximum lifetime is enforced.
+        // A longer lifetime is reduced to the maximum.
         let life = Duration::from_secs(1 << 40);
         let mut sealer = Sealer::new(Rng::new(1), life);
         let made = Cookie { expires: Sealer::expiry(at(1), life), ..cookie(at(1)) };

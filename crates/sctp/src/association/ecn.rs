@@ -1,4 +1,4 @@
-//! Explicit congestion notification: the echo of marks to the peer, and the answer to its echoes.
+//! Explicit congestion notification. The receiver echoes ECN marks to the peer, and the sender answers the peer's echoes.
 //!
 //! Home of RFC 4960 Appendix A, except for the window reduction (`acknowledge`).
 
@@ -7,11 +7,11 @@ use anabranch_wire::sctp::{Cwr, Ecne, Tsn};
 /// The ECN state of one association.
 #[derive(Debug, Default)]
 pub(crate) struct EcnState {
-    /// Whether both sides use ECN.
+    /// Whether both sides support ECN.
     on: bool,
-    /// Receiver: the TSN to echo until a CWR answers it.
+    /// Receiver: the TSN in the ECN Echo, which is sent until a CWR answers it.
     echo: Option<u32>,
-    /// Sender: the TSN of the CWR to send.
+    /// Sender: the TSN for the next CWR; `None` if no CWR has to be sent.
     reduced: Option<u32>,
     /// Sender: marks on chunks below this offset cause no further reduction.
     reduced_until: u64,
@@ -40,14 +40,15 @@ impl EcnState {
         self.echo = self.echo.filter(|echo| tsn.wrapping_sub(*echo) >= 1 << 31);
     }
 
-    /// Requests a CWR for a mark that the peer echoed. Only the highest TSN is kept, because a CWR answers all echoes up to
-    /// its TSN.
+    /// Requests a CWR in answer to an ECN Echo with `tsn`. Only the highest TSN is kept, because a CWR answers all echoes up
+    /// to its TSN.
     pub(super) fn ask_cwr(&mut self, tsn: u32) {
         let waits = self.reduced.filter(|before| before.wrapping_sub(tsn) < 1 << 31);
         self.reduced = waits.or(Some(tsn));
     }
 
-    /// Returns whether a mark on the chunk at `offset` reduces the window. It is reduced once for all chunks up to `end`.
+    /// Returns whether an ECN mark on the chunk at `offset` reduces the window. If it does, marks on chunks below `end`
+    /// cause no further reduction.
     pub(super) fn may_reduce(&mut self, offset: i64, end: u64) -> bool {
         let again = offset < self.reduced_until as i64;
         if !again {
@@ -68,7 +69,7 @@ impl EcnState {
         8 * (usize::from(self.echo.is_some()) + usize::from(self.reduced.is_some()))
     }
 
-    /// Appends the ECN Echo, until it is answered, and a pending CWR.
+    /// Appends an ECN Echo as long as the peer has not answered it, and a pending CWR.
     pub(super) fn write(&mut self, buffer: &mut Vec<u8>) {
         if let Some(tsn) = self.echo {
             Ecne { tsn: Tsn(tsn) }.emit(buffer);

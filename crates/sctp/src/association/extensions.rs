@@ -1,14 +1,14 @@
-//! The extensions that one side supports, or that both sides have agreed on.
+//! A set of extensions: those that one side supports, or those that both sides support.
 //!
-//! [`Extensions`] is the single representation. It is used for the configuration, for INIT and INIT ACK, for the cookie,
-//! and for the extensions in force on an association.
+//! [`Extensions`] is used wherever a set of extensions occurs: in the configuration, in INIT and INIT ACK, in the cookie,
+//! and for those that an association uses.
 //!
 //! Home of RFC 5061 §4.2.7 (Supported Extensions) and of RFC 9653 §5.1.
 
 use crate::config::Config;
 use anabranch_wire::sctp::{ChunkWriter, Param};
 
-/// Extensions to RFC 9260, each on or off.
+/// Extensions to RFC 9260. Each one is on or off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Extensions {
@@ -20,13 +20,13 @@ pub struct Extensions {
     pub interleaving: bool,
     /// Authenticated chunks: AUTH (RFC 4895).
     pub auth: bool,
-    /// Dynamic addresses: ASCONF (RFC 5061); needs `auth`.
+    /// Dynamic addresses: ASCONF (RFC 5061). Requires `auth`.
     pub asconf: bool,
     /// Stream re-configuration: RE-CONFIG (RFC 6525).
     pub reconfig: bool,
     /// Whether packets without a checksum are accepted (RFC 9653).
     pub zero_checksum: bool,
-    /// Acknowledgements that are never revoked: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
+    /// Acknowledgements that the receiver never revokes: NR-SACK (draft-natarajan-tsvwg-sctp-nrsack).
     pub nr_sack: bool,
 }
 
@@ -54,7 +54,7 @@ impl Extensions {
             partial_reliability: config.partial_reliability,
             interleaving: config.interleaving,
             auth: config.auth,
-            // RFC 5061 §4.2.7: ASCONF requires AUTH.
+            // RFC 5061 §4.2.7: ASCONF requires AUTH, so it is off without AUTH.
             asconf: config.asconf && config.auth,
             reconfig: config.reconfig,
             zero_checksum: config.zero_checksum,
@@ -71,7 +71,7 @@ impl Extensions {
             partial_reliability: self.partial_reliability && other.partial_reliability,
             interleaving: self.interleaving && other.interleaving,
             auth,
-            // RFC 5061 §4.2.7: a peer without AUTH is treated as not supporting ASCONF.
+            // RFC 5061 §4.2.7: a peer that does not support AUTH is treated as not supporting ASCONF.
             asconf: auth && self.asconf && other.asconf,
             reconfig: self.reconfig && other.reconfig,
             zero_checksum: self.zero_checksum && other.zero_checksum,
@@ -99,8 +99,8 @@ impl Extensions {
         kinds.contains(&kind::I_FORWARD_TSN)
     }
 
-    /// Appends the parameters that announce the extensions. Parameters of single extensions are appended only if the peer
-    /// has `asked` for them; the Supported Extensions list only if `list` is true.
+    /// Appends the parameters that announce the extensions. A parameter for a single extension is appended only if the
+    /// peer's announcement `asked` contains the extension. The Supported Extensions list is appended only if `list` is true.
     pub(crate) fn announce(self, chunk: &mut ChunkWriter<'_>, asked: Self, list: bool) {
         if self.ecn && asked.ecn {
             Param::EcnCapable.emit(chunk);

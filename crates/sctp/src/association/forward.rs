@@ -18,7 +18,7 @@ impl Association {
     /// Handles a FORWARD TSN or I-FORWARD-TSN.
     pub(super) fn on_forward_tsn(&mut self, ctx: &mut Ctx<'_>, raw: RawChunk<'_>, arrived: &Arrived) {
         if !self.extensions.agreed.partial_reliability {
-            // RFC 3758 §3.3.1: treat it as a chunk of an unrecognized type.
+            // RFC 3758 §3.3.1: treat the chunk as one of an unrecognized type.
             self.report(arrived.path, &Cause::UnrecognizedChunk(raw.bytes));
             return;
         }
@@ -59,9 +59,9 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, nothing
-    /// that it may wait for is abandoned. Chunks abandoned before can be neither sent nor skipped, so the association is
-    /// then aborted.
+    /// RFC 3758 §3.3.3: handles a peer that announced FORWARD TSN but now reports it as unrecognized. From now on, no
+    /// message for which the peer may wait is abandoned. Chunks abandoned before can be neither sent nor skipped. If there
+    /// are any, the association is aborted.
     #[cold]
     pub(super) fn forward_not_known(&mut self, ctx: &mut Ctx<'_>) {
         if !self.extensions.agreed.partial_reliability {
@@ -85,7 +85,7 @@ impl Association {
         self.send.wants_forward() && self.state.may_send_data()
     }
 
-    /// Appends a FORWARD TSN if one is due and this is the current path.
+    /// Appends a FORWARD TSN, if one is due and path `index` is the current path.
     pub(super) fn write_forward(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -102,8 +102,8 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 C5: while a FORWARD TSN is unanswered, a T3-rtx runs. A T3-rtx that runs only for it stops with the
-    /// answer.
+    /// RFC 3758 §3.5 C5: ensures that a T3-rtx runs while a FORWARD TSN is unanswered. Stops each T3-rtx that runs only for
+    /// the FORWARD TSN once it is answered.
     fn guard_forward(&mut self, now: Instant) {
         let pending = self.send.awaits_forward_answer();
         let running = (0..self.paths.len()).filter(|&index| self.timers.is_set(Timer::T3Rtx(index))).count();
@@ -120,7 +120,8 @@ impl Association {
         }
     }
 
-    /// Handles a SACK while a FORWARD TSN is unanswered. `skipped` tells whether the SACK moved past abandoned chunks.
+    /// Handles a SACK that arrives while a FORWARD TSN is unanswered. `skipped` is true if the SACK moved past abandoned
+    /// chunks.
     #[cold]
     pub(super) fn on_forward_answered(&mut self, ctx: &mut Ctx<'_>, skipped: bool) {
         let Some(index) = self.send.forward_path() else {
@@ -129,7 +130,7 @@ impl Association {
         let path = self.paths.at(index);
         self.send.repeat_forward(ctx.now, path.round_trip());
         if skipped {
-            // RFC 9260 §8.1, §8.2: an answered FORWARD TSN proves the path to work as much as acknowledged DATA does.
+            // RFC 9260 §8.1, §8.2: an answered FORWARD TSN proves that the path works, as acknowledged DATA does.
             let revived = path.on_shown(ctx.now);
             self.paths.clear_errors();
             if revived {
@@ -138,13 +139,13 @@ impl Association {
         }
     }
 
-    /// RFC 3758 §3.5 F5: reduces the window for chunks that were lost but skipped before three reports or T3-rtx could show
-    /// the loss. Losses below the offset `recovers_until` have already reduced it.
+    /// RFC 3758 §3.5 F5: reduces the congestion window for chunks that were lost, but skipped before three miss reports or
+    /// T3-rtx could show the loss. Losses below the offset `recovers_until` have already reduced the window.
     ///
-    /// A SACK does not distinguish arrived chunks from skipped ones. A chunk can only have been skipped if the SACK comes a
-    /// round trip after the FORWARD TSN. It counts as lost if later chunks arrived before it, or if its acknowledgement was
-    /// overdue when it was abandoned. It also counts as lost if the SACK covers more skipped bytes than a receiver leaves
-    /// unacknowledged (RFC 9260 §6.2: two packets).
+    /// A SACK does not distinguish chunks that arrived from chunks that the peer skipped. A chunk counts as skipped only if
+    /// the SACK arrives at least half a round trip after the FORWARD TSN. It counts as lost if later chunks arrived before
+    /// it, or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK covers more
+    /// skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn judge_skipped(&mut self, now: Instant, skips: &[Skip], recovers_until: Option<u64>) {
         let reduces = !self.send.is_recovering();
@@ -183,7 +184,7 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Runs after every change: abandons messages that are due, reports them, and releases memory and keys.
+    /// Must be called after every change. Abandons expired messages, reports them, and releases memory and keys.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.free_deferred();
@@ -232,7 +233,7 @@ impl Association {
         }
     }
 
-    /// Removes abandoned chunks from the measurement of the round-trip time and from the T3-rtx of their paths.
+    /// Excludes abandoned chunks from the measurement of the round-trip time and from T3-rtx on their paths.
     fn disregard(&mut self, paths: &[u8]) {
         for index in 0..self.paths.len() {
             if !paths.iter().any(|&touched| usize::from(touched) == index) {

@@ -22,16 +22,16 @@ use std::net::{IpAddr, SocketAddr};
 /// The number of times that a stale cookie may lead to a new INIT. One more stale cookie ends the handshake.
 const STALE_COOKIES: u32 = 4;
 
-/// The path of the handshake's chunks, and when the last one was sent.
+/// The path of INIT and COOKIE ECHO, and when the last one was sent.
 #[derive(Debug, Default)]
 pub(crate) struct Handshake {
-    /// The path that INIT and COOKIE ECHO are sent on.
+    /// The path on which INIT and COOKIE ECHO are sent.
     path: u8,
     /// When INIT or COOKIE ECHO was last sent.
     sent: Option<Instant>,
-    /// Whether it was sent more than once.
+    /// Whether the INIT or COOKIE ECHO was sent more than once.
     repeated: bool,
-    /// The local addresses that every INIT so far has listed; empty before the first.
+    /// The local addresses that all INITs so far have listed; empty before the first INIT.
     told: Vec<IpAddr>,
 }
 
@@ -50,21 +50,23 @@ impl Association {
         self.emit_established(ctx);
     }
 
-    /// Records that an INIT has been written.
+    /// Records that an INIT was written on path `index`.
     pub(super) fn init_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
         let mut now: Vec<IpAddr> = ctx.locals_for(self.peer()).map(|local| local.ip()).collect();
         now.shrink_to_fit();
         match self.handshake.told.is_empty() {
             true => self.handshake.told = now,
-            // The answer may be to any of the INITs, so only addresses that all of them listed count.
+            // The INIT ACK may answer any of the INITs. So the peer is only certain to know addresses that all of them
+            // listed.
             false => self.handshake.told.retain(|address| now.contains(address)),
         }
         self.handshake.sent = Some(ctx.now);
         let path = self.paths.at(index);
         path.on_used(ctx.now);
         path.take_unsent();
-        // RFC 6458 §5.3.1: the application's limit replaces RTO.Max as the bound of the doubling.
+        // RFC 6458 §5.3.1: if the application has set a limit for INITs, that limit bounds the doubled timeout instead of
+        // RTO.Max.
         let timeout = match (self.config.init_rto_max, &self.state) {
             (Some(most), State::CookieWait(init)) => {
                 self.config.rto_initial.saturating_mul(1 << init.retries.min(30)).min(most)
@@ -74,7 +76,7 @@ impl Association {
         self.timers.set(Timer::T1Init, ctx.now + timeout);
     }
 
-    /// Records that a COOKIE ECHO has been written.
+    /// Records that a COOKIE ECHO was written on path `index`.
     pub(super) fn cookie_echo_sent(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         self.outbox.set_handshake(false);
         self.handshake.sent = Some(ctx.now);
@@ -83,14 +85,14 @@ impl Association {
         self.timers.set(Timer::T1Cookie, ctx.now + path.rto());
     }
 
-    /// Returns the path that INIT and COOKIE ECHO are sent on.
+    /// Returns the path on which INIT and COOKIE ECHO are sent.
     pub(super) fn handshake_path(&self) -> usize {
         self.handshake.path.into()
     }
 
-    /// Moves the handshake to the next path after a loss.
+    /// Moves the handshake to the next path after an INIT or COOKIE ECHO was lost.
     fn turn_handshake_path(&mut self) {
-        // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses, as retransmissions of DATA do.
+        // RFC 9260 §5.1: INIT and COOKIE ECHO try all addresses in turn, as retransmissions of DATA do.
         let now = self.handshake_path();
         self.handshake.path = self.paths.alternate(now).unwrap_or(now) as u8;
     }
@@ -105,7 +107,7 @@ impl Association {
             return;
         }
         let path = self.handshake_path();
-        // An INIT that could not leave this host cannot have been answered, so it does not count as an expiration.
+        // If the INIT could not leave this host, the peer cannot have answered it, so this is not counted as an expiration.
         let sent = !self.paths.get(path).is_unsent();
         if sent {
             self.stats.seldom().t1_expirations += 1;
@@ -134,7 +136,7 @@ impl Association {
         self.handshake.repeated = true;
     }
 
-    /// RFC 9260 §5.1 C: handles an INIT ACK. §5.2.3: it is ignored in any state but COOKIE-WAIT.
+    /// RFC 9260 §5.1 C: handles an INIT ACK. §5.2.3: an INIT ACK is ignored in any state but COOKIE-WAIT.
     pub(super) fn on_init_ack(&mut self, ctx: &mut Ctx<'_>, ack: &wire::InitAck<'_>, from: SocketAddr) {
         let State::CookieWait(init) = &self.state else {
             return;
@@ -157,12 +159,13 @@ impl Association {
         match self.handshake.sent.filter(|_| !self.handshake.repeated) {
             Some(sent) => self.paths.at(path).on_round_trip(ctx.now - sent),
             // RFC 9260 §6.3.1 C5: a repeated INIT gives no round-trip time. But the peer has answered, so T1-cookie starts
-            // without the back-off of T1-init, as in Linux. Otherwise the peer, which may already send data, could give up
-            // before a lost COOKIE ACK is requested again.
+            // without the back-off of T1-init, as in Linux. With the back-off, a lost COOKIE ACK could be requested again
+            // too late. The peer, which may already send data, would have given up by then.
             None => (0..self.paths.len()).for_each(|path| self.paths.at(path).forget_back_off()),
         }
         self.accept_offer(ctx, &offer, from);
-        // RFC 9260 §5.4: an address first learned from this INIT ACK is not verified yet.
+        // RFC 9260 §5.4: an address that this side learns from this INIT ACK is not verified yet, so another path may be
+        // needed.
         let mut choices = self.paths.find(from.ip()).into_iter().chain([path, self.paths.current()]);
         let path = choices.find(|&choice| self.paths.get(choice).is_usable()).unwrap_or(path);
         // RFC 9260 §3.3.3.1: parameters that the peer did not recognize are ignored; those that this side did not recognize
@@ -176,7 +179,7 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// RFC 9260 §3.3.3, §5.1: answers an INIT ACK that has invalid values with an ABORT.
+    /// RFC 9260 §3.3.3, §5.1: sends an ABORT in answer to an INIT ACK that has invalid values.
     fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &Refusal, from: SocketAddr) {
         match refusal {
             Refusal::SmallWindow => {
@@ -222,10 +225,10 @@ impl Association {
     pub(crate) fn accept_offer(&mut self, ctx: &mut Ctx<'_>, offer: &Offer, from: SocketAddr) {
         self.identity.set_peer_tag(offer.tag);
         if self.extensions.reconfig.take().is_some() {
-            // Streams were added to the association that this one replaces.
+            // If this association replaces another one, it starts without the streams that were added to the other one.
             self.streams.forget_added();
         }
-        // RFC 9260 §5.1.1: use no more streams than the other side accepts.
+        // RFC 9260 §5.1.1: use no more outbound streams than the peer accepts, and expect no more than it has.
         self.streams.limit(offer.inbound, offer.outbound);
         let payloads = self.config.return_undelivered;
         let refused = self.send.drop_beyond(self.streams.outbound(), payloads);
@@ -241,7 +244,7 @@ impl Association {
         self.extensions.agree_on_auth(offer.auth.as_ref());
         self.extensions.peer_adaptation = offer.adaptation;
         self.extensions.asconf = self.extensions.agreed.asconf.then(|| {
-            // A local address added since then is not included, so that ASCONF announces it to the peer.
+            // A local address that was added after the INIT is not included, so that ASCONF announces it to the peer.
             let known = match self.handshake.told.is_empty() {
                 true => ctx.locals_for(from.ip()).map(|local| local.ip()).collect(),
                 false => std::mem::take(&mut self.handshake.told),
@@ -290,7 +293,8 @@ impl Association {
         let (outbound_streams, inbound_streams) = (self.streams.outbound(), self.streams.inbound());
         ctx.events.push_back(Event::Established { id: self.id, outbound_streams, inbound_streams });
         self.emit_adaptation(ctx);
-        // Dropping messages on streams that were not granted may have freed space in the send buffer.
+        // During the handshake, messages on streams that the peer did not grant are dropped. This may have freed space in
+        // the send buffer.
         if self.send.take_writable() && self.state.accepts_messages() {
             ctx.events.push_back(Event::Writable { id: self.id });
         }
@@ -335,20 +339,22 @@ impl Association {
         }
         let (stale, late) = (echo.stale + 1, echo.retries);
         let (once, init_repeated) = (echo.retries == 0, echo.init_repeated);
-        // Data acknowledged by an association that the peer has given up since cannot be sent again. A new association
-        // would wait for it forever.
+        // Data that the peer has acknowledged cannot be sent again. If the peer has given up the association since, a new
+        // one would wait for that data forever.
         let acknowledged = self.send.base() > 0;
         if stale > STALE_COOKIES || acknowledged {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
-        // RFC 9260 §5.2.6: add the round trip of COOKIE ECHO and ERROR, and at most one more second.
+        // RFC 9260 §5.2.6: the extension covers the staleness and the round trip of COOKIE ECHO and ERROR. It exceeds that
+        // round trip by at most one second.
         let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);
         self.timers.stop(Timer::T1Cookie);
-        // RFC 9260 §6.3.1 C5: the answer measures the round trip if the COOKIE ECHO was sent once. Otherwise it does not,
-        // but the peer has answered, so the new attempt starts without the back-off of the last one.
+        // RFC 9260 §6.3.1 C5: if the COOKIE ECHO was sent once, the ERROR that answers it measures the round trip. Otherwise
+        // there is no measurement. But the peer has answered, so the new attempt starts without the back-off of the last
+        // one.
         let path = self.handshake_path();
         match round_trip.filter(|_| once) {
             Some(rtt) => self.paths.at(path).on_round_trip(rtt),
@@ -357,7 +363,7 @@ impl Association {
         self.take_back_everything();
         self.state = State::CookieWait(Init { retries: 0, preserve_ms: Some(preserve as u32), stale, late });
         self.outbox.set_handshake(true);
-        // The answer to the new INIT measures the round trip, unless it may be an answer to an earlier INIT.
+        // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
         self.handshake.repeated = init_repeated;
         // RFC 9260 §5.4: an INIT is not sent to an unverified address.
         if !self.paths.get(self.handshake_path()).is_usable() {
@@ -365,9 +371,9 @@ impl Association {
         }
     }
 
-    /// Continues the handshake from another local address, because its address was removed and answers to it are lost. If
-    /// the INIT has listed the other address, the handshake goes on. Otherwise it starts again, and the peer then takes it
-    /// for another association from another address.
+    /// Continues the handshake from another local address. The old address was removed, so the host receives no answers
+    /// there. If the INIT listed the other address, the handshake continues. Otherwise it starts again, and the peer takes
+    /// it for another association from another address.
     pub(crate) fn begin_from_another(&mut self, ctx: &mut Ctx<'_>) {
         let (stale, late) = match &self.state {
             State::CookieWait(init) => (init.stale, init.late),
@@ -381,7 +387,7 @@ impl Association {
         let told = self.extensions.asconf.as_ref().map(|asconf| asconf.usable(ctx, self.peer()));
         let echoes = matches!(self.state, State::CookieEchoed(_));
         let told = told.filter(|told| echoes && !told.is_empty());
-        // Data that was acknowledged cannot be sent again in a new association.
+        // Acknowledged data cannot be sent again in a new association, so the handshake cannot start again.
         if locals.is_empty() || told.is_none() && self.send.base() > 0 {
             return;
         }
@@ -404,8 +410,8 @@ impl Association {
         self.outbox.set_handshake(true);
     }
 
-    /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the cookie
-    /// and so did not accept the DATA.
+    /// Marks all DATA that was sent with a COOKIE ECHO for retransmission with the same TSNs. The peer refused the cookie,
+    /// so it did not accept the DATA either.
     pub(super) fn take_back_everything(&mut self) {
         for index in 0..self.paths.len() {
             self.send.lose_path(index, SendCause::Timeout);
@@ -439,13 +445,14 @@ impl Association {
             auth.emit(&mut chunk);
         }
         if let Some(code) = self.config.adaptation {
-            // RFC 5061 §4.2.6: passed through to the peer's application.
+            // RFC 5061 §4.2.6: the peer's stack passes the adaptation layer indication to its application.
             Param::Adaptation(code).emit(&mut chunk);
         }
         if let Some(ms) = preserve {
             Param::CookiePreservative(ms).emit(&mut chunk);
         }
-        // RFC 9260 §5.1.2: without this parameter, a peer assumes that all address types are supported.
+        // RFC 9260 §5.1.2: without the Supported Address Types parameter, a peer assumes that all address types are
+        // supported.
         if self.config.address_types {
             let v4 = locals.clone().any(|local| local.is_ipv4());
             let v6 = locals.clone().any(|local| local.is_ipv6());
@@ -460,9 +467,9 @@ impl Association {
     }
 }
 
-/// Appends the local addresses, unless the peer can tell them from the packet.
+/// Appends a list of the local addresses. If there is only one, no list is needed.
 pub(crate) fn write_addresses(chunk: &mut ChunkWriter<'_>, addresses: impl Iterator<Item = IpAddr> + Clone) {
-    // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the only address.
+    // RFC 9260 §3.3.2.1: without a list, the source address of the packet is the sender's only address.
     if addresses.clone().nth(1).is_some() {
         addresses.for_each(|address| {
             Param::from(address).emit(chunk);

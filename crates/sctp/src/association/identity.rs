@@ -10,7 +10,7 @@ use anabranch_wire::sctp::Header;
 pub(crate) struct Identity {
     local_port: u16,
     peer_port: u16,
-    /// RFC 9260 §5.3.1: this tag does not change unless the peer restarts.
+    /// RFC 9260 §5.3.1: the local tag, which does not change unless the peer restarts.
     local_tag: u32,
     /// The peer's tag, 0 until known.
     peer_tag: u32,
@@ -46,7 +46,7 @@ impl Identity {
         self.local_tag
     }
 
-    /// Returns the peer's tag, 0 until known.
+    /// Returns the peer's tag, or 0 while it is unknown.
     #[inline]
     pub(crate) fn peer_tag(&self) -> u32 {
         self.peer_tag
@@ -78,7 +78,7 @@ impl Identity {
         Header { source_port: self.local_port, target_port: self.peer_port, tag }
     }
 
-    /// Returns the common header of a packet to the peer, with the peer's tag.
+    /// Returns the common header of a packet to the peer. Its tag is the peer's.
     #[inline(always)]
     pub(crate) fn header_to_peer(&self) -> Header {
         self.header(self.peer_tag)

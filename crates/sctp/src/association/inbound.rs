@@ -27,7 +27,7 @@ pub(crate) struct Arrived {
     pub(crate) ecn: Ecn,
     pub(crate) tag: u64,
     pub(crate) bytes: usize,
-    /// Whether a valid AUTH chunk preceded its first chunk.
+    /// Whether a valid AUTH chunk preceded the first chunk that is passed on.
     pub(crate) authenticated: bool,
 }
 
@@ -54,7 +54,7 @@ impl Association {
         let mut data = false;
         let mut at_start = true;
         let mut next = first;
-        // Without authentication this costs one branch per chunk.
+        // If authentication is not in use, the check costs one branch per chunk.
         let guarded = self.extensions.agreed.auth;
         let mut authenticated = arrived.authenticated;
         while let Some(raw) = next {
@@ -68,7 +68,7 @@ impl Association {
                     Admission::Stop => break,
                 }
             }
-            // Nearly all chunks are DATA and SACK. They are parsed directly, not through the `Chunk` enumeration.
+            // Nearly all chunks are DATA and SACK. They are parsed directly, without the `Chunk` enumeration.
             match raw.kind {
                 Data::KIND => match Data::parse(raw) {
                     Ok(chunk) => {
@@ -78,7 +78,7 @@ impl Association {
                     Err(_) => self.ill_formed(ctx),
                 },
                 Sack::KIND => match SackView::parse(raw) {
-                    // RFC 9260 §6.10: chunks are processed in order, including each of several SACKs. Their total
+                    // RFC 9260 §6.10: chunks are processed in order, so each of several SACKs is processed, too. Their total
                     // processing cost is limited (`send/sack_work_limit.rs`).
                     Ok(sack) => {
                         if self.state.may_send_data() || matches!(self.state, State::CookieEchoed(_)) {
@@ -95,8 +95,8 @@ impl Association {
                     }
                     Err(_) => self.ill_formed(ctx),
                 },
-                // RFC 9260 §6.10: these chunks must be alone in their packet; otherwise they and the rest of the packet are
-                // dropped.
+                // RFC 9260 §6.10: INIT ACK and SHUTDOWN COMPLETE must be alone in their packet. Otherwise they and the rest
+                // of the packet are dropped.
                 InitAck::KIND | ShutdownComplete::KIND if !(at_start && rest.is_empty()) => break,
                 // If interleaving is disabled, I-DATA is handled like any unrecognized chunk (see `on_control`).
                 IData::KIND if self.config.interleaving => match IData::parse(raw) {
@@ -122,10 +122,10 @@ impl Association {
                 }
                 return;
             }
-            // RFC 9260 §6.10: a partial chunk is dropped; nothing after it can be parsed.
+            // RFC 9260 §6.10: a partial chunk is dropped, and nothing after it can be parsed.
             next = rest.next_raw().and_then(Result::ok);
         }
-        // A FORWARD TSN has to be acknowledged like DATA.
+        // A FORWARD TSN has to be acknowledged like DATA, so its packet is processed like one with DATA.
         if data || self.recv.packet_counts() {
             self.data_packet_done(ctx, arrived);
         }
@@ -149,11 +149,11 @@ impl Association {
         let chunk = match Chunk::parse(raw) {
             _ if !self.extensions.speak(raw.kind) => Chunk::Unknown(UnknownChunk { raw }),
             Ok(chunk) => chunk,
-            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if malformed. In COOKIE-WAIT a valid one may
-            // still follow, so T1-init keeps running.
+            // RFC 9260 §5.2.3: an INIT ACK is ignored in later states, even if it is malformed. In COOKIE-WAIT a valid INIT
+            // ACK may still follow a malformed one, so T1-init keeps running.
             Err(Malformed::Chunk { kind: InitAck::KIND }) => return false,
-            // RFC 9260 §3.3.5: the Heartbeat Information is mandatory. pion (v1.11.3) sends HEARTBEATs without it. There is
-            // nothing to return, and the association is otherwise fine, so the chunk is ignored.
+            // RFC 9260 §3.3.5: the Heartbeat Information is mandatory, but pion (v1.11.3) sends HEARTBEATs without it. There
+            // is nothing to return to the peer, and the association is otherwise fine, so the chunk is ignored.
             Err(Malformed::Chunk { kind: Heartbeat::KIND }) => return true,
             Err(_) => {
                 self.ill_formed(ctx);
@@ -168,7 +168,7 @@ impl Association {
             Chunk::CookieAck(_) => self.on_cookie_ack(ctx),
             Chunk::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat, arrived.path),
             Chunk::HeartbeatAck(ack) => self.on_heartbeat_ack(ctx, ack.info),
-            // RFC 9260 §8.5.1 B, C: the T bit must not be set together with our own tag.
+            // RFC 9260 §8.5.1 B, C: the packet has our own tag, so an ABORT or SHUTDOWN COMPLETE with the T bit is ignored.
             Chunk::Abort(abort) if abort.reflected => {}
             Chunk::Abort(abort) => self.on_abort(ctx, &abort),
             Chunk::Shutdown(shutdown) => self.on_shutdown(ctx, shutdown.cumulative, arrived.path),
@@ -186,7 +186,7 @@ impl Association {
             Chunk::ForwardTsn(_) | Chunk::IForwardTsn(_) => {}
             // If interleaving is disabled, I-DATA is an unrecognized chunk.
             Chunk::IData(_) => return self.on_unknown(UnknownChunk { raw }, arrived),
-            // RFC 4820 §3: padding needs no processing.
+            // RFC 4820 §3: padding is ignored, but it shows that the peer probes its path MTU.
             Chunk::Pad(_) => self.on_pad(ctx, arrived.path),
             Chunk::Auth(_) => {}
             Chunk::Asconf(asconf) => self.on_asconf(ctx, &asconf, arrived),
@@ -196,7 +196,8 @@ impl Association {
         true
     }
 
-    /// RFC 9260 §3.2: the two high bits of the type determine the action. Returns false if the rest must not be processed.
+    /// RFC 9260 §3.2: the two high bits of an unrecognized chunk's type determine the action. Returns false if the rest of
+    /// the packet must not be processed.
     fn on_unknown(&mut self, unknown: UnknownChunk<'_>, arrived: &Arrived) -> bool {
         let action = unknown.action();
         if action.report {
@@ -258,7 +259,7 @@ impl Association {
         }
     }
 
-    /// Counts a chunk with user data, and reports an error if it was not accepted.
+    /// Counts a chunk with user data, and reports an error to the peer if the chunk was not accepted.
     #[inline]
     fn on_taken(
         &mut self,
@@ -284,8 +285,8 @@ impl Association {
         }
     }
 
-    /// Ends the processing of a packet with DATA: decides whether to acknowledge now or later, and reports readable
-    /// streams.
+    /// Ends the processing of a packet with DATA. Decides whether to acknowledge the packet now or later, and reports
+    /// readable streams.
     #[inline]
     fn data_packet_done(&mut self, ctx: &mut Ctx<'_>, arrived: &Arrived) {
         if let Some(interruption) = self.paths.on_data_from(ctx.now, arrived.path) {
@@ -311,7 +312,8 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §8.3: returns the HEARTBEAT unchanged and at once to the address that it came from.
+    /// RFC 9260 §8.3: returns the information of the HEARTBEAT unchanged and at once to the address that the HEARTBEAT came
+    /// from.
     fn on_heartbeat(&mut self, heartbeat: &Heartbeat<'_>, path: usize) {
         let answers = self.state.is_up()
             && !matches!(self.state, State::ShutdownSent | State::ShutdownAckSent)

@@ -1,7 +1,8 @@
 //! One association: its state, its sending and receiving halves, its paths and timers, and its pending control chunks.
 //!
-//! This module connects the parts, each of which owns its state and rules. Received packets enter through [`inbound`],
-//! which only marks what has to be sent. [`outbound`] alone builds packets. The calls of the application are here.
+//! This module connects the parts of an association. Each part owns its state and rules. Received packets enter through
+//! [`inbound`], which only marks what has to be sent. Only [`outbound`] builds packets. The methods that the application
+//! calls are here.
 //!
 //! Home of RFC 9260 §14.2.
 
@@ -66,7 +67,8 @@ use timers::{Timer, Timers};
 
 pub(crate) use state::State;
 
-/// The maximum number of queued events. When it is reached, message events are dropped, but the counters still count.
+/// The maximum number of queued events. When it is reached, events about messages are dropped, but the counters still count
+/// the messages.
 const MAX_EVENTS: usize = 1 << 16;
 
 /// A local address, and the largest IP packet that its interface takes.
@@ -80,7 +82,7 @@ pub(crate) struct Local {
 pub(crate) struct Ctx<'a> {
     pub(crate) now: Instant,
     pub(crate) locals: &'a [Local],
-    /// The shared keys that new associations start with.
+    /// The shared keys with which new associations start.
     pub(crate) keys: &'a SharedKeys,
     pub(crate) events: &'a mut VecDeque<Event>,
     pub(crate) trace: &'a mut Trace,
@@ -104,8 +106,8 @@ impl Ctx<'_> {
     }
 }
 
-/// Returns those of `locals` that a peer at this address can use to reach this host. A peer at 127.0.0.1 is this host
-/// itself, so if no local address is a loopback address, it can use any of them.
+/// Returns those addresses in `locals` at which a peer with this address can reach this host. A peer at 127.0.0.1 is on this
+/// host. If no local address is a loopback address, that peer can use any of them.
 pub(crate) fn locals_for(locals: &[Local], peer: IpAddr) -> impl Iterator<Item = SocketAddr> + Clone {
     let fits = move |local: &&Local| in_scope(local.address.ip(), peer);
     let any = peer.is_loopback() && !locals.iter().any(|local| fits(&local));
@@ -143,7 +145,7 @@ pub(crate) struct Association {
     streams: StreamCounts,
     paths: Paths,
     timers: Timers,
-    /// Whether the association qualifies for the fast path.
+    /// The cached result of whether the association qualifies for the fast path.
     fast_path: FastPath,
     send: SendHalf,
     recv: RecvHalf,
@@ -153,13 +155,13 @@ pub(crate) struct Association {
     extensions: ActiveExtensions,
     stats: AssociationCounters,
     rng: Rng,
-    /// What limits the sender, as last recorded in the trace.
+    /// The reason why the sender cannot send more, as last recorded in the trace.
     limit: Option<Limit>,
     /// The congestion window, as last recorded in the trace.
     window_told: u64,
 }
 
-/// The initial values of a new association.
+/// The values with which a new association starts.
 pub(crate) struct Start {
     pub(crate) id: AssociationId,
     pub(crate) config: Arc<Config>,
@@ -211,7 +213,7 @@ impl Association {
         &self.config
     }
 
-    /// Returns the ports, tags and initial TSN.
+    /// Returns the association's ports, tags and initial TSN.
     #[inline]
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
@@ -237,7 +239,7 @@ impl Association {
         &self.extensions
     }
 
-    /// Returns the authentication state, if this side authenticates. Its keys may be changed.
+    /// Returns the authentication state, whose keys may be changed. Returns `None` if this side does not use authentication.
     pub(crate) fn auth_mut(&mut self) -> Option<&mut Auth> {
         self.extensions.auth_mut()
     }
@@ -276,7 +278,7 @@ impl Association {
         self.identity.trace_key()
     }
 
-    /// RFC 9260 §7.3: sets the fragment size by the path with the smallest MTU.
+    /// RFC 9260 §7.3: sets the fragment size according to the path with the smallest MTU.
     pub(crate) fn measure(&mut self) {
         let largest = (self.paths.smallest_chunk_limit()
             - self.send.chunk_header()
@@ -293,7 +295,7 @@ impl Association {
         self.measure();
     }
 
-    /// Returns an address of the peer, for choices that depend on the kind of address.
+    /// Returns an address of the peer, for decisions that depend on the kind of address.
     pub(crate) fn peer(&self) -> IpAddr {
         self.paths.peer()
     }
@@ -382,7 +384,7 @@ impl Association {
         Some(received)
     }
 
-    /// Like [`recv`](Self::recv), but reads the data that became readable first on any stream.
+    /// Like [`recv`](Self::recv), but reads from any stream: the message that became readable first.
     pub(crate) fn recv_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let received = self.recv.read_next(out)?;
         if self.recv.wants_window_update() && self.state.may_receive_data() {
@@ -391,7 +393,7 @@ impl Association {
         Some(received)
     }
 
-    /// Like [`recv`](Self::recv), but reads across message boundaries.
+    /// Like [`recv`](Self::recv), but continues across message boundaries.
     #[inline]
     pub(crate) fn recv_bytes(
         &mut self,
@@ -406,7 +408,7 @@ impl Association {
         read
     }
 
-    /// RFC 8260 §3: changes the scheduler from now on.
+    /// RFC 8260 §3: changes the scheduler. The new one applies from now on.
     pub(crate) fn set_scheduler(&mut self, kind: SchedulerKind) {
         self.send.set_scheduler(kind);
     }
@@ -438,7 +440,7 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 6458 §6.1.2: the application is told of a new primary path, whichever side requested it.
+    /// RFC 6458 §6.1.2: an event informs the application of a new primary path, whichever side requested it.
     pub(crate) fn make_primary(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         let before = self.paths.primary();
         self.paths.set_primary(path);
@@ -490,7 +492,7 @@ impl Association {
         self.timers.next()
     }
 
-    /// Returns the earliest deadline, if it is earlier than the armed one.
+    /// Returns the earliest deadline, if it is earlier than `armed`.
     #[inline]
     pub(crate) fn timeout_before(&mut self, armed: Instant) -> Option<Instant> {
         self.timers.earlier_than(armed)
@@ -510,7 +512,7 @@ impl Association {
                 Timer::Lifetime => {}
                 Timer::Asconf => self.on_t4(ctx),
                 Timer::Loss(path) => self.on_loss_timer(ctx, path),
-                // The packet may leave now; it does at the next poll.
+                // The timer only causes a poll. Pacing allows the next packet in that poll.
                 Timer::Pace(_) => {}
                 Timer::T3Rtx(path) => self.on_t3(ctx, path),
                 Timer::Heartbeat(path) => self.on_heartbeat_timer(ctx, path),
@@ -541,7 +543,7 @@ impl Association {
         ctx.events.push_back(Event::Closed { id: self.id, reason });
     }
 
-    /// Drops all pending control chunks and the state of those already sent.
+    /// Drops all pending control chunks, and the state of the control chunks already sent.
     fn forget_control(&mut self) {
         self.outbox = Outbox::default();
         self.handshake = Handshake::default();

@@ -19,13 +19,13 @@ impl Association {
         self.searched(ctx, index, Found { change: Change::Same, ended: false });
     }
 
-    /// Suspends the MTU search of a path that is not usable, or when nothing is sent any more.
+    /// Suspends the MTU search of a path. Called when the path is not usable, or when nothing is sent any more.
     pub(super) fn stop_mtu_search(&mut self, index: usize) {
         self.timers.stop(Timer::PathMtu(index));
         self.paths.at(index).suspend_mtu_search();
     }
 
-    /// Returns the path whose probe has to be sent.
+    /// Returns the path on which an MTU probe has to be sent, if there is one.
     pub(super) fn next_mtu_probe(&mut self) -> Option<usize> {
         let found = self.paths.iter().position(|path| path.is_usable() && path.wants_mtu_probe());
         self.outbox.set_mtu_probes(found.is_some());
@@ -60,15 +60,15 @@ impl Association {
         }
     }
 
-    /// RFC 8899 §6.2.1.2: handles a PAD chunk. It shows that the peer probes its path MTU, so the peer can receive more
-    /// than small datagrams.
+    /// RFC 8899 §6.2.1.2: handles a PAD chunk. The chunk shows that the peer probes its path MTU, so the peer can receive
+    /// more than small datagrams.
     pub(super) fn on_pad(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if self.paths.at(index).on_peer_probes() {
             self.searched(ctx, index, Found { change: Change::Same, ended: false });
         }
     }
 
-    /// Handles the expiration of PROBE_TIMER or PMTU_RAISE_TIMER.
+    /// Handles the expiration of a path's PROBE_TIMER or PMTU_RAISE_TIMER (RFC 8899 §5.1.1).
     pub(super) fn on_mtu_timer(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         if !self.state.may_send_data() {
             return;
@@ -78,7 +78,7 @@ impl Association {
         }
     }
 
-    /// Handles an ICMP report that a packet was too large. Its quoted packet has been verified.
+    /// Handles an ICMP report that a packet was too large. The caller has verified the quoted packet.
     pub(super) fn on_too_big(&mut self, ctx: &mut Ctx<'_>, index: usize, mtu: u32) {
         let found = self.paths.at(index).on_too_big(mtu);
         self.searched(ctx, index, found);
@@ -118,7 +118,7 @@ impl Association {
         }
     }
 
-    /// Handles a reduced path MTU: chunks in flight that are larger are marked as lost.
+    /// Handles a reduced path MTU. Chunks in flight that are larger than it are marked as lost.
     fn shrunk(&mut self, index: usize) {
         self.measure();
         let largest = (self.paths.get(index).chunk_limit() - self.send.chunk_header())

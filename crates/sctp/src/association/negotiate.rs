@@ -19,7 +19,7 @@ pub(crate) struct Offer {
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
     pub(crate) tsn: u32,
-    /// The listed addresses in order, without the source address of the packet.
+    /// The addresses that the chunk lists, in order. The source address of the packet is not included.
     pub(crate) addresses: Vec<IpAddr>,
     pub(crate) cookie: Option<Vec<u8>>,
     pub(crate) preserve_ms: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Offer {
     /// The extensions that the peer announced, before dependencies between them are applied. An INIT ACK answers these.
     pub(crate) announced: Extensions,
     pub(crate) lists_extensions: bool,
-    /// The authentication parameters, if this side uses authentication.
+    /// The peer's authentication parameters, if this side uses authentication.
     pub(crate) auth: Option<Said>,
     /// The adaptation layer indication.
     pub(crate) adaptation: Option<u32>,
@@ -36,10 +36,10 @@ pub(crate) struct Offer {
     pub(crate) unrecognized: Vec<Vec<u8>>,
 }
 
-/// Why an INIT or INIT ACK is answered with an ABORT.
+/// The reason why an INIT or INIT ACK is answered with an ABORT.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Refusal {
-    /// A mandatory value is forbidden (RFC 9260 §3.3.2, §3.3.3).
+    /// A mandatory field has a value that is not allowed (RFC 9260 §3.3.2, §3.3.3).
     InvalidMandatory,
     /// The advertised receive window is smaller than allowed (RFC 9260 §3.3.2, §3.3.3).
     SmallWindow,
@@ -54,7 +54,7 @@ pub(crate) enum Refusal {
 /// The type of the Zero Checksum Acceptable parameter.
 const ZERO_CHECKSUM: u16 = 0x8001;
 
-/// Reads an INIT or INIT ACK from a peer at `from`. `ours` are the extensions that this side supports.
+/// Reads an INIT or INIT ACK from a peer at `from`. `ours` is the set of extensions that this side supports.
 pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Offer, Refusal> {
     // RFC 9260 §3.3.2: neither the tag nor the numbers of streams may be 0; an a_rwnd below 1500 is invalid.
     if init.tag == 0 || init.outbound == 0 || init.inbound == 0 {
@@ -78,10 +78,10 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         let param = match Param::parse(raw) {
             // RFC 5061 §4.2: parameters that are not allowed in INIT and INIT ACK are skipped, even if malformed.
             _ if (0xc001..=0xc005).contains(&raw.kind) && ours.asconf => continue,
-            // Without ASCONF these parameters are unrecognized. The Adaptation Layer Indication (0xC006, RFC 5061 §4.2.6)
-            // does not concern addresses and is passed on regardless of other extensions.
+            // If ASCONF is disabled, these parameters are unrecognized. The Adaptation Layer Indication (0xC006, RFC 5061
+            // §4.2.6) does not concern addresses. It is passed to the application regardless of other extensions.
             _ if (0xc001..=0xc005).contains(&raw.kind) && !ours.asconf => Param::Unknown(raw),
-            // RFC 9653 §4: skipped by an endpoint that does not support it.
+            // RFC 9653 §4: the parameter is skipped if this side does not support it.
             _ if raw.kind == ZERO_CHECKSUM && !ours.zero_checksum => Param::Unknown(raw),
             other => other.map_err(|_| Refusal::Malformed)?,
         };
@@ -95,7 +95,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
                 offer.extensions.record_kinds(kinds);
                 i_forward |= Extensions::names_i_forward(kinds);
             }
-            // RFC 4895 §3: each may occur once; if there are several, the first one counts.
+            // RFC 4895 §3: each parameter may occur once. If there are several, the first one counts.
             Param::Random(bytes) if ours.auth => random = random.or(Some(bytes)),
             Param::ChunkList(kinds) if ours.auth => chunks = chunks.or(Some(kinds)),
             Param::HmacAlgos(ids) if ours.auth => hmacs = hmacs.or(Some(ids)),
@@ -121,7 +121,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             }
             param => {
                 if let Some(address) = param.address()
-                    // RFC 8261 §6.1: over DTLS no addresses are listed.
+                    // RFC 8261 §6.1: over DTLS no addresses are listed, so listed addresses are ignored.
                     && !from.is_unspecified()
                     && is_unicast(address)
                     && in_scope(address, from)
@@ -140,7 +140,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
     }
     if ours.auth {
         offer.auth = Said::read(random, chunks, hmacs).map_err(Refusal::Violates)?;
-        // RFC 4895 §6.1: an endpoint that supports AUTH sends these parameters, whatever its list of extensions contains.
+        // RFC 4895 §6.1: the peer supports AUTH if it sends these parameters, whatever its list of extensions contains.
         offer.extensions.auth = offer.auth.is_some();
     }
     // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused.

@@ -1,4 +1,4 @@
-//! Control chunks that are pending, with their paths, until `outbound` writes them.
+//! Control chunks and their paths. They stay pending here until `outbound` writes them.
 //!
 //! Handlers mark the chunks to be sent here. The number of queued complete chunks is limited. DATA, SACK, FORWARD TSN,
 //! RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 pub(crate) struct Outbox {
     /// Whether an INIT or COOKIE ECHO has to be sent, depending on the state.
     handshake: bool,
-    /// The path of a pending COOKIE ACK.
+    /// The path on which a pending COOKIE ACK has to be sent.
     cookie_ack: Option<u8>,
     /// Queued complete chunks; `None` if there are none.
     chunks: Option<Box<Chunks>>,
@@ -48,7 +48,7 @@ impl Outbox {
         self.cookie_ack = Some(path as u8);
     }
 
-    /// Returns the path of the pending COOKIE ACK.
+    /// Returns the path on which the pending COOKIE ACK has to be sent.
     pub(super) fn cookie_ack_path(&self) -> Option<usize> {
         self.cookie_ack.map(usize::from)
     }
@@ -63,7 +63,7 @@ impl Outbox {
         push(&mut self.chunks.get_or_insert_default().heartbeat_acks, path, write);
     }
 
-    /// Returns the path of the next HEARTBEAT ACK.
+    /// Returns the path on which the next HEARTBEAT ACK has to be sent.
     pub(super) fn heartbeat_ack_path(&self) -> Option<usize> {
         self.chunks.as_ref()?.heartbeat_acks.front().map(|&(path, _)| path)
     }
@@ -91,18 +91,18 @@ impl Outbox {
         alone
     }
 
-    /// Queues an ERROR, appended by `write`, for a path.
+    /// Queues an ERROR for a path. `write` appends the chunk.
     pub(super) fn push_error(&mut self, path: usize, write: impl FnOnce(&mut Vec<u8>)) {
         push(&mut self.chunks.get_or_insert_default().errors, path, write);
     }
 
-    /// Returns the path of the next ERROR.
+    /// Returns the path on which the next ERROR has to be sent.
     pub(super) fn error_path(&self) -> Option<usize> {
         self.chunks.as_ref()?.errors.front().map(|&(path, _)| path)
     }
 
-    /// Appends the ERRORs for `path` that fit up to `end`. If the packet is empty (`alone`), the first one is appended in
-    /// any case.
+    /// Appends the ERRORs for `path` that fit up to `end`. If the packet is still empty (`alone`), the first one is appended
+    /// whether it fits or not.
     pub(super) fn write_errors(&mut self, path: usize, end: usize, buffer: &mut Vec<u8>, mut alone: bool) {
         let Some(chunks) = &mut self.chunks else { return };
         while let Some((target, chunk)) = chunks.errors.front() {
@@ -113,7 +113,7 @@ impl Outbox {
             let start = buffer.len();
             buffer.extend_from_slice(chunk);
             if chunk.len() > room {
-                // The quoted chunk is too large for this path, so the quote is truncated and the lengths are adapted.
+                // The quoted chunk is too large for this path, so the quote is truncated and the length fields are adapted.
                 buffer.truncate(start + (room & !3));
                 let chunk = (buffer.len() - start) as u16;
                 buffer[start + 2..start + 4].copy_from_slice(&chunk.to_be_bytes());

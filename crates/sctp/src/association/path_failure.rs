@@ -36,14 +36,15 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
                 unconfirmed += 1;
             } else {
-                // RFC 9260 §5.4: send HB.Max.Burst (1) packet with a HEARTBEAT per RTO.
+                // RFC 9260 §5.4: while addresses are unconfirmed, send at most HB.Max.Burst (1) packet with a HEARTBEAT per
+                // RTO.
                 self.timers.set(Timer::Heartbeat(index), ctx.now + rto.saturating_mul(unconfirmed));
                 unconfirmed += 1;
             }
         }
     }
 
-    /// RFC 9260 §8.3: schedules the next HEARTBEAT, in case the path stays idle.
+    /// RFC 9260 §8.3: schedules the next HEARTBEAT on a path. The HEARTBEAT is sent only if the path stays idle until then.
     pub(super) fn schedule_heartbeat(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let Some(interval) = self.config.hb_interval else {
             return;
@@ -53,13 +54,14 @@ impl Association {
     }
 
     /// RFC 9260 §8.3: returns whether HEARTBEATs may be sent. They stop once SHUTDOWN is sent, with one exception. If the
-    /// peer has removed all verified addresses, another one must be verified (RFC 5061 §5.3 F14) before SHUTDOWN can be
-    /// repeated.
+    /// peer has removed all verified addresses, another address must be verified before SHUTDOWN can be repeated (RFC 5061
+    /// §5.3 F14).
     fn may_heartbeat(&self) -> bool {
         self.state.may_send_data() || matches!(self.state, State::ShutdownSent) && self.is_stranded()
     }
 
-    /// RFC 9260 §11.1.10: requests HEARTBEATs for the application. A path that awaits a HEARTBEAT ACK needs no other one.
+    /// RFC 9260 §11.1.10: requests HEARTBEATs on behalf of the application. A path that already awaits a HEARTBEAT ACK gets
+    /// no further HEARTBEAT.
     pub(crate) fn request_heartbeats(&mut self, address: Option<IpAddr>) {
         if !self.may_heartbeat() {
             return;
@@ -90,7 +92,7 @@ impl Association {
         self.paths.at(index).ask_heartbeat();
     }
 
-    /// Records that a HEARTBEAT has been written.
+    /// Records that a HEARTBEAT was written on path `index`.
     pub(super) fn heartbeat_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, nonce: u64) {
         let path = self.paths.at(index);
         path.on_heartbeat_sent(ctx.now, nonce);
@@ -111,7 +113,7 @@ impl Association {
         let outstanding = self.send.has_outstanding();
         let evidence = Evidence {
             outstanding,
-            // If there is no other path, data is sent on this one in any case.
+            // `None` if there is no other path: data is then sent on this path whatever its state.
             retry: self.config.hb_interval.filter(|_| self.paths.alternate(index).is_some()),
             most: self.config.path_max_retrans,
         };
@@ -119,7 +121,7 @@ impl Association {
             return;
         };
         self.timers.stop(Timer::HeartbeatLost(index));
-        // RFC 9260 §8.1: a HEARTBEAT ACK clears the counter only if no data is outstanding.
+        // RFC 9260 §8.1: a HEARTBEAT ACK clears the error counter only if no data is outstanding.
         if !outstanding {
             self.paths.clear_errors();
         }
@@ -139,7 +141,7 @@ impl Association {
         let path = self.paths.at(index);
         let known = path.is_silence_known();
         if known && path.is_potentially_failed() {
-            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO.
+            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO on a potentially failed path.
             match self.config.hb_interval {
                 Some(_) => path.ask_heartbeat(),
                 None => path.cancel_heartbeat(),
@@ -147,7 +149,8 @@ impl Association {
             return;
         }
         if known && !path.is_active() && path.foresees_failure() {
-            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which one is tried.
+            // RFC 7829 §4.1 (3): if all paths have failed, their error counts decide which one is tried. So this failure to
+            // send does not count as another error.
             self.schedule_heartbeat(ctx, index);
             return;
         }
@@ -155,7 +158,8 @@ impl Association {
         let health = path.on_error(ctx.now, most);
         path.back_off();
         let active = path.is_active();
-        // RFC 9260 §8.1, §5.4: only errors of the current path, and of no unverified one, count for the association.
+        // RFC 9260 §8.1, §5.4: only errors on the current path count for the association, and only if that path is verified.
+        // The exception is a current path on which nothing can be sent before it is verified.
         let stranded = self.is_stranded();
         if (confirmed || stranded) && index == self.paths.current() {
             self.paths.count_error(ctx.now);
@@ -166,7 +170,7 @@ impl Association {
             return;
         }
         if stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: this is the only path, and nothing else can be sent before it is verified.
+            // RFC 5061 §5.3 F14: this is the only path, and nothing else can be sent on it before it is verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
@@ -180,7 +184,8 @@ impl Association {
                 self.paths.at(index).ask_heartbeat();
             }
         } else if self.paths.get(index).is_potentially_failed() && self.config.hb_interval.is_some() {
-            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO, regardless of the interval.
+            // RFC 7829 §3 (5), (6): send one HEARTBEAT per RTO on a potentially failed path, regardless of the configured
+            // interval.
             self.paths.at(index).ask_heartbeat();
         } else {
             self.schedule_heartbeat(ctx, index);
@@ -213,7 +218,8 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §3 (5), (6): sends a HEARTBEAT at once and tells the application.
+    /// RFC 7829 §3 (5), (6): handles that a path is potentially failed. Requests a HEARTBEAT at once and informs the
+    /// application.
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
         self.stats.seldom().path_suspicions += 1;
@@ -226,12 +232,12 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §5: replaces the primary path if it has too many errors.
+    /// RFC 7829 §5: makes another path the primary path, if the primary path has had too many errors.
     fn switch_over(&mut self, index: usize) {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): not before data is sent on another path.
+        // RFC 7829 §5 (1): the primary path changes only after enough errors that data is already sent on another path.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();
@@ -239,7 +245,7 @@ impl Association {
         }
     }
 
-    /// Records that a path works: for the first time, or `again` after a failure.
+    /// Records that a path works. `again` is true if the path had failed before.
     pub(crate) fn on_path_up(&mut self, ctx: &mut Ctx<'_>, index: usize, again: bool) {
         let address = self.paths.get(index).address().ip();
         ctx.events.push_back(Event::PathUp { id: self.id, path: index, address });
@@ -260,7 +266,7 @@ impl Association {
         }
     }
 
-    /// Records that interrupted user data has resumed.
+    /// Records that user data has resumed after an interruption.
     #[cold]
     pub(super) fn record_interruption(&self, ctx: &mut Ctx<'_>, interruption: Interruption) {
         let Interruption { since, received, .. } = interruption;
@@ -280,7 +286,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §10: handles an ICMP message that quotes a packet with `tag`.
+    /// RFC 9260 §10: handles an ICMP message. It quotes a packet with the verification tag `tag`.
     pub(crate) fn on_icmp(&mut self, ctx: &mut Ctx<'_>, report: &Icmp, tag: u32, quoted: &[u8]) {
         // The packet must have the peer's tag or, if it is an INIT, contain ours. Only somebody who observes our packets
         // knows either.
@@ -298,16 +304,16 @@ impl Association {
         match icmp::advice(report.kind, report.target.is_ipv6(), encapsulated) {
             Advice::Ignore => {}
             Advice::Shrink(mtu) => self.on_too_big(ctx, index, mtu),
-            // Linux sends this also for a host whose raw socket has a full buffer (raw_v4_input). RFC 5927 §5.2 treats it
-            // as a soft error for TCP. Here timeouts have to confirm it first. So the packet that triggers the decisive
-            // report is one sent by the second timeout or later.
+            // Linux sends this ICMP error also if the buffer of a raw socket is full (raw_v4_input). RFC 5927 §5.2 treats it
+            // as a soft error for TCP. Here it ends the association only after timeouts have confirmed it. So the decisive
+            // ICMP error is caused by a packet that the second timeout or a later one sent.
             Advice::Abort if self.is_in_doubt(index) && !of_init && !encapsulated => {}
             Advice::Abort => {
                 if of_init == matches!(self.state, State::CookieWait(_)) {
                     self.close(ctx, CloseReason::NotListening);
                 }
             }
-            // T3-rtx and HEARTBEAT count the errors. A forged or transient report must not add to them.
+            // Only T3-rtx and HEARTBEAT count errors. A forged or transient ICMP report must not add to the error counters.
             Advice::Error => {}
         }
     }

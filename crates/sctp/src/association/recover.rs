@@ -1,7 +1,7 @@
 //! Recovery, timers and probes for losses that are detected by time.
 //!
-//! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail loss probes); of undoing a reduction through
-//! duplicate TSNs as in RFC 3708 §2.
+//! Home of RFC 8985 §6.2 step 5 (the reordering timer), §7.2 to §7.4 (tail loss probes). Also of undoing a needless
+//! reduction, which duplicate TSNs reveal as in RFC 3708 §2.
 //!
 //! T3-rtx works as in RFC 9260: it marks everything outstanding on its path as lost (§6.3.3 E3). One recovery spans the
 //! association (§7.2.4), while congestion windows and probes belong to a path.
@@ -20,7 +20,7 @@ impl Association {
         self.send.lose_by_time(now, index, by_time, smoothed)
     }
 
-    /// Applies a loss of `bytes` to a path. `reduces` is true for the first loss of a recovery.
+    /// Applies the loss of `bytes` on a path. `reduces` is true for the first loss of a recovery, which reduces the window.
     pub(super) fn record_loss(&mut self, now: Instant, index: usize, bytes: u64, reduces: bool) {
         let path = self.paths.at(index);
         path.on_lost(now, bytes, reduces);
@@ -58,7 +58,7 @@ impl Association {
         }
     }
 
-    /// Sets the timer for the next suspected loss on a path, or for its tail loss probe.
+    /// Sets the loss timer of a path. It expires when the next chunk counts as lost, or when a tail loss probe is due.
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant, index: usize) {
         let timer = Timer::Loss(index);
@@ -88,7 +88,8 @@ impl Association {
                 if reduces {
                     self.enter_recovery();
                 }
-                // Lets one packet leave, because no acknowledgement may come that would release the retransmission.
+                // Lets one packet be sent regardless of the window. Otherwise the retransmission might wait for an
+                // acknowledgement that never comes.
                 self.send.allow_free_packet();
                 if self.paths.get(index).wants_reports() {
                     self.paths.at(index).report(ctx.now, 0, &Delivered::default(), true);
@@ -101,7 +102,8 @@ impl Association {
         }
     }
 
-    /// RFC 8985 §7.3: sends new data if there is some and the peer's window allows it, otherwise the last chunk again.
+    /// RFC 8985 §7.3: sends new data as a probe, if there is some and the peer's window allows it. Otherwise sends the last
+    /// chunk again.
     fn probe_tail(&mut self, now: Instant, index: usize) {
         let rto = self.paths.get(index).rto();
         let fresh = self.takes_new_on(now, index);

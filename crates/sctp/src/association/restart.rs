@@ -13,7 +13,7 @@ use crate::send::SendHalf;
 use anabranch_wire::sctp::Cause;
 use std::net::SocketAddr;
 
-/// The cases of RFC 9260 §5.2.4.
+/// The cases A to D of RFC 9260 §5.2.4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Case {
     /// A: the peer has restarted.
@@ -24,7 +24,7 @@ pub(crate) enum Case {
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
-    /// None of these cases.
+    /// None of the cases A to D.
     Stray,
 }
 
@@ -43,7 +43,8 @@ impl Association {
         }
     }
 
-    /// Returns whether both tags of the cookie are this association's. Then it counts as valid even when stale.
+    /// Returns whether both tags in the cookie are those of this association. If so, the cookie counts as valid even when
+    /// stale.
     pub(crate) fn owns(&self, cookie: &Cookie) -> bool {
         self.case(cookie) == Case::Repeated
     }
@@ -54,8 +55,8 @@ impl Association {
         self.case(cookie) == Case::Restart && !matches!(self.state, State::ShutdownAckSent)
     }
 
-    /// Handles a valid cookie from `source`. Returns false if it changes nothing and the rest of the packet must not be
-    /// processed.
+    /// Handles a valid cookie from `source`. Returns false if the cookie changes nothing and the rest of its packet must not
+    /// be processed.
     pub(crate) fn on_cookie(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) -> bool {
         let path = self.paths.find_or_current(source.ip());
         match self.case(cookie) {
@@ -84,7 +85,8 @@ impl Association {
                     self.establish(ctx);
                     self.emit_established(ctx);
                 } else {
-                    // RFC 9260 §8.1: the peer is alive; until now it could not accept what was sent.
+                    // RFC 9260 §8.1: the peer is alive. The errors are cleared, because without a COOKIE ACK it could not
+                    // accept what was sent.
                     self.paths.clear_errors();
                 }
             }
@@ -98,7 +100,7 @@ impl Association {
         let path = self.paths.find_or_current(source.ip());
         self.outbox.ask_cookie_ack(path);
         if !self.paths.get(path).is_confirmed() {
-            // RFC 9260 §5.4: it is sent only together with a HEARTBEAT.
+            // RFC 9260 §5.4: a COOKIE ACK to an unverified address is sent only together with a HEARTBEAT.
             self.paths.at(path).ask_heartbeat();
         }
     }
@@ -117,23 +119,26 @@ impl Association {
             adaptation: cookie.adaptation,
             ..Offer::default()
         };
-        // RFC 4895 §6.1: the random number belongs to the tag, so it comes from the cookie, too.
+        // RFC 4895 §6.1: the random number belongs to the tag. The tag comes from the cookie, so the random number does,
+        // too.
         let before = self.extensions.auth.take();
         self.extensions.auth = cookie.auth.as_ref().map(|auth| {
             let keys = before.as_ref().map_or(ctx.keys, |auth| auth.keys()).clone();
             let mut auth = Auth::new(auth.ours(&self.config), keys);
-            // Packets signed with these keys are no longer outstanding.
+            // The new association has no packets that are signed with the keys deactivated before, so those keys are free.
             auth.leave(before.iter().flat_map(|auth| auth.leaving()));
             Box::new(auth)
         });
-        // RFC 9260 §5.2.2: use the stream counts of the INIT ACK, regardless of streams added before or since.
+        // RFC 9260 §5.2.2: use the stream counts that the INIT ACK contained. Streams that were added before or after it do
+        // not count.
         self.extensions.reconfig = None;
         self.streams.set(cookie.outbound, cookie.inbound);
         let from = SocketAddr::new(cookie.init_source, source.port());
         self.accept_offer(ctx, &offer, from);
     }
 
-    /// RFC 9260 §5.2.4 A: restarts as after an ABORT and a new COOKIE ECHO. The application keeps its association.
+    /// RFC 9260 §5.2.4 A: the peer has restarted. Handles this like an ABORT followed by a new COOKIE ECHO, but the
+    /// application keeps its association.
     fn restart(&mut self, ctx: &mut Ctx<'_>, cookie: &Cookie, source: SocketAddr) {
         self.identity.restart(cookie.local_tag, cookie.local_tsn);
         let mut before = std::mem::replace(&mut self.send, SendHalf::new(&self.config, cookie.local_tsn));

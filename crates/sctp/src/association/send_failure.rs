@@ -5,7 +5,8 @@
 //! host reports a change of its routes. This does not count as an error of the path or association. Only T3-rtx and
 //! HEARTBEAT count errors, so an association whose host stays without a network still ends in the usual time.
 //!
-//! Home of RFC 7829 §3 (2) as far as local knowledge is concerned, and of RFC 1122 §3.3.1.4 (advice about dead gateways).
+//! Home of RFC 7829 §3 (2), as far as this host itself knows of a failure, and of RFC 1122 §3.3.1.4 (advice about dead
+//! gateways).
 
 use super::timers::Timer;
 use super::{Association, Ctx, State};
@@ -36,7 +37,7 @@ impl Association {
         true
     }
 
-    /// Retries at once what could not be sent, because the host's routes have changed.
+    /// Marks everything that the host could not send to be sent again at once, because its routes have changed.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {
@@ -45,7 +46,7 @@ impl Association {
                 continue;
             }
             if path.is_potentially_failed() {
-                // A HEARTBEAT has to be answered before data returns to this path (RFC 7829 §3 (5)).
+                // RFC 7829 §3 (5): the peer has to answer a HEARTBEAT before data is sent on this path again.
                 path.ask_heartbeat_once();
             }
             self.take_back(ctx, index);
@@ -57,8 +58,8 @@ impl Association {
         (0..self.paths.len()).any(|index| self.ends(index).1 == peer)
     }
 
-    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that could not be sent is sent at
-    /// once. No INIT has left before, so its answer measures the round trip (RFC 9260 §6.3.1 C5).
+    /// Handles the report that a lower layer can now carry packets to the peer. An INIT that could not be sent before is
+    /// sent at once. It is the first INIT to leave the host, so its answer measures the round trip (RFC 9260 §6.3.1 C5).
     pub(crate) fn carried(&mut self, ctx: &mut Ctx<'_>) {
         let path = self.handshake_path();
         if matches!(self.state, State::CookieWait(_)) && self.paths.at(path).take_unsent() {
@@ -67,8 +68,8 @@ impl Association {
         }
     }
 
-    /// Marks everything in flight on a path as lost, as after T3-rtx (RFC 9260 §6.3.3 E1, E3). There is no back-off,
-    /// because the timer has not expired.
+    /// Marks everything in flight on a path as lost, as after an expiration of T3-rtx (RFC 9260 §6.3.3 E1, E3). There is no
+    /// back-off, because the timer has not expired.
     fn take_back(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let path = self.paths.at(index);
         if path.flight() == 0 || self.send.is_probing() || !self.state.may_send_data() {

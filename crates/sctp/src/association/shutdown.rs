@@ -14,19 +14,20 @@ use anabranch_wire::sctp::{Cause, ShutdownComplete, Tsn};
 pub(crate) struct Closing {
     /// Whether the application asked to close the association during the handshake.
     asked: bool,
-    /// The path for SHUTDOWN and SHUTDOWN ACK, if it is not the current path: after a timeout, or to answer a SHUTDOWN.
+    /// The path for SHUTDOWN and SHUTDOWN ACK, if it is not the current path. It is set after a timeout, or to answer a
+    /// SHUTDOWN.
     path: Option<u8>,
-    /// Consecutive expirations of T2-shutdown.
+    /// The number of consecutive expirations of T2-shutdown.
     retries: u32,
 }
 
 impl Closing {
-    /// Returns whether the application asked to close once the handshake is complete.
+    /// Returns whether the application asked to close the association as soon as the handshake is complete.
     pub(super) fn is_asked(&self) -> bool {
         self.asked
     }
 
-    /// Takes the application's request to close, if there is one.
+    /// Returns whether the application asked to close the association during the handshake, and clears the request.
     pub(super) fn take_asked(&mut self) -> bool {
         std::mem::take(&mut self.asked)
     }
@@ -36,7 +37,7 @@ impl Closing {
         (self.path, self.retries) = (None, 0);
     }
 
-    /// Forgets a path that was removed.
+    /// Forgets that SHUTDOWN and SHUTDOWN ACK use `path`, because the path was removed.
     pub(super) fn forget_path(&mut self, path: usize) {
         self.path = self.path.filter(|&other| usize::from(other) != path);
     }
@@ -46,9 +47,9 @@ impl Association {
     /// Closes the association at the application's request.
     pub(crate) fn shutdown(&mut self, ctx: &mut Ctx<'_>) {
         match self.state {
-            // In COOKIE-WAIT the peer does not know the association yet, so it is simply aborted if there is nothing to
-            // deliver. After the COOKIE ECHO the peer may have established it and sent data. Then, and if data is queued
-            // here, the handshake continues first.
+            // In COOKIE-WAIT the peer does not know the association yet. If there is nothing to deliver, the association is
+            // simply aborted. In COOKIE-ECHOED the peer may have established the association and sent data. So the handshake
+            // continues in COOKIE-ECHOED, and also in COOKIE-WAIT if data is queued.
             State::CookieWait(_) if self.send.is_idle() => {
                 self.abort_with(ctx, &Cause::UserAbort(&[]), CloseReason::Local);
             }
@@ -57,13 +58,13 @@ impl Association {
                 self.state = State::ShutdownPending;
                 self.begin_shutdown(ctx);
             }
-            // RFC 9260 §9.2: if the peer is already shutting down, the request changes nothing.
+            // RFC 9260 §9.2: if a shutdown is already in progress, the request changes nothing.
             _ => {}
         }
     }
 
-    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: chunks that were abandoned before, and that the
-    /// peer was told to skip, do not count as outstanding. The shutdown does not wait for them.
+    /// Starts the shutdown at the request of either side. RFC 3758 §3.5 A2: the shutdown does not wait for chunks that were
+    /// abandoned before and announced in a FORWARD TSN. Such chunks do not count as outstanding.
     fn begin_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         if self.send.is_given_up(0) {
             self.leave_given_up();
@@ -73,8 +74,9 @@ impl Association {
         }
     }
 
-    /// Takes the next step of the shutdown once nothing is outstanding. Chunks abandoned during the shutdown get a second
-    /// FORWARD TSN, because other stacks wait for it. The shutdown waits no longer than that.
+    /// Takes the next step of the shutdown once nothing is outstanding. Chunks abandoned during the shutdown are announced
+    /// by a second FORWARD TSN, because other stacks wait for it. After that, the shutdown does not wait for their
+    /// acknowledgement.
     pub(super) fn advance_shutdown(&mut self, ctx: &mut Ctx<'_>) {
         let closing = matches!(self.state, State::ShutdownPending | State::ShutdownReceived);
         if self.send.is_idle() {
@@ -99,7 +101,7 @@ impl Association {
         }
     }
 
-    /// Stops waiting for the answer to a FORWARD TSN.
+    /// Stops waiting for the acknowledgement of abandoned chunks.
     fn leave_given_up(&mut self) {
         for index in 0..self.paths.len() {
             self.timers.stop(Timer::T3Rtx(index));
@@ -164,7 +166,7 @@ impl Association {
         if matches!(self.state, State::CookieWait(_) | State::CookieEchoed(_) | State::Closed) {
             return;
         }
-        // RFC 9260 §6.4: the answer is sent to the address that the SHUTDOWN came from.
+        // RFC 9260 §6.4: the SHUTDOWN ACK is sent to the address that the SHUTDOWN came from.
         if self.paths.get(path).is_reachable() {
             self.closing.path = Some(path as u8);
         }
@@ -201,7 +203,8 @@ impl Association {
     pub(super) fn on_shutdown_ack(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         match self.state {
             State::ShutdownSent | State::ShutdownAckSent => {
-                // RFC 9260 §6.4: answer the address that the SHUTDOWN ACK came from; §5.4: but never an unverified address.
+                // RFC 9260 §6.4: answer the address that the SHUTDOWN ACK came from; §5.4: if that address is unverified,
+                // use another one.
                 let path = self.paths.confirmed_or_current(path);
                 let packet = FinalPacket::new(self.ends(path), self.identity.header_to_peer(), |bytes| {
                     ShutdownComplete { reflected: false }.emit(bytes);
@@ -209,8 +212,8 @@ impl Association {
                 self.send_final(ctx, packet);
                 self.close(ctx, CloseReason::Shutdown);
             }
-            // RFC 9260 §8.5.1 E, §9.2: the SHUTDOWN ACK belongs to a former association. Answer it as if there were no
-            // association, and continue the handshake.
+            // RFC 9260 §8.5.1 E, §9.2: the SHUTDOWN ACK belongs to a former association. Answer the chunk as if there were
+            // no association, and continue the handshake.
             State::CookieWait(_) | State::CookieEchoed(_) => {
                 let header = self.identity.header(self.identity.local_tag());
                 let packet = FinalPacket::new(self.ends(path), header, |bytes| {
@@ -240,7 +243,7 @@ impl Association {
         }
     }
 
-    /// RFC 9260 §9.2: answers DATA after SHUTDOWN was sent with another SHUTDOWN at once.
+    /// RFC 9260 §9.2: after SHUTDOWN was sent, DATA is answered with another SHUTDOWN at once.
     pub(super) fn data_while_shutting_down(&mut self) {
         self.outbox.set_shutdown(true);
         if self.recv.needs_sack_beside_shutdown() {

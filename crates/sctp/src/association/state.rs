@@ -6,10 +6,10 @@
 
 use crate::stats::AssociationState;
 
-/// The state of RFC 9260 §4. In CLOSED only unread data is kept.
+/// The state according to RFC 9260 §4. In CLOSED only unread data is kept.
 ///
-/// The state is read several times per packet. With `repr(u8)` its tag is stored separately, which is faster to read than a
-/// niche in the data of COOKIE-ECHOED.
+/// The state is read several times per packet. With `repr(u8)` the discriminant is stored in a byte of its own. That is
+/// faster to read than a niche in the data of COOKIE-ECHOED.
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -30,9 +30,9 @@ pub(crate) struct Init {
     pub(crate) retries: u32,
     /// The lifetime to request in a Cookie Preservative, milliseconds.
     pub(crate) preserve_ms: Option<u32>,
-    /// Stale cookies so far.
+    /// The number of stale cookies so far.
     pub(crate) stale: u32,
-    /// The number of COOKIE ECHOs with stale cookies that may still be answered.
+    /// The number of COOKIE ECHOs with earlier, now stale cookies that the peer may still answer.
     pub(crate) late: u32,
 }
 
@@ -43,11 +43,11 @@ pub(crate) struct Echo {
     pub(crate) cookie: Vec<u8>,
     /// Retransmissions so far.
     pub(crate) retries: u32,
-    /// Stale cookies so far.
+    /// The number of stale cookies so far.
     pub(crate) stale: u32,
     /// The number of COOKIE ECHOs with earlier, now stale cookies that the peer may still answer.
     pub(crate) late: u32,
-    /// Whether the INIT that the cookie answers was sent more than once.
+    /// Whether the INIT that the peer answered with this cookie was sent more than once.
     pub(crate) init_repeated: bool,
 }
 

@@ -1,7 +1,7 @@
-//! All deadlines of an association, in one table.
+//! The deadlines of all timers of an association, in one table.
 //!
-//! The table is the only source of the association's `poll_timeout`. A deadline that depends on the last packet is not
-//! moved with every packet. When it passes, the time of the last packet is checked and the deadline set again.
+//! The association's `poll_timeout` depends on this table only. A deadline that depends on the last packet does not move
+//! with every packet. Instead, when it passes, the time of the last packet is checked and the deadline is set again.
 
 use anabranch_base::Instant;
 
@@ -11,7 +11,7 @@ macro_rules! timers {
         once { $($(#[$about:meta])* $once:ident,)* }
         each_path { $($(#[$path_about:meta])* $each:ident,)* }
     ) => {
-        /// The purpose of a deadline. Timers that are due run in this order.
+        /// The purpose of a deadline. If several timers are due, they run in the order of this list.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Timer {
             $($(#[$about])* $once,)*
@@ -48,19 +48,19 @@ timers! {
     once {
         /// T1-init: the INIT has not been answered.
         T1Init,
-        /// T1-cookie: COOKIE ECHO has not been answered.
+        /// T1-cookie: the COOKIE ECHO has not been answered.
         T1Cookie,
         /// T2-shutdown: the SHUTDOWN or SHUTDOWN ACK has not been answered.
         T2Shutdown,
-        /// T5-shutdown-guard: the whole shutdown takes too long.
+        /// T5-shutdown-guard: the shutdown as a whole takes too long.
         T5Guard,
         /// A delayed SACK.
         Sack,
-        /// A probe of a closed window.
+        /// A probe of the peer's closed window is due.
         Probe,
         /// A RE-CONFIG request has not been answered (RFC 6525 §5.1.1).
         Reconfig,
-        /// The lifetime of a message ends (RFC 3758).
+        /// The lifetime of a message has ended (RFC 3758).
         Lifetime,
         /// T4: an ASCONF has not been answered (RFC 5061 §5.1).
         Asconf,
@@ -76,13 +76,13 @@ timers! {
         Heartbeat,
         /// A HEARTBEAT on a path has not been answered within the path's RTO.
         HeartbeatLost,
-        /// A probe of a path's MTU has not been answered, or it is time to try a larger one (RFC 8899
-        /// §5.1.1: PROBE_TIMER, PMTU_RAISE_TIMER).
+        /// A probe of a path's MTU has not been answered, or it is time to try a larger MTU (RFC 8899 §5.1.1: PROBE_TIMER,
+        /// PMTU_RAISE_TIMER).
         PathMtu,
     }
 }
 
-/// The table of deadlines. A timer that is not running has `Instant::MAX`.
+/// The table of deadlines. The deadline of a timer that is not running is `Instant::MAX`.
 #[derive(Debug)]
 pub(crate) struct Timers {
     deadlines: Box<[Instant]>,
@@ -98,7 +98,7 @@ impl Timers {
         }
     }
 
-    /// Adds entries for new paths.
+    /// Adds entries for the timers of new paths. `paths` is the new number of paths.
     pub(crate) fn grow(&mut self, paths: usize) {
         let size = ONCE.len() + EACH_PATH.len() * paths;
         if self.deadlines.len() != size {
@@ -161,7 +161,7 @@ impl Timers {
         next.filter(|next| *next < armed)
     }
 
-    /// Stops and returns the first timer, in order, that is due.
+    /// Returns the first timer in the table that is due, and stops it. Returns `None` if no timer is due.
     pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
         let index = self.deadlines.iter().position(|&at| at <= now)?;
         self.deadlines[index] = Instant::MAX;

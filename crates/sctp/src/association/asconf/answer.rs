@@ -1,7 +1,7 @@
 //! Address changes that the peer requests.
 //!
-//! Requests are carried out in order. The answers are kept, so that a repeated ASCONF is answered as before and not carried
-//! out again.
+//! Requests are carried out in order. Their answers are kept, so that a repeated ASCONF gets the same answer and is not
+//! carried out again.
 //!
 //! Home of RFC 5061 §5.2, of §5.3 F7 to F14 and of §5.4.
 
@@ -20,7 +20,7 @@ use std::net::{IpAddr, SocketAddr};
 
 /// The maximum number of requests carried out for one ASCONF.
 const MAX_REQUESTS: usize = 64;
-/// The maximum length of the answer to one ASCONF, bytes. When it is reached, no further requests are carried out.
+/// The maximum length of the answer to one ASCONF, bytes. Once the answer is longer, no further requests are carried out.
 const MAX_BYTES: usize = 1_000;
 /// The maximum number of answers that are kept for repeated requests. The same limit holds for answers that wait to be sent.
 const KEPT: usize = 8;
@@ -31,14 +31,14 @@ const ADD_OR_DELETE: [u16; 2] = [0xc001, 0xc002];
 /// Queued answers, each with its path and destination.
 type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
 
-/// The state of the peer's ASCONFs.
+/// What this side keeps about the ASCONFs that the peer sends.
 #[derive(Debug)]
 pub(super) struct Answers {
-    /// RFC 5061 §5.2: the Peer-Sequence-Number.
+    /// RFC 5061 §5.2: the Peer-Sequence-Number, which is the number of the last ASCONF that was carried out.
     last: u32,
     kept: VecDeque<(u32, Vec<u8>)>,
     waiting: Waiting,
-    /// The address that the peer wants as primary, while it is unverified.
+    /// The address that the peer requested as primary. It is kept until the address is verified.
     wish: Option<IpAddr>,
 }
 
@@ -91,7 +91,7 @@ impl Answers {
 }
 
 impl Association {
-    /// RFC 5061 §5.2 D2: returns the path that an ASCONF from an unknown source address refers to.
+    /// RFC 5061 §5.2 D2: returns the path that identifies the association if an ASCONF comes from an unknown source address.
     #[cold]
     pub(crate) fn path_of_asconf(&self, mut chunks: Chunks<'_>) -> Option<usize> {
         if !self.extensions.agreed.asconf {
@@ -111,7 +111,7 @@ impl Association {
         None
     }
 
-    /// RFC 5061 §5.2 E1 to E6: handles an ASCONF, which has been authenticated.
+    /// RFC 5061 §5.2 E1 to E6: handles an ASCONF that has been authenticated.
     pub(in crate::association) fn on_asconf(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -127,7 +127,8 @@ impl Association {
         };
         let new = asconf.answers.takes(chunk.serial);
         let done = new.then(|| self.do_requests(ctx, chunk, arrived));
-        // E6: answer the address that the ASCONF came from, even if it is not part of the association.
+        // RFC 5061 §5.2 E6: answer the address that the ASCONF came from, even if that address is not part of the
+        // association.
         let path = self.paths.find(arrived.source.ip()).or_else(|| {
             let path = arrived.path;
             (!self.paths.get(path).is_removed()).then_some(path)
@@ -138,7 +139,7 @@ impl Association {
         }
     }
 
-    /// Writes an answer. RFC 5061 §5.3 F1: adds a HEARTBEAT if the address is unverified.
+    /// Writes an ASCONF-ACK. RFC 5061 §5.3 F1: if the destination address is unverified, adds a HEARTBEAT.
     #[cold]
     pub(in crate::association) fn write_asconf_ack(
         &mut self,
@@ -175,7 +176,8 @@ impl Association {
                     (id, self.on_set_primary(ctx, address, raw, arrived))
                 }
                 Ok(Param::Unknown(_)) => {
-                    // V2: the two high bits of the type determine the action.
+                    // RFC 5061 §5.2 V2: the two high bits of an unrecognized parameter's type determine whether to stop and
+                    // whether to report it.
                     let Unrecognized { stop, report } = Unrecognized::param(raw.kind);
                     if report {
                         failed |= fail(&mut answer, correlation(raw), &Cause::UnrecognizedParams(raw.bytes));
@@ -185,7 +187,7 @@ impl Association {
                     }
                     continue;
                 }
-                // RFC 5061 §4.2: parameters that are not allowed here are skipped.
+                // RFC 5061 §4.2: parameters that are not allowed in an ASCONF are skipped.
                 Ok(_) => continue,
                 Err(_) => (correlation(raw), Err(Cause::InvalidMandatoryParam)),
             };
@@ -217,7 +219,7 @@ impl Association {
         let target = if address.is_unspecified() || address == arrived.source.ip() {
             arrived.source
         } else {
-            // RFC 6951 §5.4: use the known UDP port until a packet arrives from that address.
+            // RFC 6951 §5.4: use the UDP port of the current path until a packet arrives from the new address.
             SocketAddr::new(address, self.paths.get(arrived.path).address().port())
         };
         if !is_unicast(target.ip()) || !in_scope(target.ip(), self.peer()) {
@@ -246,7 +248,7 @@ impl Association {
     ) -> Result<(), Cause<'a>> {
         let source = arrived.source.ip();
         if address.is_unspecified() {
-            // RFC 5061 §4.2.2: deletes all addresses except the source of the ASCONF.
+            // RFC 5061 §4.2.2: the wildcard address deletes all addresses except the source address of the ASCONF.
             let stays = self.paths.find(source).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
             for index in (0..self.paths.len()).filter(|&index| index != stays) {
                 self.remove_path(ctx, index, stays);
@@ -255,7 +257,7 @@ impl Association {
         }
         let index = self.paths.find(address).ok_or(Cause::UnresolvableAddress(raw.bytes))?;
         let present = |&other: &usize| other != index && !self.paths.get(other).is_removed();
-        // F7, F8: neither the last address nor the source of the ASCONF may be deleted.
+        // RFC 5061 §5.3 F7, F8: neither the last address nor the source address of the ASCONF may be deleted.
         let other = (0..self.paths.len()).find(present).ok_or(Cause::DeleteLastAddress(raw.bytes))?;
         if address == source {
             return Err(Cause::DeleteSourceAddress(raw.bytes));
@@ -265,7 +267,8 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.3 F13: removes an address from the association. `heir` is the path that takes over its pending packets.
+    /// RFC 5061 §5.3 F13: removes an address of the peer from the association. `heir` is the path that takes over the
+    /// pending packets.
     fn remove_path(&mut self, ctx: &mut Ctx<'_>, index: usize, heir: usize) {
         if self.paths.get(index).is_removed() {
             return;
@@ -305,7 +308,7 @@ impl Association {
         Ok(())
     }
 
-    /// RFC 5061 §5.4: follows the peer's choice of primary address once that address is verified.
+    /// RFC 5061 §5.4: makes the address that the peer requested as primary the primary path, once that address is verified.
     pub(in crate::association) fn grant_primary(&mut self, ctx: &mut Ctx<'_>) {
         let Some(address) = self.extensions.asconf.as_ref().and_then(|asconf| asconf.answers.wish) else {
             return;
@@ -322,7 +325,7 @@ impl Association {
     }
 }
 
-/// Returns the correlation id of a malformed request, or 0 if it is too short.
+/// Returns the correlation id of a malformed request, or 0 if the request is too short to have one.
 fn correlation(raw: RawTlv<'_>) -> u32 {
     raw.value.first_chunk::<4>().map_or(0, |id| u32::from_be_bytes(*id))
 }

@@ -1,7 +1,7 @@
 //! Address changes that this side requests.
 //!
-//! There is no queue of changes. The addresses that the peer knows are compared with the present ones, and the difference
-//! is requested in one ASCONF at a time. Changes made in the meantime are part of the next difference.
+//! There is no queue of changes. This side compares the addresses that the peer knows with the present ones, and requests
+//! the difference in one ASCONF at a time. Changes made in the meantime are part of the next difference.
 //!
 //! Home of RFC 5061 §5.1 A and of §5.3 F0 to F6.
 
@@ -18,16 +18,16 @@ use anabranch_wire::sctp::{Asconf as Chunk, AsconfAck, Param, Params, cause::Cau
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
 
-/// The maximum number of deleted addresses that are remembered.
+/// The maximum number of deleted local addresses that are remembered.
 const MAX_GONE: usize = 32;
 
-/// The longest time that a packet and its answer may be in flight.
+/// The longest time that a packet to the peer and the peer's answer may be in flight.
 const UNDER_WAY: Duration = Duration::from_secs(30);
 
-/// The maximum number of requests in one ASCONF. Further ones go into the next.
+/// The maximum number of requests in one ASCONF. Further requests go into the next ASCONF.
 const MAX_REQUESTS: usize = 12;
 
-/// Dynamic addresses of one association.
+/// The state of address changes in one association.
 #[derive(Debug)]
 pub(crate) struct Asconf {
     /// The sequence number of the next ASCONF.
@@ -45,7 +45,7 @@ pub(crate) struct Asconf {
     /// The local address that the peer should use as its primary destination.
     wish: Option<IpAddr>,
     outstanding: Option<Outstanding>,
-    /// Whether the peer does not support adding and deleting addresses.
+    /// Whether the peer does not support adding and deleting addresses. No such requests are sent then.
     refused: bool,
     /// Whether the peer does not support Set Primary Address.
     primary_refused: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Asconf {
     pub(super) answers: Answers,
 }
 
-/// The ASCONF that has not been answered.
+/// The outstanding ASCONF, which the peer has not answered yet.
 #[derive(Debug)]
 struct Outstanding {
     serial: u32,
@@ -63,7 +63,7 @@ struct Outstanding {
     ends: (SocketAddr, SocketAddr),
     /// Whether the ASCONF has to be sent at the next poll.
     wanted: bool,
-    /// Whether the host had no route when it was last to be sent.
+    /// Whether the host had no route when the ASCONF was last due.
     unsent: bool,
 }
 
@@ -74,19 +74,19 @@ enum Request {
     Primary(IpAddr),
 }
 
-/// What an ASCONF-ACK refers to.
+/// The ASCONF that an ASCONF-ACK answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answered {
     /// The ASCONF-ACK answers an ASCONF that was answered before.
     Old,
-    /// An ASCONF that was never sent.
+    /// The ASCONF-ACK answers an ASCONF that was never sent.
     NeverAsked,
     /// The ASCONF-ACK answers the outstanding ASCONF, which was last sent on this path.
     By(usize),
 }
 
 impl Asconf {
-    /// RFC 5061 §5.1 A2: the sequence numbers start at the initial TSNs.
+    /// RFC 5061 §5.1 A2: the sequence numbers of ASCONF start at the initial TSNs.
     pub(in crate::association) fn new(local_tsn: u32, peer_tsn: u32, known: Vec<IpAddr>) -> Self {
         Self {
             serial: local_tsn,
@@ -129,8 +129,8 @@ impl Asconf {
         true
     }
 
-    /// Sets the local address that the peer should use as its primary destination. RFC 5061 §5.3 F3b: a peer that did not
-    /// recognize the request is not asked again.
+    /// Sets the local address that the peer should use as its primary destination. Returns false if the peer did not
+    /// recognize such a request before. RFC 5061 §5.3 F3b: that peer is not asked again.
     pub(super) fn wish_primary(&mut self, address: IpAddr) -> bool {
         if !self.primary_refused {
             self.wish = Some(address);
@@ -138,13 +138,13 @@ impl Asconf {
         !self.primary_refused
     }
 
-    /// Returns the path and the source address of the outstanding ASCONF.
+    /// Returns the path and the source address of the outstanding ASCONF, if there is one.
     pub(super) fn under_way(&self) -> Option<(usize, SocketAddr)> {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: requests the difference between the addresses that the peer knows and the present ones, on
-    /// `path`. With `prefer`, also requests that the peer use the address added last as primary.
+    /// RFC 5061 §5.1 A1 to A3: sends a request on `path` for the difference between the addresses that the peer knows and
+    /// the present ones. With `prefer`, also requests that the peer uses the address added last as its primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,
@@ -157,7 +157,7 @@ impl Asconf {
         if self.outstanding.is_some() || self.refused || wanted.is_empty() {
             return;
         }
-        // RFC 5061 §5.3 F5: additions precede deletions, so that an address is always left.
+        // RFC 5061 §5.3 F5: additions precede deletions, so that the association always has an address.
         let added = || wanted.iter().copied().filter(|address| !self.known.contains(address));
         let wish = added().next_back().filter(|_| prefer).or(self.wish);
         let adds = added().map(Request::Add);
@@ -174,7 +174,8 @@ impl Asconf {
         }
         let serial = self.serial;
         self.serial = serial.wrapping_add(1);
-        // RFC 5061 §5.3.2: an address that the peer knows, even if it is being deleted.
+        // RFC 5061 §5.3.2: the Address Parameter of an ASCONF is an address that the peer knows, even if that address is
+        // being deleted.
         let stays = self.known.iter().find(|address| wanted.contains(address));
         let Some(&address) = stays.or(self.known.first()) else {
             return;
@@ -225,7 +226,7 @@ impl Asconf {
         }
     }
 
-    /// Sends the ASCONF again if it could not be sent.
+    /// Marks the ASCONF to be sent again if the host could not send it.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
@@ -238,7 +239,7 @@ impl Asconf {
         self.answers.due().map(Job::AsconfAck).or_else(|| ask().map(|ask| Job::Asconf(ask.path)))
     }
 
-    /// Returns source and destination of an ASCONF or its answer.
+    /// Returns the source and destination address for an ASCONF or ASCONF-ACK.
     pub(super) fn ends(&self, job: Job, paths: &Paths) -> Option<(SocketAddr, SocketAddr)> {
         match job {
             Job::Asconf(_) => self.outstanding.as_ref().map(|outstanding| outstanding.ends),
@@ -255,11 +256,12 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A5 to A8: reports the results of the requests to the application.
+    /// RFC 5061 §5.1 A5 to A8: handles the answer to the outstanding ASCONF and reports the result of each request to the
+    /// application.
     pub(super) fn on_ack(&mut self, ctx: &mut Ctx<'_>, id: AssociationId, ack: &AsconfAck<'_>) -> Answered {
         let Some(outstanding) = self.outstanding.take_if(|outstanding| outstanding.serial == ack.serial)
         else {
-            // RFC 5061 §5.3 F0: an answer to an ASCONF that was never sent.
+            // RFC 5061 §5.3 F0: the ASCONF-ACK answers an ASCONF that was never sent.
             let never = self.outstanding.is_none() && ack.serial.wrapping_sub(self.serial) < 1 << 31;
             return if never { Answered::NeverAsked } else { Answered::Old };
         };
@@ -282,7 +284,7 @@ impl Asconf {
         }
         let mut failed = false;
         for ((_, request), done) in outstanding.requests.into_iter().zip(done) {
-            // RFC 5061 §5.1 A7, A8: a request without a result succeeded, unless an earlier one failed.
+            // RFC 5061 §5.1 A7, A8: a request without a result in the ASCONF-ACK succeeded, unless an earlier one failed.
             let result = done.unwrap_or(if failed { Err(0) } else { Ok(()) });
             let (address, change) = self.on_result(ctx.now, request, result, failed);
             ctx.events.push_back(Event::LocalAddress { id, address, change });
@@ -291,8 +293,8 @@ impl Asconf {
         Answered::By(outstanding.path)
     }
 
-    /// Applies the result of one request; a failure has a cause code. `behind` is true if an earlier request in the same
-    /// ASCONF failed.
+    /// Applies the result of one request. A failed request has an error cause code. `behind` is true if an earlier request
+    /// in the same ASCONF failed.
     fn on_result(
         &mut self,
         now: Instant,
@@ -302,7 +304,7 @@ impl Asconf {
     ) -> (IpAddr, AddressChange) {
         /// RFC 9260 §3.3.10.8: the cause code of Unrecognized Parameters.
         const UNRECOGNIZED: u16 = 8;
-        // RFC 5061 §5.3 F3a: a peer that did not recognize the request is not asked again.
+        // RFC 5061 §5.3 F3a: if the peer did not recognize a type of request, no such request is sent again.
         match request {
             Request::Primary(_) => self.primary_refused |= result == Err(UNRECOGNIZED),
             Request::Add(_) | Request::Delete(_) => self.refused |= result == Err(UNRECOGNIZED),
@@ -331,7 +333,7 @@ impl Asconf {
                 (address, AddressChange::Refused(cause))
             }
             (Request::Delete(address), Err(cause)) => {
-                // RFC 5061 §5.3 F11: a request after a failed one had to fail, so it may be repeated.
+                // RFC 5061 §5.3 F11: if an earlier request failed, this one had to fail, too, so it may be repeated.
                 if !behind {
                     self.stuck.push(address);
                 }
@@ -341,7 +343,7 @@ impl Asconf {
         }
     }
 
-    /// RFC 5061 §5.1 A9: returns whether a chunk that the peer does not recognize is an ASCONF. If so, no further one is
+    /// RFC 5061 §5.1 A9: returns whether a chunk that the peer does not recognize is an ASCONF. If so, no further ASCONF is
     /// sent.
     pub(super) fn is_refused_by(&mut self, chunk: &[u8]) -> bool {
         let refused = chunk.first() == Some(&Chunk::KIND);
@@ -352,7 +354,7 @@ impl Asconf {
         refused
     }
 
-    /// Returns whether the peer is deleting an address or has recently deleted it. ABORTs to that address are then ignored.
+    /// Returns whether the deletion of a local address is unanswered or recent. ABORTs to such an address are ignored.
     pub(super) fn is_leaving(&self, now: Instant, address: IpAddr) -> bool {
         let late = |back: Option<Instant>| back.is_none_or(|back| now.since(back) < UNDER_WAY);
         let gone = self.gone.iter().any(|&(other, back)| other == address && late(back));

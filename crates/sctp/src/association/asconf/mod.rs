@@ -3,8 +3,8 @@
 //! [`ask`] implements the requests of this side, and [`answer`] those of the peer. This module applies the effects of both
 //! to paths, timers and outstanding data.
 //!
-//! Only ASCONFs may be sent from an address that the peer does not know yet. If no other address is left, the association
-//! sends nothing else until the peer has agreed.
+//! An address that the peer does not know yet may only be the source of ASCONFs. If no other address is left, the
+//! association sends nothing else until the peer has accepted the address.
 //!
 //! Home of RFC 5061 §5.1 B (T4) and of §5.3 F1 (which packets may be sent).
 
@@ -25,7 +25,7 @@ use ask::Answered;
 use std::net::{IpAddr, SocketAddr};
 
 impl Association {
-    /// Responds to a change of the endpoint's addresses, or of those that the peer knows.
+    /// Responds to a change of the endpoint's addresses, or of the local addresses that the peer knows.
     pub(crate) fn locals_changed(&mut self, ctx: &mut Ctx<'_>) {
         if self.extensions.asconf.is_none() || !self.state.is_up() {
             return;
@@ -40,13 +40,14 @@ impl Association {
         if let Some((sent_by, source)) = asconf.under_way()
             && !wanted.contains(&source)
         {
-            // The ASCONF was sent from an address that is gone, so it is sent again from another at once.
+            // The local address from which the ASCONF was sent is gone. So the ASCONF is sent again at once from another
+            // address.
             asconf.aim(ctx, &self.paths, &mut self.timers, path.unwrap_or(sent_by));
         }
         self.plan_asconf(ctx, path.unwrap_or(self.paths.current()));
     }
 
-    /// Sets whether the association uses a local address. Returns false if the address cannot be changed.
+    /// Sets whether the association uses a local address. Returns false if that cannot be changed.
     pub(crate) fn use_address(&mut self, ctx: &mut Ctx<'_>, address: IpAddr, wanted: bool) -> bool {
         let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.want(address, wanted));
         if taken {
@@ -55,7 +56,7 @@ impl Association {
         taken
     }
 
-    /// Asks the peer to use `address` as its primary destination. Returns false if that is not supported.
+    /// Asks the peer to use `address` as its primary destination. Returns false if the peer does not support such requests.
     pub(crate) fn set_peer_primary(&mut self, ctx: &mut Ctx<'_>, address: IpAddr) -> bool {
         let taken = self.extensions.asconf.as_mut().is_some_and(|asconf| asconf.wish_primary(address));
         if taken {
@@ -64,7 +65,7 @@ impl Association {
         taken
     }
 
-    /// RFC 5061 §5.1 A1 to A3: requests the difference between the addresses that the peer knows and the present ones.
+    /// RFC 5061 §5.1 A1 to A3: requests the difference between the local addresses that the peer knows and the present ones.
     fn plan_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         if self.state.is_up()
             && !matches!(self.state, State::ShutdownAckSent)
@@ -74,14 +75,14 @@ impl Association {
         }
     }
 
-    /// Sets source and destination of the outstanding ASCONF.
+    /// Sets the source and destination address of the outstanding ASCONF.
     fn aim_asconf(&mut self, ctx: &Ctx<'_>, path: usize) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.aim(ctx, &self.paths, &mut self.timers, path);
         }
     }
 
-    /// Gives every path a source address that the peer knows. A path for which there is none is suspended.
+    /// Gives every path a source address that the peer knows. A path for which there is no such address is suspended.
     fn choose_sources(&mut self, ctx: &mut Ctx<'_>) {
         let Some(asconf) = &self.extensions.asconf else {
             return;
@@ -130,7 +131,8 @@ impl Association {
         self.closing.forget_path(index);
     }
 
-    /// Returns whether nothing may be sent on the current path, because it is unverified or has no source address.
+    /// Returns whether nothing may be sent on the current path, because its address is unverified or it has no source
+    /// address.
     pub(super) fn is_stranded(&self) -> bool {
         self.extensions.asconf.is_some() && self.paths.is_stranded()
     }
@@ -142,14 +144,14 @@ impl Association {
         }
     }
 
-    /// Sends an ASCONF again that could not be sent. T4 starts with it.
+    /// Marks an ASCONF that the host could not send to be sent again. T4 starts when the ASCONF is sent.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();
         }
     }
 
-    /// Returns the ASCONF packet that has to be sent before everything else, if there is one.
+    /// Returns the ASCONF or ASCONF-ACK that has to be sent before all other packets, if there is one.
     #[cold]
     pub(super) fn asconf_turn(&self) -> ControlJob {
         let Some(asconf) = &self.extensions.asconf else {
@@ -165,14 +167,14 @@ impl Association {
         if !self.is_stranded() {
             return ControlJob::Go;
         }
-        // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent, to verify an address.
+        // RFC 5061 §5.3 F1, F14: only HEARTBEAT and HEARTBEAT ACK may be sent until an address is verified.
         let reachable = |index: &usize| self.paths.get(*index).has_source();
         let answers = self.outbox.heartbeat_ack_path().filter(reachable);
         let asks = (0..self.paths.len()).filter(reachable).find(|&i| self.paths.get(i).wants_heartbeat());
         answers.or(asks).map_or(ControlJob::Wait, |path| ControlJob::Job(Job::Control(path)))
     }
 
-    /// Returns source and destination of an ASCONF or its answer.
+    /// Returns the source and destination address for an ASCONF or ASCONF-ACK.
     #[cold]
     pub(super) fn asconf_ends(&self, job: Job) -> Option<(SocketAddr, SocketAddr)> {
         self.extensions.asconf.as_ref()?.ends(job, &self.paths)
@@ -188,7 +190,7 @@ impl Association {
         self.timers.set(Timer::Asconf, ctx.now + rto);
     }
 
-    /// RFC 5061 §5.1 B1 to B5: T4-RTO has expired.
+    /// RFC 5061 §5.1 B1 to B5: handles the expiration of T4.
     pub(super) fn on_t4(&mut self, ctx: &mut Ctx<'_>) {
         let Some(asconf) = &self.extensions.asconf else {
             return;
@@ -240,7 +242,7 @@ impl Association {
         }
     }
 
-    /// RFC 5061 §5.1 A9: handles a report of the peer that it does not recognize a chunk.
+    /// RFC 5061 §5.1 A9: handles the peer's report that it does not recognize a chunk. If the chunk is an ASCONF, T4 stops.
     pub(super) fn on_unrecognized(&mut self, chunk: &[u8]) {
         if let Some(asconf) = &mut self.extensions.asconf
             && asconf.is_refused_by(chunk)

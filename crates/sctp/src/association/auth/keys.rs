@@ -1,4 +1,4 @@
-//! Authentication parameters of the handshake, and the association key. The key is derived from those parameters and the
+//! The authentication parameters of the handshake, and the association key. The key is derived from those parameters and the
 //! endpoint pair shared key (`config::shared_keys`).
 //!
 //! Home of RFC 4895 §6.1.
@@ -17,14 +17,14 @@ pub(crate) const RANDOM: usize = 32;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Said {
     pub(crate) random: [u8; RANDOM],
-    /// The chunk types that it accepts only if authenticated, if it sent a list.
+    /// The chunk types that the sender accepts only if authenticated; `None` if it listed none.
     pub(crate) chunks: Option<Vec<u8>>,
     /// HMAC identifiers, two bytes each, in order of preference.
     pub(crate) hmacs: Vec<u8>,
 }
 
 impl Said {
-    /// Returns the parameters of this side.
+    /// Returns the parameters that this side sends.
     pub(crate) fn ours(config: &Config, random: [u8; RANDOM]) -> Self {
         let chunks = config.guarded_chunks().kinds();
         let hmacs: &[u8] = match config.auth_hmac {
@@ -35,7 +35,7 @@ impl Said {
         Self { random, chunks: (!chunks.is_empty()).then_some(chunks), hmacs: hmacs.to_vec() }
     }
 
-    /// Reads the parameters of the peer. Returns `None` if the peer does not support authentication.
+    /// Reads the peer's authentication parameters. Returns `Ok(None)` if the peer does not support authentication.
     pub(crate) fn read(
         random: Option<&[u8]>,
         chunks: Option<&[u8]>,
@@ -88,17 +88,17 @@ impl Said {
         vector
     }
 
-    /// Returns the chunk types that must be authenticated when sent to this side.
+    /// Returns the chunk types that this side accepts only if authenticated.
     pub(crate) fn guarded(&self) -> ChunkSet {
         self.chunks.iter().flatten().copied().collect()
     }
 
-    /// Returns whether this side listed the HMAC.
+    /// Returns whether this side offered the HMAC algorithm.
     pub(crate) fn takes(&self, hmac: u16) -> bool {
         hmacs(&self.hmacs).any(|id| id == hmac)
     }
 
-    /// RFC 4895 §6.1: returns the first of the listed algorithms that is supported here.
+    /// RFC 4895 §6.1: returns the first of the listed algorithms that this side supports.
     pub(crate) fn algorithm(&self) -> Option<Algorithm> {
         hmacs(&self.hmacs).find_map(Algorithm::of)
     }
@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(order(&[5], &[5]), Ordering::Equal);
     }
 
-    /// A hand-made example: RANDOM of 1s with a list of three chunk types, RANDOM of 0s without a list; key `secret`.
-    /// The HMACs were computed with another implementation.
+    /// A hand-made example with the key `secret`. One side has a RANDOM of 1s and a list of three chunk types. The other has
+    /// a RANDOM of 0s and no list. The HMACs were computed with another implementation.
     #[test]
     fn a_key_from_two_handshakes() {
         let one = Said { random: [1; 32], chunks: Some(vec![0, 0xc1, 0x80]), hmacs: vec![0, 3, 0, 1] };

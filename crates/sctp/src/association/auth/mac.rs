@@ -1,4 +1,4 @@
-//! The HMACs of chunk authentication, keyed once and used many times.
+//! The HMACs of chunk authentication. Each is keyed once and used for many messages.
 //!
 //! Home of RFC 4895 §3.3 (the identifiers). RFC 2104 defines the HMAC itself.
 

@@ -23,26 +23,26 @@ use std::collections::VecDeque;
 /// The authentication state of one association.
 #[derive(Clone, Debug)]
 pub(crate) struct Auth {
-    /// The parameters of this side.
+    /// The parameters that this side sent.
     ours: Said,
-    /// The parameters of the peer. Until they are known, nothing can be signed or verified.
+    /// The peer's parameters. Until they are known, nothing can be signed or verified.
     peer: Option<Said>,
-    /// Chunk types that the peer accepts only if authenticated.
+    /// The chunk types that the peer accepts only if authenticated.
     signed: ChunkSet,
-    /// Chunk types that this side accepts only if authenticated.
+    /// The chunk types that this side accepts only if authenticated.
     guarded: ChunkSet,
     /// The HMAC algorithm that the peer prefers among those supported here.
     algorithm: mac::Algorithm,
-    /// The number of bytes that an AUTH takes in any packet; 0 if only ASCONF and ASCONF-ACK are signed.
+    /// The number of bytes to reserve in any packet for an AUTH chunk; 0 if only ASCONF and ASCONF-ACK are signed.
     room: usize,
     keys: SharedKeys,
-    /// Keyed HMACs that have been used, by key and algorithm.
+    /// HMAC states that have been used, each with its key and algorithm.
     keyed: Vec<(u16, mac::Algorithm, Keyed)>,
-    /// The key that the peer used last.
+    /// The shared key that the peer used last.
     peer_uses: u16,
     /// The unknown key that was last reported to the application. It is not reported again.
     reported: Option<u16>,
-    /// The key of the packet that is being written, once a message determines it.
+    /// The shared key for the packet that is being written. It is set by the first message in the packet.
     packet: Option<u16>,
     /// Deactivated keys that unacknowledged or queued messages still use.
     leaving: Vec<Leaving>,
@@ -52,7 +52,7 @@ pub(crate) struct Auth {
 #[derive(Clone, Debug)]
 struct Leaving {
     key: u16,
-    /// Messages sent below this offset may still be in flight with the key.
+    /// Messages sent below this offset, which were signed with the key, may still be in flight.
     until: u64,
     /// Queued messages that use the key, by their numbers in the queue.
     messages: Vec<u32>,
@@ -61,13 +61,13 @@ struct Leaving {
 /// The result of verifying an AUTH chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// It is valid, with this key.
+    /// The AUTH chunk is valid. It was signed with the shared key that has this identifier.
     Good(u16),
     /// The AUTH chunk is malformed or its HMAC is wrong.
     Bad,
-    /// Its key is not known.
+    /// The AUTH chunk names a shared key that this side does not have.
     UnknownKey(u16),
-    /// This side did not offer its HMAC algorithm.
+    /// The AUTH chunk uses an HMAC algorithm that this side did not offer.
     UnknownHmac(u16),
 }
 
@@ -146,7 +146,7 @@ impl Auth {
         self.signed
     }
 
-    /// Returns the deactivated keys that are not free yet.
+    /// Returns the deactivated keys that messages still use.
     pub(super) fn leaving(&self) -> impl Iterator<Item = u16> {
         self.leaving.iter().map(|leaving| leaving.key)
     }
@@ -190,8 +190,8 @@ impl Auth {
         &self.keys
     }
 
-    /// Applies a change to the keys. `change` returns the key whose value was changed or removed, if any; the HMACs made of
-    /// it are dropped.
+    /// Applies `change` to the keys. It returns the key whose value was changed or removed, if any. HMAC states derived from
+    /// that key are dropped.
     pub(crate) fn change_keys<E>(
         &mut self,
         change: impl FnOnce(&mut SharedKeys) -> Result<Option<u16>, E>,
@@ -273,8 +273,8 @@ impl Auth {
         *self.packet.get_or_insert(key) == key
     }
 
-    /// RFC 4895 §6.2: inserts an AUTH before the first chunk from `start` on that the peer requires to be authenticated, if
-    /// there is one.
+    /// RFC 4895 §6.2: inserts an AUTH chunk into the packet that occupies `buffer` from `start`. It precedes the first chunk
+    /// that the peer requires to be authenticated. If there is no such chunk, the packet does not change.
     pub(super) fn sign(&mut self, buffer: &mut Vec<u8>, start: usize) {
         let key = self.packet.take().unwrap_or(self.keys.active());
         let mut at = start + packet::HEADER;
@@ -355,8 +355,8 @@ impl Association {
         matches!(verdict, Verdict::Good(_))
     }
 
-    /// RFC 6458 §8.3.4: stops signing with this key. The application is told once no earlier message needs it; until then
-    /// the peer must keep it.
+    /// RFC 6458 §8.3.4: stops signing new messages with this key. An event informs the application once no earlier message
+    /// needs the key. Until then the peer must keep the key.
     pub(crate) fn deactivate_key(&mut self, ctx: &mut Ctx<'_>, key: u16) {
         if let Some(auth) = &mut self.extensions.auth {
             auth.deactivate(key, &self.send);
@@ -374,7 +374,7 @@ impl Association {
         }
     }
 
-    /// Returns whether the key of this message allows its chunks in the packet that is being written.
+    /// Returns whether the key of this message allows that its chunks join the packet that is being written.
     #[inline]
     pub(super) fn shares_key(&mut self, message: u32) -> bool {
         match &mut self.extensions.auth {

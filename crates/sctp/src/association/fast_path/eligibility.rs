@@ -7,17 +7,17 @@ use crate::path::Path;
 /// [`invalidate_fast_path`](Association::invalidate_fast_path).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum FastPath {
-    /// Unknown; determined when the next packet has to be sent.
+    /// Not determined yet. Determined when the next packet has to be sent.
     #[default]
     Unknown,
     /// The association does not qualify, but it is established and no control chunk is pending.
     NoControl,
-    /// Yes: in addition, no extension in use affects DATA and SACK chunks.
+    /// The fast path may be used: no control chunk is pending, and no extension in use affects DATA and SACK chunks.
     Eligible,
 }
 
 impl Association {
-    /// Drops the cached value. Must be called after any change of state, extensions, paths or pending control chunks.
+    /// Drops the cached eligibility. Must be called after any change of state, extensions, paths or pending control chunks.
     #[inline]
     pub(crate) fn invalidate_fast_path(&mut self) {
         self.fast_path = FastPath::Unknown;

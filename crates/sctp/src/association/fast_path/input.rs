@@ -1,5 +1,6 @@
-//! Receives packets on the fast path. The packet holds either one DATA chunk with the next message in order, or one SACK
-//! that only advances the cumulative TSN. Its association is found by its tag, and it comes from the expected address.
+//! Handles received packets on the fast path. Such a packet holds either one DATA chunk with the next message in order, or
+//! one SACK that only advances the cumulative TSN. Its association is found by its tag, and its source address is the
+//! expected one.
 
 use super::FastPath;
 use crate::association::{Association, Ctx};
@@ -12,19 +13,19 @@ use anabranch_wire::sctp::packet::HEADER;
 use anabranch_wire::sctp::{Data, Header, PacketView, RawChunk, Sack, SackView};
 use std::net::SocketAddr;
 
-/// The single chunk of a packet: a SACK, or DATA with a whole ordered message. It holds an offset instead of a reference,
-/// because the packet's buffer may be kept.
+/// The single chunk of a packet: either a SACK, or DATA with a whole ordered message. It holds an offset instead of a
+/// reference, because the packet's buffer may be kept.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SoleChunk {
     header: Header,
     kind: u8,
     flags: u8,
-    /// The offset in the packet at which the chunk ends, without padding.
+    /// The offset in the packet at which the chunk ends, not counting its padding.
     end: usize,
 }
 
 impl SoleChunk {
-    /// Returns `None` if the packet has another kind of chunk, or more than one.
+    /// Returns `None` unless the packet has exactly one chunk and that chunk is DATA or SACK.
     #[inline(always)]
     pub(crate) fn of(packet: &PacketView<'_>) -> Option<Self> {
         let chunks = packet.chunks().rest();
@@ -32,7 +33,7 @@ impl SoleChunk {
         let length = usize::from(u16::from_be_bytes([l0, l1]));
         let whole = length >= 4 && length.next_multiple_of(4) == chunks.len();
         let taken = match kind {
-            // RFC 9260 §3.3.1: B and E are set, U is not.
+            // RFC 9260 §3.3.1: the chunk holds a whole ordered message if B and E are set and U is not.
             Data::KIND => flags & 0b111 == 0b011,
             Sack::KIND => true,
             _ => false,
@@ -122,7 +123,7 @@ impl Association {
     }
 
     /// Handles a packet from the path `from` with a single SACK. Returns false if the SACK does more than acknowledge the
-    /// next chunks.
+    /// next chunks in order.
     #[inline(always)]
     fn on_advancing_sack(&mut self, ctx: &mut Ctx<'_>, chunk: SoleChunk, packet: &[u8], from: usize) -> bool {
         let bytes = packet.len();

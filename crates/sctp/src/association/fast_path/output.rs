@@ -1,5 +1,5 @@
-//! Writes packets on the fast path: new DATA alone, or one SACK alone. The general selection in `association/outbound`
-//! would produce the same packets.
+//! Writes packets on the fast path: packets with only new DATA, or with only a SACK. The general selection in
+//! `association/outbound` would produce the same packets.
 
 use super::FastPath;
 use crate::association::outbound::packet::OpenPacket;
@@ -8,7 +8,8 @@ use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{crc32c, packet::HEADER};
 
 impl Association {
-    /// Writes the next packet into `out`, if the packet qualifies. `out` is empty and takes only one packet.
+    /// Writes the next packet into `out`, if the packet qualifies for the fast path. `out` must be empty and takes only one
+    /// packet.
     #[inline(always)]
     pub(crate) fn transmit_on_fast_path(
         &mut self,
@@ -40,13 +41,13 @@ impl Association {
         true
     }
 
-    /// Returns whether DATA packets hold only new DATA chunks.
+    /// Returns whether DATA packets now hold only new DATA chunks, without control chunks or a SACK.
     #[inline]
     pub(crate) fn sends_new_data_alone(&self) -> bool {
         self.fast_path == FastPath::Eligible && !self.recv.sack_pending()
     }
 
-    /// Writes a packet with only a SACK, if one is due and there is no data to bundle it with.
+    /// Writes a packet with only a SACK, if a SACK is due and there is no data with which to bundle it.
     #[inline]
     fn transmit_sack_alone(&mut self, out: &mut SendBatch, tag: &mut u64) -> bool {
         let alone = self.recv.sack_due() && self.send.unsent_bytes() == 0;

@@ -1,8 +1,10 @@
 //! Selects the next packet and its path, and decides whether it may be sent.
 //!
-//! Implements the order of jobs and the send permissions: windows, bursts, Nagle. It writes nothing.
+//! Implements the order in which packets are sent, and the checks whether they may be sent: windows, bursts, Nagle. This
+//! module writes no packets.
 //!
-//! Home of RFC 9260 §6.1 (rules B and C; A and D are `send/permission.rs`); the choice of a path (§6.4) is `path/select.rs`.
+//! Home of RFC 9260 §6.1 (rules B and C; A and D are in `send/permission.rs`). The choice of a path (§6.4) is in
+//! `path/select.rs`.
 
 use super::{Allowed, ControlJob, Job};
 use crate::association::timers::Timer;
@@ -27,7 +29,7 @@ impl Association {
         if let Some((path, allowed)) = self.data_path(ctx.now) {
             return Some(Job::Data(path, allowed));
         }
-        // A SHUTDOWN also acknowledges data, so it is sent before a SACK that may then be unnecessary.
+        // A SHUTDOWN also acknowledges data, so it is sent first. A separate SACK may then be unnecessary.
         if self.outbox.wants_shutdown() {
             return Some(Job::Shutdown(self.shutdown_path()));
         }
@@ -45,8 +47,8 @@ impl Association {
                 );
             }
             State::CookieEchoed(_) => {
-                // RFC 9260 §5.1 C: only COOKIE ECHO may be sent until it is answered. §8.3: a HEARTBEAT ACK is an
-                // exception, because a peer that sends HEARTBEATs has accepted the cookie and waits for the answer.
+                // RFC 9260 §5.1 C: only COOKIE ECHO may be sent until it is answered. §8.3: a HEARTBEAT ACK is an exception.
+                // A peer that sends HEARTBEATs has accepted the cookie and waits for the HEARTBEAT ACK.
                 let echo = self.outbox.wants_handshake().then_some(Job::CookieEcho(self.handshake_path()));
                 let answer = self.outbox.heartbeat_ack_path().map(Job::Control);
                 return now_or_wait(echo.or(answer));
@@ -86,7 +88,7 @@ impl Association {
     /// RFC 9260 §6.4: returns the path on which SACKs are sent.
     #[inline]
     pub(crate) fn sack_path(&self) -> usize {
-        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost on its path.
+        // RFC 9260 §6.4: a duplicate suggests that the last SACK was lost, so the next SACK may take another path.
         let elsewhere = self.config.sack_path == SackPath::Other && !self.recv.has_duplicates();
         self.paths.for_sack(elsewhere)
     }
@@ -102,14 +104,14 @@ impl Association {
         self.paths.wide_enough(path, size)
     }
 
-    /// Returns the path that DATA can be sent on now, and the kinds of DATA allowed.
+    /// Returns the path on which DATA can be sent now, and the kinds of DATA that are allowed on it.
     #[inline]
     pub(super) fn data_path(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         let found = self.open_path(now)?;
         if self.paths.get(found.0).is_paced() && self.is_held(now, found.0) { None } else { Some(found) }
     }
 
-    /// Returns whether pacing delays the next packet of a path. If so, the pacing timer is set.
+    /// Returns whether pacing delays the next packet on a path. If so, sets the pacing timer.
     #[cold]
     fn is_held(&mut self, now: Instant, index: usize) -> bool {
         let end = self.send.end();
@@ -118,7 +120,7 @@ impl Association {
         true
     }
 
-    /// RFC 8985 §7.3: returns whether new data may be sent on this path, apart from the congestion window.
+    /// RFC 8985 §7.3: returns whether new data may be sent on this path, if the congestion window is ignored.
     pub(in crate::association) fn takes_new_on(&mut self, now: Instant, index: usize) -> bool {
         index == self.data_target() && self.send.unsent_bytes() > 0 && self.new_allowed(now)
     }
@@ -139,7 +141,7 @@ impl Association {
         new.then_some((current, Allowed { again: false, new }))
     }
 
-    /// Like [`data_path`](Self::data_path), when chunks are marked for retransmission.
+    /// Like [`data_path`](Self::data_path), for the case that chunks are marked for retransmission.
     #[cold]
     fn data_path_again(&mut self, now: Instant) -> Option<(usize, Allowed)> {
         if let Some((.., path)) = self.next_again() {
@@ -177,9 +179,9 @@ impl Association {
     fn allowed(&mut self, now: Instant, index: usize) -> Allowed {
         let marked = self.next_again().is_some_and(|(.., path)| path == index);
         let open = self.is_open(index);
-        // RFC 9260 §7.2.4: fast retransmit may send one packet regardless of the window.
+        // RFC 9260 §7.2.4: fast retransmit may send one packet regardless of the congestion window.
         let again = marked && (open || self.send.has_free_packet());
-        // RFC 9260 §6.1 C: chunks marked for retransmission are sent first.
+        // RFC 9260 §6.1 C: chunks marked for retransmission are sent before new ones.
         let new = open && !marked && self.new_allowed(now);
         Allowed { again, new }
     }
@@ -190,7 +192,7 @@ impl Association {
         self.send.new_allowed(&self.config, matches!(self.state, State::Established), now)
     }
 
-    /// Returns whether the first chunk of the allowed DATA fits into `room` bytes.
+    /// Returns whether the first chunk of the DATA that is allowed fits into `room` bytes.
     pub(super) fn first_chunk_fits(&mut self, allowed: Allowed, room: usize) -> bool {
         if allowed.again {
             return self.send.next_lost().is_some_and(|(_, entry)| entry.size() as usize <= room);
@@ -211,13 +213,14 @@ impl Association {
         }
     }
 
-    /// Returns whether new DATA may fill up a packet of retransmissions.
+    /// Returns whether new DATA may be appended to a packet of retransmissions on path `index`.
     pub(super) fn follows_new(&mut self, now: Instant, index: usize) -> bool {
         let path = self.paths.get(index);
         !path.sends_one_packet() && self.is_open(index) && self.state.may_send_data() && self.new_allowed(now)
     }
 
-    /// Tells a congestion controller that models the path that the application, not the path, limits the rate.
+    /// Tells the congestion controller, if it models the path, that the rate is limited by the application and not by the
+    /// path.
     pub(super) fn record_rest(&mut self) {
         let index = self.data_target();
         if self.paths.get(index).wants_reports() && self.send.unsent_bytes() == 0 && !self.send.has_lost() {
@@ -225,7 +228,7 @@ impl Association {
         }
     }
 
-    /// Records in the trace what limits the sender, and its congestion window, when they have changed.
+    /// Records changes of the congestion window, and of the reason why the sender cannot send more, in the trace.
     pub(super) fn record_limit(&mut self, ctx: &mut Ctx<'_>) {
         if !ctx.trace.on || !self.state.is_up() {
             return;

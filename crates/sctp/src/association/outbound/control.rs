@@ -1,6 +1,7 @@
 //! Writing of control chunks, alone or in front of DATA.
 //!
-//! Decides which pending control chunks go into a packet, and in which order. None is written during bulk transfer.
+//! Decides which pending control chunks go into a packet, and in which order. No control chunks are written during bulk
+//! transfer.
 //!
 //! Home of RFC 9260 §5.1 C and D (chunks bundled with COOKIE ECHO and COOKIE ACK), and of the order of §6.10.
 
@@ -22,7 +23,7 @@ impl Association {
         if let State::CookieEchoed(echo) = &self.state {
             CookieEcho { cookie: &echo.cookie }.emit(buffer);
         }
-        // RFC 9260 §5.4: to an unverified address it is sent only with a HEARTBEAT.
+        // RFC 9260 §5.4: a COOKIE ECHO to an unverified address is sent only together with a HEARTBEAT.
         if !self.paths.get(index).is_confirmed() {
             self.write_heartbeat(ctx, index, buffer);
         }
@@ -63,7 +64,7 @@ impl Association {
         self.shutdown_sent(ctx, index);
     }
 
-    /// Writes the control chunks for path `index`, in front of all other chunks.
+    /// Writes the control chunks for path `index`. They precede all other chunks.
     #[cold]
     pub(super) fn write_control(
         &mut self,
@@ -77,12 +78,13 @@ impl Association {
             // RFC 9260 §5.1 D: COOKIE ACK must be the first chunk.
             CookieAck.emit(buffer);
             if !self.paths.get(index).is_confirmed() {
-                // RFC 9260 §5.4: to an unverified address it is sent only with a HEARTBEAT.
+                // RFC 9260 §5.4: a COOKIE ACK to an unverified address is sent only together with a HEARTBEAT.
                 self.write_heartbeat(ctx, index, buffer);
             }
         }
         self.outbox.write_errors(index, end, buffer, buffer.len() == begin);
-        // The HEARTBEAT came in one packet, so its answer fits into one, unless the reverse path has a smaller MTU.
+        // RFC 9260 §8.3: a HEARTBEAT arrived in one packet, so its HEARTBEAT ACK fits into one, unless the reverse path has
+        // a smaller MTU.
         let alone = self.outbox.write_heartbeat_acks(index, end, buffer, buffer.len() == begin);
         self.write_reconfig(ctx, index, end, buffer, alone);
         if self.paths.get(index).wants_heartbeat() && buffer.len() + 8 + heartbeat::INFO <= end {

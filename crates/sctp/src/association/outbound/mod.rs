@@ -21,11 +21,11 @@ use anabranch_base::{Ecn, SendBatch};
 use anabranch_wire::sctp::{Asconf, Chunks, Data, crc32c, packet::HEADER};
 use packet::OpenPacket;
 
-/// The result of checking for control chunks before DATA.
+/// Whether a control packet has to be sent before DATA.
 pub(super) enum ControlJob {
     /// This packet has to be sent before any DATA.
     Job(Job),
-    /// Nothing can be sent now, because no address is usable.
+    /// Nothing can be sent now, because no address of the peer is usable.
     Wait,
     /// No control chunk is pending; DATA may be sent.
     Go,
@@ -68,7 +68,7 @@ fn needs_checksum(job: Job, packet: &[u8]) -> bool {
     matches!(job, Job::Init(_) | Job::CookieEcho(_)) || carries_asconf
 }
 
-/// The kinds of DATA that may be sent to a path now.
+/// Whether retransmissions and new DATA may be sent on a path now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Allowed {
     again: bool,
@@ -83,7 +83,7 @@ impl Association {
         self.transmit_on_fast_path(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 
-    /// Like [`poll_transmit`](Self::poll_transmit), for all kinds of packets.
+    /// Like [`poll_transmit`](Self::poll_transmit), without the fast path, so for all kinds of packets.
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
@@ -131,8 +131,8 @@ impl Association {
             if out.may_fragment || matches!(job, Job::MtuProbe(_)) || !out.has_room() {
                 return true;
             }
-            // The batch may take further DATA packets for the same path that are not larger. If the first packet holds
-            // control chunks, it may be even smaller than an AUTH chunk.
+            // The batch may take further DATA packets for the same path, if they are not larger than the first. If the first
+            // packet holds control chunks, it may be even smaller than an AUTH chunk.
             limit = limit.min(out.stride());
             let room = limit.saturating_sub(HEADER + self.extensions.auth_room());
             match self.next_job(ctx) {
@@ -168,8 +168,8 @@ impl Association {
             Job::AsconfAck(path) => self.write_asconf_ack(ctx, path, buffer),
             Job::Control(path) => {
                 self.write_control(ctx, path, end, buffer);
-                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other.
-                // RFC 5061 §5.3 F14: nor to another one while the association waits for the verification.
+                // RFC 9260 §5.4: neither SACK nor DATA is sent to an unverified address, even if there is no other address.
+                // RFC 5061 §5.3 F14: while the association waits for the verification, they are not sent to any address.
                 if self.paths.get(path).is_confirmed() && !self.is_stranded() {
                     self.write_forward(ctx, path, end, buffer);
                     // If a HEARTBEAT tests whether small packets get through, no DATA is added to its packet.
@@ -216,8 +216,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks after other chunks. Not inlined, so that the packet with only new data can have its own
-    /// inlined copy.
+    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the one for packets
+    /// with only new data can be.
     #[inline(never)]
     fn write_more(
         &mut self,
@@ -282,7 +282,8 @@ impl Association {
         tag: u64,
         allowed: Option<Allowed>,
     ) {
-        // A bundled SACK must leave room for the DATA. If it does not, a SACK that is due is sent first, alone.
+        // A SACK is bundled only if it leaves room for DATA. If there is no room, a due SACK is sent first in a packet of
+        // its own.
         if self.recv.sack_pending() && self.sack_path() == index {
             let ecn = self.extensions.ecn.size();
             let size = self.recv.sack_size() + ecn;
@@ -310,7 +311,7 @@ impl Association {
         }
     }
 
-    /// Writes DATA chunks: those marked for retransmission first, then new ones.
+    /// Writes DATA chunks: first those marked for retransmission, then new ones.
     fn write_data(
         &mut self,
         ctx: &mut Ctx<'_>,
@@ -331,7 +332,7 @@ impl Association {
         if allowed.again {
             while let Some((offset, entry, path)) = self.next_again() {
                 let fits = buffer.len() + entry.size() as usize <= end;
-                // A chunk that was cut for a larger MTU is sent whole and alone (RFC 9260 §6.9).
+                // RFC 9260 §6.9: a chunk that was cut for a larger MTU cannot be cut again, so it is sent alone in a packet.
                 let alone = buffer.len() == begin
                     && end - begin + self.extensions.auth_room() >= self.paths.get(index).chunk_limit();
                 let oversize = alone && !fits;
@@ -391,7 +392,7 @@ impl Association {
         let Some(written) = self.send.write_again(ctx.now, index, marked, interleaving, buffer) else {
             return;
         };
-        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk gives no measurement.
+        // RFC 9260 §6.3.1 C5 (Karn's algorithm): a retransmitted chunk does not measure the round-trip time.
         self.paths.end_measurements_from(written.offset);
         match written.cause {
             SendCause::Fast => self.stats.seldom().retransmitted_fast += 1,
@@ -402,8 +403,8 @@ impl Association {
         self.count_sent(ctx, index, &written, tag, same_path);
     }
 
-    /// Updates timer, counters and trace for a chunk that was written. `again` is true for a retransmission on the same
-    /// path.
+    /// Updates the timer, counters and trace for a chunk that was written. `again` is true if the chunk is retransmitted on
+    /// the same path.
     #[inline(always)]
     fn count_sent(&mut self, ctx: &mut Ctx<'_>, index: usize, written: &Written, packet: u64, again: bool) {
         let Written { offset, length, size, stream, from, cause } = *written;

@@ -1,7 +1,7 @@
-//! The frame of every packet: the common header at its start, and the checksum.
+//! The begin and end of every packet: its common header and its checksum.
 //!
-//! No other file begins or ends a packet. Packets of an association are written in place in a batch. A [`FinalPacket`] has
-//! its own buffer and waits at the endpoint, because its association may have ended or never existed.
+//! Every packet begins and ends in this file. Packets of an association are written directly into a batch. A [`FinalPacket`]
+//! has its own buffer and waits at the endpoint, because its association may have ended or never existed.
 //!
 //! Home of no rule: the common header (RFC 9260 §3.1) belongs to `wire`, and the caller chooses the tag of a packet.
 
@@ -22,13 +22,14 @@ impl OpenPacket {
         Self { start: packet::begin(buffer, header.source_port, header.target_port, header.tag) }
     }
 
-    /// Returns the offset of the packet in the buffer.
+    /// Returns the offset in the buffer at which the packet begins.
     #[inline(always)]
     pub(crate) fn start(self) -> usize {
         self.start
     }
 
-    /// Completes the packet with its checksum. A packet that is not completed has none (RFC 9653).
+    /// Completes the packet by writing its checksum. A packet that is sent without this call has a checksum of zero (RFC
+    /// 9653).
     #[inline(always)]
     pub(crate) fn finish(self, buffer: &mut [u8]) {
         packet::finish(buffer, self.start);
@@ -41,7 +42,7 @@ impl OpenPacket {
     }
 }
 
-/// A packet that is sent independently of an association: it ends one, or answers without one.
+/// A packet that is sent independently of an association. It ends an association, or answers a packet that belongs to none.
 #[derive(Debug)]
 pub(crate) struct FinalPacket {
     source: SocketAddr,
@@ -95,7 +96,7 @@ impl Association {
         (path.source(), path.address())
     }
 
-    /// Queues and counts a packet that is sent even if the association ends now.
+    /// Queues and counts a packet that the endpoint sends even if the association ends now.
     pub(in crate::association) fn send_final(&mut self, ctx: &mut Ctx<'_>, packet: FinalPacket) {
         self.stats.packets_sent += 1;
         self.stats.bytes_sent += packet.bytes.len() as u64;

@@ -1,9 +1,9 @@
-//! Stream re-configuration: resetting and adding streams.
+//! Stream re-configuration: requests to reset streams and to add streams.
 //!
-//! [`request`] implements the requests of this side, [`response`] those of the peer; both use the sequence numbers kept
-//! here. One request chunk is outstanding at a time, which may hold a pair of requests that RFC 6525 §3.1 allows. Others
-//! wait in a bounded queue. The association passes in the parts that a request affects ([`Siblings`]), and handles the
-//! effects of an answer on paths.
+//! [`request`] implements the requests of this side, and [`response`] those of the peer. Both use the sequence numbers kept
+//! here. One request chunk is outstanding at a time. It may hold a pair of requests that RFC 6525 §3.1 allows. Further
+//! requests wait in a bounded queue. The association passes in the parts of itself that a request affects ([`Siblings`]).
+//! This module applies the effects of an answer to paths.
 //!
 //! Home of RFC 6525 §5.1.1 and of the application's calls (§6.3).
 
@@ -29,7 +29,7 @@ use request::{Ask, Flying};
 use response::{Answer, Asked, Deferred};
 use std::collections::VecDeque;
 
-/// RFC 6525 §5.1.4: the minimum time between TSN resets, within which packets with the old TSNs may still arrive.
+/// RFC 6525 §5.1.4: the minimum time between two TSN resets. Within it, packets with the old TSNs may still arrive.
 const LIFETIME: Duration = Duration::from_secs(30);
 
 /// RFC 6525 §4.4, Table 3: the result codes.
@@ -46,7 +46,7 @@ mod result {
 /// The RE-CONFIG state of an association.
 #[derive(Debug)]
 pub(crate) struct Reconfig {
-    /// RFC 6525 §4.1: the sequence number of this side's next request; the first is the initial TSN.
+    /// RFC 6525 §4.1: the sequence number of this side's next request. The first one is the initial TSN.
     next: u32,
     /// The sequence number of the peer's next request.
     expected: u32,
@@ -55,18 +55,18 @@ pub(crate) struct Reconfig {
     wanted: VecDeque<Ask>,
     /// The outstanding request.
     flying: Option<Flying>,
-    /// Incoming streams that the peer has agreed to reset, and the number of the request for it.
+    /// Incoming streams that the peer has agreed to reset, and the sequence number of our request for the reset.
     parked: Option<(u32, Vec<u16>)>,
-    /// Whether the outstanding request has to be written.
+    /// Whether the outstanding request has to be sent.
     send: bool,
     /// The answers given to the requests in the peer's last chunk.
     answered: Vec<Answer>,
-    /// Responses that have to be written.
+    /// The responses that still have to be written.
     replies: Vec<ReConfigParam<'static>>,
     reply_path: usize,
     /// A reset by the peer that waits, because the last TSN before the reset has not arrived yet.
     deferred: Option<Deferred>,
-    /// Outgoing streams that the peer wants to be reset.
+    /// The peer's request to reset outgoing streams of this side, while it has to wait.
     asked: Option<Asked>,
     /// When the TSNs were last reset, or when this side last requested a reset of them, whichever is later.
     renumbered: Option<Instant>,
@@ -111,7 +111,7 @@ struct Siblings<'a> {
     id: AssociationId,
     now: Instant,
     config: &'a Config,
-    /// Whether DATA and requests may be sent.
+    /// Whether the state of the association allows to send DATA and requests.
     may_send: bool,
     send: &'a mut SendHalf,
     recv: &'a mut RecvHalf,
@@ -119,7 +119,7 @@ struct Siblings<'a> {
     paths: &'a mut Paths,
     timers: &'a mut Timers,
     events: &'a mut VecDeque<Event>,
-    /// Set when a request was answered finally, so that messages held back for it may be sent.
+    /// Whether a request has been completed, so that the messages held back for it may be sent.
     finished: bool,
 }
 
@@ -210,7 +210,7 @@ impl Association {
 
     // Sending.
 
-    /// Returns the path that a RE-CONFIG has to be sent on, if there is one.
+    /// Returns the path on which a RE-CONFIG has to be sent, if one is pending.
     #[inline]
     pub(super) fn reconfig_path(&mut self) -> Option<usize> {
         let reconfig = self.extensions.reconfig.as_deref_mut()?;
@@ -251,8 +251,8 @@ impl Association {
         if !up {
             return;
         }
-        // RFC 6525 §5.2.7 H2: a request in progress at the peer is no error. If data is in flight on the path, its T3-rtx
-        // counts the errors, so that one lost packet is not counted twice.
+        // RFC 6525 §5.2.7 H2: if the peer has answered "in progress", the expiration is no error. If data is in flight on
+        // the path, T3-rtx counts the errors, so that one lost packet is not counted twice.
         let index = flying.path;
         let counts = !std::mem::take(&mut flying.patient) && self.paths.get(index).flight() == 0;
         if counts {
@@ -283,8 +283,8 @@ impl Association {
             return;
         }
         if !params.iter().all(|param| matches!(param, ReConfigParam::Response { .. })) {
-            // RFC 6525 §5.2.1: a SACK accompanies the response, so that data for which the request waits is retransmitted
-            // soon.
+            // RFC 6525 §5.2.1: the response is sent with a SACK. If the request waits for data, the SACK makes the peer
+            // retransmit it soon.
             self.recv.sack_now();
         }
         let mut first = true;
@@ -304,22 +304,23 @@ impl Association {
             }
             first &= is_response;
             if siblings.finished {
-                // The messages held back may now find the peer's window closed and nothing outstanding.
+                // The reset held messages back. If the peer's window is closed and nothing is outstanding, they need a probe
+                // now.
                 self.check_probe(ctx.now);
             }
         }
     }
 
-    /// RFC 9260 §8.1, §8.2: any answer proves the path to work, like acknowledged DATA. Returns false if it answers no
-    /// outstanding request (RFC 6525 §5.2.7 H1).
+    /// RFC 9260 §8.1, §8.2: any answer proves that the path works, as acknowledged DATA does. Returns false if there is no
+    /// outstanding request with this number (RFC 6525 §5.2.7 H1).
     fn on_answered(&mut self, ctx: &mut Ctx<'_>, number: u32, result: u32) -> bool {
         let flying = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.flying.as_ref());
         let Some(flying) = flying.filter(|flying| flying.kind_of(number).is_some()) else {
             return false;
         };
         let index = flying.path;
-        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding. The
-        // data that the request waits for may never arrive, and the peer would answer so forever.
+        // RFC 9260 §8.1: as with HEARTBEAT ACK, "in progress" does not clear the counter while data is outstanding. The data
+        // for which the request waits may never arrive, and then the peer would answer "in progress" forever.
         if result != result::IN_PROGRESS || !self.send.has_outstanding() {
             self.paths.clear_errors();
         }
@@ -337,26 +338,26 @@ impl Association {
         reconfig.advance_deferred(&mut siblings, path);
     }
 
-    /// Returns whether a chunk may belong to the numbering after a pending reset, so that it is not accepted yet.
+    /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted yet.
     #[cold]
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(|reconfig| reconfig.comes_too_early(tsn, stream))
     }
 
-    /// Returns whether the peer may have reset its TSNs already, with its answer lost or delayed.
+    /// Returns whether the peer may have reset its TSNs already, although its answer has not arrived.
     #[cold]
     pub(super) fn may_be_renumbered(&self) -> bool {
         self.extensions.reconfig.as_deref().is_some_and(Reconfig::may_be_renumbered)
     }
 
-    /// Refuses a chunk that may belong to a new numbering. The chunk shows that our request or its answer was lost. The
-    /// request is repeated to the chunk's source, once per round trip. Otherwise the peer might give up on its data before
-    /// our timer (RFC 6525 §5.1.1) expires.
+    /// Refuses a chunk that may belong to the numbering after a TSN reset. The chunk shows that our reset request or its
+    /// answer was lost. The request is repeated to the chunk's source, once per round trip. Otherwise the peer might give up
+    /// on its data before our timer (RFC 6525 §5.1.1) expires.
     #[cold]
     pub(super) fn refuse_early(&mut self, now: Instant, arrived: &Arrived) {
         self.recv.refuse();
         let path = self.paths.get(arrived.path);
-        // Before a measurement, the peer's timer may be much shorter than ours.
+        // RTO.Min is used before the round-trip time is measured, because the peer's timer may be much shorter than ours.
         let round_trip = path.smoothed_rtt().unwrap_or(self.config.rto_min);
         if let Some(reconfig) = self.extensions.reconfig.as_deref_mut()
             && reconfig.is_renumbering_since(now, round_trip)

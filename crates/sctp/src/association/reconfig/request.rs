@@ -34,7 +34,7 @@ pub(super) enum Ask {
 }
 
 impl Ask {
-    /// Returns whether it asks the peer to reset one of `streams`. An empty list means any.
+    /// Returns whether the request asks the peer to reset one of `streams`. An empty list means any stream.
     pub(super) fn wants_incoming(&self, streams: &[u16]) -> bool {
         let Self::Reset { incoming: Some(asked), .. } = self else {
             return false;
@@ -65,27 +65,29 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Flying {
     pub(super) ask: Ask,
-    /// Its encoded lists of streams: outgoing, incoming.
+    /// The encoded lists of streams in the request: outgoing, incoming.
     lists: [Vec<u8>; 2],
-    /// The number and kind of each parameter, and whether it has been answered.
+    /// The number and kind of each parameter in the request, and whether the peer has answered it.
     pub(super) parts: Vec<(u32, Kind, bool)>,
-    /// The last TSN assigned when the request was made.
+    /// The last TSN that was assigned before the request was made.
     last: u32,
-    /// The number of the peer's request that its reset of outgoing streams responds to.
+    /// The number of the peer's request to which the reset of outgoing streams in this request responds.
     response: u32,
     pub(super) path: usize,
-    /// When it was last sent.
+    /// When the request was last sent.
     pub(super) said: Instant,
     /// Whether the peer has answered, since the timer last expired, that the request is in progress.
     pub(super) patient: bool,
-    /// Whether the peer has ever answered so. It then carries out the request by one of its own.
+    /// Whether the peer has ever answered that the request is in progress. It then carries out the request by one of its
+    /// own.
     accepted: bool,
     /// Whether the peer has reset the requested streams.
     pub(super) performed: bool,
 }
 
 impl Flying {
-    /// Returns its parameters. RFC 6525 §5.1.1: a repetition has the same parameters, even if some have been answered.
+    /// Returns the parameters of the request. RFC 6525 §5.1.1: a repeated request has the same parameters, even if some of
+    /// them have been answered.
     pub(super) fn params(&self) -> Vec<ReConfigParam<'_>> {
         let lists = &self.lists;
         let (more_out, more_in) = match self.ask {
@@ -109,7 +111,7 @@ impl Flying {
         self.parts.iter().map(param).collect()
     }
 
-    /// Returns whether all unanswered parameters are ones that the peer will carry out by its own request.
+    /// Returns whether the peer will carry out all unanswered parameters by requests of its own.
     fn is_peers_turn(&self) -> bool {
         let mut left = self.parts.iter().filter(|part| !part.2);
         self.accepted && left.all(|part| matches!(part.1, Kind::ResetIncoming | Kind::AddIncoming))
@@ -120,16 +122,16 @@ impl Flying {
         self.parts.iter().find(|part| part.0 == number && !part.2).map(|part| part.1)
     }
 
-    /// Returns the number of the unanswered parameter of this kind, if there is one.
+    /// Returns the number of the unanswered parameter of this kind, or `None` if there is no such parameter.
     pub(super) fn awaits(&self, kind: Kind) -> Option<u32> {
         self.parts.iter().find(|&&(_, k, done)| k == kind && !done).map(|part| part.0)
     }
 }
 
 impl Reconfig {
-    // Calls of the application.
+    // The methods that the application calls.
 
-    /// RFC 6525 §6.3.2: requests a reset of `streams` (an empty list means all), outgoing, incoming or both.
+    /// RFC 6525 §6.3.2: requests a reset of `streams` in one or both directions. An empty list means all streams.
     pub(super) fn ask_reset(
         &mut self,
         send: &mut SendHalf,
@@ -159,7 +161,7 @@ impl Reconfig {
 
     /// RFC 6525 §6.3.3: requests a reset of all SSNs and TSNs.
     pub(super) fn ask_renumbering(&mut self, now: Instant, send: &mut SendHalf) -> Result<(), ResetError> {
-        // RFC 6525 §5.1.4: at most once in 30 s.
+        // RFC 6525 §5.1.4: the TSNs may be reset at most once in 30 s.
         let lately = self.renumbered.is_some_and(|at| now < at + LIFETIME);
         let busy = self.wanted.len() >= MAX_WAITING || self.resets_association();
         if busy || lately || send.is_held(&[]) {
@@ -184,14 +186,14 @@ impl Reconfig {
 
     // Sending.
 
-    /// Returns the path that a RE-CONFIG has to be sent on, if there is one.
+    /// Returns the path on which a RE-CONFIG has to be sent, if one is pending.
     pub(super) fn wanted_path(&self) -> Option<usize> {
         let request = self.flying.as_ref().filter(|_| self.send).map(|flying| flying.path);
         request.or((!self.replies.is_empty()).then_some(self.reply_path))
     }
 
-    /// Appends the pending chunks for path `index` if they take at most `room` bytes. Returns true if they include a
-    /// request.
+    /// Appends the pending responses and requests for path `index`, if they take at most `room` bytes. Returns true if a
+    /// request was appended.
     pub(super) fn write(&mut self, now: Instant, index: usize, room: usize, buffer: &mut Vec<u8>) -> bool {
         let flying = self.flying.as_ref().filter(|flying| self.send && flying.path == index);
         let mut requests = flying.map(Flying::params).unwrap_or_default();
@@ -236,11 +238,11 @@ impl Reconfig {
         }
     }
 
-    /// Makes the next request on `path`, if none is outstanding and the next one is ready.
+    /// Makes the next queued request outstanding on `path`, if no request is outstanding and the next one is ready.
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
-        // RFC 6525 §5.1.1: one request at a time. If both sides waited for a request of the other, neither would ever send
-        // one. So a request that the peer already has in progress is no longer waited for (§5.2.7 H1). The same applies to
-        // a request of our own that must go first because it concerns the same streams.
+        // RFC 6525 §5.1.1: one request is outstanding at a time. If both sides waited for a request of the other, neither
+        // would ever send one. So this side stops waiting for an outstanding request that the peer has reported as in
+        // progress (§5.2.7 H1). It does so if the peer waits for a request of this side.
         if let Some(flying) = &self.flying {
             let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();
@@ -256,7 +258,8 @@ impl Reconfig {
             self.send = false;
             timers.stop(Timer::Reconfig);
         }
-        // RFC 6525 §5.1.2 A3: all earlier messages must have TSNs; §5.1.4 C2: nothing may be outstanding.
+        // RFC 6525 §5.1.2 A3: before a stream reset, all earlier messages must have TSNs; §5.1.4 C2: before an association
+        // reset, nothing may be outstanding.
         let ready = match self.wanted.front() {
             None => false,
             Some(Ask::Reset { ticket, outgoing, .. }) => outgoing.is_none() || send.is_clear(*ticket),
@@ -284,8 +287,8 @@ impl Reconfig {
         let number = |(i, &kind): (usize, &Kind)| (first.wrapping_add(i as u32), kind, false);
         let parts: Vec<_> = kinds.iter().enumerate().map(number).collect();
         self.next = first.wrapping_add(parts.len() as u32);
-        // RFC 6525 §5.1.2 A4: the number of the request that it responds to. A request of the peer that still waits for its
-        // response does not count.
+        // RFC 6525 §5.1.2 A4: the number of the peer's request to which this request responds. If it responds to none, the
+        // number of the last request that was answered.
         let response = ask.answers().unwrap_or_else(|| {
             self.asked.as_ref().map_or(self.expected, |asked| asked.number).wrapping_sub(1)
         });
@@ -316,7 +319,7 @@ impl Reconfig {
 
     // Receiving responses.
 
-    /// Handles the peer's answer to request `number`.
+    /// Handles the peer's answer to the parameter with sequence number `number`.
     pub(super) fn on_response(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -331,7 +334,7 @@ impl Reconfig {
             return;
         };
         if result == super::result::IN_PROGRESS {
-            // RFC 6525 §5.2.7 H2: restart the timer; its next expiration does not count as an error.
+            // RFC 6525 §5.2.7 H2: the peer is still busy. Restart the timer; its next expiration does not count as an error.
             flying.patient = true;
             flying.accepted = true;
             let rto = siblings.paths.get(flying.path).rto();
@@ -341,7 +344,7 @@ impl Reconfig {
         self.finish(siblings, number, kind, result, next);
     }
 
-    /// Completes a part of the request that was answered finally.
+    /// Marks a part of the outstanding request as answered and applies the final answer.
     pub(super) fn finish(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -378,7 +381,8 @@ impl Reconfig {
 }
 
 impl Flying {
-    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application.
+    /// RFC 6525 §5.2.7 H3 to H6: applies the result of one parameter. Returns the event for the application, if there is
+    /// one.
     fn conclude(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -401,7 +405,7 @@ impl Flying {
             (Ask::Reset { incoming, .. }, Kind::ResetIncoming) => {
                 let streams = incoming.take().unwrap_or_default();
                 match failed {
-                    // The peer's own request reports the reset, or has reported it.
+                    // The event for this reset comes from the peer's own request, so no event follows here.
                     None if self.performed => return None,
                     None => {
                         let idle = result == super::result::NOTHING;
@@ -451,7 +455,7 @@ impl Flying {
 /// Splits `streams` into lists that are short enough for one request each.
 fn pieces(paths: &Paths, streams: &[u16], both: bool) -> Vec<Vec<u16>> {
     let smallest = paths.iter().map(Path::chunk_limit).min().unwrap_or(512);
-    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes, once or twice.
+    // Reserves room for two parameter headers and the chunk header. Each stream takes two bytes in one or both parameters.
     let most = smallest.saturating_sub(40) / if both { 4 } else { 2 };
     if streams.is_empty() {
         return vec![Vec::new()];

@@ -1,4 +1,4 @@
-//! Requests of the peer, and how they are answered.
+//! Requests of the peer, and the answers of this side.
 //!
 //! Home of RFC 6525 §5.1.7 and §5.2.1 to §5.2.6.
 
@@ -42,7 +42,7 @@ const fn outcome(result: u32) -> Outcome {
 }
 
 impl Reconfig {
-    /// Handles a request that is new, repeated, or out of sequence.
+    /// Handles a request of the peer, which may be new, repeated, or out of sequence.
     pub(super) fn on_request(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -68,7 +68,7 @@ impl Reconfig {
         let answer = self.answered.iter().copied().find(|answer| answer.number == number);
         match answer {
             Some(answer) => {
-                // RFC 6525 §5.2.1: a repeated request gets the same answer.
+                // RFC 6525 §5.2.1: a repeated request gets the same answer as before.
                 let asked = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
                 self.send |= asked;
                 if !asked || !matches!(param, ReConfigParam::ResetIncoming { .. }) {
@@ -80,7 +80,7 @@ impl Reconfig {
     }
 
     fn reply(&mut self, path: usize, number: u32, result: u32, next: Option<(Tsn, Tsn)>) {
-        /// RFC 6525 §3.1: a chunk holds at most two responses.
+        /// RFC 6525 §3.1: a RE-CONFIG chunk holds at most two responses.
         const MAX_REPLIES: usize = 2;
         self.replies
             .retain(|said| !matches!(said, ReConfigParam::Response { response, .. } if *response == number));
@@ -142,7 +142,7 @@ impl Reconfig {
         }
     }
 
-    /// RFC 6525 §5.2.2: handles a reset of the peer's streams.
+    /// RFC 6525 §5.2.2: handles the peer's request to reset its outgoing streams.
     fn reset_incoming(
         &mut self,
         siblings: &mut Siblings<'_>,
@@ -156,7 +156,7 @@ impl Reconfig {
         if self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.2 E2: wait until everything up to the last TSN has arrived.
+        // RFC 6525 §5.2.2 E2: wait until every TSN up to the peer's last one has arrived.
         if siblings.recv.beyond(last) > 0 {
             self.deferred = Some(Deferred { number, last, streams });
             return outcome(result::IN_PROGRESS);
@@ -166,7 +166,7 @@ impl Reconfig {
 
     /// RFC 6525 §5.2.2 E3: resets the inbound streams.
     fn perform_incoming_reset(&mut self, siblings: &mut Siblings<'_>, streams: Vec<u16>) -> u32 {
-        // A stream cannot be reset in the middle of a message.
+        // A stream cannot be reset in the middle of a message, so the request is denied.
         if siblings.recv.is_inside(&streams) {
             return result::DENIED;
         }
@@ -183,7 +183,7 @@ impl Reconfig {
         result::PERFORMED
     }
 
-    /// Continues a deferred reset after a packet was processed.
+    /// Carries out a deferred reset, if the processed packet contained the last TSN before it.
     pub(super) fn advance_deferred(&mut self, siblings: &mut Siblings<'_>, path: usize) {
         let arrived = |deferred: &mut Deferred| siblings.recv.beyond(deferred.last) <= 0;
         let Some(Deferred { number, streams, .. }) = self.deferred.take_if(arrived) else {
@@ -198,7 +198,8 @@ impl Reconfig {
 
     /// Returns whether a chunk may belong to the numbering after a pending reset. Such a chunk is not accepted yet.
     pub(super) fn comes_too_early(&self, tsn: Tsn, stream: u16) -> bool {
-        // RFC 6525 §5.2.2 E2: not accepted until the reset is done. The peer keeps the chunk and retransmits it.
+        // RFC 6525 §5.2.2 E2: the chunk is not accepted until the reset is done. The peer keeps the chunk and retransmits
+        // it.
         let held =
             |deferred: &Deferred| covers(&deferred.streams, &[stream]) && tsn.after(Tsn(deferred.last));
         self.may_be_renumbered() || self.deferred.as_ref().is_some_and(held)
@@ -230,7 +231,8 @@ impl Reconfig {
         {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.3: streams that this side is already resetting, or that are unused, are not reset again.
+        // RFC 6525 §5.2.3: if this side is already resetting the streams, or none of them has been used, they are not reset
+        // again.
         let under_way = self
             .asks()
             .any(|ask| matches!(ask, Ask::Reset { outgoing: Some(own), .. } if covers(own, &streams)));
@@ -269,11 +271,12 @@ impl Reconfig {
         if busy || self.asked.is_some() || self.deferred.is_some() {
             return outcome(result::ALREADY);
         }
-        // RFC 6525 §5.2.4 G3 would treat outstanding data as acknowledged, so the reset is denied instead.
+        // RFC 6525 §5.2.4 G3: a reset would treat outstanding data as acknowledged. So the reset is denied while data is
+        // outstanding.
         if !idle {
             return outcome(result::DENIED);
         }
-        // G1, G2: the new TSNs.
+        // RFC 6525 §5.2.4 G1, G2: the new TSNs.
         let theirs = siblings.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
         let ours = siblings.send.next_tsn();
         // RFC 6525 §5.2.4 G4, G5: reset TSNs and SSNs.
@@ -285,7 +288,7 @@ impl Reconfig {
         Some((result::PERFORMED, Some((Tsn(ours), Tsn(theirs)))))
     }
 
-    /// RFC 6525 §5.2.5: handles the peer's request to add outgoing streams of its own.
+    /// RFC 6525 §5.2.5: handles the peer's request to add streams on which the peer sends.
     fn add_incoming(&mut self, siblings: &mut Siblings<'_>, more: u16) -> Outcome {
         let limit = siblings.config.max_streams;
         let flying = self.flying.as_ref();
@@ -300,7 +303,7 @@ impl Reconfig {
         siblings.recv.add_streams(more);
         siblings.events.push_back(Event::StreamsAdded { id: siblings.id, outgoing: 0, incoming: more });
         if let Some(number) = awaited {
-            // RFC 6525 §5.2.6: this side had requested them.
+            // RFC 6525 §5.2.6: the peer adds these streams because this side had requested them.
             self.finish(siblings, number, Kind::AddIncoming, result::PERFORMED, None);
         }
         outcome(result::PERFORMED)

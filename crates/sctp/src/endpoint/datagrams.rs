@@ -10,7 +10,7 @@ use crate::config::Config;
 use anabranch_base::{Ecn, Engine, Instant, Packet, Rng};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// The address of both ends of a datagram channel, which has no addresses.
+/// The unspecified address. It stands for both ends of a datagram channel, because such a channel has no addresses.
 pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Associate {

@@ -266,7 +266,7 @@ impl Endpoint {
 
     fn refuse_init(&mut self, packet: &Packet<'_>, header: Header, tag: u32, refusal: &Refusal) {
         match refusal {
-            // RFC 9260 §3.3.2: an INIT with tag 0 cannot be answered, not even with an ABORT.
+            // RFC 9260 §3.3.2: an INIT with tag 0 is discarded without an answer, even without an ABORT.
             Refusal::InvalidMandatory if tag == 0 => self.totals.discarded += 1,
             Refusal::InvalidMandatory | Refusal::SmallWindow => {
                 self.abort_init(packet, header, tag, &[Cause::InvalidMandatoryParam]);

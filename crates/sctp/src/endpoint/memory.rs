@@ -1,6 +1,6 @@
 //! Counts the bytes that an endpoint holds for its peers. A flood could increase this number.
 //!
-//! The function lists every field of the endpoint, so that a new field has to be classified, too.
+//! `Endpoint::held_bytes` lists every field of the endpoint, so that a new field has to be classified, too.
 //!
 //! RFC 9260 §5.1.3, §12.2.4: an INIT leaves no state at the responder.
 

@@ -208,8 +208,8 @@ impl Endpoint {
             None if self.used_cookies.contains(now, cookie.local_tag) => {
                 self.refuse_cookie(packet, header, &cookie)
             }
-            // RFC 9260 §5.2.4: another endpoint has the association. It has to handle this cookie, which a tag of that
-            // endpoint would lead to it.
+            // RFC 9260 §5.2.4: another endpoint has the association with these addresses and ports. A cookie made for that
+            // association would have a tag of that endpoint, so this cookie is discarded.
             None if self.is_known_elsewhere(&cookie, packet) => self.totals.discarded += 1,
             None if self.is_to_be_asked(&cookie) => self.ask(packet, header, &cookie),
             None => match self.accept(now, &cookie, packet) {

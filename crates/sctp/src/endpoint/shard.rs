@@ -7,7 +7,7 @@
 //! An INIT, or an ABORT that reflects the peer's tag, is matched by addresses and ports instead. Each endpoint publishes the
 //! addresses and ports that it owns as [`Claim`]s, and looks up those of other endpoints through [`Neighbours`].
 //!
-//! Home of RFC 9260 §5.3.1 as far as tags are not random.
+//! Home of RFC 9260 §5.3.1 for the bits of a tag that are not random.
 
 use super::Endpoint;
 use super::demux::Pair;

@@ -33,7 +33,7 @@ impl Endpoint {
         (slot.generation == id.generation && slot.association.is_some()).then_some(id.slot)
     }
 
-    /// Returns whether this id belonged to an association that no longer exists.
+    /// Returns whether this id belongs, or once belonged, to an association.
     pub(super) fn is_past(&self, id: AssociationId) -> bool {
         self.slots
             .get(id.slot as usize)

@@ -239,8 +239,8 @@ impl Association {
             return;
         }
         let Expired { probe, silent } = self.send.on_t3();
-        // A probe of a closed window is always answered if it arrives. So only a lost probe indicates that packets are too
-        // large.
+        // A probe of a closed window is always answered if it arrives. So only an unanswered probe indicates that packets
+        // are too large.
         if self.paths.get(index).has_mtu_search() && (!probe || silent) {
             self.suspect_black_hole(ctx, index);
         }

@@ -1,4 +1,5 @@
-//! Partial reliability: the effect of a FORWARD TSN on an association, and of abandoned messages on its paths and timers.
+//! Partial reliability. Applies a received FORWARD TSN to the association, and the abandonment of messages to its paths and
+//! timers.
 //!
 //! Home of RFC 3758 §3.3 (when it may be used) and §3.5 (C5: timers).
 
@@ -30,7 +31,8 @@ impl Association {
         if !self.state.may_receive_data() {
             return;
         }
-        // RFC 6525 §5.1.4: the TSNs that the FORWARD TSN skips may belong to the numbering after a pending reset.
+        // RFC 6525 §5.1.4: the TSNs that the FORWARD TSN skips may belong to the numbering after a pending reset, so the
+        // chunk is refused.
         if self.extensions.reconfig.is_some() && self.may_be_renumbered() {
             return self.refuse_early(ctx.now, arrived);
         }

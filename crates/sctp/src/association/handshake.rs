@@ -346,8 +346,8 @@ impl Association {
             self.close(ctx, CloseReason::StaleCookie);
             return;
         }
-        // RFC 9260 §5.2.6: the extension covers the staleness and the round trip of COOKIE ECHO and ERROR. It exceeds that
-        // round trip by at most one second.
+        // RFC 9260 §5.2.6: extend the cookie's lifetime by its staleness plus the round trip of COOKIE ECHO and ERROR. The
+        // limit is that round trip plus one second.
         let round_trip = self.handshake.sent.map(|sent| ctx.now - sent);
         let rtt = round_trip.map_or(0, |rtt| rtt.as_millis() as u64);
         let preserve = (u64::from(staleness_us) / 1000 + rtt).min(rtt + 1000);

@@ -5,7 +5,7 @@
 //! host reports a change of its routes. This does not count as an error of the path or association. Only T3-rtx and
 //! HEARTBEAT count errors, so an association whose host stays without a network still ends in the usual time.
 //!
-//! Home of RFC 7829 §3 (2), as far as this host itself knows of a failure, and of RFC 1122 §3.3.1.4 (advice about dead
+//! Home of RFC 7829 §3 (2) for failures that this host detects itself, and of RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
 
 use super::timers::Timer;
@@ -37,7 +37,7 @@ impl Association {
         true
     }
 
-    /// Marks everything that the host could not send to be sent again at once, because its routes have changed.
+    /// Marks data and ASCONFs that the host could not send for another transmission at once. The host's routes have changed.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {

@@ -219,7 +219,8 @@ impl Association {
         let target = if address.is_unspecified() || address == arrived.source.ip() {
             arrived.source
         } else {
-            // RFC 6951 §5.4: use the UDP port of the current path until a packet arrives from the new address.
+            // RFC 6951 §5.4: use the UDP port of the path on which the ASCONF arrived, until a packet arrives from the new
+            // address.
             SocketAddr::new(address, self.paths.get(arrived.path).address().port())
         };
         if !is_unicast(target.ip()) || !in_scope(target.ip(), self.peer()) {

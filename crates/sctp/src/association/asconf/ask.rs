@@ -226,7 +226,7 @@ impl Asconf {
         }
     }
 
-    /// Marks the ASCONF to be sent again if the host could not send it.
+    /// Marks the ASCONF for another transmission, if the host could not send it.
     pub(super) fn send_again(&mut self) {
         if let Some(outstanding) = &mut self.outstanding {
             outstanding.wanted |= std::mem::take(&mut outstanding.unsent);
@@ -293,8 +293,8 @@ impl Asconf {
         Answered::By(outstanding.path)
     }
 
-    /// Applies the result of one request. A failed request has an error cause code. `behind` is true if an earlier request
-    /// in the same ASCONF failed.
+    /// Applies the result of one request. `result` is the error cause code if the request failed. `behind` is true if an
+    /// earlier request in the same ASCONF failed.
     fn on_result(
         &mut self,
         now: Instant,

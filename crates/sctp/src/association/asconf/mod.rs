@@ -144,7 +144,8 @@ impl Association {
         }
     }
 
-    /// Marks an ASCONF that the host could not send to be sent again. T4 starts when the ASCONF is sent.
+    /// Marks the outstanding ASCONF for another transmission, if the host could not send it. T4 starts when the ASCONF is
+    /// sent.
     pub(super) fn asconf_again(&mut self) {
         if let Some(asconf) = &mut self.extensions.asconf {
             asconf.send_again();

@@ -272,7 +272,7 @@ impl Association {
         self.stats.sacks_sent += 1;
     }
 
-    /// Writes a SACK if one is due or can be bundled with DATA, then DATA.
+    /// Writes a SACK, if one is due or can be bundled with DATA. Then writes DATA.
     fn write_sack_and_data(
         &mut self,
         ctx: &mut Ctx<'_>,

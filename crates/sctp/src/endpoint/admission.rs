@@ -5,7 +5,7 @@
 //! address. While the peer waits, it repeats the COOKIE ECHO (T1-cookie). The application sets how many requests may wait.
 //! Further requests are dropped, and those peers try again.
 //!
-//! Home of RFC 9260 §11.1.2 and §5.1 (D) as far as the application decides.
+//! Home of RFC 9260 §11.1.2 and §5.1 (D) for the decision of the application.
 
 use super::listen::MAX_PRESERVED;
 use super::{AssociationId, Endpoint};
@@ -21,7 +21,7 @@ use std::net::{IpAddr, SocketAddr};
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// The identifier, which [`Endpoint::admit`] and [`Endpoint::refuse`] take.
+    /// The identifier that [`Endpoint::admit`] and [`Endpoint::refuse`] take.
     pub id: RequestId,
     /// The listening port.
     pub port: u16,

@@ -14,8 +14,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 pub(crate) const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 impl Associate {
-    /// Returns the parameters of an association over a datagram channel ([`Endpoint::over_datagrams`]) with `port` of the
-    /// peer. All other parameters have their defaults.
+    /// Returns the parameters of an association with `peer_port` over a datagram channel ([`Endpoint::over_datagrams`]). All
+    /// other parameters have their defaults.
     ///
     /// ```
     /// use anabranch_sctp::Associate;

@@ -14,7 +14,7 @@ pub(super) struct Pair {
     pub(super) peer: IpAddr,
     pub(super) peer_port: u16,
     pub(super) local_port: u16,
-    /// The peer's UDP encapsulation port. It is 0 without UDP encapsulation, and if UDP ports do not distinguish peers.
+    /// The peer's UDP encapsulation port. It is 0 without UDP encapsulation, or if UDP ports do not distinguish peers.
     udp_port: u16,
 }
 

@@ -18,13 +18,14 @@ pub(super) fn follow_port(association: &mut Association, path: usize, source: So
     // RFC 6951 §5.4: use the port of the last valid packet, because a NAT may have changed it. If the packet has no UDP
     // header, encapsulation ends.
     let address = association.paths().get(path).address();
-    // RFC 5061 §5.2 D2: an ASCONF may come from another address than the path's, and then does not change the path's port.
+    // RFC 5061 §5.2 D2: an ASCONF may come from another address than the path's. Then the path's UDP port does not change.
     if address.port() != source.port() && address.ip() == source.ip() {
         association.set_udp_port(path, source.port());
     }
 }
 
-/// Sets the UDP port of the path to `source`, after a COOKIE ECHO from there was accepted for an existing association.
+/// Sets the UDP port of the peer's address `source` to the port of `source`. Called after a COOKIE ECHO from `source` was
+/// accepted for an existing association.
 pub(super) fn follow_cookie(association: &mut Association, source: SocketAddr) {
     if let Some(path) = association.paths().find(source.ip()) {
         follow_port(association, path, source);

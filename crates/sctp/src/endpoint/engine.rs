@@ -121,7 +121,7 @@ impl Endpoint {
         out.source = packet.source();
         out.target = packet.target();
         out.first_tag = self.next_tag;
-        // The packet has a lane of its own, because its order relative to later packets does not matter.
+        // The packet gets a `lane` of its own, because its order relative to later packets does not matter.
         out.lane = self.next_tag as u32;
         self.next_tag += 1;
         out.push(packet.bytes());
@@ -195,7 +195,7 @@ impl Endpoint {
             Auth::KIND if out_of_the_blue::leads_cookie_echo(chunks) => {
                 self.on_signed_cookie_echo(now, packet, view.header, first, chunks);
             }
-            // RFC 9260 §8.5.1 A: no other chunk may arrive in a packet with tag 0.
+            // RFC 9260 §8.5.1 A: no other chunk may arrive in a packet with tag 0, so the packet is discarded.
             _ if view.header.tag == 0 => self.totals.discarded += 1,
             _ => match self.demux.by_tag(view.header.tag) {
                 Some(slot) => self.on_own_tag(now, slot, packet, view, first, chunks),

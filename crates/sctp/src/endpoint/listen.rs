@@ -27,7 +27,7 @@ use std::net::{IpAddr, SocketAddr};
 /// left out.
 pub(crate) const MAX_AMPLIFICATION: usize = 3;
 
-/// RFC 9260 §5.2.6: the longest time that a Cookie Preservative may add.
+/// RFC 9260 §5.2.6: the longest time that a Cookie Preservative may add to the lifetime of a cookie.
 pub(super) const MAX_PRESERVED: Duration = Duration::from_secs(60);
 
 impl Endpoint {
@@ -161,7 +161,7 @@ impl Endpoint {
             // Includes an extension only if the INIT asks for it, because the INIT's source address may be forged.
             let mut ours = Extensions::of(config);
             // RFC 4895 §6.1: a side that supports authentication sends RANDOM. The peer aborts if AUTH or ASCONF is
-            // announced without RANDOM, so neither is announced then.
+            // announced without RANDOM, so both are announced only with RANDOM.
             ours.auth &= said.is_some();
             ours.asconf &= said.is_some();
             let write_rest = |chunk: &mut ChunkWriter<'_>, list: bool| {

@@ -182,8 +182,8 @@ impl Endpoint {
             return;
         }
         let slot = match slot {
-            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived, and the COOKIE ECHO as the begin of a
-            // new one.
+            // RFC 9260 §5.2.4 A: treat the old association as if an ABORT had arrived. The COOKIE ECHO then begins a new
+            // one.
             Some(slot) if self.is_replaced_by(slot, &cookie) => {
                 self.with(now, slot, |association, ctx| association.close(ctx, CloseReason::PeerRestarted));
                 None

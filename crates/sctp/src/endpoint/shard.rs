@@ -145,7 +145,7 @@ impl Endpoint {
         loop {
             let Some(tag) = self.shard.own(self.rng.next_u32()) else { continue };
             // Excludes tags of used cookies. The COOKIE ECHO of a new association with such a tag would look like a delayed
-            // copy.
+            // copy of an old one.
             if tag != 0 && !self.demux.has_tag(tag) && !self.used_cookies.has(tag) {
                 return tag;
             }
@@ -157,7 +157,7 @@ impl Endpoint {
         self.neighbours.as_ref().is_some_and(|others| others.have_port(address, port))
     }
 
-    /// Returns whether another endpoint that shares the port has the association of this pair.
+    /// Returns whether another endpoint that shares the port has the association with these addresses and ports.
     pub(super) fn is_anothers(&self, pair: Pair) -> bool {
         let Pair { peer, peer_port, local_port, .. } = pair;
         let others = self.neighbours.as_ref();
@@ -181,7 +181,7 @@ mod tests {
     use anabranch_wire::sctp::{ShutdownAck, packet};
     use std::net::SocketAddr;
 
-    /// Other endpoints that hold every association with this address of the peer (ports 5000 and 80).
+    /// Stands for other endpoints that have the association with this address of the peer (ports 5000 and 80).
     #[derive(Debug)]
     struct Theirs(IpAddr);
 

@@ -14,7 +14,7 @@ pub(crate) struct Slot {
     pub(crate) association: Option<Box<Association>>,
     /// Whether the slot is in the queue `ready`.
     pub(crate) queued: bool,
-    /// The association's current deadline in the heap. Other entries of the slot there are outdated.
+    /// The association's current deadline. All other entries of the slot in the heap are outdated.
     pub(crate) armed: Instant,
     /// The local tag under which the demultiplexer finds the association.
     pub(super) tag: Option<u32>,
@@ -162,7 +162,8 @@ impl Endpoint {
         }
         place.changes = association.paths().changes();
         let present = association.paths().iter().filter(|path| !path.is_removed());
-        // There may be very many associations, most of them with a single path. So this allocates no more than needed.
+        // There may be very many associations, most of them with a single path. So the list is allocated with no spare
+        // capacity.
         let mut pairs = Vec::with_capacity(association.paths().len());
         pairs.extend(present.map(|path| self.demux.pair(path.address(), peer_port, local_port)));
         let before = std::mem::take(&mut place.pairs);

@@ -90,7 +90,7 @@ impl Endpoint {
         if self.demux.has_tag(local.tag) {
             return Err(SnapError::TagInUse);
         }
-        // Only extensions that the INIT sent to the peer contains are used, even if the configuration has changed since.
+        // Only extensions that our INIT announced are used, even if the configuration has changed since.
         let said = ours.and(local.extensions);
         config.partial_reliability = said.partial_reliability;
         config.interleaving = said.interleaving;

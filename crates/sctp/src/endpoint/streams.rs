@@ -80,9 +80,9 @@ impl Endpoint {
     }
 
     /// Resets `streams`, or all streams if the list is empty. The next ordered message of each has sequence number 0.
-    /// Messages passed to `send` before this call are sent before the reset. Messages passed to it from now on wait until
-    /// the peer has agreed. `Event::StreamsReset` or `Event::ResetFailed` follows for each direction, several times for long
-    /// lists (RFC 6525 §6.3.2).
+    /// Messages passed to `send` before this call are sent before the reset. Messages passed to `send` from now on wait
+    /// until the peer has agreed. `Event::StreamsReset` or `Event::ResetFailed` follows for each direction, several times
+    /// for long lists (RFC 6525 §6.3.2).
     ///
     /// ```
     /// # use anabranch_sctp::testing::{Pair, Side};

@@ -3,7 +3,7 @@
 //! When an accepted association ends, its tag is kept here until its cookie is stale. Otherwise a delayed copy of the COOKIE
 //! ECHO would set up the association again, and deliver the DATA in the same packet a second time.
 //!
-//! RFC 9260 §5.1.5 checks only the age and the signature of a cookie, and does not cover this case.
+//! RFC 9260 §5.1.5 checks only the age and the signature of a cookie. It does not cover a delayed copy of a used cookie.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;

@@ -245,7 +245,7 @@ impl Association {
             self.suspect_black_hole(ctx, index);
         }
         self.stats.seldom().t3_expirations += 1;
-        // RFC 9260 §6.3.3 E1, E2.
+        // RFC 9260 §6.3.3 E1, E2: return to slow start, unless this was a probe, and back off.
         self.paths.at(index).on_t3(ctx.now, !probe);
         self.lose_flight(index, if probe { SendCause::Probe } else { SendCause::Timeout });
         if !probe {

@@ -40,7 +40,7 @@ pub(crate) struct Cookie {
     pub(crate) peer_tsn: u32,
     /// The peer's a_rwnd.
     pub(crate) window: u32,
-    /// The numbers of streams in both directions that both sides support.
+    /// The number of streams in each direction that both sides support.
     pub(crate) outbound: u16,
     pub(crate) inbound: u16,
     /// RFC 9260 §5.2.2: the local Tie-Tag and the peer's; 0 if the INIT began a new association.
@@ -133,8 +133,8 @@ impl Sealer {
     pub(crate) fn new(mut rng: Rng, cookie_life: Duration) -> Self {
         let mut current = [0; 32];
         rng.fill(&mut current);
-        // A key signs cookies for this period, and verifies them for another one. So a cookie can be verified until it
-        // expires, except for a short time if its lifetime was extended.
+        // A key signs cookies for this period, and verifies them for another one. The period is longer than the configured
+        // lifetime of a cookie.
         let period = cookie_life.min(MAX_LIFE).saturating_mul(2).max(Duration::from_secs(60));
         Self { rng, generation: 0, current, previous: None, changed: Instant::ZERO, period }
     }

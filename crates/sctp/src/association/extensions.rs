@@ -30,7 +30,8 @@ pub struct Extensions {
     pub nr_sack: bool,
 }
 
-/// RFC 9653 §6: the lower layer is DTLS, or protects packets as well as DTLS does.
+/// RFC 9653 §6: the identifier of the error detection by DTLS, or by a lower layer that protects packets as well as DTLS
+/// does.
 pub(super) const OVER_DTLS: u32 = 1;
 
 /// Chunk types that identify an extension.

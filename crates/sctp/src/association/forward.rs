@@ -43,7 +43,7 @@ impl Association {
             _ => None,
         };
         // RFC 6525 §5.2.4 G1: the TSNs before the reset are 2^31 away. A delayed FORWARD TSN from before the reset would
-        // skip that many TSNs.
+        // skip that many TSNs, so it is ignored.
         let far = cumulative.is_some_and(|cumulative| self.recv.beyond(cumulative.0) > 1 << 30);
         if far && self.renumbered_lately(ctx.now) {
             self.stats.seldom().duplicates_received += 1;
@@ -145,9 +145,9 @@ impl Association {
     /// T3-rtx could show the loss. Losses below the offset `recovers_until` have already reduced the window.
     ///
     /// A SACK does not distinguish chunks that arrived from chunks that the peer skipped. A chunk counts as skipped only if
-    /// the SACK arrives at least half a round trip after the FORWARD TSN. It counts as lost if later chunks arrived before
-    /// it, or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK covers more
-    /// skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
+    /// the SACK arrives at least half a round trip after the FORWARD TSN. A skipped chunk counts as lost if later chunks
+    /// arrived before it, or if its acknowledgement was overdue when it was abandoned. It also counts as lost if the SACK
+    /// covers more skipped bytes than a receiver leaves unacknowledged (RFC 9260 §6.2: two packets).
     #[cold]
     pub(super) fn judge_skipped(&mut self, now: Instant, skips: &[Skip], recovers_until: Option<u64>) {
         let reduces = !self.send.is_recovering();
@@ -186,7 +186,7 @@ impl Association {
         self.send.cancel(stream, self.extensions.agreed.partial_reliability);
     }
 
-    /// Must be called after every change. Abandons expired messages, reports them, and releases memory and keys.
+    /// Abandons expired messages, reports them, and releases memory and keys. Must be called after every change.
     #[inline]
     pub(crate) fn give_up_due(&mut self, ctx: &mut Ctx<'_>) {
         self.send.free_deferred();

@@ -183,7 +183,7 @@ impl Association {
     fn on_bad_init_ack(&mut self, ctx: &mut Ctx<'_>, tag: u32, refusal: &Refusal, from: SocketAddr) {
         match refusal {
             Refusal::SmallWindow => {
-                // RFC 9260 §3.3.3: the packet is dropped, and the association stays in its state.
+                // RFC 9260 §3.3.3: an INIT ACK with a small window is dropped, and the association stays in its state.
                 self.refuse(ctx, from, tag, &Cause::InvalidMandatoryParam);
             }
             Refusal::InvalidMandatory => {
@@ -365,7 +365,7 @@ impl Association {
         self.outbox.set_handshake(true);
         // The INIT ACK that follows measures the round trip, unless it may answer an earlier INIT.
         self.handshake.repeated = init_repeated;
-        // RFC 9260 §5.4: an INIT is not sent to an unverified address.
+        // RFC 9260 §5.4: an INIT is not sent to an unverified address, so another path is used.
         if !self.paths.get(self.handshake_path()).is_usable() {
             self.handshake.path = self.paths.current() as u8;
         }

@@ -105,7 +105,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
             }
             Param::HostName(_) => return Err(Refusal::HostName(raw.bytes.to_vec())),
             Param::Unknown(unknown) => {
-                // RFC 9260 §3.2.1: the two high bits of the type determine the action.
+                // RFC 9260 §3.2.1: the two high bits of an unrecognized parameter's type determine the action.
                 let Unrecognized { stop, report } = Unrecognized::param(unknown.kind);
                 const REPORTED: usize = 16;
                 if report && offer.unrecognized.len() < REPORTED {

@@ -1,7 +1,7 @@
 //! Control chunks and their paths. They stay pending here until `outbound` writes them.
 //!
-//! Handlers mark the chunks to be sent here. The number of queued complete chunks is limited. DATA, SACK, FORWARD TSN,
-//! RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
+//! Handlers mark here which chunks have to be sent. The number of queued complete chunks is limited. DATA, SACK, FORWARD
+//! TSN, RE-CONFIG, ASCONF and HEARTBEAT are marked in the modules that hold their state.
 //!
 //! Home of no rule: each chunk has its own home.
 
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 /// Pending control chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// Whether an INIT or COOKIE ECHO has to be sent, depending on the state.
+    /// Whether an INIT or COOKIE ECHO has to be sent. The state decides which of them it is.
     handshake: bool,
     /// The path on which a pending COOKIE ACK has to be sent.
     cookie_ack: Option<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Outbox {
     chunks: Option<Box<Chunks>>,
     /// Whether a path MTU probe may be due on some path.
     mtu_probes: bool,
-    /// Whether a SHUTDOWN or SHUTDOWN ACK has to be sent, depending on the state.
+    /// Whether a SHUTDOWN or SHUTDOWN ACK has to be sent. The state decides which of them it is.
     shutdown: bool,
 }
 

@@ -170,7 +170,7 @@ impl Association {
             return;
         }
         if stranded && index == self.paths.current() {
-            // RFC 5061 §5.3 F14: this is the only path, and nothing else can be sent on it before it is verified.
+            // RFC 5061 §5.3 F14: this is the only path, and only HEARTBEATs can be sent on it before it is verified.
             self.paths.at(index).ask_heartbeat();
         } else if !confirmed && active {
             // RFC 9260 §5.4: send one HEARTBEAT per RTO until the path is verified or fails. Several paths take turns, so
@@ -218,7 +218,7 @@ impl Association {
         }
     }
 
-    /// RFC 7829 §3 (5), (6): handles that a path is potentially failed. Requests a HEARTBEAT at once and informs the
+    /// RFC 7829 §3 (5), (6): handles a path that has become potentially failed. Requests a HEARTBEAT at once and informs the
     /// application.
     fn on_suspicion(&mut self, ctx: &mut Ctx<'_>, index: usize) {
         let address = self.paths.get(index).address().ip();
@@ -237,7 +237,7 @@ impl Association {
         let Some(most) = self.config.primary_switch.filter(|_| index == self.paths.primary()) else {
             return;
         };
-        // RFC 7829 §5 (1): the primary path changes only after enough errors that data is already sent on another path.
+        // RFC 7829 §5 (1): the primary path is not replaced before it has so many errors that data is sent on another path.
         let most = most.max(self.config.pf_max_retrans.unwrap_or(self.config.path_max_retrans));
         if self.paths.get(index).errors() > most {
             self.paths.reselect();

@@ -20,7 +20,8 @@ pub(crate) enum Case {
     Restart,
     /// B: both sides began an association at the same time.
     Collision,
-    /// C: the cookie is from an earlier attempt of this side and arrived late.
+    /// C: a cookie that this side made arrived late. In the meantime this side began the association itself, with another
+    /// local tag.
     Late,
     /// D: the COOKIE ECHO is repeated, because the COOKIE ACK was lost.
     Repeated,
@@ -62,7 +63,7 @@ impl Association {
         match self.case(cookie) {
             Case::Restart => {
                 if matches!(self.state, State::ShutdownAckSent) {
-                    // RFC 9260 §5.2.4 A: no restart during a shutdown.
+                    // RFC 9260 §5.2.4 A: in SHUTDOWN-ACK-SENT no restart is accepted. The SHUTDOWN ACK is repeated instead.
                     self.outbox.set_shutdown(true);
                     self.report(path, &Cause::CookieWhileShuttingDown);
                     return false;
@@ -95,7 +96,7 @@ impl Association {
         true
     }
 
-    /// Requests a COOKIE ACK to the address that the COOKIE ECHO came from.
+    /// Marks a COOKIE ACK to be sent to the address that the COOKIE ECHO came from.
     pub(crate) fn acknowledge_cookie(&mut self, source: SocketAddr) {
         let path = self.paths.find_or_current(source.ip());
         self.outbox.ask_cookie_ack(path);

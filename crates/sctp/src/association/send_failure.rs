@@ -1,9 +1,9 @@
 //! Packets that this host could not send because it has no route to their destination.
 //!
-//! Such a packet never left the host, so the failure is known before any protocol timer expires. The packet's data is sent
-//! on another path at once, as if its own path were potentially failed. If there is no other path, the data waits until the
-//! host reports a change of its routes. This does not count as an error of the path or association. Only T3-rtx and
-//! HEARTBEAT count errors, so an association whose host stays without a network still ends in the usual time.
+//! A packet without a route never left the host, so the failure is known before any protocol timer expires. The packet's
+//! data is sent on another path at once, as if its own path were potentially failed. If there is no other path, the data
+//! waits until the host reports a change of its routes. This does not count as an error of the path or association. Only
+//! T3-rtx and HEARTBEAT count errors, so an association whose host stays without a network still ends in the usual time.
 //!
 //! Home of RFC 7829 §3 (2) for failures that this host detects itself, and of RFC 1122 §3.3.1.4 (advice about dead
 //! gateways).
@@ -37,7 +37,8 @@ impl Association {
         true
     }
 
-    /// Marks data and ASCONFs that the host could not send for another transmission at once. The host's routes have changed.
+    /// Called when the routes of the host have changed. At once sends the data and the ASCONF that the host could not send
+    /// before.
     pub(crate) fn routes_changed(&mut self, ctx: &mut Ctx<'_>) {
         self.asconf_again();
         for index in 0..self.paths.len() {

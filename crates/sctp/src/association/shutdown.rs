@@ -226,7 +226,7 @@ impl Association {
     }
 
     pub(crate) fn on_shutdown_complete(&mut self, ctx: &mut Ctx<'_>) {
-        // RFC 9260 §8.5.1 C: a SHUTDOWN COMPLETE is ignored in any other state.
+        // RFC 9260 §8.5.1 C: a SHUTDOWN COMPLETE is ignored in any state but SHUTDOWN-ACK-SENT.
         if matches!(self.state, State::ShutdownAckSent) {
             self.close(ctx, CloseReason::Shutdown);
         }

@@ -1,6 +1,6 @@
 //! The state of an association.
 //!
-//! Each variant owns the data that only this state needs.
+//! Each variant of `State` owns the data that only that state needs.
 //!
 //! Home of RFC 9260 §4.
 
@@ -28,7 +28,7 @@ pub(crate) enum State {
 pub(crate) struct Init {
     /// Retransmissions so far.
     pub(crate) retries: u32,
-    /// The lifetime to request in a Cookie Preservative, milliseconds.
+    /// The time by which to extend the cookie's lifetime, milliseconds. The INIT requests it in a Cookie Preservative.
     pub(crate) preserve_ms: Option<u32>,
     /// The number of stale cookies so far.
     pub(crate) stale: u32,

@@ -5,7 +5,8 @@
 
 use anabranch_base::Instant;
 
-/// Generates the enum and the table indices from one list: first the timers of the association, then those of each path.
+/// Generates the enum `Timer` and the table indices from one list. It names first the timers of the association, then those
+/// of each path.
 macro_rules! timers {
     (
         once { $($(#[$about:meta])* $once:ident,)* }
@@ -72,7 +73,7 @@ timers! {
         T3Rtx,
         /// Pacing allows the next packet on a path.
         Pace,
-        /// The next HEARTBEAT to a path.
+        /// The next HEARTBEAT on a path is due.
         Heartbeat,
         /// A HEARTBEAT on a path has not been answered within the path's RTO.
         HeartbeatLost,

@@ -1,6 +1,6 @@
 //! Changes of an association's settings.
 //!
-//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters), the association's side.
+//! Home of RFC 9260 §11.1.13 (Set Protocol Parameters) for an existing association.
 
 use super::timers::Timer;
 use super::{Association, Ctx};
@@ -31,7 +31,7 @@ impl Association {
         }
         if config.hb_interval != before.hb_interval && self.state.is_up() {
             for index in 0..self.paths.len() {
-                // RFC 9260 §5.4: an unverified address is probed regardless of the interval.
+                // RFC 9260 §5.4: an unverified address is probed regardless of the heartbeat interval.
                 if self.paths.get(index).is_confirmed() {
                     self.timers.stop(Timer::Heartbeat(index));
                     self.schedule_heartbeat(ctx, index);

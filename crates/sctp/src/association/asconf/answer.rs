@@ -31,7 +31,7 @@ const ADD_OR_DELETE: [u16; 2] = [0xc001, 0xc002];
 /// Queued answers, each with its path and destination.
 type Waiting = VecDeque<(usize, SocketAddr, Vec<u8>)>;
 
-/// What this side keeps about the ASCONFs that the peer sends.
+/// The state that this side keeps for the ASCONFs of the peer.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// RFC 5061 §5.2: the Peer-Sequence-Number, which is the number of the last ASCONF that was carried out.
@@ -118,7 +118,7 @@ impl Association {
         chunk: &Chunk<'_>,
         arrived: &Arrived,
     ) {
-        // RFC 5061 §5.1.1 C4: ignore an ASCONF in these states.
+        // RFC 5061 §5.1.1 C4: ignore an ASCONF during the handshake and in SHUTDOWN-ACK-SENT.
         if !self.state.is_up() || matches!(self.state, State::ShutdownAckSent) {
             return;
         }

@@ -121,7 +121,7 @@ impl Association {
         }
     }
 
-    /// Marks everything in flight on a removed or suspended path as lost, and stops its timers.
+    /// Marks everything in flight on a removed or suspended path as lost, and stops the timers of that path.
     fn give_up_flight(&mut self, index: usize) {
         self.send.lose_path(index, SendCause::Timeout);
         self.paths.at(index).stand_still();
@@ -158,7 +158,7 @@ impl Association {
         let Some(asconf) = &self.extensions.asconf else {
             return ControlJob::Go;
         };
-        // RFC 5061 §5.1.1 C4: no ASCONF in SHUTDOWN-ACK-SENT.
+        // RFC 5061 §5.1.1 C4: no ASCONF is sent in SHUTDOWN-ACK-SENT.
         if matches!(self.state, State::ShutdownAckSent) {
             return ControlJob::Go;
         }

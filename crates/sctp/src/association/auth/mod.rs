@@ -190,8 +190,8 @@ impl Auth {
         &self.keys
     }
 
-    /// Applies `change` to the keys. It returns the key whose value was changed or removed, if any. HMAC states derived from
-    /// that key are dropped.
+    /// Applies `change` to the keys. `change` returns the key whose value was changed or removed, if any. HMAC states
+    /// derived from that key are dropped.
     pub(crate) fn change_keys<E>(
         &mut self,
         change: impl FnOnce(&mut SharedKeys) -> Result<Option<u16>, E>,

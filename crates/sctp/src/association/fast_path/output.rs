@@ -66,7 +66,7 @@ impl Association {
         true
     }
 
-    /// Sets source and destination of the packets in `out`. Returns the maximum size of one packet, bytes.
+    /// Sets the source and destination address of the packets in `out`. Returns the maximum size of one packet, bytes.
     #[inline(always)]
     fn address(&mut self, index: usize, out: &mut SendBatch, tag: u64) -> usize {
         let path = self.paths.get(index);

@@ -83,7 +83,7 @@ impl Association {
         self.transmit_on_fast_path(ctx, out, tag) || self.transmit_any(ctx, out, tag)
     }
 
-    /// Like [`poll_transmit`](Self::poll_transmit), without the fast path, so for all kinds of packets.
+    /// Like [`poll_transmit`](Self::poll_transmit), but writes all kinds of packets and does not use the fast path.
     #[inline(never)]
     fn transmit_any(&mut self, ctx: &mut Ctx<'_>, out: &mut SendBatch, tag: &mut u64) -> bool {
         let Some(mut job) = self.next_job(ctx) else {
@@ -216,8 +216,8 @@ impl Association {
         }
     }
 
-    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the one for packets
-    /// with only new data can be.
+    /// Writes new DATA chunks behind other chunks. This copy of `write_fresh` is not inlined, so that the copy for packets
+    /// with only new data can be inlined.
     #[inline(never)]
     fn write_more(
         &mut self,

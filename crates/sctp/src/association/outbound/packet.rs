@@ -1,4 +1,4 @@
-//! The begin and end of every packet: its common header and its checksum.
+//! The beginning and the end of every packet: its common header and its checksum.
 //!
 //! Every packet begins and ends in this file. Packets of an association are written directly into a batch. A [`FinalPacket`]
 //! has its own buffer and waits at the endpoint, because its association may have ended or never existed.

@@ -111,7 +111,7 @@ struct Siblings<'a> {
     id: AssociationId,
     now: Instant,
     config: &'a Config,
-    /// Whether the state of the association allows to send DATA and requests.
+    /// Whether the state of the association permits sending DATA and requests.
     may_send: bool,
     send: &'a mut SendHalf,
     recv: &'a mut RecvHalf,
@@ -234,7 +234,7 @@ impl Association {
         };
         let room = if alone { usize::MAX } else { end.saturating_sub(buffer.len()) };
         if reconfig.write(ctx.now, index, room, buffer) {
-            // RFC 6525 §5.1.1: the timer runs while a request is unanswered.
+            // RFC 6525 §5.1.1: the re-configuration timer runs while a request is unanswered.
             let rto = self.paths.get(index).rto();
             self.timers.set(Timer::Reconfig, ctx.now + rto);
         }
@@ -366,7 +366,7 @@ impl Association {
         }
     }
 
-    /// Returns whether the TSNs were reset so recently that older packets may still arrive.
+    /// Returns whether the TSNs were reset so recently that packets with the old TSNs may still arrive.
     pub(super) fn renumbered_lately(&self, now: Instant) -> bool {
         let at = self.extensions.reconfig.as_deref().and_then(|reconfig| reconfig.renumbered);
         at.is_some_and(|at| now < at + LIFETIME.saturating_mul(2))
@@ -390,7 +390,7 @@ fn meets(a: &[u16], b: &[u16]) -> bool {
     a.is_empty() || b.is_empty() || b.iter().any(|stream| a.binary_search(stream).is_ok())
 }
 
-/// Returns whether the list `of` contains all of `streams`. As either list, an empty one means all streams.
+/// Returns whether the list `of` contains all of `streams`. An empty list stands for all streams.
 fn covers(of: &[u16], streams: &[u16]) -> bool {
     of.is_empty() || !streams.is_empty() && streams.iter().all(|stream| of.binary_search(stream).is_ok())
 }

@@ -242,8 +242,8 @@ impl Reconfig {
     pub(super) fn launch(&mut self, send: &mut SendHalf, timers: &mut Timers, path: usize) {
         // RFC 6525 §5.1.1: one request is outstanding at a time. If both sides waited for a request of the other, neither
         // would ever send one. So this side stops waiting for an outstanding request that the peer has reported as in
-        // progress (§5.2.7 H1). It stops if the peer waits for a request of this side, or for one that must go first because
-        // it concerns the same streams.
+        // progress (§5.2.7 H1). It stops if the peer waits for a request of this side. It also stops if the peer's request
+        // has to wait for a queued one of this side for the same streams.
         if let Some(flying) = &self.flying {
             let owed = self.asked.is_some() || self.wanted.front().is_some_and(|ask| ask.answers().is_some());
             let owed = owed && !self.wanted.is_empty();

@@ -246,7 +246,8 @@ impl Reconfig {
         if siblings.may_send {
             self.launch(siblings.send, siblings.timers, siblings.paths.current());
         }
-        // If the request that resets the streams is sent at once, it is the answer. Otherwise the answer is "in progress".
+        // If this side sends the request that resets the streams at once, that request is the answer. Otherwise the answer
+        // is "in progress".
         let at_once = self.flying.as_ref().is_some_and(|f| f.ask.answers() == Some(number));
         if at_once { None } else { outcome(result::IN_PROGRESS) }
     }
@@ -276,7 +277,7 @@ impl Reconfig {
         if !idle {
             return outcome(result::DENIED);
         }
-        // RFC 6525 §5.2.4 G1, G2: the new TSNs.
+        // RFC 6525 §5.2.4 G1, G2: choose the new TSNs.
         let theirs = siblings.recv.cumulative().0.wrapping_add(1).wrapping_add(1 << 31);
         let ours = siblings.send.next_tsn();
         // RFC 6525 §5.2.4 G4, G5: reset TSNs and SSNs.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// The parameters of a new association (RFC 9260 §11.1.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Associate {
-    /// Known addresses of the peer. The first one becomes the primary path. The port is the UDP encapsulation port (RFC
-    /// 6951), or 0 without encapsulation.
+    /// Known addresses of the peer. The first one becomes the primary path. The port is the UDP encapsulation port
+    /// (RFC 6951), or 0 without encapsulation.
     pub peer: Vec<SocketAddr>,
     /// The peer's SCTP port.
     pub peer_port: u16,

@@ -75,7 +75,7 @@ impl Association {
     }
 
     pub(crate) fn on_abort(&mut self, ctx: &mut Ctx<'_>, abort: &Abort<'_>) {
-        // RFC 9260 §9.1: an ABORT is not answered.
+        // RFC 9260 §9.1: an ABORT ends the association, and is not answered.
         let mut causes = abort.causes;
         let first = causes.next().and_then(Result::ok).map(|cause| cause.code());
         // RFC 9260 §9.1, §11.2.5: the reason that the peer's application gave.
@@ -132,7 +132,7 @@ impl Association {
 
     /// Queues an ERROR on `path`. It is dropped if the queue is full.
     pub(super) fn report(&mut self, path: usize, cause: &Cause<'_>) {
-        // RFC 9260 §5.4: no ERROR is sent to an unverified address.
+        // RFC 9260 §5.4: no ERROR is sent to an unverified address, so another path is used.
         let path = self.paths.confirmed_or_current(path);
         self.outbox.push_error(path, |bytes| {
             let mut chunk = ChunkWriter::open(bytes, Error::KIND, 0);

@@ -256,7 +256,7 @@ impl Association {
             self.paths.count_error(ctx.now);
             self.on_health(ctx, index, health);
             if self.paths.are_silent(&self.config, ctx.now) {
-                // RFC 9260 §8.1: the peer is unreachable.
+                // RFC 9260 §8.1: the peer is unreachable, so the association ends.
                 self.give_up(ctx);
                 return;
             }

@@ -69,8 +69,8 @@ impl ActiveExtensions {
         self.agreed.auth || self.agreed.interleaving || self.ecn.is_on()
     }
 
-    /// Returns whether chunks of this type are recognized. A chunk of an extension that is not in use is unrecognized (RFC
-    /// 9260 §3.2).
+    /// Returns whether chunks of this type are recognized. A chunk of an extension that is not in use is unrecognized
+    /// (RFC 9260 §3.2).
     pub(super) fn speak(&self, kind: u8) -> bool {
         match kind {
             wire::Auth::KIND => self.agreed.auth,

@@ -377,7 +377,7 @@ impl Association {
 
     pub(crate) fn recv(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.recv.read(stream, out)?;
-        // RFC 9260 §6.2: tell the peer when the receive window has opened considerably.
+        // RFC 9260 §6.2: send a SACK when the receive window has opened considerably, so that the peer goes on.
         if self.recv.wants_window_update() && self.state.may_receive_data() {
             self.recv.sack_now();
         }

@@ -143,7 +143,7 @@ pub(crate) fn read(init: &Init<'_>, ours: Extensions, from: IpAddr) -> Result<Of
         // RFC 4895 §6.1: the peer supports AUTH if it sends these parameters, whatever its list of extensions contains.
         offer.extensions.auth = offer.auth.is_some();
     }
-    // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused.
+    // RFC 5061 §6: a peer that supports ASCONF without AUTH is refused with an ABORT.
     if ours.asconf && offer.extensions.asconf && !offer.extensions.auth {
         return Err(Refusal::Violates("RFC 5061 6: ASCONF is supported and AUTH is not"));
     }

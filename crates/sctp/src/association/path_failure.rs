@@ -195,7 +195,7 @@ impl Association {
     /// Responds to a change in the health of a path.
     pub(super) fn on_health(&mut self, ctx: &mut Ctx<'_>, index: usize, health: Health) {
         if self.paths.get(index).is_potentially_failed() {
-            // RFC 7829 §3 (3), (4): data is sent on another path at once.
+            // RFC 7829 §3 (3), (4): data is sent on another path as soon as this one is potentially failed.
             self.paths.reselect();
         }
         if health == Health::PotentiallyFailed {

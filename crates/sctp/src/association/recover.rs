@@ -116,7 +116,7 @@ impl Association {
         let path = self.paths.at(index);
         path.probe_tail(fresh, end);
         if path.flight() == 0 {
-            // T3-rtx starts when the probe is sent, on the path that the probe uses.
+            // Nothing else is in flight on this path. T3-rtx starts when the probe is sent, on the path that the probe uses.
             self.timers.stop(Timer::T3Rtx(index));
         } else {
             self.timers.set(Timer::T3Rtx(index), now + rto);

@@ -184,7 +184,7 @@ impl Association {
                 ctx.events.push_back(Event::PeerShutdown { id: self.id });
                 self.begin_shutdown(ctx);
             }
-            // RFC 9260 §9.2: both sides have sent a SHUTDOWN at the same time.
+            // RFC 9260 §9.2: both sides have sent a SHUTDOWN at the same time, so both answer with SHUTDOWN ACK.
             State::ShutdownSent => self.enter_shutdown_ack_sent(),
             State::ShutdownReceived => self.advance_shutdown(ctx),
             _ => {}

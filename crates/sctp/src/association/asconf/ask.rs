@@ -143,8 +143,9 @@ impl Asconf {
         self.outstanding.as_ref().map(|outstanding| (outstanding.path, outstanding.ends.0))
     }
 
-    /// RFC 5061 §5.1 A1 to A3: sends a request on `path` for the difference between the addresses that the peer knows and
-    /// the present ones. With `prefer`, also requests that the peer uses the address added last as its primary destination.
+    /// RFC 5061 §5.1 A1 to A3: builds an ASCONF for `path`. It requests to add and delete addresses, so that the peer knows
+    /// exactly the present local addresses. With `prefer`, it also requests that the peer uses the address added last as its
+    /// primary destination.
     pub(super) fn plan(
         &mut self,
         ctx: &Ctx<'_>,

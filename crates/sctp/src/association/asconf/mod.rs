@@ -65,7 +65,8 @@ impl Association {
         taken
     }
 
-    /// RFC 5061 §5.1 A1 to A3: requests the difference between the local addresses that the peer knows and the present ones.
+    /// RFC 5061 §5.1 A1 to A3: requests to add and delete addresses, until the peer knows exactly the present local
+    /// addresses.
     fn plan_asconf(&mut self, ctx: &mut Ctx<'_>, path: usize) {
         if self.state.is_up()
             && !matches!(self.state, State::ShutdownAckSent)

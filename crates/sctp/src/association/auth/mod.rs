@@ -327,7 +327,7 @@ impl Association {
             // RFC 5061 §5.2 D5: an unauthenticated ASCONF is dropped together with the rest of its packet.
             return if raw.kind == Asconf::KIND { Admission::Stop } else { Admission::Skip };
         }
-        // RFC 4895 §5.1: one AUTH is allowed per packet.
+        // RFC 4895 §5.1: one AUTH is allowed per packet, so processing stops at a second one or at an invalid one.
         if *authenticated || !self.verify(ctx, raw, behind, path) {
             self.stats.seldom().auth_refused += 1;
             return Admission::Stop;

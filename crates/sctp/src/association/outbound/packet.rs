@@ -28,8 +28,8 @@ impl OpenPacket {
         self.start
     }
 
-    /// Completes the packet by writing its checksum. A packet that is sent without this call has a checksum of zero (RFC
-    /// 9653).
+    /// Completes the packet by writing its checksum. A packet that is sent without this call has a checksum of zero
+    /// (RFC 9653).
     #[inline(always)]
     pub(crate) fn finish(self, buffer: &mut [u8]) {
         packet::finish(buffer, self.start);

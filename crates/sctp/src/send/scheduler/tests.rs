@@ -58,7 +58,7 @@ impl Sender {
     }
 }
 
-/// RFC 8260 §1.1, figures 1 and 2, and the first-come, first-served example of §3.1.
+/// RFC 8260 §1.1, figures 1 and 2, and §3.1, the first-come, first-served scheduler.
 #[test]
 fn the_figures_of_the_standard() {
     for (kind, interleaving, want) in [

@@ -82,7 +82,7 @@ pub enum Algorithm {
 /// The source of a value that the user has set.
 const BY_USER: &str = "set by the user";
 
-/// The settings that BBR needs. It needs loss detection by time, because it derives rates from send times. No other
+/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. No other
 /// mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
@@ -249,8 +249,8 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the chunk types that are accepted only if they are authenticated. It applies while authentication is
-    /// on.
+    /// Returns the chunk types that are accepted only if they are authenticated. The set applies while authentication
+    /// is on.
     pub(crate) fn guarded_chunks(&self) -> ChunkSet {
         let mut set = self.auth_chunks;
         if self.asconf {
@@ -343,7 +343,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The profile `rfc9260`.
+    /// Returns the profile `rfc9260`.
     fn default() -> Self {
         Self::defaults()
     }

@@ -168,8 +168,8 @@ impl SharedKeys {
     }
 }
 
-/// The length in bytes of the longest accepted key. Longer keys protect no better (RFC 2104 §3), because HMAC hashes
-/// them first.
+/// The length in bytes of the longest accepted key. Longer keys protect no better (RFC 2104 §3), and HMAC hashes them
+/// first.
 const MAX_SECRET: usize = 1_024;
 
 /// Parses a line into the identifier, the secret, and whether the line is marked `active`.

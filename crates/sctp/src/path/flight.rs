@@ -4,7 +4,8 @@
 //! acknowledged or lost. The sending half decides which chunks are acknowledged or lost. The association owns the
 //! timers.
 //!
-//! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as one path is concerned.
+//! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as they concern one
+//! path.
 
 use super::Path;
 use crate::config::Config;
@@ -270,7 +271,7 @@ impl Path {
         }
     }
 
-    /// Adds `bytes` to the bytes in flight again.
+    /// Adds bytes that are in flight again to the bytes in flight.
     pub(crate) fn fly_again(&mut self, bytes: u64) {
         self.flight += bytes;
     }

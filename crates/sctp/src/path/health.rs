@@ -37,8 +37,8 @@ impl UnansweredData {
 pub(crate) struct Evidence {
     /// Data is outstanding.
     pub(crate) outstanding: bool,
-    /// The time after its last timeout at which data is tried again on a path that loses data. `None` waits until
-    /// data is acknowledged.
+    /// The time from the last timeout until data is tried again on a path that loses data. With `None`, data is not
+    /// tried again until some data is acknowledged.
     pub(crate) retry: Option<Duration>,
     /// The value of Path.Max.Retrans.
     pub(crate) most: u32,
@@ -89,9 +89,9 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1 lets the association's error counter consider that DATA and HEARTBEAT chunks may differ
-            // in reachability. The path's counter is treated alike, and so is the RTO that timeouts have doubled
-            // (§6.3.3 E2).
+            // RFC 9260 §8.1 lets the association's error counter consider that DATA and HEARTBEAT chunks may differ in
+            // reachability. For the same reason the answer changes neither the path's error counter nor the RTO that
+            // timeouts have doubled (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;

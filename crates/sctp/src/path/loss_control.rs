@@ -177,7 +177,7 @@ impl LossControl {
         }
     }
 
-    /// Makes all chunks be judged again, because the peer has dropped data that it had acknowledged.
+    /// Starts to judge all chunks again, because the peer has dropped data that it had acknowledged.
     pub(super) fn on_reneged(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.edge = 0;

@@ -54,8 +54,8 @@ impl Progress {
     }
 }
 
-/// An interruption of user data: none made progress between `since` and now. The data resumed on another path, or on
-/// a path that had failed.
+/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, or
+/// on a path that had failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,

@@ -5,7 +5,7 @@
 //!
 //! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
-/// When a packet with DATA must be acknowledged.
+/// The time at which a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
     /// A SACK is sent with the next call of `poll`.

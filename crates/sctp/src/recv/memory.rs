@@ -62,8 +62,8 @@ impl RecvHalf {
 
     /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
     /// TSN are refused. Chunks that fill a gap are accepted up to a bound. An honest sender counted them against the
-    /// window before the later chunks, so they exceed it by little. If other associations have lowered the window,
-    /// gaps may be larger. Then only the lowest missing chunk is accepted, which makes room as soon as the
+    /// window before the later chunks, so they exceed the window by little. If other associations have lowered the
+    /// window, gaps may be larger. Then only the lowest missing chunk is accepted, which makes room as soon as the
     /// application reads.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {

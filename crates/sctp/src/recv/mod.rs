@@ -116,7 +116,7 @@ impl RecvHalf {
         if self.nr_sack { NrSack::FIXED } else { Sack::FIXED }
     }
 
-    /// Classifies a chunk with these numbers. Only a new chunk is passed on to reassembly.
+    /// Classifies a chunk by its TSN, stream and length. Only a new chunk is passed on to reassembly.
     #[inline]
     fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize) -> Taken {
         let offset = match self.tracker.classify(tsn.0) {

@@ -9,10 +9,10 @@
 //! TSN, which is never sent and stands for the unsent rest. Without the extra TSN the peer might have nothing to
 //! skip.
 //!
-//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This module follows it for the peer's
-//! window and for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is
-//! acknowledged, skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its
-//! congestion window, which RFC 7496 §5 forbids.
+//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
+//! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
+//! skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window,
+//! which RFC 7496 §5 forbids.
 //!
 //! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
 
@@ -25,7 +25,7 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Maximum number of completed messages whose limits are dropped in one go.
+/// Maximum number of completed messages whose limits are dropped at a time.
 const FORGOTTEN: usize = 24;
 
 /// The limit after which a message is abandoned.
@@ -60,7 +60,8 @@ impl Limited {
     }
 }
 
-/// The order of abandoning messages to make room: priority, age and index. The last message in this order goes first.
+/// The order of abandoning messages to make room: priority, age and index. The last message in this order is
+/// abandoned first.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
@@ -90,7 +91,8 @@ pub(crate) struct Limits {
     expiries: BTreeSet<(Instant, u32)>,
     /// Messages that expired while in flight, ordered by the offset of their first chunk.
     overdue: BTreeSet<(u64, u32)>,
-    /// Messages with a priority, ordered by rank. `unsent` holds those without a sent chunk, `sent` the others.
+    /// Messages with a priority, ordered by rank. `unsent` holds those without a sent chunk, and `sent` holds the
+    /// others.
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
     ages: u64,
@@ -387,8 +389,8 @@ impl SendHalf {
         for (offset, entry) in chunks {
             if entry.state == ChunkState::InFlight {
                 limits.given_up.paths.push(entry.path);
-                // An abandoned chunk no longer counts as outstanding at the peer. A chunk that is marked for
-                // retransmission (RFC 9260 §6.2.1 C) is treated alike.
+                // Like a chunk that is marked for retransmission (RFC 9260 §6.2.1 C), an abandoned chunk no longer
+                // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
             // A chunk abandoned in flight remains in flight until it is acknowledged or found missing; `fast` is then

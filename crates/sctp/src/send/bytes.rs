@@ -11,7 +11,8 @@
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How far ahead of the sender bytes are prefetched: about as many as are sent while one memory access takes place.
+/// Number of bytes that are prefetched ahead of the sender. It sends about as many while one memory access takes
+/// place.
 const AHEAD: u64 = 4 << 10;
 
 /// The largest number of bytes prefetched at once.
@@ -57,8 +58,7 @@ impl StreamBytes {
     }
 
     /// Makes room for `more` bytes. A small ring doubles. A larger ring grows by a quarter, because unused capacity
-    /// is memory, too. No capacity beyond `most` is reserved ahead: a ring with more than that is freed whenever it
-    /// is empty.
+    /// is memory, too. At most `most` bytes are reserved ahead, because a larger ring is freed whenever it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());

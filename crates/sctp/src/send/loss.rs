@@ -131,8 +131,8 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts counting retransmissions after the window of `path` was reduced. They may show that the reduction was
-    /// unnecessary.
+    /// Starts counting retransmissions after the window of `path` was reduced. The retransmissions may turn out to be
+    /// unnecessary, and with them the reduction.
     pub(crate) fn doubt_reduction(&mut self, path: usize) {
         self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
@@ -147,8 +147,8 @@ impl SendHalf {
         Some(path)
     }
 
-    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path as lost. The window reduction by T3-rtx replaces the
-    /// earlier one, and fast recovery ends.
+    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path as lost. The window reduction by T3-rtx replaces an
+    /// earlier reduction, and fast recovery ends.
     pub(crate) fn lose_flight(&mut self, path: usize, cause: SendCause) {
         self.recovery.doubt = None;
         self.lose_path(path, cause);

@@ -94,8 +94,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns the number of acknowledged user bytes of probes since the window was closed. The caller limits it,
-    /// because a peer that never reads could acknowledge probes forever.
+    /// Returns the number of acknowledged user bytes of probes since the window was closed. A peer that never reads
+    /// could acknowledge probes forever, so these bytes do not show that the peer reads.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }

@@ -32,7 +32,7 @@ fn is_open(entry: &Entry) -> bool {
 pub(crate) struct Horizon {
     /// The largest number of gap blocks in a SACK of this peer so far.
     most: usize,
-    /// The SACK does not report chunks at or above this offset.
+    /// The last SACK does not report chunks at or above this offset.
     end: u64,
 }
 

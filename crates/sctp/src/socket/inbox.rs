@@ -25,7 +25,7 @@ fn is_failed(notification: &Notification) -> bool {
 /// The unread messages and notifications of a socket.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// The waiting notifications. The number is that of the messages of the association that are read before it.
+    /// The waiting notifications, each with the number of messages of its association that are read before it.
     notifications: VecDeque<(Notification, u64)>,
     /// Associations that may have messages, in the order in which they are read.
     associations: VecDeque<AssociationId>,

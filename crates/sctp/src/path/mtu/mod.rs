@@ -36,7 +36,7 @@ const PROBE_TIMER: Duration = Duration::from_secs(1);
 /// The value of PMTU_RAISE_TIMER (RFC 8899 §5.1.1).
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 
-/// The result of a step of the search.
+/// The result of a step of the MTU search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) change: Change,

@@ -276,8 +276,9 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: packets of the current size are lost. The search falls back to BASE, and to ERROR if the losses
-    /// go on. Probes cannot decide this during a shutdown, when HEARTBEATs are not answered (RFC 9260 §8.3).
+    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR
+    /// if the losses go on. Probes cannot decide this during a shutdown, when HEARTBEATs are not answered (RFC 9260
+    /// §8.3).
     pub(crate) fn on_black_hole(&mut self) -> Change {
         match self.phase {
             Phase::Error => Change::Same,
@@ -300,8 +301,7 @@ impl Search {
     pub(crate) fn on_too_big(&mut self, size: u32) -> Change {
         let size = size & !3;
         let probing = self.wanted || self.under_way.is_some();
-        // RFC 8899 §4.6.2: a size is ignored if it is smaller than the MTU of any path, or not smaller than the sent
-        // packet.
+        // RFC 8899 §4.6.2: a size is ignored if it is below MIN_PLPMTU, or not smaller than the sent packet.
         if size < self.least || size >= self.passes && !(probing && size < self.probed) {
             return Change::Same;
         }

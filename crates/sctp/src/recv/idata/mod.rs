@@ -393,16 +393,15 @@ impl Interleaved {
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // A message in the stream's buffer is passed on in any case, because `order` compares its size with the
-        // limit.
+        // For a message in the stream's buffer, `order` counts the bytes and decides whether the message is large.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.hand_out(slot, name, false, order);
         }
     }
 
-    /// Delivers messages in parts because buffer space is short. Otherwise their fragments may take the remaining
-    /// space. Everything sent before such a message has arrived. So no complete message of its stream is blocked
+    /// Delivers messages in parts because buffer space is short and their fragments may need the rest of it.
+    /// Everything sent before such a message has arrived. No complete message of its stream is therefore blocked
     /// behind it while it waits for space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {

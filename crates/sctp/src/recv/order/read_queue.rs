@@ -94,7 +94,7 @@ impl ReadQueue {
     /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Bytes of many small messages that were read are removed in one step, once there are this many.
+        /// Bytes that were read are removed once they reach this number: in one step for many small messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();

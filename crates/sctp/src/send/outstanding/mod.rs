@@ -105,15 +105,15 @@ pub(crate) struct Outstanding {
     noted: Option<Box<Noted>>,
 }
 
-/// The value of [`Outstanding::freed`]. It is boxed because most associations have none.
+/// Ranges of chunks acknowledged by NR gap blocks, see [`Outstanding::freed`]. Most associations have none.
 #[derive(Debug, Default)]
 pub(super) struct FreedRuns(pub(super) Vec<Range<u64>>);
 
-/// The value of [`Outstanding::repeated`]. It is boxed because most associations have none.
+/// Offsets of recent retransmissions, see [`Outstanding::repeated`]. Most associations have none.
 #[derive(Debug, Default)]
 struct Repeated(VecDeque<u64>);
 
-/// The value of [`Outstanding::noted`]. It is boxed because most associations have none.
+/// Offsets of chunks that were marked as lost, see [`Outstanding::noted`]. Most associations have none.
 #[derive(Debug, Default)]
 struct Noted(Vec<u64>);
 

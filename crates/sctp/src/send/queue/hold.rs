@@ -16,16 +16,16 @@ pub(crate) type Ticket = u32;
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     streams: BTreeMap<u16, Ticket>,
-    /// The request that all streams not listed in `streams` wait for.
+    /// The reset request that all streams not listed in `streams` wait for.
     all: Option<Ticket>,
-    /// For each request, the number of messages queued before it and not yet fully cut into chunks.
+    /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
     before: BTreeMap<Ticket, u64>,
     /// The messages held back, in the order of queuing.
     waiting: VecDeque<u32>,
 }
 
 impl Hold {
-    /// Returns the request that `stream` waits for.
+    /// Returns the ticket of the reset request that `stream` waits for.
     pub(super) fn ticket(&self, stream: u16) -> Option<Ticket> {
         self.streams.get(&stream).copied().or(self.all)
     }
@@ -47,7 +47,7 @@ impl Hold {
         self.waiting.retain(|kept| messages.binary_search(kept).is_err());
     }
 
-    /// Records that a message queued before the request was fully cut into chunks or dropped.
+    /// Records that a message queued before the reset request was fully cut into chunks or dropped.
     pub(super) fn done(&mut self, stream: u16) {
         if let Some(ticket) = self.ticket(stream)
             && let Some(before) = self.before.get_mut(&ticket)
@@ -94,14 +94,14 @@ impl Queue {
         })
     }
 
-    /// Whether all messages queued before the request of `ticket` have been sent once.
+    /// Whether all messages queued before the reset request of `ticket` have been sent once.
     pub(crate) fn is_clear(&self, ticket: Ticket) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
     }
 
-    /// Releases the messages held back for `ticket`, whose request has ended. If `anew`, the sequence numbers of its
-    /// streams are reset; otherwise they continue.
+    /// Releases the messages held back for `ticket`, whose reset request has ended. If `anew`, the sequence numbers
+    /// of its streams are reset; otherwise they continue.
     pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
         let Some(mut hold) = self.hold.take() else {
             return;

@@ -1,8 +1,8 @@
-//! Sizes the send buffer and accounts for its memory, which all associations share.
+//! Sizes the send buffer and, if associations share memory, accounts for its memory.
 //!
-//! A buffer of twice the data that can be in flight keeps the network busy: one half is in flight while the
-//! application fills the other half. Linux sizes TCP buffers alike (`tcp_sndbuf_expand`). If the peer keeps its
-//! window closed, the buffer stays small. The size is not reduced during loss recovery, because lost data stays
+//! A buffer of twice the data that can be in flight keeps the network busy. One half is in flight while the
+//! application fills the other half. Linux sizes TCP buffers in the same way (`tcp_sndbuf_expand`). If the peer keeps
+//! its window closed, the buffer stays small. The size is not reduced during loss recovery, because lost data stays
 //! buffered until then.
 
 use super::{Queue, Stored};

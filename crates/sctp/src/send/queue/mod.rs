@@ -60,7 +60,8 @@ pub(crate) struct Stored {
     chunks: u32,
     /// Number of bytes acknowledged for good.
     released: u32,
-    /// Bytes were acknowledged for good out of order (NR-SACK), so they are not the first `released` bytes.
+    /// Bytes were acknowledged for good out of order (NR-SACK), so the released bytes are not the first ones of the
+    /// message.
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
     promise: Promise,
@@ -422,9 +423,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once when the buffer has room again after a message was rejected. Enough room must be free that
-    /// the application is not called for every acknowledgement. It must not be so much that the buffer runs empty
-    /// meanwhile.
+    /// Returns true once when the buffer has room again after a message was rejected. This is late enough that the
+    /// application is not called for every acknowledgement, and early enough that the buffer does not run empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
@@ -440,7 +440,8 @@ impl Queue {
     }
 
     /// RFC 9260 §5.1.1: the peer accepts only `granted` streams. Drops messages that were queued on higher stream
-    /// numbers before this limit was known. Returns these messages; `payloads` says whether with their contents.
+    /// numbers before this limit was known. Returns these messages; `payloads` says whether their contents are
+    /// included.
     pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
         let (mut dropped, mut refused) = (Vec::new(), Vec::new());
         let messages = &self.messages;

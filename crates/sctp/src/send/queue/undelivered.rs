@@ -13,7 +13,7 @@ pub(crate) struct Undelivered {
     /// The length of the message in bytes.
     pub(crate) bytes: u32,
     pub(crate) unordered: bool,
-    /// Whether at least a part of it was sent.
+    /// Whether at least a part of the message was sent.
     pub(crate) sent: bool,
     /// The contents of the message, if they are requested and no byte was acknowledged.
     pub(crate) payload: Option<Vec<u8>>,

@@ -12,7 +12,7 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// The number of messages by which prefetching is ahead.
+/// The distance, in messages, of the message that is prefetched from the one that is being cut.
 const SOON: usize = 8;
 
 /// The messages that wait to be sent. Each is identified by its index in the queue.

@@ -204,7 +204,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
-/// Decodes base64 (RFC 4648 §4), with or without the padding.
+/// RFC 4648 §4: decodes base64, with or without the padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bare = text.trim_end_matches('=');
@@ -231,7 +231,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The test vectors of RFC 4648 §10, and invalid input.
+    /// RFC 4648 §10: the test vectors, and invalid input.
     #[test]
     fn base64_is_read() {
         for (text, bytes) in [

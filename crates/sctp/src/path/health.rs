@@ -166,7 +166,7 @@ impl Path {
         self.unsent
     }
 
-    /// Returns whether the host had no route to the destination for the last packet, and clears this. Called after
+    /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
     /// the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.unsent)

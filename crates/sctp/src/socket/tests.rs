@@ -411,7 +411,7 @@ fn messages_that_die_with_their_association_have_failed() {
             let wanted = SocketOption::Event(kind, true);
             ends[0].set_option(NOW, client, Scope::Current, wanted).expect("an option");
         }
-        // Sends more messages than the number of other notifications that a socket queues.
+        // Sends more messages than a socket can queue notifications of other kinds.
         for context in 1..=3_000 {
             let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
             ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");

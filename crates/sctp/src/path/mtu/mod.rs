@@ -22,7 +22,7 @@ use anabranch_wire::sctp::{Data, packet};
 const SMALLEST_V4: u32 = 512;
 const SMALLEST_V6: u32 = 1280;
 
-/// BASE_PLPMTU in bytes (RFC 8899 §5.1.2, RFC 8261 §4).
+/// RFC 8899 §5.1.2, RFC 8261 §4: BASE_PLPMTU in bytes.
 const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
@@ -33,7 +33,7 @@ const USUAL: u32 = 1500;
 /// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, but at least this time. The 15 s that the RFC advises are for
 /// senders that do not measure round trips.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
-/// The value of PMTU_RAISE_TIMER (RFC 8899 §5.1.1).
+/// RFC 8899 §5.1.1: the value of PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 
 /// The result of a step of the MTU search.

@@ -6,7 +6,7 @@
 //!
 //! Home of RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states), §5.3 (search).
 
-/// The state of the search (RFC 8899 §5.2). The state Disabled is a path without a search, or a path that is not
+/// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
 /// probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
@@ -20,7 +20,7 @@ pub(crate) enum Phase {
     Error,
 }
 
-/// The value of MAX_PROBES (RFC 8899 §5.1.2).
+/// RFC 8899 §5.1.2: the value of MAX_PROBES.
 const MAX_PROBES: u32 = 3;
 /// The resolution of the search in bytes.
 const STEP: u32 = 4;

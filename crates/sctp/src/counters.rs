@@ -1,5 +1,5 @@
-//! Counters as associations and paths store them. Rare events are counted in a separate box that most associations never
-//! allocate, because a server has many idle associations.
+//! Stores the counters of associations and paths. Rare events are counted in a separate box that most associations
+//! never allocate, because a server has many idle associations.
 //!
 //! Home of no protocol rule.
 
@@ -26,7 +26,7 @@ pub(crate) struct AssociationCounters {
 }
 
 impl AssociationCounters {
-    /// Returns the counters of an association that begins at `opened`.
+    /// Returns the counters of an association that started at `opened`.
     pub(crate) fn new(opened: Instant) -> Self {
         Self {
             packets_sent: 0,
@@ -46,13 +46,13 @@ impl AssociationCounters {
         }
     }
 
-    /// Returns the box that holds all other counters, allocating it if necessary.
+    /// Returns the box that holds the counters of rare events, allocating it if necessary.
     #[cold]
     pub(crate) fn seldom(&mut self) -> &mut AssociationStats {
         self.seldom.get_or_insert_default()
     }
 
-    /// Returns all counters. The number of messages received is counted elsewhere and passed in.
+    /// Returns all counters. `messages_received` is counted elsewhere.
     pub(crate) fn stats(&self, messages_received: u64) -> AssociationStats {
         AssociationStats {
             packets_sent: self.packets_sent,
@@ -87,7 +87,7 @@ pub(crate) struct PathCounters {
 }
 
 impl PathCounters {
-    /// Returns the box that holds all other counters, allocating it if necessary.
+    /// Returns the box that holds the counters of rare events, allocating it if necessary.
     #[cold]
     pub(crate) fn seldom(&mut self) -> &mut PathStats {
         self.seldom.get_or_insert_default()

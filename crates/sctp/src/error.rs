@@ -1,6 +1,6 @@
-//! Error types. Each lists only what can go wrong in the call that returns it.
+//! Error types. Each lists only the errors of the calls that return it.
 
-/// Why the endpoint cannot listen on a port.
+/// The reason why the endpoint cannot listen on a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
@@ -12,7 +12,7 @@ pub enum ListenError {
     InUse,
 }
 
-/// Why an association cannot be begun.
+/// The reason why an association cannot be started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AssociateError {
@@ -36,7 +36,7 @@ pub enum AssociateError {
     NoPort,
 }
 
-/// Which side an INIT chunk belongs to.
+/// The side to which an INIT chunk belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SnapSide {
     /// The chunk made by `Endpoint::init_chunk`.
@@ -45,7 +45,8 @@ pub enum SnapSide {
     Peer,
 }
 
-/// Why an association cannot be begun from INIT chunks exchanged through signalling (draft-hancke-tsvwg-snap).
+/// The reason why an association cannot be started from INIT chunks exchanged through signalling
+/// (draft-hancke-tsvwg-snap).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapError {
@@ -58,16 +59,16 @@ pub enum SnapError {
     /// An association already has the tag of the local chunk, so the chunk was used before.
     #[error("there is already an association with the tag of this INIT chunk")]
     TagInUse,
-    /// A reason that applies to every association.
+    /// A reason that applies to every association, with or without signalling.
     #[error(transparent)]
     Associate(#[from] AssociateError),
 }
 
-/// Why a message was not accepted for sending.
+/// The reason why a message was not accepted for sending.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendError {
-    /// The send buffer has no room for the message now. `Event::Writable` follows when it has.
+    /// The send buffer has no room for the message now. `Event::Writable` is reported when there is room again.
     #[error("the send buffer is full")]
     Full,
     /// The message is larger than the whole send buffer.
@@ -82,19 +83,19 @@ pub enum SendError {
     /// The association has no key with this identifier, or does not authenticate chunks (RFC 4895).
     #[error("no such key")]
     NoSuchKey,
-    /// Shutdown has begun, or the association has ended.
+    /// The association is shutting down, or has ended.
     #[error("the association is closing")]
     Closing,
-    /// No such association.
+    /// There is no such association.
     #[error("no such association")]
     Unknown,
 }
 
-/// Why the addresses of an association were not changed.
+/// The reason why the addresses of an association were not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// No such association.
+    /// There is no such association.
     #[error("no such association")]
     Unknown,
     /// The addresses of the association are fixed, because one side does not support ASCONF.
@@ -102,20 +103,20 @@ pub enum AddressError {
     NotDynamic,
 }
 
-/// Why a shared key was not changed.
+/// The reason why a shared key was not changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// No such association.
+    /// There is no such association.
     #[error("no such association")]
     Unknown,
-    /// The association does not authenticate chunks, because one side does not support it or has it disabled.
+    /// The association does not authenticate chunks, because one side does not support AUTH or has turned it off.
     #[error("the association does not authenticate chunks")]
     NotAuthenticated,
     /// No key has this identifier.
     #[error("no key has this identifier")]
     NoSuchKey,
-    /// The key is the active one. Another key must be activated first.
+    /// The key is the active key. Another key must be activated first.
     #[error("the key is the active one")]
     Active,
     /// The maximum of 256 keys is reached.
@@ -123,23 +124,23 @@ pub enum KeyError {
     TooMany,
 }
 
-/// Why reading from a stream failed.
+/// The reason why reading from a stream failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecvError {
-    /// The association has ended and everything has been read.
+    /// The association has ended and all data has been read.
     #[error("the association has ended")]
     Closed,
-    /// No such association.
+    /// There is no such association.
     #[error("no such association")]
     Unknown,
 }
 
-/// Why a request to reset or add streams was not made (RFC 6525).
+/// The reason why a request to reset or add streams was not made (RFC 6525).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResetError {
-    /// One of the two sides does not support re-configuration or has it disabled.
+    /// One of the two sides does not support re-configuration or has turned it off.
     #[error("stream re-configuration was not negotiated")]
     Unsupported,
     /// A stream number is not below the number of streams.
@@ -151,19 +152,19 @@ pub enum ResetError {
     /// The same request is already pending, too many requests are queued, or the TSNs were reset less than 30 s ago.
     #[error("a request that this one would meet is under way")]
     Busy,
-    /// The association is not established: it is being set up, closing, or has ended.
+    /// The association is not established: it is being set up, is closing, or has ended.
     #[error("the association is not up")]
     Closing,
-    /// No such association.
+    /// There is no such association.
     #[error("no such association")]
     Unknown,
 }
 
-/// Why a path cannot become the primary.
+/// The reason why a path cannot become the primary path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrimaryError {
-    /// No such association or path.
+    /// There is no such association or path.
     #[error("no such path")]
     Unknown,
     /// The address has not been verified yet (RFC 9260 §5.4).
@@ -171,11 +172,11 @@ pub enum PrimaryError {
     Unconfirmed,
 }
 
-/// Why a scheduler, or a stream's scheduling value, was not set.
+/// The reason why a scheduler, or a stream's scheduling value, was not set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchedulerError {
-    /// No such association.
+    /// There is no such association.
     #[error("no such association")]
     Unknown,
     /// The stream number is not below the number of outgoing streams.

@@ -11,16 +11,16 @@ use std::net::IpAddr;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// An association that this side began is established (RFC 9260 §11.2.4).
+    /// An association that this side started is established (RFC 9260 §11.2.4).
     Established {
         /// The association.
         id: AssociationId,
-        /// Streams this side may send on.
+        /// Number of streams that this side may send on.
         outbound_streams: u16,
-        /// Streams the peer may send on.
+        /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
-    /// A peer has set up an association with a listening port.
+    /// A peer has established an association with a listening port of this side.
     Accepted {
         /// The association.
         id: AssociationId,
@@ -28,94 +28,97 @@ pub enum Event {
         port: u16,
         /// The peer's port.
         peer_port: u16,
-        /// The peer's address that is used first.
+        /// The address of the peer that packets are sent to first.
         peer: IpAddr,
-        /// Streams this side may send on.
+        /// Number of streams that this side may send on.
         outbound_streams: u16,
-        /// Streams the peer may send on.
+        /// Number of streams that the peer may send on.
         inbound_streams: u16,
     },
-    /// A stream has data to read. The event comes once. It comes again only after a `recv` on that stream has returned
-    /// `None`, or `recv_bytes` has reported that nothing is left.
+    /// A stream has data to read. The event is reported once. It is reported again only after a `recv` on that stream
+    /// has returned `None`, or `recv_bytes` has reported that no data is left.
     Readable {
         /// The association.
         id: AssociationId,
         /// The stream.
         stream: u16,
     },
-    /// The send buffer has room again after a `SendError::Full`.
+    /// The send buffer has room again after `send` has returned `SendError::Full`.
     Writable {
         /// The association.
         id: AssociationId,
     },
-    /// The bytes of a stream in the send buffer have fallen to the threshold set with `Endpoint::set_buffered_amount_low`.
+    /// The buffered bytes of a stream have fallen to the threshold set with `Endpoint::set_buffered_amount_low`.
     BufferedAmountLow {
         /// The association.
         id: AssociationId,
         /// The stream.
         stream: u16,
     },
-    /// A message was abandoned as its `Reliability` demands (RFC 3758 §4.1 TR3, RFC 9260 §11.2.2). One event is reported
-    /// for each message. When about 65,000 events are waiting, no more are added; the counters still count.
+    /// A message was abandoned as its `Reliability` requires (RFC 3758 §4.1 TR3, RFC 9260 §11.2.2). One event is
+    /// reported for each message. While about 65,000 events are waiting, no more are added, but the counters still
+    /// count.
     Abandoned {
         /// The association.
         id: AssociationId,
-        /// The stream that the message was sent on.
+        /// The stream on which the message was sent.
         stream: u16,
         /// The payload protocol identifier of the message.
         ppid: u32,
-        /// The `context` that the message was sent with.
+        /// The `context` that was passed to `send` with the message.
         context: u32,
-        /// The length of the message, bytes.
+        /// The length of the message in bytes.
         bytes: u32,
-        /// The message was sent unordered.
+        /// Whether the message was sent unordered.
         unordered: bool,
         /// The policy that abandoned the message.
         policy: Policy,
-        /// At least a part of the message had been sent, so it may have arrived.
+        /// Whether at least a part of the message had been sent, so that it may have arrived.
         sent: bool,
     },
-    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). Its association has ended (`Closed`
-    /// follows), the peer has restarted (`Restarted` follows), or the peer does not grant its stream.
+    /// A message will not be delivered, as far as this side knows (RFC 9260 §11.2.2). There are three reasons. Its
+    /// association has ended (`Closed` follows). The peer has restarted (`Restarted` follows). The peer does not
+    /// grant its stream.
     ///
-    /// One event is reported for each message that was neither acknowledged nor abandoned before. When about 65,000 events
-    /// are waiting, no more are added; the counters still count.
+    /// One event is reported for each message that was neither acknowledged nor abandoned before. While about 65,000
+    /// events are waiting, no more are added, but the counters still count.
     SendFailed {
         /// The association.
         id: AssociationId,
-        /// The stream that the message was sent on.
+        /// The stream on which the message was sent.
         stream: u16,
         /// The payload protocol identifier of the message.
         ppid: u32,
-        /// The `context` that the message was sent with.
+        /// The `context` that was passed to `send` with the message.
         context: u32,
-        /// The length of the message, bytes.
+        /// The length of the message in bytes.
         bytes: u32,
-        /// The message was sent unordered.
+        /// Whether the message was sent unordered.
         unordered: bool,
-        /// At least a part of the message had been sent, so it may have arrived.
+        /// Whether at least a part of the message had been sent, so that it may have arrived.
         sent: bool,
-        /// The message itself, if `Config::return_undelivered` is set and no part of it was acknowledged.
+        /// The contents of the message, if `Config::return_undelivered` is set and no part of the message was
+        /// acknowledged.
         payload: Option<Vec<u8>>,
     },
-    /// A destination address works: it was verified for the first time, or is active again after a failure or potential
-    /// failure.
+    /// A destination address is active: it was verified for the first time, or has recovered from a failure or
+    /// potential failure.
     PathUp {
         /// The association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.
         path: usize,
-        /// Its destination address.
+        /// The destination address of the path.
         address: IpAddr,
     },
-    /// A destination address may have failed (RFC 7829). Data goes to other addresses until this one answers (`PathUp`) or
-    /// is declared inactive (`PathDown`).
+    /// A destination address may have failed (RFC 7829). Data is sent to other addresses until this one answers
+    /// (`PathUp`) or is declared inactive (`PathDown`).
     PathPotentiallyFailed {
         /// The association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.
         path: usize,
-        /// Its destination address.
+        /// The destination address of the path.
         address: IpAddr,
     },
     /// A destination address no longer answers (RFC 9260 §8.2).
@@ -124,46 +127,46 @@ pub enum Event {
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`.
         path: usize,
-        /// Its destination address.
+        /// The destination address of the path.
         address: IpAddr,
     },
-    /// The peer has restarted (RFC 9260 §5.2.4 A). All streams start again, and unsent and unacknowledged messages are
-    /// lost. Messages that had arrived completely can still be read.
+    /// The peer has restarted (RFC 9260 §5.2.4 A). All streams start again, and unsent and unacknowledged messages
+    /// are lost. Messages that had arrived completely can still be read.
     Restarted {
         /// The association.
         id: AssociationId,
     },
-    /// The peer has begun a shutdown. No further messages can be sent; messages that were given to `send` before are still
-    /// delivered.
+    /// The peer has started a shutdown. No further messages can be sent. Messages that were passed to `send` earlier
+    /// are still delivered.
     PeerShutdown {
         /// The association.
         id: AssociationId,
     },
-    /// Streams were reset at the request of either side (RFC 6525): the next ordered message on each has sequence number 0.
-    /// On incoming streams, all messages sent before the reset have arrived and can be read now.
+    /// Streams were reset at the request of either side (RFC 6525). The next ordered message on each stream has
+    /// sequence number 0. On incoming streams, all messages sent before the reset have arrived and can be read now.
     StreamsReset {
         /// The association.
         id: AssociationId,
-        /// Which side sends on the streams.
+        /// The direction of the streams.
         direction: Direction,
-        /// The streams in ascending order; empty means all.
+        /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// The peer had sent nothing on these incoming streams, so they were already in their initial state and no reset
+        /// The peer had sent nothing on these incoming streams. They were already in their initial state, so no reset
         /// took place.
         idle: bool,
     },
-    /// The peer asks this side to reset streams that this side sends on (RFC 6525 §5.2.3). The reset waits until queued
-    /// messages have been sent; the application may drop those with `Endpoint::cancel`.
+    /// The peer asks this side to reset streams on which this side sends (RFC 6525 §5.2.3). The reset waits until
+    /// queued messages have been sent. The application may drop these messages with `Endpoint::cancel`.
     ResetRequested {
         /// The association.
         id: AssociationId,
-        /// The streams in ascending order; empty means all.
+        /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// Nothing has been sent on the streams since their last reset, and nothing is queued. They are already in their
-        /// initial state, so no `Event::StreamsReset` follows.
+        /// Nothing has been sent on the streams since their last reset, and no message is queued. The streams are
+        /// already in their initial state, so no `Event::StreamsReset` follows.
         idle: bool,
     },
-    /// The association has more streams (RFC 6525), at the request of either side.
+    /// The association has additional streams (RFC 6525), at the request of either side.
     StreamsAdded {
         /// The association.
         id: AssociationId,
@@ -181,18 +184,18 @@ pub enum Event {
         /// The next TSN of the peer.
         remote_tsn: u32,
     },
-    /// The peer did not carry out the request made by `reset_streams` or `reset_association`.
+    /// The peer did not carry out a request made with `reset_streams` or `reset_association`.
     ResetFailed {
         /// The association.
         id: AssociationId,
-        /// Which side sends on the streams; `None` if the whole association was to be reset.
+        /// The direction of the streams; `None` if the whole association was to be reset.
         direction: Option<Direction>,
-        /// The streams in ascending order; empty means all.
+        /// The streams in ascending order. An empty list stands for all streams.
         streams: Vec<u16>,
-        /// The reason.
+        /// The reason that the peer gave.
         result: ReconfigResult,
     },
-    /// The peer did not carry out the request made by `add_streams`.
+    /// The peer did not carry out a request made with `add_streams`.
     AddFailed {
         /// The association.
         id: AssociationId,
@@ -200,25 +203,26 @@ pub enum Event {
         outgoing: u16,
         /// The number of incoming streams requested.
         incoming: u16,
-        /// The reason.
+        /// The reason that the peer gave.
         result: ReconfigResult,
     },
-    /// The peer has added an address (RFC 5061); `PathUp` follows when it is verified.
+    /// The peer has added an address (RFC 5061). `PathUp` follows when the address is verified.
     PathAdded {
         /// The association.
         id: AssociationId,
         /// Index of the path, as in `info` and `stats`: a new index, or that of a removed path.
         path: usize,
-        /// Its destination address.
+        /// The destination address of the path.
         address: IpAddr,
     },
-    /// The peer has removed an address (RFC 5061). The index is unused until a `PathAdded` assigns it again.
+    /// The peer has removed an address (RFC 5061). The index of the path is unused until a `PathAdded` assigns it
+    /// again.
     PathRemoved {
         /// The association.
         id: AssociationId,
         /// Index of the path.
         path: usize,
-        /// Its destination address.
+        /// The destination address of the path.
         address: IpAddr,
     },
     /// The primary path has changed, at the request of this side or of the peer (RFC 6458 §6.1.2, RFC 5061 §5.4).
@@ -227,7 +231,7 @@ pub enum Event {
         id: AssociationId,
         /// Index of the new primary path.
         path: usize,
-        /// Its destination address.
+        /// The destination address of the new primary path.
         address: IpAddr,
     },
     /// The peer has answered a change of this side's addresses (RFC 5061).
@@ -239,23 +243,23 @@ pub enum Event {
         /// The result of the change at the peer.
         change: AddressChange,
     },
-    /// A shared key came into use, went out of use, or is missing (RFC 6458 §6.1.8).
+    /// A shared key is now in use, is no longer in use, or is missing (RFC 6458 §6.1.8).
     Key {
         /// The association.
         id: AssociationId,
-        /// The key's identifier.
+        /// The identifier of the key.
         key: u16,
-        /// What happened to the key.
+        /// The change of the use of the key.
         change: KeyChange,
     },
-    /// The peer's adaptation layer indication from the handshake (RFC 5061 §4.2.6).
+    /// The adaptation layer indication that the peer has sent in the handshake (RFC 5061 §4.2.6).
     Adaptation {
         /// The association.
         id: AssociationId,
         /// The adaptation code point.
         code: u32,
     },
-    /// The peer has sent an ERROR chunk (RFC 9260 §3.3.10). One event is reported for each of its causes.
+    /// The peer has sent an ERROR chunk (RFC 9260 §3.3.10). One event is reported for each error cause in the chunk.
     PeerError {
         /// The association.
         id: AssociationId,
@@ -268,14 +272,15 @@ pub enum Event {
     AbortReason {
         /// The association.
         id: AssociationId,
-        /// The Upper Layer Abort Reason, at most 512 bytes.
+        /// The Upper Layer Abort Reason, limited to 512 bytes.
         reason: Vec<u8>,
     },
-    /// The association has ended; this is its last event. Data that has arrived and was not read yet can still be read.
+    /// The association has ended. This is its last event. Data that has arrived and was not read yet can still be
+    /// read.
     Closed {
         /// The association.
         id: AssociationId,
-        /// How it ended.
+        /// The reason for the end, and the side that ended the association.
         reason: CloseReason,
     },
     /// A destination address that had failed or potentially failed is active again. This event follows `PathUp`.
@@ -285,25 +290,25 @@ pub enum Event {
         /// The destination address.
         address: IpAddr,
     },
-    /// Transfer of user data has resumed after an interruption, on another path or on a path that had failed in the
-    /// meantime.
+    /// The transfer of user data has resumed after an interruption. It resumed on another path, or on a path that had
+    /// failed in the meantime.
     Interrupted {
         /// The association.
         id: AssociationId,
-        /// True if incoming data was interrupted: nothing arrived. False if outgoing data was: nothing sent was
-        /// acknowledged.
+        /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted,
+        /// that is, no sent data was acknowledged.
         received: bool,
         /// The length of the interruption, at least 100 ms.
         outage: Duration,
-        /// The peer's address on the path that carried the last data before the interruption.
+        /// The peer's address on the path that was used for the last data before the interruption.
         from: IpAddr,
-        /// The peer's address on the path that carries data now.
+        /// The peer's address on the path that is used for data now.
         to: IpAddr,
     },
 }
 
 impl Event {
-    /// Returns the association that the event is about.
+    /// Returns the association that the event concerns.
     ///
     /// ```
     /// # use anabranch_sctp::{testing::Pair, Config, Event};
@@ -346,32 +351,32 @@ impl Event {
     }
 }
 
-/// A direction of streams: those this side sends on, those the peer sends on, or both.
+/// A direction of streams: streams on which this side sends, streams on which the peer sends, or both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// Streams this side sends on.
+    /// Streams on which this side sends.
     Outgoing,
-    /// Streams the peer sends on.
+    /// Streams on which the peer sends.
     Incoming,
     /// Both directions.
     Both,
 }
 
 impl Direction {
-    /// True if streams that this side sends on are included.
+    /// Returns true if streams on which this side sends are included.
     #[must_use]
     pub const fn is_outgoing(self) -> bool {
         !matches!(self, Self::Incoming)
     }
 
-    /// True if streams that the peer sends on are included.
+    /// Returns true if streams on which the peer sends are included.
     #[must_use]
     pub const fn is_incoming(self) -> bool {
         !matches!(self, Self::Outgoing)
     }
 }
 
-/// Why the peer did not carry out a stream re-configuration request (RFC 6525 §4.4).
+/// The reason why the peer did not carry out a stream re-configuration request (RFC 6525 §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ReconfigResult {
@@ -388,7 +393,7 @@ pub enum ReconfigResult {
 }
 
 impl ReconfigResult {
-    /// RFC 6525 §4.4, Table 3: result codes 0 and 1 mean success, for which this returns `None`.
+    /// RFC 6525 §4.4, Table 3: returns the reason of a failure. Result codes 0 and 1 mean success and give `None`.
     pub(crate) const fn failure(result: u32) -> Option<Self> {
         Some(match result {
             0 | 1 => return None,
@@ -401,7 +406,7 @@ impl ReconfigResult {
     }
 }
 
-/// The state of a local address at the peer.
+/// The result of a change of this side's addresses at the peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AddressChange {
@@ -409,9 +414,9 @@ pub enum AddressChange {
     Added,
     /// The address is no longer part of the association.
     Removed,
-    /// The peer was asked to use the address as its primary destination.
+    /// The peer was asked to use the address as its primary destination, and has accepted.
     Primary,
-    /// The peer refused the request with this cause code, or 0 if it gave none.
+    /// The peer refused the request with this error cause code, or 0 if it gave none.
     Refused(u16),
 }
 
@@ -419,36 +424,36 @@ pub enum AddressChange {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum KeyChange {
-    /// The peer has begun to sign with the key.
+    /// The peer has started to authenticate chunks with the key.
     PeerUses,
-    /// The peer signs with a key that is not known here. Packets signed with it are dropped.
+    /// The peer authenticates chunks with a key that is not known to this side. Packets with such chunks are dropped.
     Unknown,
-    /// This side no longer signs with the key.
+    /// This side no longer authenticates chunks with the key.
     Free,
 }
 
-/// How an association ended, and which side ended it.
+/// The reason why an association ended, and the side that ended it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum CloseReason {
-    /// Graceful shutdown: everything was delivered in both directions.
+    /// The association was shut down gracefully: all data was delivered in both directions.
     Shutdown,
     /// The local application aborted the association.
     Local,
-    /// The peer sent an ABORT. Holds the first cause code, if there was one.
+    /// The peer sent an ABORT. Contains the first error cause code, if there was one.
     Aborted(Option<u16>),
-    /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake was given up.
+    /// The peer did not answer in time: it was declared unreachable (RFC 9260 §8.1), or the handshake timed out.
     Unreachable,
     /// The peer has restarted, and a new association with it was accepted
     /// ([`Endpoint::replace_restarted`](crate::Endpoint::replace_restarted)).
     PeerRestarted,
     /// The network reports that the UDP port (RFC 6951 §5.5) or SCTP itself (RFC 9260 §10) is unreachable at the peer.
     NotListening,
-    /// The peer's shutdown took too long (T5-shutdown-guard).
+    /// The peer did not complete the shutdown in time (T5-shutdown-guard).
     ShutdownTimeout,
-    /// The State Cookie was reported stale repeatedly (RFC 9260 §5.2.6).
+    /// The peer reported repeatedly that the State Cookie was stale (RFC 9260 §5.2.6).
     StaleCookie,
-    /// The peer violated the protocol. The text names the section.
+    /// The peer violated the protocol. The text names the section of the RFC.
     PeerViolated(&'static str),
     /// The peer does not support something that this side requires.
     PeerIncompatible(&'static str),

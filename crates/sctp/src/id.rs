@@ -1,8 +1,8 @@
 //! The identifier by which the application refers to an association.
 //!
-//! Home of RFC 9260 §11.1.2 as far as the association id is concerned.
+//! Home of RFC 9260 §11.1.2 as far as it concerns the association id.
 
-/// Identifies an association of one endpoint. It is never reused after the association has ended.
+/// Identifies an association of one endpoint. The identifier is never reused after the association has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct AssociationId {
     pub(crate) slot: u32,

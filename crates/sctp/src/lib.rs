@@ -1,15 +1,16 @@
-//! A sans-IO SCTP endpoint (RFC 9260) with multi-homing built in. It has no sockets, clock, threads or randomness of its
-//! own.
+//! A sans-IO SCTP endpoint (RFC 9260) with built-in multi-homing. It has no sockets, clock, threads or source of
+//! randomness of its own.
 //!
-//! [`Endpoint`] is one host's SCTP instance: any number of local ports, listeners and associations that share one set of
-//! local addresses. It is driven through [`anabranch_base::Engine`]: the caller passes in packets and the time, and takes
-//! out packets, events and one deadline. The same calls at the same times produce the same packets.
+//! [`Endpoint`] is the SCTP instance of one host: any number of local ports, listeners and associations that share
+//! one set of local addresses. It is driven through [`anabranch_base::Engine`]: the caller passes in packets and the
+//! time. It then takes out packets, events and one deadline. The same calls at the same times produce the same
+//! packets.
 //!
 //! | to | see |
 //! |---|---|
 //! | use SCTP on tokio, with sockets and a clock | the crate `anabranch-tokio` |
 //! | drive the engine yourself | [`Endpoint`], the example below, and `examples/two_endpoints.rs` |
-//! | use the socket API of RFC 6458, still without real sockets | [`socket`] |
+//! | use the socket API of RFC 6458, without sockets of the operating system | [`socket`] |
 //! | choose settings | [`config`] |
 //!
 //! # Extensions
@@ -32,18 +33,18 @@
 //! | module | owns |
 //! |---|---|
 //! | [`config`] | every setting, the profiles, and the source of each value |
-//! | [`endpoint`] | demultiplexing, the stateless listener, cookies, stray packets |
-//! | `association` | states and control chunks; the one builder of packets |
-//! | `fast_path` | the two kinds of packet that make up a transfer without loss |
-//! | `send` | from user message to acknowledged byte |
-//! | `recv` | from DATA chunk to user message |
-//! | `path` | one destination address and its state |
-//! | [`socket`] | the same API as sockets, options and notifications (RFC 6458) |
+//! | [`endpoint`] | demultiplexing, the stateless listener, cookies, and packets that match no association |
+//! | `association` | the states of an association, its control chunks, and the only code that builds packets |
+//! | `fast_path` | fast code for the two kinds of packets that make up a transfer without loss |
+//! | `send` | data to be sent, from the user message to the acknowledgement |
+//! | `recv` | received data, from the DATA chunk to the user message |
+//! | `path` | each destination address and the state of the path to it |
+//! | [`socket`] | the socket API of RFC 6458: sockets, options and notifications |
 //!
 //! # Driving the engine
 //!
-//! A loop calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout`. This example runs over
-//! a channel of datagrams, such as DTLS provides. No packet is lost and no time passes:
+//! A program calls `poll_transmit`, `poll_event`, `poll_timeout`, `handle_packet` and `handle_timeout` in a loop.
+//! This example runs over a channel of datagrams, such as DTLS provides. No packet is lost and no time passes:
 //!
 //! ```
 //! use anabranch_base::{Engine, Instant, Rng, SendBatch};
@@ -81,8 +82,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Over IP, with any number of addresses, use [`Endpoint::new`] in place of `over_datagrams`. Each packet is then passed in
-//! with its source and destination addresses.
+//! Over IP, with any number of addresses, use [`Endpoint::new`] instead of `over_datagrams`. Each packet must then be
+//! passed in with its source and destination addresses.
 //!
 //! # Embedding the engine
 //!
@@ -98,37 +99,43 @@
 //!
 //! # Compatibility
 //!
-//! The minimum supported Rust version is 1.90; a minor version may raise it. The crate builds on any platform that has the
-//! standard library. CI builds it for Linux, macOS, Windows, Android, FreeBSD and WebAssembly, and runs its tests on
-//! x86-64, i686 and WebAssembly.
+//! The minimum supported Rust version is 1.90; a minor version of the crate may raise it. The crate builds on any
+//! platform that has the standard library. CI builds it for Linux, macOS, Windows, Android, FreeBSD and WebAssembly,
+//! and runs its tests on x86-64, i686 and WebAssembly.
 //!
-//! Enumerations and structures that will grow are `#[non_exhaustive]`. A program writes the structures that it fills in
-//! ([`Message`], [`Associate`]) with `..`, as in the examples, because a minor version may add fields. A [`Config`] starts
-//! from a profile.
+//! Enumerations and structures that will grow are `#[non_exhaustive]`. Structures that a program fills in
+//! ([`Message`], [`Associate`]) should be written with `..`, as in the examples, because a minor version may add
+//! fields. A [`Config`] starts from a profile.
 //!
 //! # Inside
 //!
-//! `Association` forwards to owners of state, whose fields are private to them:
+//! `Association` consists of structures that own parts of its state in private fields. It passes each call on to the
+//! owner of the state concerned:
 //!
-//! - `Paths`: one `Path` for each destination, which owns everything that differs between destinations; and the primary path, the path of new
-//!   data, and the error count of the association
-//! - `SendHalf` and `RecvHalf`: siblings that never import each other, and write their own chunks
-//! - `Timers`: one list of deadlines
-//! - `ActiveExtensions`: what was agreed on, with the state of AUTH, ASCONF, RE-CONFIG and ECN and their rules
-//! - `Identity`, `StreamCounts`, `Handshake`, `Closing`: ports and tags, numbers of streams, establishment, termination
-//! - `Outbox`: control chunks that are wanted
+//! - `Paths` has one `Path` for each destination, which owns everything that differs between destinations. It also has the
+//!   primary path, the path for new data, and the error counter of the association.
+//! - `SendHalf` and `RecvHalf` are siblings that never import each other, and write their own chunks.
+//! - `Timers` is one list of deadlines.
+//! - `ActiveExtensions` stores which extensions were negotiated, with the state and the rules of AUTH, ASCONF, RE-CONFIG and
+//!   ECN.
+//! - `Identity` has ports and tags, `StreamCounts` the numbers of streams, `Handshake` the establishment, and `Closing` the
+//!   termination of the association.
+//! - `Outbox` has the control chunks that are to be sent.
 //!
-//! Handlers mark what is to be sent, and `association/outbound/` alone builds packets. `OpenPacket` belongs to a batch. `FinalPacket` leaves
-//! whatever becomes of the association: ABORT, SHUTDOWN COMPLETE, INIT ACK, answers without an association. A file may name its parent;
-//! siblings import in one direction, which the repository's `tests/tests/circles.rs` checks.
+//! Handlers of events record which packets must be sent, and only `association/outbound/` builds packets. An
+//! `OpenPacket` belongs to a batch. A `FinalPacket` is sent whatever happens to the association: ABORT, SHUTDOWN
+//! COMPLETE, INIT ACK, and answers without an association. A module may use its parent. Sibling modules import each
+//! other in one direction only, which the repository's `tests/tests/circles.rs` checks.
 //!
-//! `association/fast_path/` handles the two packets that a transfer without loss consists of. [`Endpoint::set_fast_path`] turns it off, and
-//! `tests/fast_path.rs` compares both.
+//! `association/fast_path/` handles the two kinds of packets that make up a transfer without loss.
+//! [`Endpoint::set_fast_path`] turns the fast path off, and `tests/fast_path.rs` compares the results with and
+//! without it.
 //!
-//! Over a channel of datagrams both ends are the unspecified address, which is the one mark of such paths. They have no headers, list no
-//! addresses and accept none. INIT chunks from signalling are read by the same rules as those of packets.
+//! Over a channel of datagrams, both ends have the unspecified address. This address is the only mark of such a path.
+//! The path has no IP headers, lists no addresses and accepts none. INIT chunks from signalling are read by the same
+//! rules as those in packets.
 //!
-//! A client that opens six associations to one server needs six local ports.
+//! A client that opens six associations to the same port of one server needs six local ports.
 
 mod association;
 pub mod config;

@@ -4,44 +4,46 @@
 
 use crate::reliability::Reliability;
 
-/// How a message is to be sent (RFC 9260 §11.1.5).
+/// Parameters with which a message is sent (RFC 9260 §11.1.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Message {
-    /// The stream.
+    /// The number of the stream.
     pub stream: u16,
-    /// Payload protocol identifier, passed through to the peer.
+    /// The payload protocol identifier, which is passed to the peer unchanged.
     pub ppid: u32,
     /// Deliver the message as soon as it arrives, regardless of the order of the stream.
     pub unordered: bool,
     /// Ask the peer to acknowledge the message without delay (RFC 7053).
     pub immediate: bool,
-    /// How hard to try to deliver the message (RFC 3758).
+    /// The conditions under which the message may be abandoned (RFC 3758).
     pub reliability: Reliability,
-    /// A value for the application's use. It is returned in `Event::Abandoned` and `Event::SendFailed`.
+    /// A value of the application. It is returned in `Event::Abandoned` and `Event::SendFailed`.
     pub context: u32,
-    /// The endpoint pair shared key that signs the message, where chunks are authenticated (RFC 4895). It may be any key
-    /// that the association knows; `None` means the active key. If the key is deleted before the message is sent, the
-    /// active key is used.
+    /// The endpoint pair shared key that authenticates the message, if chunks are authenticated (RFC 4895). It may be
+    /// any key that the association knows; `None` means the active key. If the key is deleted before the message is
+    /// sent, the active key is used.
     pub key: Option<u16>,
 }
 
-/// Describes the data that a `recv` has written to the buffer.
+/// Describes the data that a call of `recv` has written to the buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Received {
-    /// Bytes written to the buffer. At least 1, unless the buffer is empty or the message is incomplete.
+    /// Number of bytes written to the buffer. It is at least 1, unless the buffer is empty or the message is
+    /// incomplete.
     pub bytes: usize,
-    /// Payload protocol identifier of the message.
+    /// The payload protocol identifier of the message.
     pub ppid: u32,
-    /// TSN of the message's first chunk.
+    /// The TSN of the message's first chunk.
     pub tsn: u32,
-    /// The stream sequence number as received. With I-DATA, the lower half of the message identifier (RFC 8260 §4.1).
+    /// The stream sequence number as received. With I-DATA, it is the lower half of the message identifier (RFC 8260
+    /// §4.1).
     pub ssn: u16,
-    /// The end of the message was reached.
+    /// Whether the end of the message was reached.
     pub end_of_message: bool,
-    /// The message ends here because the peer has abandoned it (RFC 3758). The rest of it will not arrive. `bytes` is then
-    /// 0.
+    /// Whether the message ends here because the peer has abandoned it (RFC 3758). The rest of the message will not
+    /// arrive. `bytes` is then 0.
     pub incomplete: bool,
-    /// The message was sent unordered.
+    /// Whether the message was sent unordered.
     pub unordered: bool,
 }

@@ -1,12 +1,12 @@
-//! The reliability of a message, and counters of abandoned messages.
+//! The reliability of messages, and counters of abandoned messages.
 //!
 //! Home of RFC 3758 §4.1 and RFC 7496 §3 (policies), §4.3, §4.4 (counters).
 
 use anabranch_base::time::Duration;
 
-/// How hard the sender tries to deliver a message. A message of which nothing was sent can always be abandoned. A partly
-/// sent message can be abandoned only where both sides support partial reliability (`Extensions::partial_reliability`).
-/// With other peers it is then delivered in full, as in RFC 9260 §11.1.5.
+/// The condition under which the sender may abandon a message. A message of which nothing was sent can always be
+/// abandoned. A partly sent message can be abandoned only if both sides support partial reliability
+/// (`Extensions::partial_reliability`). Otherwise it is delivered in full, as in RFC 9260 §11.1.5.
 ///
 /// ```
 /// use anabranch_base::time::Duration;
@@ -18,19 +18,21 @@ use anabranch_base::time::Duration;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Reliability {
-    /// Retransmit until the message is acknowledged or the association ends.
+    /// Retransmit the message until it is acknowledged or the association ends.
     #[default]
     Full,
-    /// Abandon the message this long after `send`: from then on it is neither sent nor retransmitted (RFC 3758 §4.1).
+    /// Abandon the message when this time has passed since `send`. After that, the message is neither sent nor
+    /// retransmitted (RFC 3758 §4.1).
     Lifetime(Duration),
-    /// Retransmit each chunk of the message at most this many times; 0 means that it is sent only once (RFC 7496 §3.1).
+    /// Retransmit each chunk of the message at most this number of times. 0 means that each chunk is sent only once
+    /// (RFC 7496 §3.1).
     Retransmissions(u32),
-    /// Abandon the message when its space in the send buffer is needed for a message of a higher priority or of another
-    /// policy. 0 is the highest priority (RFC 7496 §3.2).
+    /// Abandon the message when its space in the send buffer is needed for a message of a higher priority or of
+    /// another policy. 0 is the highest priority (RFC 7496 §3.2).
     Priority(u32),
 }
 
-/// The policies by which a message can be abandoned.
+/// The policy by which a message was abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[non_exhaustive]
 pub enum Policy {
@@ -38,7 +40,7 @@ pub enum Policy {
     Lifetime,
     /// The limit of [`Reliability::Retransmissions`] was reached.
     Retransmissions,
-    /// A message of [`Reliability::Priority`] had to make room in the send buffer.
+    /// A message with [`Reliability::Priority`] had to make room in the send buffer.
     Priority,
     /// The application cancelled all messages of a stream (`Endpoint::cancel`).
     Cancelled,
@@ -50,7 +52,7 @@ impl Policy {
 }
 
 impl Reliability {
-    /// Returns the policy, or `None` for full reliability.
+    /// Returns the policy by which the message may be abandoned, or `None` for full reliability.
     #[must_use]
     pub const fn policy(self) -> Option<Policy> {
         match self {
@@ -65,14 +67,14 @@ impl Reliability {
 /// The number of abandoned messages (RFC 7496 §4.3, §4.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abandoned {
-    /// Messages of which nothing had been sent.
+    /// Number of messages of which nothing had been sent.
     pub unsent: u64,
-    /// Messages of which at least a part had been sent.
+    /// Number of messages of which at least a part had been sent.
     pub sent: u64,
 }
 
 impl Abandoned {
-    /// Counts one abandoned message.
+    /// Counts one abandoned message. `sent` says whether a part of it had been sent.
     pub(crate) const fn count(&mut self, sent: bool) {
         if sent {
             self.sent += 1;

@@ -9,21 +9,21 @@ use std::net::IpAddr;
 /// The state of an association (RFC 9260 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssociationState {
-    /// INIT sent.
+    /// An INIT was sent.
     CookieWait,
-    /// COOKIE ECHO sent.
+    /// A COOKIE ECHO was sent.
     CookieEchoed,
-    /// The association is established and carries data.
+    /// The association is established and transfers data.
     Established,
-    /// The application asked to close; data is still unacknowledged.
+    /// The application asked to close the association, but data is still unacknowledged.
     ShutdownPending,
-    /// SHUTDOWN sent.
+    /// A SHUTDOWN was sent.
     ShutdownSent,
-    /// SHUTDOWN received; data is still unacknowledged.
+    /// A SHUTDOWN was received, but data is still unacknowledged.
     ShutdownReceived,
-    /// SHUTDOWN ACK sent.
+    /// A SHUTDOWN ACK was sent.
     ShutdownAckSent,
-    /// Ended; unread data may remain.
+    /// The association has ended. Unread data may remain.
     Closed,
 }
 
@@ -33,11 +33,11 @@ pub enum AssociationState {
 pub struct AssociationStats {
     /// SCTP packets sent.
     pub packets_sent: u64,
-    /// Bytes in those packets, from the SCTP common header on.
+    /// Bytes in the SCTP packets sent, from the common header on.
     pub bytes_sent: u64,
     /// SCTP packets received and accepted.
     pub packets_received: u64,
-    /// Bytes in those packets.
+    /// Bytes in the SCTP packets received and accepted.
     pub bytes_received: u64,
     /// DATA chunks sent, retransmissions included.
     pub data_sent: u64,
@@ -47,11 +47,11 @@ pub struct AssociationStats {
     pub retransmitted_fast: u64,
     /// DATA chunks retransmitted after a timeout.
     pub retransmitted_timeout: u64,
-    /// Tail loss probes (RFC 8985 §7).
+    /// Tail loss probes sent (RFC 8985 §7).
     pub tail_probes: u64,
-    /// Retransmissions known to have been needless, because the peer reported the chunk as a duplicate.
+    /// Retransmissions that were unnecessary, because the peer reported the chunk as a duplicate.
     pub retransmitted_spurious: u64,
-    /// Packets that carried at least one retransmitted DATA chunk.
+    /// Packets that contained at least one retransmitted DATA chunk.
     pub packets_retransmitted: u64,
     /// Expirations of T3-rtx.
     pub t3_expirations: u64,
@@ -61,7 +61,7 @@ pub struct AssociationStats {
     pub fast_recoveries: u64,
     /// DATA chunks received for the first time.
     pub data_received: u64,
-    /// User bytes in those chunks.
+    /// User bytes in the DATA chunks received for the first time.
     pub data_bytes_received: u64,
     /// DATA chunks received again.
     pub duplicates_received: u64,
@@ -73,7 +73,7 @@ pub struct AssociationStats {
     pub sacks_received: u64,
     /// Congestion window reductions in response to a received ECNE.
     pub ecn_reductions: u64,
-    /// Messages given to `send`.
+    /// Messages passed to `send`.
     pub messages_sent: u64,
     /// Messages delivered completely to the application.
     pub messages_received: u64,
@@ -88,13 +88,13 @@ pub struct AssociationStats {
     /// Messages that had been sent at least in part, but not acknowledged in full, when their association ended or
     /// restarted.
     pub undelivered_sent: u64,
-    /// Times a path was declared inactive.
+    /// Number of times that a path was declared inactive.
     pub path_failures: u64,
-    /// Times a path was declared potentially failed (RFC 7829).
+    /// Number of times that a path was declared potentially failed (RFC 7829).
     pub path_suspicions: u64,
-    /// When the association was begun.
+    /// The time at which the association was started.
     pub opened: Instant,
-    /// When the association was established.
+    /// The time at which the association was established.
     pub established: Option<Instant>,
 }
 
@@ -144,46 +144,50 @@ pub struct Totals {
     pub associations: u64,
     /// Packets sent outside associations (INIT ACK, answers to stray packets).
     pub stray_sent: u64,
-    /// Packets dropped because of a bad checksum, a bad verification tag, bad format, or because they match no association.
+    /// Packets that were dropped. They had a bad checksum, a bad verification tag or a bad format, or matched no
+    /// association.
     pub discarded: u64,
-    /// The packets among those with a wrong checksum, a missing checksum where one is required, port 0, or no complete
-    /// header.
+    /// Packets counted in `discarded` with a wrong checksum, a missing checksum where one is required, port 0, or an
+    /// incomplete header.
     pub unreadable: u64,
-    /// Paths that went down or came back, in chronological order (the first 1024).
+    /// Paths that failed or recovered, in chronological order (the first 1024).
     pub path_changes: Vec<PathChange>,
-    /// Interruptions of user data that ended on another path or on one that had failed, in chronological order (the first
-    /// 1024).
+    /// Interruptions of user data that ended on another path or on a path that had failed, in chronological order
+    /// (the first 1024).
     pub interruptions: Vec<Interruption>,
 }
 
-/// An interruption of at least 100 ms in the transfer of user data. Either nothing that was sent was acknowledged, or
-/// nothing arrived after this side had sent something. It ended on another path, or on one that had failed in the meantime.
+/// An interruption of at least 100 ms in the transfer of user data. Either no sent data was acknowledged, or nothing
+/// arrived after this side had sent data. The transfer resumed on another path, or on a path that had failed in the
+/// meantime.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Interruption {
-    /// The initiator's port of the association.
+    /// The initiator's port number, which identifies the association.
     pub connection: u64,
-    /// The peer's address on the path that carried the last data before the interruption.
+    /// The peer's address on the path that was used for the last data before the interruption.
     pub from: IpAddr,
-    /// The peer's address on the path that carried the first data after it.
+    /// The peer's address on the path that was used for the first data after the interruption.
     pub to: IpAddr,
-    /// True if incoming data was interrupted: nothing arrived. False if outgoing data was: nothing sent was acknowledged.
+    /// True if incoming data was interrupted, that is, nothing arrived. False if outgoing data was interrupted, that
+    /// is, no sent data was acknowledged.
     pub received: bool,
-    /// When data last made progress; if nothing was outstanding then, when the next data was sent.
+    /// The time at which data last made progress. If nothing was outstanding then, the time at which the next data
+    /// was sent.
     pub since: Instant,
-    /// When the transfer resumed.
+    /// The time at which the transfer resumed.
     pub until: Instant,
 }
 
-/// A path that went down or came back.
+/// A path that failed or recovered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct PathChange {
-    /// The initiator's port of the association.
+    /// The initiator's port number, which identifies the association.
     pub connection: u64,
     /// The destination address.
     pub address: IpAddr,
-    /// When this side noticed the change.
+    /// The time at which this side noticed the change.
     pub at: Instant,
     /// The new state: `PotentiallyFailed`, `Inactive` or `Active`.
     pub state: PathState,
@@ -192,13 +196,13 @@ pub struct PathChange {
 /// The state of a destination address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathState {
-    /// Not yet verified (RFC 9260 §5.4).
+    /// The address is not yet verified (RFC 9260 §5.4).
     Unconfirmed,
-    /// Usable.
+    /// The address is usable.
     Active,
-    /// It did not answer recently. Data goes to other addresses while it is probed (RFC 7829).
+    /// The address did not answer recently. It is probed, and data is sent to other addresses (RFC 7829).
     PotentiallyFailed,
-    /// Failed (RFC 9260 §8.2).
+    /// The address has failed (RFC 9260 §8.2).
     Inactive,
 }
 
@@ -208,7 +212,7 @@ pub enum PathState {
 pub struct PathStats {
     /// Packets sent to the address.
     pub packets_sent: u64,
-    /// Bytes in those packets.
+    /// Bytes in the packets sent to the address.
     pub bytes_sent: u64,
     /// Acknowledged bytes of DATA chunks sent to the address, chunk headers included.
     pub bytes_acked: u64,
@@ -226,13 +230,13 @@ pub struct PathStats {
     pub heartbeats_acked: u64,
     /// Path MTU probes sent to the address (RFC 8899).
     pub mtu_probes: u64,
-    /// Black holes detected: packets of the current size appeared to be lost on the path.
+    /// Black holes detected, in which packets of the current size appeared to be lost on the path.
     pub black_holes: u64,
-    /// Times the path went down.
+    /// Number of times that the path failed.
     pub failures: u64,
-    /// When the path last went down.
+    /// The time at which the path last failed.
     pub last_down: Option<Instant>,
-    /// When the path last came up.
+    /// The time at which the path last recovered.
     pub last_up: Option<Instant>,
 }
 
@@ -242,32 +246,32 @@ pub struct PathStats {
 pub struct PathInfo {
     /// The destination address.
     pub address: IpAddr,
-    /// The UDP port that packets to it are sent to (RFC 6951); 0 without encapsulation.
+    /// The UDP port to which packets for this address are sent (RFC 6951); 0 without encapsulation.
     pub encapsulation_port: u16,
-    /// The local address that packets to it are sent from.
+    /// The local address from which packets to this address are sent.
     pub source: IpAddr,
     /// The state of the destination address.
     pub state: PathState,
-    /// Whether it is the primary path.
+    /// Whether this path is the primary path.
     pub primary: bool,
-    /// Whether new data is sent on it.
+    /// Whether new data is sent on this path.
     pub current: bool,
-    /// The peer has removed this address (RFC 5061 §4.2.2). Its index stays in the list and may later be reused for another
-    /// address.
+    /// Whether the peer has removed this address (RFC 5061 §4.2.2). The index of the path stays in the list and may
+    /// later be reused for another address.
     pub removed: bool,
-    /// Congestion window, bytes.
+    /// Congestion window in bytes.
     pub cwnd: u64,
-    /// Slow-start threshold, bytes.
+    /// Slow-start threshold in bytes.
     pub ssthresh: u64,
-    /// User bytes in flight.
+    /// Bytes of DATA chunks in flight, headers and padding included.
     pub flight: u64,
     /// Retransmission timeout.
     pub rto: Duration,
-    /// Smoothed round-trip time, once measured.
+    /// Smoothed round-trip time; `None` if it was not measured yet.
     pub srtt: Option<Duration>,
     /// Consecutive errors (the error counter of RFC 9260 §8.2).
     pub errors: u32,
-    /// Path MTU, IP header included, bytes.
+    /// Path MTU in bytes, IP header included.
     pub mtu: u32,
     /// The counters of the path.
     pub stats: PathStats,
@@ -283,19 +287,19 @@ pub struct AssociationInfo {
     pub local_port: u16,
     /// The peer's port.
     pub peer_port: u16,
-    /// Streams this side may send on.
+    /// Number of streams that this side may send on.
     pub outbound_streams: u16,
-    /// Streams the peer may send on.
+    /// Number of streams that the peer may send on.
     pub inbound_streams: u16,
-    /// The space left in the peer's receive buffer, as far as known, bytes.
+    /// The space left in the peer's receive buffer in bytes, as far as known.
     pub peer_rwnd: u64,
-    /// User bytes sent and not yet acknowledged.
+    /// User bytes that were sent and not yet acknowledged.
     pub outstanding: u64,
     /// User bytes in the send buffer (unsent and unacknowledged).
     pub buffered: u64,
-    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260 §6.1 A).
-    /// It is 0 while the window is open. A peer that never reads can still acknowledge probes, so they do not show that it
-    /// reads.
+    /// User bytes that the peer has acknowledged as probes of its closed window since the window closed (RFC 9260
+    /// §6.1 A). The number is 0 while the window is open. A peer that never reads can still acknowledge probes, so
+    /// this number does not show that it reads.
     pub probed: u64,
     /// The extensions that both sides agreed on.
     pub extensions: crate::Extensions,

@@ -1,11 +1,11 @@
-//! Storage for the state of the streams that are in use.
+//! Stores the state of the streams that are in use.
 //!
-//! Negotiating 65,535 streams must cost no memory until they carry data. A two-level index maps a stream to its slot. Slots
-//! exist only for streams that have been used.
+//! Negotiating 65,535 streams must cost no memory until they are used for data. A two-level index maps a stream to
+//! its slot. Slots exist only for streams that have been used.
 
-/// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. Sender and
-/// receiver agree on the position from there on, although cancelled data never arrived. Traces use these positions, so a
-/// program that compares positions with a trace must use them, too.
+/// Returns the byte position at which a stream continues after a reset (RFC 6525): the next multiple of 2^32. Sender
+/// and receiver then agree on the position, although cancelled data never arrived. Traces contain these positions, so
+/// a program that compares its own positions with a trace must use them as well.
 ///
 /// ```
 /// use anabranch_sctp::position_after_reset;
@@ -18,35 +18,36 @@ pub const fn position_after_reset(position: u64) -> u64 {
     ((position >> 32) + 1) << 32
 }
 
-/// Streams per page of the index.
+/// Number of streams in one page of the index.
 const PAGE: usize = 64;
 
-/// Streams whose index entry is stored inline.
+/// Number of streams whose index entry is stored inline.
 const NEAR: usize = 4;
 
 /// The number of slots in one allocation.
 const FIRST: usize = 64;
 
-/// State of type `T` for each stream in use.
+/// The state of type `T` of each stream in use.
 #[derive(Debug)]
 pub(crate) struct Streams<T> {
-    /// Slot number plus one for the first [`NEAR`] streams, or 0 for none. Most associations use only these.
+    /// The index entries of the first [`NEAR`] streams: the slot number plus one, or 0 for none. Most associations
+    /// use only these streams.
     near: [u16; NEAR],
     /// The number of slots in use.
     count: u32,
     /// The first [`FIRST`] slots, which suffice for most associations.
     first: Vec<T>,
-    /// Index entries and slots of all other streams.
+    /// Index entries and slots of all other streams; `None` until one is used.
     far: Option<Box<Far<T>>>,
 }
 
 /// The part of the index and the slots that most associations never use.
 #[derive(Debug)]
 struct Far<T> {
-    /// The index entries of all other streams, encoded as in `near`.
+    /// The index entries of all streams but the first [`NEAR`], encoded as in `near`.
     pages: Vec<Option<Box<[u16; PAGE]>>>,
-    /// Slots beyond the first, in allocations of [`FIRST`] each. The list grows without moving existing slots, so the
-    /// packet that adds one does not pay for copying all others.
+    /// Slots beyond the first [`FIRST`], in allocations of [`FIRST`] each. The list grows without moving existing
+    /// slots, so the packet that adds a slot does not pay for copying all others.
     more: Vec<Vec<T>>,
 }
 
@@ -67,7 +68,7 @@ impl<T> Streams<T> {
         Self { near: [0; NEAR], count: 0, first: Vec::new(), far: None }
     }
 
-    /// Returns the slot of `stream`, if it is in use.
+    /// Returns the slot of `stream`, if the stream is in use.
     #[inline]
     pub(crate) fn find(&self, stream: u16) -> Option<usize> {
         let entry = match self.near.get(usize::from(stream)) {
@@ -157,7 +158,7 @@ impl<T> Streams<T> {
         &pieces(&self.far)[slot / FIRST - 1][slot % FIRST]
     }
 
-    /// Returns the state in a slot.
+    /// Returns the state of the stream in a slot.
     #[inline]
     pub(crate) fn of(&self, slot: usize) -> &T {
         match self.first.get(slot) {

@@ -1,4 +1,4 @@
-//! Whole-endpoint tests over a [`Pair`].
+//! Tests of whole endpoints, which a [`Pair`] connects.
 
 use crate::testing::{Pair, Side, address, sent};
 use crate::{Associate, AssociationId, Config, Event, Message};
@@ -6,7 +6,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
 use std::collections::BTreeMap;
 
-/// Begins an association from A to port 80 of B and runs until both sides have it.
+/// Starts an association from A to port 80 of B and runs until it is established on both sides.
 fn connect(pair: &mut Pair, paths: usize) -> (AssociationId, AssociationId) {
     pair.b.listen(80).expect("a free port");
     let peer = (0..paths).map(|path| address(Side::B, path)).collect();
@@ -29,7 +29,7 @@ fn connect(pair: &mut Pair, paths: usize) -> (AssociationId, AssociationId) {
     (a, b.expect("accepted"))
 }
 
-/// Reads whole messages of a side.
+/// Reads the messages that a side receives, and puts their parts together.
 #[derive(Default)]
 struct Reader {
     partial: BTreeMap<u16, Vec<u8>>,
@@ -81,10 +81,10 @@ fn a_message_goes_there_and_the_association_closes() {
     assert!(pair.a.poll_timeout().is_none() || pair.a.stats(a).is_none());
 }
 
-/// The messages that a side sends on an association.
+/// The side that sends, the association, and the messages that the side sends.
 type Plan = (Side, AssociationId, Vec<(Message, Vec<u8>)>);
 
-/// Everything that both sides send arrives exactly once, whole, and in order per stream.
+/// Checks that all messages that both sides send arrive exactly once, whole, and in order per stream.
 fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
     let mut rng = Rng::new(seed ^ 0x5707);
     let mut config = Config::default();
@@ -176,7 +176,7 @@ fn storm(seed: u64, paths: usize, shape: impl FnOnce(&mut Pair, &mut Config)) {
         have.sort();
         assert!(want == have, "seed {seed}: unordered");
     }
-    // Nothing is left on either side once everything is acknowledged.
+    // Neither side has buffered or outstanding data after everything is acknowledged.
     let quiet = pair.now + Duration::from_secs(60);
     pair.run(quiet, |_| false);
     for info in [pair.a.info(a), pair.b.info(b)].into_iter().flatten() {
@@ -219,7 +219,7 @@ fn storms_on_two_paths_with_outages() {
             let mut rng = Rng::new(seed);
             pair.network.loss = anabranch_base::Ratio::new(rng.below(20), 100).expect("a share");
             pair.network.jitter = Duration::from_millis(rng.below(10));
-            // Every few hundred packets the failed path changes. Sometimes no path fails, but never both.
+            // Every 300 packets another path fails. Sometimes no path fails, but never both at once.
             let mut count = 0_u64;
             let mut dead = 2;
             pair.lose = Some(Box::new(move |_, path, _| {
@@ -233,8 +233,8 @@ fn storms_on_two_paths_with_outages() {
     }
 }
 
-/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the primary is
-/// back, it is used again.
+/// RFC 9260 §6.4.1, §8.2: the primary path fails during a transfer, which continues on the other path. When the
+/// primary path works again, it is used again.
 #[test]
 fn failover_and_failback() {
     let mut config = Config::default();
@@ -255,7 +255,7 @@ fn failover_and_failback() {
             vec![]
         };
         let now = pair.now;
-        // One message about every 10 ms.
+        // Sends one message about every 10 ms.
         if u128::from(sent) * 10 < elapsed.as_millis() {
             let payload = [sent.to_be_bytes().as_slice(), &[7; 400]].concat();
             if pair.a.send(now, a, Message::default(), &payload).is_ok() {
@@ -277,7 +277,7 @@ fn failover_and_failback() {
         }
         false
     });
-    // Three timeouts of 1, 2 and 4 s after the last acknowledgement.
+    // The path fails after three timeouts, of 1, 2 and 4 s, since the last acknowledgement.
     let down = down.expect("the path was found dead");
     assert!((Duration::from_secs(11)..Duration::from_secs(14)).contains(&down), "{down:?}");
     let up = up.expect("the path came back");
@@ -292,7 +292,8 @@ fn failover_and_failback() {
     assert!(info.paths[0].primary && info.paths[0].state == crate::PathState::Active);
 }
 
-/// Random and mutated packets in every state never cause a panic. A mutation with a wrong checksum has no effect.
+/// Random and mutated packets never cause a panic, whatever the state of the association. A mutated packet with a
+/// wrong checksum has no effect.
 #[test]
 fn mutated_packets_never_panic() {
     use anabranch_wire::sctp::crc32c;
@@ -353,7 +354,7 @@ fn mutated_packets_never_panic() {
             let (from, mut packet) = log[rng.below(log.len() as u64) as usize].clone();
             drop(log);
             for _ in 0..rng.below(4) {
-                // Most mutations are after the common header, so that the tag stays right.
+                // Most mutations are after the common header, so that the verification tag stays right.
                 let at = if rng.below(10) == 0 { 0 } else { 12.min(packet.len() - 1) };
                 let at = at + rng.below((packet.len() - at) as u64) as usize;
                 match rng.below(4) {
@@ -401,9 +402,9 @@ fn mutated_packets_never_panic() {
     }
 }
 
-/// A real clock may stand still while a burst goes out, arrives and is acknowledged.
+/// A real clock may stand still while a burst is sent, arrives and is acknowledged.
 ///
-/// RFC 9260 §6.1 D: Max.Burst limits what one opportunity sends, not what is sent at one instant.
+/// RFC 9260 §6.1 D: Max.Burst limits the packets of one opportunity to send, not the packets of one instant.
 #[test]
 fn a_clock_that_stands_still_does_not_stop_the_sender() {
     use crate::Endpoint;
@@ -427,7 +428,8 @@ fn a_clock_that_stands_still_does_not_stop_the_sender() {
     assert_eq!(ends[0].stats(id).expect("alive").data_sent, 40);
 }
 
-/// RFC 6056 §2: the port of one association reveals nothing about that of the next; six concurrent ones have six ports.
+/// RFC 6056 §2: the port of one association reveals nothing about that of the next one. All concurrent associations
+/// have different ports.
 #[test]
 fn local_ports_do_not_follow_each_other() {
     let mut pair = Pair::new(Config::default(), Config::default(), 1, 1);
@@ -443,7 +445,7 @@ fn local_ports_do_not_follow_each_other() {
     assert_eq!(ports.len(), 200, "each has its own");
 }
 
-/// A controller for this test: a wide window, one rate, and a list of sent packets.
+/// A congestion controller for this test. It has a wide window and one rate, and lists the packets that were sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -471,7 +473,7 @@ impl anabranch_congestion::Controller for FixedRate {
     }
 }
 
-/// A controller sees every packet that leaves, and packets leave at its rate.
+/// A congestion controller is informed of every packet that is sent, and packets are sent at its rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let addresses = [1, 2].map(|n| std::net::SocketAddr::from(([10, 0, 0, n], 0)));
@@ -509,13 +511,14 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // 1 Mbit/s is 8 us per byte. Up to ten packets may leave at once, and the test need not wait for the last one.
+    // At 1 Mbit/s a byte takes 8 us. Up to ten packets may be sent at once, and the test need not wait for the last
+    // one.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }
 
-/// A HEARTBEAT leaves no room for DATA that has to be retransmitted and signed. The packet that begins the batch is then
-/// smaller than an AUTH chunk (RFC 4895 §6.2).
+/// A HEARTBEAT leaves no room in its packet for DATA that must be retransmitted and authenticated. The packet at the
+/// start of the batch is then smaller than an AUTH chunk (RFC 4895 §6.2).
 #[test]
 fn a_heartbeat_before_a_whole_packet_of_lost_data() {
     let mut config = Config::default();

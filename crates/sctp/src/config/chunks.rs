@@ -1,4 +1,4 @@
-//! A set of chunk types and its text form. It lists the chunks that are accepted only if authenticated.
+//! A set of chunk types and its text form. The set lists the chunks that are accepted only if they are authenticated.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ChunkSet([u64; 4]);
 
-/// RFC 4895 §3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH are never listed.
+/// RFC 4895 §3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be listed, because they are never authenticated.
 const NEVER: [u8; 4] = [1, 2, 14, 15];
 
 /// The chunk types that can be listed, by name.
@@ -35,7 +35,7 @@ const NAMES: &[(&str, &[u8])] = &[
 ];
 
 impl ChunkSet {
-    /// Returns true if the set contains `kind`.
+    /// Returns true if the set contains the chunk type `kind`.
     #[must_use]
     #[inline]
     pub const fn has(&self, kind: u8) -> bool {
@@ -48,14 +48,14 @@ impl ChunkSet {
         matches!(self.0, [0, 0, 0, 0])
     }
 
-    /// Adds `kind`, unless it is a chunk type that is never authenticated.
+    /// Adds the chunk type `kind`, unless it is one that is never authenticated.
     pub fn insert(&mut self, kind: u8) {
         if !NEVER.contains(&kind) {
             self.0[usize::from(kind >> 6)] |= 1 << (kind & 63);
         }
     }
 
-    /// Removes `kind`.
+    /// Removes the chunk type `kind`.
     pub fn remove(&mut self, kind: u8) {
         self.0[usize::from(kind >> 6)] &= !(1 << (kind & 63));
     }
@@ -66,7 +66,7 @@ impl ChunkSet {
         (0..=u8::MAX).filter(|&kind| self.has(kind)).collect()
     }
 
-    /// Parses `none`, `all`, or names joined by `+`.
+    /// Parses `none`, `all`, or names of chunks joined by `+`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "none" => Ok(Self::default()),
@@ -95,7 +95,7 @@ impl FromIterator<u8> for ChunkSet {
 }
 
 impl fmt::Display for ChunkSet {
-    /// Writes the text form that the knob parses.
+    /// Writes the text form that the knob `auth_chunks` parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = |kinds: &[u8]| kinds.iter().all(|&kind| self.has(kind));
         if self.is_empty() {
@@ -121,7 +121,7 @@ mod tests {
         assert!(ChunkSet::parse("data+init").is_err() && ChunkSet::parse("").is_err());
     }
 
-    /// RFC 4895 §3.2.
+    /// RFC 4895 §3.2: INIT, INIT ACK, SHUTDOWN COMPLETE and AUTH cannot be listed.
     #[test]
     fn some_are_never_listed() {
         let set: ChunkSet = (0..=255).collect();

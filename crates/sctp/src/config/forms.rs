@@ -1,4 +1,4 @@
-//! The text forms of knobs: how each kind of value is written and parsed.
+//! The text forms of knobs: functions that write and parse each kind of value.
 
 use super::InitialWindow;
 use anabranch_base::Bytes;
@@ -6,7 +6,7 @@ use anabranch_base::knobs::Form;
 use anabranch_base::time::Duration;
 use anabranch_base::units::{format_span, parse_span};
 
-/// One of several names. If several names have the same value, the first is written.
+/// A value that is one of several names. If several names stand for the same value, the first is written.
 pub(super) struct Names<T: 'static>(pub(super) &'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {
@@ -20,10 +20,10 @@ impl<T: Copy + PartialEq> Form<T> for Names<T> {
     }
 }
 
-/// `yes` or `no`.
+/// A switch, written `yes` or `no`.
 pub(super) const SWITCH: Names<bool> = Names(&[("yes", true), ("no", false)]);
 
-/// A number within two inclusive bounds.
+/// A number between two inclusive bounds.
 pub(super) struct Count(pub(super) u32, pub(super) u32);
 
 impl<T: TryFrom<u32> + ToString> Form<T> for Count {
@@ -36,7 +36,7 @@ impl<T: TryFrom<u32> + ToString> Form<T> for Count {
     }
 }
 
-/// An optional value; the first field is the word for `None`.
+/// An optional value. The first field is the word for `None`, and the second is the form of other values.
 pub(super) struct Or<F>(pub(super) &'static str, pub(super) F);
 
 impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
@@ -49,7 +49,7 @@ impl<T, F: Form<T>> Form<Option<T>> for Or<F> {
     }
 }
 
-/// A size in bytes within two inclusive bounds.
+/// A size in bytes between two inclusive bounds.
 pub(super) struct Size(pub(super) u64, pub(super) u64);
 
 impl Form<u64> for Size {
@@ -67,7 +67,7 @@ impl Form<u64> for Size {
     }
 }
 
-/// A size in bytes within two inclusive bounds, always written in bytes.
+/// A size between two inclusive bounds that is always written in bytes.
 pub(super) struct Exact(pub(super) u32, pub(super) u32);
 
 impl Form<u32> for Exact {
@@ -107,7 +107,7 @@ impl Form<Duration> for SpanOrZero {
     }
 }
 
-/// A pair of functions that parse and write a value.
+/// A form that consists of two functions: one parses a value, the other writes it.
 pub(super) struct Text<T>(pub(super) fn(&str) -> Result<T, String>, pub(super) fn(&T) -> String);
 
 impl<T> Form<T> for Text<T> {
@@ -120,7 +120,7 @@ impl<T> Form<T> for Text<T> {
     }
 }
 
-/// A number of packets, or the name of the RFC whose formula is used.
+/// The initial window: a number of packets, or the name of the RFC whose formula is used.
 pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     |text| match text {
         "rfc4960" => Ok(InitialWindow::Rfc4960),
@@ -138,13 +138,13 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
 pub(super) const DELAYED_ACK: Text<Duration> = Text(
     |text| {
         let span = SpanOrZero.read(text)?;
-        // RFC 9260 §6.2: never more than 500 ms.
+        // RFC 9260 §6.2: a SACK must not be delayed by more than 500 ms.
         if span > Duration::from_millis(500) { Err("more than 500ms".to_owned()) } else { Ok(span) }
     },
     |value| format_span(*value),
 );
 
-/// The maximum burst in packets: 0 or `off` for no limit.
+/// The maximum burst in packets. `0` or `off` stands for no limit.
 pub(super) const BURST: Text<Option<u32>> = Text(
     |text| {
         let limit = if text == "off" { 0 } else { count(text, 0, 10_000)? };
@@ -153,7 +153,7 @@ pub(super) const BURST: Text<Option<u32>> = Text(
     |value| value.unwrap_or(0).to_string(),
 );
 
-/// An interval; 0 turns it off.
+/// An interval. `0` turns the function off.
 pub(super) const INTERVAL: Text<Option<Duration>> = Text(
     |text| SpanOrZero.read(text).map(|span| (!span.is_zero()).then_some(span)),
     |value| format_span(value.unwrap_or(Duration::ZERO)),

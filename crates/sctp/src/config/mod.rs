@@ -1,8 +1,8 @@
 //! The settings of the engine, and how to choose them. A setting is called a knob: it has a key, a meaning, a unit, a
 //! text form and a value in each profile.
 //!
-//! The table in `knobs` declares each knob once. Fields, defaults, parsing, printing and help are derived from it. A
-//! profile lists only what differs from its parent, and every value names its source.
+//! The table in `knobs` declares each knob once. Fields, defaults, parsing, printing and help are derived from the
+//! table. A profile lists only the values that differ from its parent, and every value names its source.
 //!
 //! Home of RFC 9260 §16.
 //!
@@ -82,49 +82,50 @@ pub enum Algorithm {
 /// The source of a value that the user has set.
 const BY_USER: &str = "set by the user";
 
-/// What BBR needs: loss detection by time, as it derives rates from send times, and no other mechanism that limits
-/// sending.
+/// The settings that BBR needs. BBR derives rates from send times, so losses must be detected by time. No other
+/// mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 3] = [("rack", "yes"), ("prr", "no"), ("hystart", "no")];
 
 /// The initial congestion window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum InitialWindow {
-    /// RFC 4960 §7.2.1: min(4 MTU, max(2 MTU, 4380 bytes)).
+    /// RFC 4960 §7.2.1: min(4 MTU, max(2 MTU, 4380 bytes)), where MTU is the path MTU.
     Rfc4960,
-    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)); 4344 bytes for IPv6.
+    /// RFC 9260 §7.2.1: min(4 PMDCS, max(2 PMDCS, 4404 bytes)), where PMDCS is the largest DATA chunk. For IPv6 it is
+    /// 4344 bytes instead of 4404.
     Rfc9260,
     /// A number of full packets.
     Packets(u32),
 }
 
-/// Which destination a SACK goes to (RFC 9260 §6.4).
+/// The destination to which a SACK is sent (RFC 9260 §6.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SackPath {
-    /// The address that the DATA came from.
+    /// The address from which the DATA came.
     Same,
     /// Another active destination, if there is one.
     Other,
 }
 
-/// Which retransmissions go to an alternate destination (RFC 9260 §6.4.1).
+/// The retransmissions that are sent to an alternate destination (RFC 9260 §6.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RetransmitPath {
-    /// None, while the destination is active.
+    /// No retransmissions, while the destination is active.
     Same,
     /// Retransmissions after a timeout.
     Timeout,
-    /// All, including fast retransmissions.
+    /// All retransmissions, including fast retransmissions.
     All,
 }
 
-/// How the MTU of a path is discovered.
+/// The method by which the MTU of a path is discovered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PathMtu {
-    /// By ICMP messages about packets that were too large (RFC 9260 §7.3).
+    /// ICMP messages about packets that were too large (RFC 9260 §7.3).
     Icmp,
-    /// By probes (RFC 8899), with ICMP messages as a hint.
+    /// Probes (RFC 8899), with ICMP messages as a hint.
     Plpmtud,
     /// The interface MTU is assumed to pass. Probes start once packets are lost or ICMP reports a smaller MTU.
     Blackhole,
@@ -132,16 +133,17 @@ pub enum PathMtu {
 
 /// The order in which streams with data to send are served (RFC 8260 §3).
 ///
-/// With interleaving the scheduler chooses a stream for each chunk, without it for each message.
+/// With interleaving, the scheduler chooses a stream for each chunk; without it, for each message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchedulerKind {
     /// Messages are sent in the order in which they were passed to `send`.
     Fcfs,
-    /// Streams take turns.
+    /// Streams are served in turn, one message or chunk at a time.
     RoundRobin,
-    /// Streams take turns, and a packet holds chunks of one stream only.
+    /// Streams are served in turn, and each packet holds chunks of one stream only.
     RoundRobinPacket,
-    /// The stream with the lowest value first (0 is the highest priority); streams with the same value take turns.
+    /// The stream with the lowest value is served first (0 is the highest priority). Streams with the same value are
+    /// served in turn.
     Priority,
     /// Each stream gets the same number of bytes.
     Fair,
@@ -219,7 +221,7 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// [`KnobError`]: one line that names both knobs.
+    /// [`KnobError`] if values contradict each other: one line that names both knobs.
     pub fn check(&self) -> Result<(), KnobError> {
         if self.asconf && !self.auth {
             return Err(KnobError("sctp:asconf=yes needs auth=yes (RFC 5061 §4.1.1)".to_owned()));
@@ -235,8 +237,8 @@ impl Config {
                 }
             }
         }
-        // RFC 6458 §8.1.1: the bounds apply to all RTOs. RTO.Initial may be below RTO.Min, which bounds only computed
-        // values (RFC 9260 §6.3.1 C6). No timeout is ever longer than RTO.Max.
+        // RFC 6458 §8.1.1: RTO.Min and RTO.Max apply to all RTOs. RTO.Initial may be below RTO.Min, which bounds only
+        // computed values (RFC 9260 §6.3.1 C6). No timeout is ever longer than RTO.Max.
         let [min, initial, max] = [self.rto_min, self.rto_initial, self.rto_max].map(format_span);
         if self.rto_min > self.rto_max {
             return Err(KnobError(format!("sctp:rto_min={min} is more than rto_max={max}")));
@@ -247,18 +249,19 @@ impl Config {
         Ok(())
     }
 
-    /// Returns the chunk types that are accepted only if authenticated, while authentication is on.
+    /// Returns the chunk types that are accepted only if they are authenticated. The set applies while authentication
+    /// is on.
     pub(crate) fn guarded_chunks(&self) -> ChunkSet {
         let mut set = self.auth_chunks;
         if self.asconf {
-            // RFC 5061 §4.1.1, §4.1.2.
+            // RFC 5061 §4.1.1, §4.1.2: ASCONF (0xc1) and ASCONF-ACK (0x80) must be authenticated.
             set.insert(0xc1);
             set.insert(0x80);
         }
         set
     }
 
-    /// RFC 8261 §6.1: turns off settings that are meaningless for SCTP without IP addresses.
+    /// RFC 8261 §6.1: turns off settings that have no meaning for SCTP without IP addresses.
     pub(crate) fn without_addresses(mut self) -> Self {
         for key in ["asconf", "asconf_primary", "address_types", "ecn"] {
             if let Some(at) = Self::position(key) {
@@ -269,11 +272,11 @@ impl Config {
         self
     }
 
-    /// Adapts the settings to a lower layer, such as DTLS, that carries the packets and adds `overhead` bytes to
-    /// each. ICMP messages do not reach SCTP there, and the peer's lower layer may have small buffers.
+    /// Adapts the settings to a lower layer, such as DTLS, that transports the packets and adds `overhead` bytes to
+    /// each. ICMP messages do not reach SCTP over such a layer, and the peer's lower layer may have small buffers.
     ///
     /// With `pmtud=blackhole`, the setting for real networks, this selects `plpmtud` unless the user has set `pmtud`.
-    /// The path MTU then starts at 1200 bytes, overhead included, and is searched for with probes (RFC 8261 §4,
+    /// The path MTU then starts at 1200 bytes, overhead included, and probes search for a larger one (RFC 8261 §4,
     /// RFC 8899).
     ///
     /// ```
@@ -296,7 +299,8 @@ impl Config {
         self
     }
 
-    /// Sets one knob from its text form, unless the user has set it ([`set`](Self::set)). `source` gives the reason.
+    /// Sets one knob from its text form, unless the user has set this knob with [`set`](Self::set). `source` is the
+    /// reason for the value.
     ///
     /// ```
     /// # use anabranch_sctp::{Config, KnobError};
@@ -339,13 +343,13 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The profile `rfc9260`.
+    /// Returns the profile `rfc9260`.
     fn default() -> Self {
         Self::defaults()
     }
 }
 
-/// RFC 9260 §6.3.1: the clock granularity G, the minimum that 4·RTTVAR adds to the RTO.
+/// RFC 9260 §6.3.1: the clock granularity G, which is the minimum that 4·RTTVAR adds to the RTO.
 pub(crate) const GRANULARITY: Duration = Duration::from_millis(1);
 
 #[cfg(test)]
@@ -367,7 +371,7 @@ mod tests {
         }
     }
 
-    /// An RTO.Min or RTO.Initial above RTO.Max is an error, as no RTO could satisfy both.
+    /// An RTO.Min or RTO.Initial above RTO.Max is an error, because no RTO could satisfy both bounds.
     #[test]
     fn bounds_of_the_rto_that_contradict_each_other_are_named() {
         for (set, line) in [

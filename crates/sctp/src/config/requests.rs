@@ -1,10 +1,10 @@
-//! The requests in the peer's RE-CONFIG chunks that are accepted or denied.
+//! The set of requests in the peer's RE-CONFIG chunks that are accepted. Other requests are denied.
 //!
-//! Home of RFC 6525 §5.2.1 (what is denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
+//! Home of RFC 6525 §5.2.1 (which requests are denied) and §6.3.1 (`SCTP_ENABLE_STREAM_RESET`).
 
 use std::fmt;
 
-/// The requests that the peer may make with RE-CONFIG. Others are answered "Denied".
+/// The requests that the peer may make with RE-CONFIG. Other requests are answered "Denied".
 ///
 /// ```
 /// use anabranch_sctp::{Config, ReconfigRequests};
@@ -19,7 +19,7 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReconfigRequests {
-    /// Resets of streams, the peer's and ours (`SCTP_ENABLE_RESET_STREAM_REQ`).
+    /// Resets of streams in both directions, the peer's and this side's (`SCTP_ENABLE_RESET_STREAM_REQ`).
     pub streams: bool,
     /// Resets of all SSNs and TSNs (`SCTP_ENABLE_RESET_ASSOC_REQ`).
     pub association: bool,
@@ -30,14 +30,14 @@ pub struct ReconfigRequests {
 const NAMES: [&str; 3] = ["streams", "association", "change"];
 
 impl ReconfigRequests {
-    /// All requests are accepted.
+    /// The set in which all requests are accepted.
     pub const ALL: Self = Self { streams: true, association: true, change: true };
 
     const fn flags(self) -> [bool; 3] {
         [self.streams, self.association, self.change]
     }
 
-    /// Parses `none`, `all`, or names joined by `+`.
+    /// Parses `none`, `all`, or names of requests joined by `+`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "none" => return Ok(Self::default()),
@@ -58,7 +58,7 @@ impl ReconfigRequests {
 }
 
 impl fmt::Display for ReconfigRequests {
-    /// Writes the text form that the knob parses.
+    /// Writes the text form that the knob `reconfig_requests` parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::ALL {
             return f.write_str("all");

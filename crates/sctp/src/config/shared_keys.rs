@@ -1,5 +1,5 @@
-//! Endpoint pair shared keys: secrets configured at both ends, each with an identifier. One of them signs. This
-//! module also parses key files.
+//! Endpoint pair shared keys: secrets configured at both ends, each with an identifier. One of them signs the chunks
+//! that are sent. This module also parses key files.
 //!
 //! Without configured keys the empty key is used. The signing key is then derived from the handshake alone, so anyone
 //! who has seen the handshake can sign chunks in the peer's name.
@@ -10,21 +10,21 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// Endpoint pair shared keys by identifier, and the one used for sending. Chunks that the peer signs with any of them
-/// are accepted.
+/// Endpoint pair shared keys by identifier, and the identifier of the key used for sending. Chunks that the peer
+/// signs with any of these keys are accepted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SharedKeys {
     keys: BTreeMap<u16, Arc<[u8]>>,
     active: u16,
 }
 
-/// An error in the text of a key file: one line, without the keys.
+/// An error in the text of a key file. The text of the error is one line, without the keys.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SharedKeysError(String);
 
 impl Default for SharedKeys {
-    /// RFC 4895 §6.1: the empty key, whose identifier is 0.
+    /// RFC 4895 §6.1: returns the set with only the empty key, whose identifier is 0.
     fn default() -> Self {
         Self::new(0, &[])
     }
@@ -42,7 +42,7 @@ impl SharedKeys {
     /// The largest number of keys.
     pub const MAX: usize = 256;
 
-    /// Creates a set with one key, which signs. The empty key is no longer accepted.
+    /// Creates a set with one key, which signs. The empty key is not in the set and therefore not accepted.
     ///
     /// ```
     /// use anabranch_sctp::{Config, SharedKeys};
@@ -58,7 +58,7 @@ impl SharedKeys {
         Self { keys: BTreeMap::from([(id, secret.into())]), active: id }
     }
 
-    /// Adds a key that is accepted; replaces a key with the same identifier. Returns false if there are too many
+    /// Adds a key that is accepted. Replaces a key with the same identifier. Returns false if there are too many
     /// keys.
     ///
     /// ```
@@ -76,7 +76,7 @@ impl SharedKeys {
         room
     }
 
-    /// Selects the key that signs. Returns false if there is no such key.
+    /// Selects the key that signs. Returns false if the set has no key with this identifier.
     pub fn activate(&mut self, id: u16) -> bool {
         let known = self.keys.contains_key(&id);
         if known {
@@ -91,19 +91,20 @@ impl SharedKeys {
         self.active
     }
 
-    /// Returns true if the empty key is in the set. It does not protect against anyone who has seen the handshake.
+    /// Returns true if the empty key is in the set. This key does not protect against anyone who has seen the
+    /// handshake.
     #[must_use]
     pub fn is_null(&self) -> bool {
         self.shorter_than(1).is_some()
     }
 
-    /// Returns the identifier of the first key that is shorter than `bytes`.
+    /// Returns the identifier of the first key that is shorter than `bytes` bytes.
     #[must_use]
     pub fn shorter_than(&self, bytes: usize) -> Option<u16> {
         self.keys.iter().find(|(_, key)| key.len() < bytes).map(|(&id, _)| id)
     }
 
-    /// Parses a key file with one key per line: `ID HEX`, `ID hex:HEX` or `ID base64:TEXT`. The identifier is a
+    /// Parses a key file with one key per line: `ID HEX`, `ID hex:HEX` or `ID base64:TEXT`. The identifier `ID` is a
     /// number from 0 to 65535. The last key signs, unless a line ends with `active`. Empty lines and lines that start
     /// with `#` are ignored.
     ///
@@ -119,7 +120,7 @@ impl SharedKeys {
     /// ```
     ///
     /// # Errors
-    /// [`SharedKeysError`], which names the line.
+    /// [`SharedKeysError`] if a line cannot be parsed. The error names the line.
     pub fn parse(text: &str) -> Result<Self, SharedKeysError> {
         let mut keys = Self { keys: BTreeMap::new(), active: 0 };
         let mut marked = false;
@@ -167,7 +168,8 @@ impl SharedKeys {
     }
 }
 
-/// The longest key in bytes: longer keys protect no better (RFC 2104 §3), and HMAC hashes them first.
+/// The length in bytes of the longest accepted key. Longer keys protect no better (RFC 2104 §3), and HMAC hashes them
+/// first.
 const MAX_SECRET: usize = 1_024;
 
 /// Parses a line into the identifier, the secret, and whether the line is marked `active`.
@@ -202,7 +204,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
     Some(digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect())
 }
 
-/// RFC 4648 §4, with or without the padding.
+/// RFC 4648 §4: decodes base64, with or without the padding.
 fn base64(text: &str) -> Option<Vec<u8>> {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let bare = text.trim_end_matches('=');
@@ -229,7 +231,7 @@ fn base64(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// RFC 4648 §10, and invalid input.
+    /// RFC 4648 §10: the test vectors, and invalid input.
     #[test]
     fn base64_is_read() {
         for (text, bytes) in [

@@ -1,7 +1,8 @@
-//! Which congestion controller a path gets, when it is created, and its initial window.
+//! Creates the congestion controller of a path when data is first sent, and computes the initial window.
 //!
-//! Windows and flights count DATA chunks with their headers, as PMDCS does (RFC 9260 §7.2.1). With PMDCS = 1468 bytes
-//! on a 1500-byte path, the initial window of 4404 bytes is three full packets. The older RFCs count in path MTUs.
+//! Windows and bytes in flight count DATA chunks with their headers, as PMDCS does (RFC 9260 §7.2.1). For example,
+//! with PMDCS = 1468 bytes on a 1500-byte path, the initial window of 4404 bytes is three full packets. The older
+//! RFCs count in path MTUs.
 
 use super::Path;
 use super::loss_control::LossControl;
@@ -11,18 +12,19 @@ use congestion::sctp::Variant;
 use congestion::{Algorithm, Controller, Kind, Params, cubic, sctp};
 use std::sync::Arc;
 
-/// The congestion control of a path. It is created with the first data: most secondary paths never carry any.
+/// The congestion control of a path. It is created with the first data, because most secondary paths never carry any.
 #[derive(Debug)]
 pub(super) enum Congestion {
-    /// No data was sent yet. Congestion control will start with this configuration and chunks of at most `chunk`
-    /// bytes.
+    /// No data was sent yet. Congestion control will start with this configuration, and with DATA chunks of at most
+    /// `chunk` bytes.
     Initial { config: Arc<Config>, chunk: u32 },
-    /// The controller in use, and the state of loss recovery beyond RFC 9260 §7.2 if any is configured.
+    /// Data was sent. `loss_control` is the state of loss recovery beyond RFC 9260 §7.2, if any is configured.
     Running { controller: Algorithm, loss_control: Option<Box<LossControl>> },
 }
 
 impl Congestion {
-    /// Starts with `controller`. Packets are paced if the configuration asks for it or the controller gives a rate.
+    /// Starts congestion control with `controller`. Packets are paced if the configuration asks for pacing or the
+    /// controller gives a rate.
     pub(super) fn running(config: &Config, controller: Algorithm) -> Self {
         let paced = config.pacing || controller.pacing_rate().is_some();
         Self::Running { controller, loss_control: LossControl::new(config, paced) }
@@ -50,7 +52,7 @@ impl Path {
         self.congestion = Congestion::running(config, controller);
     }
 
-    /// Returns the controller and the loss recovery state if any data was sent.
+    /// Returns the controller and the loss recovery state, or `None` if no data was sent yet.
     #[inline]
     pub(super) fn begun(&mut self) -> Option<(&mut Algorithm, Option<&mut LossControl>)> {
         match &mut self.congestion {
@@ -70,7 +72,7 @@ impl Path {
         }
     }
 
-    /// As [`loss_control`](Self::loss_control), but mutable.
+    /// Like [`loss_control`](Self::loss_control), but returns a mutable reference.
     #[inline(always)]
     pub(super) fn loss_control_mut(&mut self) -> Option<&mut LossControl> {
         self.begun()?.1
@@ -110,7 +112,7 @@ impl Path {
         }
     }
 
-    /// Whether the controller wants a report of each SACK and of each loss found by the loss timer (BBR does).
+    /// Whether the controller needs a report of each SACK and of each loss found by the loss timer (BBR does).
     #[inline]
     pub(crate) fn wants_reports(&self) -> bool {
         match &self.congestion {
@@ -122,15 +124,16 @@ impl Path {
     }
 }
 
-/// Creates the controller. `chunk` is the largest DATA chunk in bytes; `seed` seeds the controller's random numbers.
+/// Creates the controller. `chunk` is the size of the largest DATA chunk in bytes. `seed` seeds the controller's
+/// random numbers.
 fn begin(config: &Config, chunk: u64, v6: bool, seed: u64) -> Algorithm {
     let variant = |variant| Kind::Sctp(sctp::Config { variant, ..sctp::Config::default() });
     let kind = match config.cc {
         Choice::Rfc2960 => variant(Variant::Rfc2960),
         Choice::Rfc4960 => variant(Variant::Rfc4960),
         Choice::Rfc9260 => variant(Variant::Rfc9260),
-        // RFC 9260 §7.2.3: ssthresh is a share of cwnd. The other settings are those of Linux's CUBIC that do not
-        // count segments.
+        // RFC 9260 §7.2.3: ssthresh is a share of cwnd. The other settings are those of Linux's CUBIC, except for
+        // mechanisms that count segments.
         Choice::Cubic => Kind::Cubic(cubic::Config {
             threshold_of_window: true,
             alpha_rises: false,
@@ -182,7 +185,7 @@ mod tests {
         assert_eq!((before.cwnd, before.ssthresh), (after.cwnd, after.ssthresh));
     }
 
-    /// A change of the window before the first data is kept.
+    /// A change of the MTU before the first data does not change the window.
     #[test]
     fn it_begins_where_what_it_would_begin_with_is_no_longer_true() {
         let mut path = fresh(|config| config.iw = InitialWindow::Packets(10));
@@ -190,7 +193,7 @@ mod tests {
         path.on_too_big(1200);
         assert!(has_begun(&path));
         assert_eq!(path.window(), before);
-        // Data in flight is still tracked after the local address changes.
+        // Data in flight still counts after the local address changes.
         let mut path = fresh(|_| ());
         path.on_chunk_sent(Instant::ZERO, 0, 1000, false);
         let config = Arc::new(Config::default());
@@ -198,7 +201,8 @@ mod tests {
         assert!(has_begun(&path) && path.flight() == 1000);
     }
 
-    /// Servers have many associations. If this limit is exceeded, first move rarely used state into a `Box`.
+    /// Servers have many associations. If this limit is exceeded, move rarely used state into a `Box` before raising
+    /// it.
     #[test]
     #[cfg(target_pointer_width = "64")]
     fn an_association_and_its_paths_stay_small() {

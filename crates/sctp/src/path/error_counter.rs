@@ -9,7 +9,7 @@ use anabranch_base::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ErrorCounter {
     count: u32,
-    /// When the first of these errors occurred.
+    /// The time at which the first of these errors occurred.
     since: Instant,
 }
 
@@ -18,7 +18,7 @@ impl ErrorCounter {
         Self { count: 0, since: now }
     }
 
-    /// The peer has answered: resets the counter.
+    /// Resets the counter, because the peer has answered.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.count = 0;
@@ -33,7 +33,7 @@ impl ErrorCounter {
     }
 
     /// RFC 9260 §8.1: whether the peer is unreachable. The RFC decides by the number of errors alone. With more paths
-    /// and a smaller RTO.Min that number is reached sooner, so a multi-homed association would survive shorter
+    /// and a smaller RTO.Min this number is reached earlier, so a multi-homed association would survive only shorter
     /// outages. A profile may therefore require a minimum time (`assoc_silence`) as well.
     pub(crate) fn is_exceeded(&self, config: &Config, now: Instant) -> bool {
         self.count > config.assoc_max_retrans && now.since(self.since) >= config.assoc_silence

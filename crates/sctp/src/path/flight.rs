@@ -1,9 +1,11 @@
-//! The data in flight to a destination address, and what it shows about the path.
+//! Tracks the data in flight to a destination address, and updates the path by its acknowledgement or loss.
 //!
-//! Updates the flight, round-trip time, RTO and congestion window of a path when chunks are sent, acknowledged or
-//! lost. The sending half decides which chunks these are; the association owns the timers.
+//! Updates the bytes in flight, round-trip time, RTO and congestion window of a path when chunks are sent,
+//! acknowledged or lost. The sending half decides which chunks are acknowledged or lost. The association owns the
+//! timers.
 //!
-//! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as one path is concerned.
+//! Home of RFC 9260 §6.3.1 (which chunk is measured), §6.3.3 E1 and E2, §7.2.1 and §7.2.3, as far as they concern one
+//! path.
 
 use super::Path;
 use crate::config::Config;
@@ -11,20 +13,20 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered};
 
-/// What an acknowledgement newly acknowledges of the data sent to one path.
+/// The part of the data sent to one path that an acknowledgement newly acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NewlyAcked {
-    /// Bytes newly acknowledged, chunk headers included.
+    /// Number of bytes newly acknowledged, chunk headers included.
     pub(crate) bytes: u64,
-    /// Bytes in flight before the acknowledgement.
+    /// Number of bytes in flight before the acknowledgement.
     pub(crate) flight_before: u64,
-    /// Everything below this offset is cumulatively acknowledged.
+    /// The offset below which everything is cumulatively acknowledged.
     pub(crate) base: u64,
     /// The cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
     /// The association was in fast recovery.
     pub(crate) in_recovery: bool,
-    /// Slow start is conservative (RFC 9406, CSS).
+    /// Slow start is conservative (CSS of RFC 9406).
     pub(crate) conservative: bool,
     /// The number of calls of `poll_transmit` so far.
     pub(crate) polls: u64,
@@ -42,7 +44,7 @@ impl Path {
         self.rtt.smoothed()
     }
 
-    /// Returns the smoothed round-trip time, or the RTO before one was measured.
+    /// Returns the smoothed round-trip time, or the RTO if no round trip was measured yet.
     pub(crate) fn round_trip(&self) -> Duration {
         self.rtt.smoothed().unwrap_or(self.rto())
     }
@@ -52,56 +54,58 @@ impl Path {
         self.rtt.on_sample(rtt);
     }
 
-    /// RFC 9260 §6.3.3 E2: back off — double the RTO, up to RTO.Max.
+    /// RFC 9260 §6.3.3 E2: backs off, that is, doubles the RTO up to RTO.Max.
     pub(crate) fn back_off(&mut self) {
         self.rtt.back_off();
     }
 
-    /// The peer has answered without giving a round-trip sample: undoes the back-off of the RTO.
+    /// Undoes the back-off of the RTO after the peer has answered without giving a round-trip sample.
     pub(crate) fn forget_back_off(&mut self) {
         self.rtt.forget_back_off();
     }
 
-    /// Takes over the RTO bounds after the configuration of an existing association has changed.
+    /// Applies the RTO bounds of `config` after the configuration of an existing association has changed.
     pub(crate) fn set_rto_bounds(&mut self, config: &Config) {
         self.rtt.set_bounds(config.rto_initial, config.rto_min, config.rto_max);
     }
 
-    /// Bytes of DATA chunks in flight, their headers and padding included.
+    /// Returns the number of bytes of DATA chunks in flight, headers and padding included.
     #[inline]
     pub(crate) fn flight(&self) -> u64 {
         self.flight
     }
 
-    /// Whether the flight fills the congestion window.
+    /// Whether the bytes in flight fill the congestion window.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
         self.flight >= self.window()
     }
 
-    /// RFC 9260 §7.2.3: whether only one packet may be in flight, as after a timeout until data is acknowledged.
+    /// RFC 9260 §7.2.3: whether only one packet may be in flight. This is so from a timeout until data is
+    /// acknowledged.
     pub(crate) fn sends_one_packet(&self) -> bool {
         self.one_packet
     }
 
-    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery; it matters
-    /// only with loss recovery beyond RFC 9260 §7.2.
+    /// Whether a packet may be sent now. `is_recovering` says whether the association is in loss recovery. This
+    /// matters only with loss recovery beyond RFC 9260 §7.2.
     #[inline(always)]
     pub(crate) fn is_open(&self, is_recovering: impl Fn() -> bool) -> bool {
-        // RFC 9260 §7.2.3: after a timeout only one packet, until data is acknowledged.
+        // RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
         let blocked = self.one_packet && self.flight > 0;
         if let Some(control) = self.loss_control()
             && let Some(open) = self.is_open_by(control, blocked, is_recovering)
         {
             return open;
         }
-        // RFC 9260 §6.1 B: while the flight is below cwnd a whole packet may be sent.
+        // RFC 9260 §6.1 B: while fewer bytes than cwnd are in flight, a whole packet may be sent.
         self.flight < self.window() && !blocked
     }
 
     // Sending.
 
-    /// RFC 9260 §6.3.1 C4: starts to measure the round trip of the chunk at `offset`, unless one is being measured.
+    /// RFC 9260 §6.3.1 C4: starts to measure the round trip of the chunk at `offset`, unless a chunk is being
+    /// measured.
     #[inline(always)]
     pub(crate) fn begin_measurement(&mut self, now: Instant, offset: u64) {
         if self.timed.is_none() {
@@ -110,15 +114,16 @@ impl Path {
     }
 
     /// RFC 9260 §6.3.1 C5 (Karn): stops the measurement if the measured chunk is at or after the retransmitted
-    /// `offset`. A retransmitted chunk gives no sample. A chunk first sent after it may have waited for it.
+    /// `offset`. A retransmitted chunk gives no sample. The acknowledgement of a later chunk may have waited for the
+    /// retransmission.
     pub(super) fn end_measurement_from(&mut self, offset: u64) {
         if self.timed.is_some_and(|(timed, _)| timed >= offset) {
             self.timed = None;
         }
     }
 
-    /// Records that the chunk at `offset` is sent; `again` means it was sent to this destination before. Returns true
-    /// if it is the earliest chunk in flight here and is sent again.
+    /// Records that the chunk at `offset` was sent. `again` says whether it was sent to this destination before.
+    /// Returns true if the chunk is the earliest one in flight on this path and was sent again.
     #[inline(always)]
     pub(crate) fn on_chunk_sent(&mut self, now: Instant, offset: u64, size: u64, again: bool) -> bool {
         let idle = self.flight == 0;
@@ -131,7 +136,8 @@ impl Path {
         earliest_again
     }
 
-    /// The chunk at `offset` was retransmitted to this destination; `moved` means it was last sent to another one.
+    /// Records that the chunk at `offset` was retransmitted to this destination. `moved` says whether it was last
+    /// sent to another destination.
     pub(crate) fn on_chunk_repeated(&mut self, now: Instant, offset: u64, moved: bool) {
         if let Some(control) = self.congestion().1 {
             control.on_repaired(now, offset);
@@ -142,7 +148,7 @@ impl Path {
         }
     }
 
-    /// A packet with DATA was sent. Only `new` DATA can give a round-trip sample.
+    /// Records that a packet with DATA was sent. Only `new` DATA can give a round-trip sample.
     #[inline(always)]
     pub(crate) fn on_data_sent(&mut self, now: Instant, new: bool) {
         if new {
@@ -151,7 +157,7 @@ impl Path {
         self.last_data = now;
     }
 
-    /// Shrinks the window of an idle path (RFC 9260 §7.2.1), once per RTO.
+    /// Shrinks the congestion window of an idle path (RFC 9260 §7.2.1), once per RTO.
     #[inline]
     pub(crate) fn account_rest(&mut self, now: Instant) {
         if self.flight == 0 {
@@ -174,22 +180,22 @@ impl Path {
     // Acknowledgements.
 
     /// Returns the lowest offset in flight, and the chunk being measured with its send time. If the search for the
-    /// lowest offset was cut short, returns `u64::MAX` instead: any acknowledged chunk may be the lowest.
+    /// lowest offset was cut short, the offset is `u64::MAX`, because any acknowledged chunk may be the lowest.
     #[inline]
     pub(crate) fn awaited(&self) -> (u64, Option<(u64, Instant)>) {
-        // The search was cut short: any acknowledged chunk may be the lowest.
+        // After a search that was cut short, any acknowledged chunk may be the lowest in flight.
         let earliest = if self.earliest_unsure { u64::MAX } else { self.earliest };
         (earliest, self.timed)
     }
 
-    /// Whether the chunk at `offset` is, or may be, the lowest in flight here.
+    /// Whether the chunk at `offset` is, or may be, the lowest in flight on this path.
     #[inline]
     pub(crate) fn may_be_earliest(&self, offset: u64) -> bool {
         self.earliest_unsure || offset <= self.earliest
     }
 
-    /// Takes acknowledged bytes out of the flight. Returns the flight before, as [`fills_window`](Self::fills_window)
-    /// counts it.
+    /// Removes acknowledged bytes from the bytes in flight. Returns the number of bytes in flight before, as
+    /// [`fills_window`](Self::fills_window) expects it.
     #[inline]
     pub(crate) fn land(&mut self, bytes: u64, polls: u64, more: bool) -> u64 {
         let before = self.flight_before(polls, more);
@@ -197,7 +203,7 @@ impl Path {
         before
     }
 
-    /// The measured chunk is acknowledged: ends the measurement and adds its sample, if there is one.
+    /// Ends the measurement after the measured chunk was acknowledged. Adds the sample, if there is one.
     #[inline]
     pub(crate) fn end_measurement(&mut self, sample: Option<Duration>) {
         self.timed = None;
@@ -206,21 +212,23 @@ impl Path {
         }
     }
 
-    /// Chunks from `begin` to `end`, each sent once, are acknowledged. Takes a sample if the measured chunk is among
-    /// them.
+    /// Takes a round-trip sample if the measured chunk is among the acknowledged chunks from offset `begin` to `end`.
+    /// Each of these chunks was sent once.
     #[inline(always)]
     pub(crate) fn measure_run(&mut self, now: Instant, begin: u64, end: u64) {
         if let Some((timed, at)) = self.timed
             && timed >= begin
             && timed < end
         {
-            // RFC 9260 §6.3.1 C4, C5: one measurement per round trip, of a chunk that was sent once.
+            // RFC 9260 §6.3.1 C4, C5: the round trip is measured once per round trip, with a chunk that was sent
+            // once.
             self.timed = None;
             self.rtt.on_sample(now - at);
         }
     }
 
-    /// Data is newly acknowledged: grows the window. Returns true if the path recovered from a failure.
+    /// Grows the congestion window after data was newly acknowledged. Returns true if the path recovered from a
+    /// failure.
     #[inline(always)]
     pub(crate) fn on_newly_acked(&mut self, now: Instant, newly: NewlyAcked) -> bool {
         let NewlyAcked { bytes, flight_before, base, cumulative, in_recovery, conservative, polls } = newly;
@@ -242,7 +250,7 @@ impl Path {
         revived
     }
 
-    /// RFC 9406 §4.2: updates slow start after a SACK. Returns whether slow start is conservative.
+    /// RFC 9406 §4.2: updates the slow-start state after a SACK. Returns whether slow start is conservative.
     #[inline]
     pub(crate) fn is_conservative(
         &mut self,
@@ -254,7 +262,8 @@ impl Path {
         self.loss_control().is_some() && self.watch_slow_start(now, acked, next, fresh)
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that a gap ack block had acknowledged. It is in flight again.
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that a gap ack block had acknowledged. This data is in flight
+    /// again.
     pub(crate) fn on_reneged(&mut self, bytes: u64) {
         self.fly_again(bytes);
         if let Some(control) = self.loss_control_mut() {
@@ -262,31 +271,32 @@ impl Path {
         }
     }
 
-    /// Puts bytes back into the flight.
+    /// Adds bytes that are in flight again to the bytes in flight.
     pub(crate) fn fly_again(&mut self, bytes: u64) {
         self.flight += bytes;
     }
 
-    /// A chunk other than a SACK shows that the path works. Returns true if the path recovered from a failure.
+    /// Records that a chunk other than a SACK shows that the path works. Returns true if the path recovered from a
+    /// failure.
     pub(crate) fn on_shown(&mut self, now: Instant) -> bool {
         self.one_packet = false;
         self.on_answer(now)
     }
 
-    /// Sets the lowest offset in flight here, or the next offset to be sent if nothing is in flight.
+    /// Sets the lowest offset in flight on this path, or the next offset to be sent if nothing is in flight.
     pub(crate) fn set_earliest(&mut self, offset: u64) {
         self.earliest = offset;
     }
 
-    /// Sets the lowest offset in flight from a search. If not `found`, the search was cut short and `offset` is a
-    /// lower bound.
+    /// Records the result of a search for the lowest offset in flight. If not `found`, the search was cut short and
+    /// `offset` is a lower bound.
     #[inline]
     pub(crate) fn record_earliest(&mut self, offset: u64, found: bool) {
         self.earliest = offset;
         self.earliest_unsure = !found;
     }
 
-    /// Returns a lower bound of the offsets in flight.
+    /// Returns a lower bound of the offsets in flight on this path.
     #[inline]
     pub(crate) fn earliest(&self) -> u64 {
         self.earliest
@@ -294,15 +304,17 @@ impl Path {
 
     // Losses.
 
-    /// Takes `bytes` of chunks that will be retransmitted out of the flight.
+    /// Removes the bytes of chunks that will be retransmitted from the bytes in flight.
     pub(crate) fn lose(&mut self, bytes: u64) {
         self.flight = self.flight.saturating_sub(bytes);
     }
 
-    /// Chunks of `bytes` are lost. The first loss of a recovery `reduces` the window.
+    /// Records that chunks of `bytes` bytes are lost. `reduces` is true for the first loss of a recovery, which
+    /// reduces the congestion window.
     pub(crate) fn on_lost(&mut self, now: Instant, bytes: u64, reduces: bool) {
         if reduces {
-            // RFC 9260 §7.2.4: once, on entering fast recovery, after the window grew by this SACK.
+            // RFC 9260 §7.2.4: the window is reduced once, on entering fast recovery, after it has grown by this
+            // SACK.
             let flight = self.flight;
             let (controller, loss_control) = self.congestion();
             controller.on_loss(now, flight, false);
@@ -314,7 +326,7 @@ impl Path {
         self.lose(bytes);
     }
 
-    /// RFC 4960 Appendix A: a packet was ECN-marked on this path.
+    /// RFC 4960 Appendix A: reduces the congestion window, because a packet was ECN-marked on this path.
     pub(crate) fn on_marked(&mut self, now: Instant) {
         let flight = self.flight;
         let (controller, loss_control) = self.congestion();
@@ -324,7 +336,8 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §6.3.3: T3-rtx expired. It `reduces` the window unless the expiry was for a probe.
+    /// RFC 9260 §6.3.3: records that T3-rtx expired. The expiry `reduces` the window unless it was for a window
+    /// probe.
     pub(crate) fn on_t3(&mut self, now: Instant, reduces: bool) {
         self.stats.seldom().t3_expirations += 1;
         if reduces {
@@ -333,14 +346,15 @@ impl Path {
         self.back_off();
     }
 
-    /// RFC 9260 §6.3.3 E1: returns to slow start.
+    /// RFC 9260 §6.3.3 E1: shrinks the congestion window and returns to slow start.
     pub(crate) fn collapse(&mut self, now: Instant) {
         let flight = self.flight;
         self.congestion().0.on_timeout(now, flight);
         self.one_packet = true;
     }
 
-    /// RFC 9260 §6.3.3 E3: marks all data in flight for retransmission. New data has offsets from `next` on.
+    /// RFC 9260 §6.3.3 E3: removes all data from the flight, because it is marked for retransmission. New data has
+    /// offsets from `next` on.
     pub(crate) fn lose_flight(&mut self, next: u64) {
         self.timed = None;
         self.flight = 0;
@@ -350,19 +364,19 @@ impl Path {
         }
     }
 
-    /// Empties the flight: acknowledgements for it are no longer expected.
+    /// Removes all data from the flight. Its acknowledgements are no longer expected.
     pub(crate) fn forget_flight(&mut self) {
         self.flight = 0;
     }
 
-    /// Abandoned chunks give no round-trip sample. `first` is the lowest offset in flight here; `flies` says whether
-    /// an offset is in flight.
+    /// Excludes abandoned chunks, which give no round-trip sample. `first` is the lowest offset in flight on this
+    /// path. `flies` returns whether the chunk at an offset is in flight.
     pub(crate) fn disregard(&mut self, first: u64, flies: impl Fn(u64) -> bool) {
         self.set_earliest(first);
         self.timed = self.timed.filter(|&(timed, _)| flies(timed));
     }
 
-    /// Stops using the path for now and forgets what was in flight.
+    /// Stops using the path for now. Forgets the data that was in flight.
     pub(crate) fn stand_still(&mut self) {
         self.flight = 0;
         self.timed = None;

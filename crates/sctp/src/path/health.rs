@@ -1,8 +1,8 @@
-//! Whether a destination address still answers.
+//! Decides whether a destination address still answers.
 //!
-//! Owns the error counter of a path. HEARTBEATs are small and may pass where data is lost: in a path MTU black hole,
-//! at a peer with small buffers, or in a queue that drops only data. So answered HEARTBEATs excuse only a few
-//! timeouts of data.
+//! Owns the error counter of a path. HEARTBEATs are small and may arrive where data is lost: in a path MTU black
+//! hole, at a peer with small buffers, or in a queue that drops only data. Answered HEARTBEATs therefore excuse only
+//! a few timeouts of data.
 //!
 //! Home of RFC 9260 §8.2 and of RFC 7829 §3; the association's own counter
 //! (RFC 9260 §8.1) is `error_counter`.
@@ -11,73 +11,75 @@ use super::Path;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// Number of consecutive timeouts that answered HEARTBEATs excuse. It equals MAX_PROBES of RFC 8899 §5.1.2, so that
-/// random losses are not mistaken for a path that drops data.
+/// Number of consecutive timeouts that answered HEARTBEATs excuse. It equals MAX_PROBES of RFC 8899 §5.1.2, so that a
+/// few random losses do not look like a path that drops all data.
 const EXCUSED: u32 = 3;
 
-/// Consecutive T3-rtx expirations since data was last acknowledged.
+/// Counts the T3-rtx expirations since data was last acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct UnansweredData {
     timeouts: u32,
-    /// When T3-rtx last expired.
+    /// The time at which T3-rtx last expired.
     last: Instant,
-    /// A HEARTBEAT was answered after the first expiry.
+    /// A HEARTBEAT was answered after the first expiry of T3-rtx.
     heartbeats_pass: bool,
 }
 
 impl UnansweredData {
-    /// Whether HEARTBEATs pass and data does not, more often than by chance.
+    /// Whether HEARTBEATs are answered and data is lost so often that this is no chance.
     fn is_lost_for_good(&self) -> bool {
         self.timeouts > EXCUSED && self.heartbeats_pass
     }
 }
 
-/// What decides how far an answered HEARTBEAT clears the errors of a path.
+/// The facts that decide how far an answered HEARTBEAT clears the errors of a path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Evidence {
     /// Data is outstanding.
     pub(crate) outstanding: bool,
-    /// How long after its last timeout a path that loses data is tried again. `None`: not before data is
-    /// acknowledged.
+    /// The time from the last timeout until data is tried again on a path that loses data. With `None`, data is not
+    /// tried again until some data is acknowledged.
     pub(crate) retry: Option<Duration>,
-    /// Path.Max.Retrans.
+    /// The value of Path.Max.Retrans.
     pub(crate) most: u32,
 }
 
-/// How an error changed the state of the path.
+/// The change of a path's state that an error has caused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Health {
-    /// No change.
+    /// The state has not changed.
     Same,
-    /// The path may have failed.
+    /// The path has become potentially failed.
     PotentiallyFailed,
-    /// The path has just failed.
+    /// The path has failed.
     Down,
 }
 
 impl Path {
-    /// T3-rtx expired, and no answer of the peer excuses it. `most` is Path.Max.Retrans.
+    /// Counts an expiry of T3-rtx that no answer of the peer excuses. `most` is Path.Max.Retrans.
     pub(crate) fn on_timeout(&mut self, now: Instant, most: u32) -> Health {
         let unanswered = self.unanswered.get_or_insert_default();
         unanswered.timeouts = unanswered.timeouts.saturating_add(1);
         unanswered.last = now;
         if unanswered.is_lost_for_good() {
-            // RFC 9260 §8.2: consecutive errors, including those that a HEARTBEAT ACK had cleared.
+            // RFC 9260 §8.2: consecutive errors count, including those that a HEARTBEAT ACK had cleared.
             self.errors = self.errors.max(unanswered.timeouts - 1);
         }
         self.on_error(now, most)
     }
 
-    /// Whether T3-rtx expired since data was last acknowledged, although HEARTBEATs were answered after that.
+    /// Whether T3-rtx has expired since data was last acknowledged, although HEARTBEATs were answered after that
+    /// expiry.
     pub(crate) fn passes_heartbeats_only(&self) -> bool {
         self.unanswered.as_ref().is_some_and(|unanswered| unanswered.heartbeats_pass)
     }
 
-    /// A HEARTBEAT was answered after `rtt`. Returns true if the path recovered from a failure.
+    /// Updates the path after a HEARTBEAT was answered within `rtt`. Returns true if the path recovered from a
+    /// failure.
     pub(super) fn on_heartbeat_answered(&mut self, now: Instant, rtt: Duration, evidence: Evidence) -> bool {
         let Evidence { outstanding, retry, most } = evidence;
         if !outstanding {
-            // RFC 9260 §8.3: the address is active again.
+            // RFC 9260 §8.3: the answer makes the address active again.
             self.rtt.on_sample(rtt);
             return self.on_answer(now);
         }
@@ -87,14 +89,14 @@ impl Path {
         }
         let mut errors = 0;
         if let Some(lost) = unanswered.as_ref().filter(|it| it.is_lost_for_good()) {
-            // RFC 9260 §8.1 has the association's error counter consider that DATA and HEARTBEAT chunks may differ in
-            // reachability. The path's counter is treated likewise, and so is the RTO that timeouts have doubled
-            // (§6.3.3 E2).
+            // RFC 9260 §8.1 lets the association's error counter consider that DATA and HEARTBEAT chunks may differ in
+            // reachability. For the same reason the answer changes neither the path's error counter nor the RTO that
+            // timeouts have doubled (§6.3.3 E2).
             if retry.is_none_or(|wait| now < lost.last + wait) {
                 self.unanswered = unanswered;
                 return false;
             }
-            // Data is sent there once more; the next timeout may mark the path as failed.
+            // Data is tried on this path once more. The next timeout may mark the path as failed.
             errors = self.errors.min(most);
         }
         // RFC 9260 §8.3: the answer gives a round-trip sample.
@@ -104,12 +106,12 @@ impl Path {
         revived
     }
 
-    /// T3-rtx expired, or a HEARTBEAT was not answered within the RTO. `most` is Path.Max.Retrans.
+    /// Counts an error: T3-rtx expired, or a HEARTBEAT was not answered within the RTO. `most` is Path.Max.Retrans.
     pub(crate) fn on_error(&mut self, now: Instant, most: u32) -> Health {
         self.heartbeat.count_silence();
         if !self.active {
             // RFC 9260 §8.3: a failed path is still probed, but its errors are not counted. RFC 7829 §4.1 (3)
-            // compares failed paths by their errors; here the count is capped at ten times the limit.
+            // compares failed paths by their errors, so they are counted here, up to ten times the limit.
             if self.pf_max.is_some() && self.errors < 10 * (most + 1) {
                 self.errors += 1;
             }
@@ -123,7 +125,7 @@ impl Path {
             self.stats.seldom().last_down = Some(now);
             return Health::Down;
         }
-        // RFC 7829 §3 (2): more errors than PFMR.
+        // RFC 7829 §3 (2): a path with more errors than PFMR is potentially failed.
         if !self.potentially_failed
             && self.confirmed
             && self.pf_max.is_some_and(|pf_max| self.errors > pf_max)
@@ -149,32 +151,34 @@ impl Path {
         self.potentially_failed
     }
 
-    /// RFC 7829 §3 (PFMR): whether the potentially failed state is in use.
+    /// RFC 7829 §3 (PFMR): whether paths can become potentially failed.
     pub(crate) fn foresees_failure(&self) -> bool {
         self.pf_max.is_some()
     }
 
-    /// The host had no route to the destination for the last packet.
+    /// Records that the host had no route to the destination for the last packet.
     pub(crate) fn on_unsent(&mut self) {
         self.unsent = true;
     }
 
-    /// Whether the host had no route for the last packet to this destination.
+    /// Whether the host had no route to this destination for the last packet.
     pub(crate) fn is_unsent(&self) -> bool {
         self.unsent
     }
 
-    /// The host's routes have changed. Returns, and clears, whether there was no route.
+    /// Returns and clears the record that the host had no route to the destination for the last packet. Called after
+    /// the host's routes have changed.
     pub(crate) fn take_unsent(&mut self) -> bool {
         std::mem::take(&mut self.unsent)
     }
 
-    /// RFC 7829 §3 (2): marks the path as potentially failed, whatever its error count.
+    /// RFC 7829 §3 (2): marks the path as potentially failed, however many errors it has.
     pub(crate) fn suspect(&mut self) {
         self.potentially_failed = true;
     }
 
-    /// A packet sent there was acknowledged. Returns true if the path recovered from a failure.
+    /// Clears the errors, because a packet sent to this destination was acknowledged. Returns true if the path
+    /// recovered from a failure.
     #[inline]
     pub(crate) fn on_answer(&mut self, now: Instant) -> bool {
         self.errors = 0;
@@ -183,7 +187,7 @@ impl Path {
             return std::mem::take(&mut self.potentially_failed);
         }
         if self.removed {
-            // RFC 5061 §5.3 F13: the address is removed; the acknowledgement does not make it active again.
+            // RFC 5061 §5.3 F13: the address was removed, so the acknowledgement does not make it active again.
             return false;
         }
         self.active = true;
@@ -191,10 +195,11 @@ impl Path {
         true
     }
 
-    /// Whether an acknowledgement up to `base` shows that this path works, rather than another one.
+    /// Whether an acknowledgement up to `base` shows that this path works. Otherwise the chunks may have arrived
+    /// through another path.
     #[inline]
     pub(super) fn is_shown_by(&self, base: u64) -> bool {
-        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of them.
+        // RFC 7829 §3 (9): chunks sent to several addresses may have arrived through any of these.
         let in_doubt = self.potentially_failed || !self.active && self.pf_max.is_some();
         !in_doubt || base > self.moved
     }

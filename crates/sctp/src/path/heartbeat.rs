@@ -1,7 +1,7 @@
-//! When to probe a destination, and the contents of the probe.
+//! Decides when to probe a destination, and writes the contents of the probe.
 //!
-//! Owns the outstanding HEARTBEAT and the format of its information: path index, nonce, time. The peer returns it
-//! unchanged; only the index and the nonce are used.
+//! Owns the outstanding HEARTBEAT and the format of the heartbeat information: path index, nonce, time. The peer
+//! returns the information unchanged. Only the index and the nonce are used.
 //!
 //! Home of RFC 9260 §8.3.
 
@@ -9,33 +9,33 @@ use super::Path;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{Instant, Rng};
 
-/// Heartbeat state of a path.
+/// The heartbeat state of a path.
 #[derive(Debug, Default)]
 pub(crate) struct Heartbeat {
-    /// A HEARTBEAT is to be sent with the next poll.
+    /// A HEARTBEAT is to be sent with the next call of `poll`.
     wanted: bool,
-    /// The nonce of the outstanding HEARTBEAT, and when it was sent.
+    /// The nonce of the outstanding HEARTBEAT, and the time at which that HEARTBEAT was sent.
     outstanding: Option<(u64, Instant)>,
-    /// An error was counted since it was sent, because it was not answered or because a timer of the path expired.
+    /// An error was counted since the HEARTBEAT was sent: it was not answered, or a timer of the path expired.
     counted: bool,
 }
 
 impl Heartbeat {
-    /// If `nonce` belongs to the outstanding HEARTBEAT, takes it as answered and returns when it was sent.
+    /// Returns the send time of the outstanding HEARTBEAT if it has this `nonce`. It is then no longer outstanding.
     pub(super) fn take_answered(&mut self, nonce: u64) -> Option<Instant> {
         self.outstanding.take_if(|(sent, _)| *sent == nonce).map(|(_, at)| at)
     }
 
-    /// An error of the path was counted.
+    /// Records that an error of the path was counted.
     pub(super) fn count_silence(&mut self) {
         self.counted = true;
     }
 }
 
-/// Length of our heartbeat information in bytes.
+/// The length of this implementation's heartbeat information in bytes.
 pub(crate) const INFO: usize = 20;
 
-/// Builds the heartbeat information.
+/// Builds the heartbeat information of a HEARTBEAT.
 pub(crate) fn write_info(path: usize, nonce: u64, now: Instant) -> [u8; INFO] {
     let mut info = [0; INFO];
     info[..4].copy_from_slice(&(path as u32).to_be_bytes());
@@ -44,7 +44,7 @@ pub(crate) fn write_info(path: usize, nonce: u64, now: Instant) -> [u8; INFO] {
     info
 }
 
-/// Reads path index and nonce from returned heartbeat information. `None` if it does not have our format.
+/// Reads path index and nonce from returned heartbeat information. `None` if the information has another format.
 pub(crate) fn read_info(info: &[u8]) -> Option<(usize, u64)> {
     let info: &[u8; INFO] = info.try_into().ok()?;
     let (path, rest) = info.split_first_chunk::<4>()?;
@@ -52,10 +52,10 @@ pub(crate) fn read_info(info: &[u8]) -> Option<(usize, u64)> {
     Some((u32::from_be_bytes(*path) as usize, u64::from_be_bytes(*nonce)))
 }
 
-/// Length of the heartbeat information of a path MTU probe in bytes.
+/// The length in bytes of the heartbeat information of a path MTU probe.
 const PROBE_INFO: usize = INFO + 4;
 
-/// RFC 8899 §6.2.1.2: builds the information of a HEARTBEAT that probes a packet size.
+/// RFC 8899 §6.2.1.2: builds the heartbeat information of a HEARTBEAT that probes a packet size.
 pub(crate) fn write_probe_info(path: usize, nonce: u64, now: Instant, size: u32) -> [u8; PROBE_INFO] {
     let mut info = [0; PROBE_INFO];
     info[..INFO].copy_from_slice(&write_info(path, nonce, now));
@@ -63,19 +63,19 @@ pub(crate) fn write_probe_info(path: usize, nonce: u64, now: Instant, size: u32)
     info
 }
 
-/// Reads path index and nonce from a returned path MTU probe. `None` if it does not have our format.
+/// Reads path index and nonce from a returned path MTU probe. `None` if the information has another format.
 pub(crate) fn read_probe_info(info: &[u8]) -> Option<(usize, u64)> {
     let info: &[u8; PROBE_INFO] = info.try_into().ok()?;
     read_info(&info[..INFO])
 }
 
 impl Path {
-    /// Requests a HEARTBEAT with the next poll.
+    /// Requests a HEARTBEAT with the next call of `poll`.
     pub(crate) fn ask_heartbeat(&mut self) {
         self.heartbeat.wanted = true;
     }
 
-    /// As [`ask_heartbeat`](Self::ask_heartbeat), unless a HEARTBEAT is outstanding.
+    /// Like [`ask_heartbeat`](Self::ask_heartbeat), unless a HEARTBEAT is outstanding.
     pub(crate) fn ask_heartbeat_once(&mut self) {
         self.heartbeat.wanted |= self.heartbeat.outstanding.is_none();
     }
@@ -91,21 +91,22 @@ impl Path {
         self.heartbeat.wanted
     }
 
-    /// A HEARTBEAT was sent.
+    /// Records that a HEARTBEAT with this `nonce` was sent.
     pub(crate) fn on_heartbeat_sent(&mut self, now: Instant, nonce: u64) {
         self.heartbeat = Heartbeat { wanted: false, outstanding: Some((nonce, now)), counted: false };
         self.last_used = now;
         self.stats.heartbeats_sent += 1;
     }
 
-    /// Whether an unanswered HEARTBEAT must not count as a further error. Data in flight tests the path as well, and
-    /// T3-rtx counts its errors (RFC 9260 §8.3 sends HEARTBEATs only to idle addresses; §6.3.3 E2 doubles the RTO
-    /// once per expiry). T3-rtx may have expired at this same instant.
+    /// Whether an unanswered HEARTBEAT must not count as one more error. Data in flight tests the path as well, and
+    /// T3-rtx counts its errors. RFC 9260 §8.3 sends HEARTBEATs only to idle addresses, and §6.3.3 E2 doubles the RTO
+    /// once per expiry. T3-rtx may have expired at this same instant.
     pub(crate) fn is_silence_known(&self) -> bool {
         self.flight > 0 || self.heartbeat.counted
     }
 
-    /// RFC 9260 §8.3: if the path was used recently, returns when it will have been idle for the heartbeat interval.
+    /// RFC 9260 §8.3: returns the time at which the path will have been idle for the heartbeat interval. `None` if
+    /// the path was not used recently.
     pub(crate) fn next_heartbeat(&self, now: Instant, interval: Duration, rng: &mut Rng) -> Option<Instant> {
         let used = self.last_used + interval + self.rto() / 2 > now;
         used.then(|| self.last_used + self.heartbeat_period(interval, rng))

@@ -1,35 +1,35 @@
-//! What an ICMP message may change.
+//! Decides how to react to an ICMP message.
 //!
-//! A message is used only if the packet that it quotes carries the right Verification Tag.
+//! A message is used only if the packet that it quotes has the right Verification Tag.
 //!
 //! Home of RFC 9260 §10 and of RFC 6951 §5.5.
 
 use anabranch_base::IcmpKind;
 
-/// What to do about an accepted ICMP message.
+/// The reaction to an accepted ICMP message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advice {
-    /// Nothing.
+    /// Ignore the message.
     Ignore,
-    /// Limit packets to this destination to this size in bytes.
+    /// Limit packets to this destination to this number of bytes.
     Shrink(u32),
-    /// The peer's host does not speak SCTP: treat it as an ABORT.
+    /// Treat the message as an ABORT, because the peer's host does not speak SCTP.
     Abort,
-    /// The destination is unreachable: count an error of the path.
+    /// Count an error of the path, because the destination is unreachable.
     Error,
 }
 
-/// Returns what to do about a message of this kind.
+/// Returns the reaction to a message of this kind. `encapsulated` says whether SCTP runs over UDP.
 pub(crate) fn advice(kind: IcmpKind, v6: bool, encapsulated: bool) -> Advice {
     match (kind, v6) {
-        // RFC 9260 §10: path MTU discovery.
+        // RFC 9260 §10: the message is used for path MTU discovery.
         (IcmpKind::TooBig(mtu), _) => Advice::Shrink(mtu),
-        // RFC 6951 §5.5: no process listens on the UDP port; treat it as a host that does not speak SCTP.
+        // RFC 6951 §5.5: no process listens on the UDP port, so the host is treated as one that does not speak SCTP.
         (IcmpKind::Unreachable(3), false) | (IcmpKind::Unreachable(4), true) if encapsulated => Advice::Abort,
         // RFC 9260 §10: port unreachable is ignored (ICMPv4 code 3, ICMPv6 code 4).
         (IcmpKind::Unreachable(3), false) | (IcmpKind::Unreachable(4), true) => Advice::Ignore,
-        // RFC 9260 §10: protocol unreachable is treated as an ABORT (ICMPv4 code 2; in ICMPv6 it is a parameter
-        // problem with code "unrecognized next header").
+        // RFC 9260 §10: protocol unreachable is treated as an ABORT. In ICMPv4 it is code 2, in ICMPv6 a parameter
+        // problem with code "unrecognized next header".
         (IcmpKind::Unreachable(2), false) | (IcmpKind::UnknownNextHeader, true) => Advice::Abort,
         (IcmpKind::UnknownNextHeader, false) => Advice::Ignore,
         (IcmpKind::Unreachable(_), _) => Advice::Error,
@@ -46,7 +46,7 @@ mod tests {
         for encapsulated in [false, true] {
             assert_eq!(advice(IcmpKind::Unreachable(2), false, encapsulated), Advice::Abort);
             assert_eq!(advice(IcmpKind::UnknownNextHeader, true, encapsulated), Advice::Abort);
-            // ICMPv6 code 2 means "beyond scope of source address".
+            // ICMPv6 code 2 means "beyond scope of source address", so it is an error of the path only.
             assert_eq!(advice(IcmpKind::Unreachable(2), true, encapsulated), Advice::Error);
         }
         assert_eq!(advice(IcmpKind::Unreachable(4), true, false), Advice::Ignore);

@@ -1,8 +1,8 @@
 //! The state of a path for loss recovery beyond RFC 9260 §7.2: loss detection by time (RACK), tail loss probes,
-//! HyStart, pacing and proportional rate reduction. A path that uses none of them has no such state.
+//! HyStart, pacing and proportional rate reduction. A path without any of these mechanisms has no such state.
 //!
-//! The algorithms are in `congestion` and shared with TCP. `send::rack` applies them to chunks,
-//! `association::recover` to timers.
+//! The algorithms are in the crate `congestion` and shared with TCP. `send::rack` applies them to chunks, and
+//! `association::recover` applies them to timers.
 
 use super::Path;
 use crate::config::{Algorithm, Config};
@@ -14,20 +14,21 @@ use anabranch_congestion::{
 };
 use std::collections::VecDeque;
 
-/// RFC 8985 §7.2: the longest delay of a single acknowledgement at the receiver (RFC 9260 §16, SACK.Delay).
+/// RFC 8985 §7.2: the longest time for which the receiver may delay the acknowledgement of a single packet (RFC 9260
+/// §16, SACK.Delay).
 pub(crate) const LONGEST_ACK_DELAY: Duration = Duration::from_millis(200);
 
 /// RFC 8985 §6: detection of losses by time on one path.
 #[derive(Debug, Default)]
 pub(crate) struct LossByTime {
     rack: Rack,
-    /// Chunks sent once below this offset are no longer in flight here, or are already marked lost.
+    /// The offset below which all chunks sent once are acknowledged, marked as lost, or in flight elsewhere.
     edge: u64,
-    /// Chunks retransmitted to this path with their send times, oldest first.
+    /// Offset and send time of chunks retransmitted to this path, oldest first.
     repairs: VecDeque<(u64, Instant)>,
-    /// When the next chunk is taken for lost, unless an acknowledgement arrives before.
+    /// The time at which the next chunk is declared lost, unless an acknowledgement arrives earlier.
     reorder_at: Option<Instant>,
-    /// Losses detected since the last report to the controller.
+    /// Losses detected since the last report to the congestion controller.
     lost: Lost,
 }
 
@@ -37,13 +38,13 @@ impl LossByTime {
         self.lost.add(at, bytes);
     }
 
-    /// Returns the reordering window: how much earlier packets sent later may arrive. `sure`: a loss is already
-    /// certain.
+    /// Returns the reordering window: the time by which a packet may arrive later than packets sent after it. `sure`
+    /// says whether a loss is already certain.
     pub(crate) fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         self.rack.window(smoothed, sure)
     }
 
-    /// Judges whether the chunk sent at `at` that ends at `end` is lost by now.
+    /// Decides whether a chunk is lost by now. `at` is its send time, and `end` is one past its offset.
     pub(crate) fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
         self.rack.judge(now, at, end, window)
     }
@@ -58,39 +59,39 @@ impl LossByTime {
         self.repairs.pop_front();
     }
 
-    /// Chunks sent once below this offset are already judged.
+    /// Returns the offset below which all chunks sent once are already judged.
     pub(crate) fn edge(&self) -> u64 {
         self.edge
     }
 
-    /// Chunks sent once below `edge` are judged. The next one is lost at `reorder_at` unless an acknowledgement
-    /// arrives before.
+    /// Records that all chunks sent once below offset `edge` are judged. The next chunk is lost at `reorder_at`,
+    /// unless an acknowledgement arrives earlier.
     pub(crate) fn judged(&mut self, edge: u64, reorder_at: Option<Instant>) {
         (self.edge, self.reorder_at) = (edge, reorder_at);
     }
 }
 
-/// When the loss timer of a path expires.
+/// The time at which the loss timer of a path expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossDeadline {
-    /// RFC 8985 §6.2 step 5: at this instant a chunk is taken for lost.
+    /// RFC 8985 §6.2 step 5: a chunk is declared lost at this instant.
     Lost(Instant),
-    /// RFC 8985 §7.2: after this time a tail loss probe is sent.
+    /// RFC 8985 §7.2: a tail loss probe is sent after this time.
     Probe(Duration),
-    /// The timer does not run.
+    /// The loss timer does not run.
     Never,
 }
 
-/// What a SACK shows besides the chunks that it acknowledges.
+/// The facts that a SACK shows besides the chunks that it acknowledges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SackNews {
-    /// Everything below this offset is cumulatively acknowledged.
+    /// The offset below which everything is cumulatively acknowledged.
     pub(crate) base: u64,
     /// The offset of the next new chunk.
     pub(crate) end: u64,
     /// No loss recovery is in progress.
     pub(crate) calm: bool,
-    /// The SACK ended a recovery.
+    /// The SACK ended a loss recovery.
     pub(crate) repaired: bool,
     /// The SACK reports duplicates of retransmitted chunks.
     pub(crate) needless: bool,
@@ -98,36 +99,36 @@ pub(crate) struct SackNews {
     pub(crate) idle: bool,
 }
 
-/// Loss recovery state of one path.
+/// The loss recovery state of one path.
 #[derive(Debug)]
 pub(crate) struct LossControl {
-    /// State of loss detection by time, if it is on.
+    /// The state of loss detection by time, if this is on.
     by_time: Option<LossByTime>,
-    /// RFC 8985 §7: tail loss probes are sent.
+    /// RFC 8985 §7: whether tail loss probes are sent.
     probes: bool,
     probe: LossProbe,
-    /// Send one packet of new data as a tail loss probe, even if the congestion window is full.
+    /// One packet of new data may be sent as a tail loss probe, even if the congestion window is full.
     tail: bool,
-    /// HyStart, which ends slow start before a loss.
+    /// HyStart, which ends slow start before a loss occurs. `None` if it is off.
     hystart: Option<SlowStartEnd>,
-    /// Linux's HyStart is off on paths with a shorter round trip.
+    /// Linux's HyStart is off on paths with a shorter round-trip time than this.
     hystart_min_rtt: Duration,
     pacer: Option<Pacer>,
-    /// The pacer, not the window, held back the data after this offset.
+    /// The offset below which the pacer, not the window, held back data.
     held_until: u64,
-    /// Whether proportional rate reduction (RFC 6937) is on, and its state in the current recovery.
+    /// Whether proportional rate reduction (RFC 6937) is on. `reduction` is its state in the current recovery.
     proportional: bool,
     reduction: Option<Box<Prr>>,
 }
 
 impl LossControl {
-    /// Whether the configuration uses any of these mechanisms.
+    /// Whether the configuration uses any of the mechanisms of this module.
     pub(super) fn is_wanted(config: &Config, paced: bool) -> bool {
         config.rack || config.hystart.is_some() || paced || config.prr
     }
 
     pub(super) fn new(config: &Config, paced: bool) -> Option<Box<Self>> {
-        // Linux's HyStart is part of its CUBIC.
+        // Linux's HyStart is part of its CUBIC, so it is off with another controller.
         let exit = config.hystart;
         let exit = exit.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Algorithm::Cubic);
         Self::is_wanted(config, paced).then(|| {
@@ -146,7 +147,7 @@ impl LossControl {
         })
     }
 
-    /// The window was reduced for a loss, with `flight` bytes in flight.
+    /// Updates the state after the window was reduced for a loss. `flight` bytes were in flight.
     pub(super) fn on_reduced(&mut self, flight: u64) {
         self.end_hystart();
         self.probe.forget();
@@ -154,7 +155,7 @@ impl LossControl {
         self.reduction = self.proportional.then(|| Box::new(Prr::new(flight)));
     }
 
-    /// T3-rtx expired: all data in flight is lost, so suspected losses are dropped.
+    /// Drops suspected losses after T3-rtx expired, because all data in flight is lost.
     pub(super) fn on_timeout(&mut self) {
         if let Some(hystart) = &mut self.hystart {
             hystart.on_timeout();
@@ -169,22 +170,22 @@ impl LossControl {
         self.reduction = None;
     }
 
-    /// The chunk at `offset` was retransmitted.
+    /// Records that the chunk at `offset` was retransmitted to this path.
     pub(super) fn on_repaired(&mut self, now: Instant, offset: u64) {
         if let Some(by_time) = &mut self.by_time {
             by_time.repairs.push_back((offset, now));
         }
     }
 
-    /// The peer has dropped data that it had acknowledged: all chunks are judged again.
+    /// Starts to judge all chunks again, because the peer has dropped data that it had acknowledged.
     pub(super) fn on_reneged(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.edge = 0;
         }
     }
 
-    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the rate, or the window to derive
-    /// it from.
+    /// Records `bytes` of data sent in packets of `mss` bytes. The controller gives the pacing rate, or the window
+    /// from which the pacer derives it.
     fn pace(
         &mut self,
         now: Instant,
@@ -238,19 +239,20 @@ impl Path {
         }
     }
 
-    /// RFC 9260 §7.2.1, "fully utilized": returns the flight before a SACK. A window that a SACK found full stays
-    /// full until the association can send again (`polls` changes), if there is `more` to send. Otherwise a host that
-    /// reads several SACKs at once would grow the window for the first one only.
+    /// RFC 9260 §7.2.1, "fully utilized": returns the number of bytes in flight before a SACK. A window that a SACK
+    /// found full stays full until the association can send again, which changes `polls`, if there is `more` to send.
+    /// Otherwise a host that reads several SACKs at once would grow the window for the first one only.
     #[inline]
     pub(super) fn flight_before(&self, polls: u64, more: bool) -> u64 {
         if more && self.full_at == Some(polls) { self.flight.max(self.window()) } else { self.flight }
     }
 
-    /// Whether the sender used its window, with `flight` bytes in flight before a SACK up to `acked`.
+    /// Whether the sender used its window, if `flight` bytes were in flight before a SACK that acknowledges up to
+    /// `acked`.
     ///
-    /// RFC 9260 §7.2.1 asks for a full window. With the newer mechanisms the rules of TCP (and Linux) apply: the
-    /// window was used if less than one packet was free, if in slow start half of it was used, or if the pacer held
-    /// data back (RFC 9002 §7.8). In these cases it was not the application that limited the sender.
+    /// RFC 9260 §7.2.1 requires a full window. With the newer mechanisms the rules of TCP (and Linux) apply. The
+    /// window was used if less than one packet was free, or if in slow start half of it was used. It was also used if
+    /// the pacer held data back (RFC 9002 §7.8). In these cases it was not the application that limited the sender.
     #[inline]
     pub(super) fn fills_window(&self, flight: u64, acked: u64) -> bool {
         let window = self.window();
@@ -260,8 +262,8 @@ impl Path {
             || (window < self.threshold() && 2 * flight > window)
     }
 
-    /// Whether a packet may be sent, where tail loss probes or proportional rate reduction decide. `None` if they do
-    /// not.
+    /// Whether a packet may be sent, if tail loss probes or proportional rate reduction decide this. `None` if
+    /// neither decides.
     #[inline(never)]
     pub(super) fn is_open_by(
         &self,
@@ -272,13 +274,14 @@ impl Path {
         if control.tail {
             return Some(true);
         }
-        // RFC 6937: in a recovery, the amount sent follows the amount delivered.
+        // RFC 6937: in a recovery, the amount of data sent follows the amount delivered.
         let prr = control.reduction.as_ref().filter(|_| is_recovering())?;
-        // With nothing in flight no acknowledgement would come to allow more.
+        // With nothing in flight no acknowledgement would come to allow more data.
         Some((prr.allowance() > 0 || self.flight == 0) && !blocked)
     }
 
-    /// RFC 6937: `acked` bytes were delivered; `safe` means the SACK shows no further loss.
+    /// RFC 6937: updates the allowance after `acked` bytes were delivered. `safe` says that the SACK shows no further
+    /// loss.
     #[inline]
     pub(crate) fn reduce_in_proportion(&mut self, acked: u64, safe: bool) {
         let (mss, threshold, flight) = (self.chunk_limit() as u64, self.threshold(), self.flight);
@@ -287,8 +290,8 @@ impl Path {
         }
     }
 
-    /// Records what a SACK acknowledges on this path. With loss detection by time, returns its state and the smoothed
-    /// round-trip time.
+    /// Records the chunks that a SACK newly acknowledges on this path. With loss detection by time, returns its state
+    /// and the smoothed round-trip time.
     pub(crate) fn on_delivered(
         &mut self,
         now: Instant,
@@ -300,8 +303,8 @@ impl Path {
         Some((by_time, smoothed))
     }
 
-    /// Reports a SACK, or losses found by the loss timer, to a controller that wants reports. `delivered` bytes have
-    /// arrived, `fresh` among them; `recovering` means loss recovery is in progress.
+    /// Reports a SACK, or losses found by the loss timer, to a controller that needs reports. `delivered` bytes have
+    /// arrived in total, the chunks of `fresh` among them. `recovering` says whether loss recovery is in progress.
     pub(crate) fn report(&mut self, now: Instant, delivered: u64, fresh: &Delivered, recovering: bool) {
         let in_flight = self.flight;
         let (controller, loss_control) = self.congestion();
@@ -319,12 +322,12 @@ impl Path {
         controller.on_report(now, &report);
     }
 
-    /// The congestion window had room, but there was no data to send.
+    /// Informs the controller that the congestion window had room, but there was no data to send.
     pub(crate) fn on_application_limited(&mut self) {
         self.congestion().0.on_application_limited();
     }
 
-    /// RFC 3708 §2: every retransmission was spurious, so the reduction of the window is undone.
+    /// RFC 3708 §2: undoes the reduction of the congestion window, because every retransmission was spurious.
     pub(crate) fn on_needless_reduction(&mut self, now: Instant) {
         let (controller, loss_control) = self.congestion();
         controller.on_spurious(now);
@@ -333,7 +336,7 @@ impl Path {
         }
     }
 
-    /// RFC 8985: updates the state after any SACK.
+    /// RFC 8985: updates the loss recovery state after any SACK.
     pub(crate) fn after_sack(&mut self, now: Instant, news: &SackNews) {
         let SackNews { base, end, calm, repaired, needless, idle } = *news;
         let flight = self.flight;
@@ -354,13 +357,14 @@ impl Path {
             }
         }
         if control.probe.on_ack(base, needless, idle) && calm {
-            // RFC 8985 §7.4: the probe repaired a loss, which reduces the window like any other loss.
+            // RFC 8985 §7.4: the tail loss probe repaired a loss, which reduces the window like any other loss.
             controller.on_loss(now, flight, false);
             control.end_hystart();
         }
     }
 
-    /// Returns when the loss timer expires; `None` without loss detection by time. `is_quiet`: no loss is known.
+    /// Returns when the loss timer expires, or `None` without loss detection by time. `is_quiet` returns whether no
+    /// loss is known.
     #[inline]
     pub(crate) fn loss_deadline(&mut self, is_quiet: impl Fn() -> bool) -> Option<LossDeadline> {
         let (flight, alone) = (self.flight, self.flight <= self.chunk_limit() as u64);
@@ -369,33 +373,34 @@ impl Path {
         let control = control?;
         let by_time = control.by_time.as_mut()?;
         if flight == 0 {
-            // The suspected chunk has arrived or moved to another path. Data sent here later is not late.
+            // The chunk that might be lost has arrived or moved to another path. Data sent on this path later is not
+            // late.
             by_time.reorder_at = None;
         }
         if let Some(at) = by_time.reorder_at {
             return Some(LossDeadline::Lost(at));
         }
-        // RFC 8985 §7.2: no probe while a loss is known or suspected, and only one probe at a time.
+        // RFC 8985 §7.2: no probe is sent while a loss is known or suspected, and only one probe at a time.
         if !control.probes || control.probe.is_pending() || flight == 0 || !is_quiet() {
             return Some(LossDeadline::Never);
         }
         Some(LossDeadline::Probe(LossProbe::timeout(smoothed, alone, LONGEST_ACK_DELAY)))
     }
 
-    /// Whether a chunk may be lost and the loss timer will decide.
+    /// Whether a chunk may be lost and the loss timer will decide this.
     pub(crate) fn suspects_loss(&self) -> bool {
         self.loss_control().and_then(|control| control.by_time.as_ref()?.reorder_at).is_some()
     }
 
-    /// Stops waiting for a chunk that may be lost.
+    /// Stops the wait for a chunk that may be lost.
     pub(crate) fn forget_suspicion(&mut self) {
         if let Some(by_time) = self.loss_control_mut().and_then(|control| control.by_time.as_mut()) {
             by_time.reorder_at = None;
         }
     }
 
-    /// RFC 8985 §7.3: sends a tail loss probe: `fresh` data that may be sent now, or a retransmitted chunk. `end` is
-    /// the offset of the next new chunk.
+    /// RFC 8985 §7.3: sends a tail loss probe: `fresh` data that may be sent now, or otherwise a retransmitted chunk.
+    /// `end` is the offset of the next new chunk.
     pub(crate) fn probe_tail(&mut self, fresh: bool, end: u64) {
         let Some(control) = self.congestion().1 else { return };
         if fresh {
@@ -405,7 +410,8 @@ impl Path {
         }
     }
 
-    /// A packet with new data up to `end` was sent. Returns true if the loss timer may have to be restarted.
+    /// Records that a packet with new data up to offset `end` was sent. Returns true if the loss timer may have to be
+    /// restarted.
     #[inline]
     pub(crate) fn on_new_sent(&mut self, end: u64) -> bool {
         let Some(control) = self.congestion().1 else { return false };
@@ -415,7 +421,8 @@ impl Path {
         true
     }
 
-    /// If pacing delays the next packet, returns until when, and notes that it held back the data after `end`.
+    /// If pacing delays the next packet, returns the time until which it does. Records that the pacer held back the
+    /// data after `end`.
     pub(crate) fn hold_back(&mut self, now: Instant, end: u64) -> Option<Instant> {
         let control = self.loss_control_mut()?;
         let at = control.pacer.as_ref().map_or(now, Pacer::ready_at);

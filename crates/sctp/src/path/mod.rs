@@ -1,10 +1,10 @@
 //! A destination address of the peer and the state of the path to it.
 //!
-//! Each path has its own RTT and RTO, congestion window, flight, error counter, heartbeat and MTU. [`health`] counts
-//! errors, [`heartbeat`] probes, and [`verify`] checks that an address is the peer's. [`select`] chooses among paths.
-//! [`flight`] tracks data in flight, its acknowledgement and its loss; [`congestion`] has the controller that limits
-//! it. [`mtu`] sets packet sizes and [`icmp`] reads messages of the network. Other modules call a path when an event
-//! concerns it.
+//! Each path has its own RTT and RTO, congestion window, bytes in flight, error counter, heartbeat and MTU.
+//! [`health`] counts errors, [`heartbeat`] probes the path, and [`verify`] checks that an address is the peer's.
+//! [`select`] chooses among paths. [`flight`] tracks data in flight, its acknowledgement and its loss; [`congestion`]
+//! has the controller that limits it. [`mtu`] sets packet sizes, and [`icmp`] reads ICMP messages. Other modules call
+//! the path that an event concerns.
 //!
 //! Home of RFC 9260 §14.3.
 
@@ -43,47 +43,47 @@ pub(crate) struct Path {
     source: SocketAddr,
     /// RFC 9260 §5.4: the address is confirmed to be the peer's.
     confirmed: bool,
-    /// RFC 5061 §5.3 F13: the peer has deleted the address. The entry stays because chunks may still refer to its
-    /// index.
+    /// RFC 5061 §5.3 F13: the peer has deleted the address. The entry stays because chunks may still refer to the
+    /// index of the path.
     removed: bool,
-    /// RFC 5061 §5.3 F1: no local address can be used for it now.
+    /// RFC 5061 §5.3 F1: no local address can be used for this destination now.
     sourceless: bool,
-    /// RFC 9260 §8.2: the destination is active: it answers.
+    /// RFC 9260 §8.2: the destination is active, that is, it answers.
     active: bool,
     /// RFC 7829 §3: the path is potentially failed. Data avoids it while another path is active.
     potentially_failed: bool,
-    /// The host had no route to it for the last packet.
+    /// The host had no route to the destination for the last packet.
     unsent: bool,
-    /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this; `None` for never.
+    /// RFC 7829 §3 (PFMR): the path is potentially failed after more errors than this number; `None` for never.
     pf_max: Option<u32>,
-    /// RFC 7829 §3 (9): chunks below this offset may also have been sent to another address.
+    /// RFC 7829 §3 (9): chunks below this offset may also have been sent to another destination.
     moved: u64,
-    /// Number of consecutive errors.
+    /// Number of consecutive errors of this path.
     errors: u32,
-    /// Timeouts of data that answered HEARTBEATs do not excuse.
+    /// Timeouts of data that answered HEARTBEATs do not excuse; `None` if there were none.
     unanswered: Option<Box<health::UnansweredData>>,
     rtt: RttEstimator,
     congestion: Congestion,
-    /// Seed of the random numbers of its controllers.
+    /// The seed of the random numbers of the path's controllers.
     seed: u64,
-    /// Bytes of DATA chunks in flight, their headers and padding included.
+    /// Number of bytes of DATA chunks in flight, headers and padding included.
     flight: u64,
-    /// The value of `Paths::polls` when the last SACK found the window full; `None` if it did not.
+    /// The value of `Paths::polls` when the last SACK found the congestion window full; `None` if it was not full.
     full_at: Option<u64>,
-    /// The lowest offset in flight here, or a lower bound where the search for it starts.
+    /// The lowest offset in flight on this path, or a lower bound from which the search for it starts.
     earliest: u64,
-    /// `earliest` is only a lower bound: the search for it was cut short.
+    /// `earliest` is only a lower bound, because the search was cut short.
     earliest_unsure: bool,
-    /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and when it was sent.
+    /// RFC 9260 §6.3.1 C4: the chunk whose round trip is being measured, and its send time.
     timed: Option<(u64, Instant)>,
     heartbeat: Heartbeat,
-    /// Path MTU in bytes, IP header included.
+    /// The path MTU in bytes, IP header included.
     mtu: u32,
     /// The search for a larger path MTU, if probes are used.
     search: Option<Box<mtu::Search>>,
-    /// When a packet was last sent that can give a round-trip sample.
+    /// The time at which a packet that can give a round-trip sample was last sent.
     last_used: Instant,
-    /// When DATA was last sent; `Instant::MAX` for never.
+    /// The time at which DATA was last sent; `Instant::MAX` for never.
     last_data: Instant,
     /// RFC 9260 §7.2.3: after a timeout only one packet may be in flight, until data is acknowledged.
     one_packet: bool,
@@ -139,7 +139,7 @@ impl Path {
         path
     }
 
-    /// Sets the seed of the controllers' random numbers. Call it before data is sent.
+    /// Sets the seed of the controllers' random numbers. Must be called before data is sent.
     pub(crate) fn draw_from(&mut self, seed: u64) {
         self.seed = seed;
     }
@@ -156,7 +156,7 @@ impl Path {
         self.congestion = Congestion::running(config, controller);
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted: empties the flight and resets errors and congestion control.
+    /// RFC 9260 §5.2.4 A: resets errors and congestion control, and empties the flight, after the peer has restarted.
     fn restart(&mut self, config: &Arc<Config>) {
         self.flight = 0;
         self.earliest = 0;
@@ -170,13 +170,13 @@ impl Path {
         self.reset_congestion(config);
     }
 
-    /// The peer does not list this address: nothing is sent to it, not even a probe.
+    /// Stops using the address, because the peer does not list it: nothing is sent to it, not even a probe.
     pub(crate) fn withdraw(&mut self) {
         self.confirmed = false;
         self.active = false;
     }
 
-    /// Changes the local address. This makes it a new path, so measurements and congestion control start again.
+    /// Changes the local address. This makes the path a new one, so measurements and congestion control start again.
     pub(crate) fn leave_from(&mut self, config: &Arc<Config>, source: SocketAddr, mtu: u32) {
         let mut fresh = Self::new(config, self.address, source, mtu, self.last_used);
         fresh.confirmed = self.confirmed;
@@ -216,24 +216,25 @@ impl Path {
         self.confirmed = true;
     }
 
-    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. Its entry stays because chunks may refer to its
-    /// index.
+    /// RFC 5061 §5.3 F13: whether the peer has deleted the address. Its entry stays because chunks may refer to the
+    /// index of the path.
     #[inline]
     pub(crate) fn is_removed(&self) -> bool {
         self.removed
     }
 
-    /// RFC 5061 §5.3 F1: whether a local address can be used for it now.
+    /// RFC 5061 §5.3 F1: whether a local address can be used for this destination now.
     pub(crate) fn has_source(&self) -> bool {
         !self.sourceless
     }
 
-    /// RFC 5061 §5.3 F1: no local address can be used for it until [`leave_from`](Self::leave_from).
+    /// RFC 5061 §5.3 F1: records that no local address can be used for this destination. This holds until
+    /// [`leave_from`](Self::leave_from).
     pub(crate) fn lose_source(&mut self) {
         self.sourceless = true;
     }
 
-    /// A packet was sent that can give a round-trip sample.
+    /// Records that a packet was sent that can give a round-trip sample.
     pub(crate) fn on_used(&mut self, now: Instant) {
         self.last_used = now;
     }
@@ -251,7 +252,8 @@ impl Path {
         self.stats.packets_received += 1;
     }
 
-    /// Whether data may be sent there: the address is confirmed and active.
+    /// Whether data may be sent on this path: the address is confirmed and active, and there is a source address for
+    /// it.
     #[inline]
     pub(crate) fn is_usable(&self) -> bool {
         self.confirmed && self.active && !self.sourceless

@@ -14,22 +14,22 @@ use anabranch_base::trace::SendCause;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The paths of an association. An index refers to the same path until that is removed and the index used again.
+/// The paths of an association. An index refers to the same path until the path is removed and the index is reused.
 #[derive(Debug)]
 pub(crate) struct Paths {
     list: Vec<Path>,
     primary: usize,
-    /// The path of new data: the primary, or an alternate while the primary has failed.
+    /// The path for new data: the primary path, or an alternate while the primary has failed.
     current: usize,
-    /// The path that DATA last came from: SACKs go there.
+    /// The path on which DATA last arrived. SACKs are sent to it.
     data_from: usize,
     /// The number of calls of `poll_transmit` so far.
     polls: u64,
-    /// The number of address changes: additions, removals, and changes of a UDP port.
+    /// Number of address changes: additions, removals, and changes of a UDP port.
     changes: u32,
-    /// Consecutive errors on all paths together.
+    /// The counter of consecutive errors on all paths together.
     errors: ErrorCounter,
-    /// When and on which path user data last made progress, sent and received. Kept only for an association with
+    /// The time and path of the last progress of user data, sent and received. Kept only for an association with
     /// several paths that has sent data: without a request there is no response to wait for.
     progress: Option<Box<[Progress; 2]>>,
 }
@@ -38,9 +38,9 @@ pub(crate) struct Paths {
 #[derive(Clone, Copy, Debug)]
 struct Progress {
     at: Instant,
-    /// The path of the last progress; `None` if there was none since the last pause.
+    /// The path of the last progress; `None` if there was no progress since the last pause.
     path: Option<usize>,
-    /// The path has failed since.
+    /// The path has failed since the last progress.
     failed: bool,
 }
 
@@ -54,24 +54,25 @@ impl Progress {
     }
 }
 
-/// An interruption of the data: none made progress between `since` and now. It resumed on another path, or on a path
-/// that had failed.
+/// An interruption of user data: no data made progress between `since` and now. The data resumed on another path, or
+/// on a path that had failed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interruption {
     pub(crate) since: Instant,
     pub(crate) from: usize,
     pub(crate) to: usize,
-    /// Whether it concerns data that the peer sends.
+    /// Whether the interruption concerns data that the peer sends.
     pub(crate) received: bool,
 }
 
-/// Shorter pauses are not reported: concurrent multipath transfer changes paths all the time, and SACKs are delayed.
+/// Interruptions shorter than this are not reported. Concurrent multipath transfer changes paths all the time, and
+/// SACKs are delayed.
 const SHORTEST_INTERRUPTION: Duration = Duration::from_millis(100);
 
 impl Paths {
     pub(crate) fn new(mut list: Vec<Path>, now: Instant) -> Self {
         assert!(!list.is_empty(), "an association without a path");
-        // Paths are large, and most associations have one.
+        // Paths are large, and most associations have one, so the list has no unused capacity.
         list.shrink_to_fit();
         Self {
             list,
@@ -110,8 +111,8 @@ impl Paths {
         self.changes
     }
 
-    /// Returns a free index for one more address: the one it had before, that of another removed address, or a new
-    /// one.
+    /// Returns a free index for one more address: the index that the address had before, that of another removed
+    /// address, or a new one. `None` if there are already `most` paths.
     pub(crate) fn free_place(&self, address: IpAddr, most: usize) -> Option<usize> {
         let had = self.list.iter().position(|path| path.removed && path.address.ip() == address);
         let gone = || self.list.iter().position(|path| path.removed);
@@ -129,13 +130,13 @@ impl Paths {
         self.changes += 1;
     }
 
-    /// Sets the UDP port of a path's address; 0 without UDP.
+    /// Sets the UDP port of a path's address. Port 0 stands for SCTP without UDP.
     pub(crate) fn set_udp_port(&mut self, path: usize, port: u16) {
         self.list[path].address.set_port(port);
         self.changes += 1;
     }
 
-    /// Removes a path; `heir` takes over its roles. The index stays unused until another address gets it.
+    /// Removes a path. The path `heir` takes over its roles. The index stays unused until another address gets it.
     pub(crate) fn remove(&mut self, path: usize, heir: usize) {
         self.list[path].removed = true;
         self.list[path].withdraw();
@@ -152,18 +153,18 @@ impl Paths {
         }
     }
 
-    /// Returns the path of an address that the peer has now.
+    /// Returns the path to an address that the peer has now.
     #[inline]
     pub(crate) fn find(&self, address: IpAddr) -> Option<usize> {
         self.list.iter().position(|path| path.address.ip() == address && !path.removed)
     }
 
-    /// Returns the path of an address, or the current data path if the address is unknown.
+    /// Returns the path to an address, or the current data path if the address is unknown.
     pub(crate) fn find_or_current(&self, address: IpAddr) -> usize {
         self.find(address).unwrap_or(self.current)
     }
 
-    /// Whether this was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
+    /// Whether `address` was an address of the peer that the peer has deleted (RFC 5061 §5.3 F13).
     pub(crate) fn had(&self, address: IpAddr) -> bool {
         self.list.iter().any(|path| path.removed && path.address.ip() == address)
     }
@@ -178,18 +179,18 @@ impl Paths {
         self.reselect();
     }
 
-    /// Returns the path of new data.
+    /// Returns the path for new data.
     #[inline]
     pub(crate) fn current(&self) -> usize {
         self.current
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted.
+    /// RFC 9260 §5.2.4 A: resets all paths after the peer has restarted.
     pub(crate) fn restart(&mut self, config: &Arc<Config>) {
         self.list.iter_mut().for_each(|path| path.restart(config));
     }
 
-    /// RFC 9260 §8.1: the peer has answered: resets the association's error counter.
+    /// RFC 9260 §8.1: resets the association's error counter, because the peer has answered.
     #[inline]
     pub(crate) fn clear_errors(&mut self) {
         self.errors.clear();
@@ -211,19 +212,20 @@ impl Paths {
         self.polls = self.polls.wrapping_add(1);
     }
 
-    /// Returns the number of calls of `poll_transmit`. A window that was found full stays full until it changes.
+    /// Returns the number of calls of `poll_transmit`. A window that was found full counts as full until this number
+    /// changes.
     #[inline]
     pub(crate) fn polls(&self) -> u64 {
         self.polls
     }
 
-    /// Returns the path that DATA last came from.
+    /// Returns the path on which DATA last arrived.
     #[inline]
     pub(crate) fn data_from(&self) -> usize {
         self.data_from
     }
 
-    /// DATA has arrived on a path. Returns the interruption that this ends, if any.
+    /// Records that DATA has arrived on a path. Returns the interruption that this ends, if any.
     #[inline]
     pub(crate) fn on_data_from(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.data_from = path;
@@ -231,7 +233,7 @@ impl Paths {
         Some(Interruption { received: true, ..interruption })
     }
 
-    /// Data sent to a path was acknowledged. Returns the interruption that this ends, if any.
+    /// Records that data sent to a path was acknowledged. Returns the interruption that this ends, if any.
     #[inline]
     pub(crate) fn on_data_acked(&mut self, now: Instant, path: usize) -> Option<Interruption> {
         self.progress.as_mut()?[0].advance(now, path)
@@ -242,8 +244,8 @@ impl Paths {
         self.progress.as_ref().is_some_and(|progress| progress[0].path == Some(path))
     }
 
-    /// Data is sent to a path while nothing is outstanding. The pause before is not an interruption, neither of the
-    /// data sent nor of the peer's answers on any path.
+    /// Records that data is sent to a path while nothing is outstanding. The pause before it is no interruption,
+    /// neither for sent data nor for the peer's answers on any path.
     pub(crate) fn on_data_begun(&mut self, now: Instant, path: usize) {
         if self.list.len() > 1 {
             let begun = |path| Progress { at: now, path, failed: false };
@@ -255,15 +257,16 @@ impl Paths {
         }
     }
 
-    /// The path has failed, or potentially failed. If data resumes on it later, that was an interruption as well.
+    /// Records that the path has failed or potentially failed. If data resumes on this path later, there was an
+    /// interruption as well.
     pub(crate) fn on_failed(&mut self, path: usize) {
         for progress in self.progress.iter_mut().flat_map(|both| both.iter_mut()) {
             progress.failed |= progress.path == Some(path);
         }
     }
 
-    /// RFC 9260 §6.4: returns the path of SACKs: where DATA last came from, or an alternate if `elsewhere` and there
-    /// is one.
+    /// RFC 9260 §6.4: returns the path for SACKs: the path on which DATA last arrived. If `elsewhere`, an alternate
+    /// path is preferred.
     #[inline]
     pub(crate) fn for_sack(&self, elsewhere: bool) -> usize {
         let same = self.data_from;
@@ -271,8 +274,8 @@ impl Paths {
         self.confirmed_or_current(path)
     }
 
-    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk that was lost, by `cause`, on path
-    /// `last`.
+    /// RFC 9260 §6.4, §6.4.1: returns the path for the retransmission of a chunk. The chunk was sent on path `last`
+    /// and was lost by `cause`.
     pub(crate) fn for_retransmission(&self, choice: RetransmitPath, last: usize, cause: SendCause) -> usize {
         let move_away = match choice {
             RetransmitPath::Same => false,
@@ -286,9 +289,9 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §6.9: returns a path whose packets can carry a chunk of `size` bytes whole, `path` first. A chunk
-    /// that was fragmented before the path MTU shrank cannot be fragmented again. If no path is wide enough, IP
-    /// fragments the packet.
+    /// RFC 9260 §6.9: returns the first path, from `path` on, whose packets can carry a chunk of `size` bytes. A
+    /// chunk that was fragmented before the path MTU shrank cannot be fragmented again. If no path can carry the
+    /// chunk, `path` is returned, and IP fragments the packet.
     pub(crate) fn wide_enough(&self, path: usize, size: usize) -> usize {
         let n = self.list.len();
         let takes = |&path: &usize| {
@@ -298,9 +301,10 @@ impl Paths {
         (0..n).map(|step| (path + step) % n).find(takes).unwrap_or(path)
     }
 
-    /// A path has failed, recovered, or been verified: chooses the path of new data again.
+    /// Chooses the path for new data again, after a path has failed, recovered, or been verified.
     pub(crate) fn reselect(&mut self) {
-        // RFC 9260 §6.4.1: the primary while it is active, else one alternate; failback is at once.
+        // RFC 9260 §6.4.1: the primary path is used while it is active, otherwise one alternate. The return to the
+        // primary path is immediate.
         if self.list[self.primary].is_sound() {
             self.current = self.primary;
         } else if !self.list[self.current].is_sound()
@@ -310,25 +314,26 @@ impl Paths {
         }
     }
 
-    /// RFC 9260 §5.4: returns `path` if it is confirmed, else the current data path. Only HEARTBEATs go to
+    /// RFC 9260 §5.4: returns `path` if it is confirmed, otherwise the current data path. Only HEARTBEATs are sent to
     /// unconfirmed addresses.
     #[inline]
     pub(crate) fn confirmed_or_current(&self, path: usize) -> usize {
         if self.list[path].confirmed { path } else { self.current }
     }
 
-    /// Whether data cannot be sent: the current path is unconfirmed or has no source address.
+    /// Whether data cannot be sent, because the current path is unconfirmed or has no source address.
     pub(crate) fn is_stranded(&self) -> bool {
         !self.list[self.current].is_reachable()
     }
 
-    /// RFC 9260 §7.3: returns the largest chunk that fits the path with the smallest MTU; messages are fragmented to
-    /// it.
+    /// RFC 9260 §7.3: returns the largest chunk size that fits the path with the smallest MTU. Messages are
+    /// fragmented to this size.
     pub(crate) fn smallest_chunk_limit(&self) -> usize {
         self.list.iter().filter(|path| !path.removed).map(Path::chunk_limit).min().unwrap_or(512)
     }
 
-    /// RFC 9260 §6.3.1 C5: the chunk at `offset` is retransmitted: stops measurements it would spoil on all paths.
+    /// RFC 9260 §6.3.1 C5: stops the measurements on all paths that a retransmission of the chunk at `offset` would
+    /// spoil.
     pub(crate) fn end_measurements_from(&mut self, offset: u64) {
         self.list.iter_mut().for_each(|path| path.end_measurement_from(offset));
     }
@@ -339,8 +344,8 @@ impl Paths {
     }
 
     /// Returns the path whose two addresses share the longest prefix (RFC 6724 §6 rule 9). A host that lost the
-    /// source address of its data does not know where its other addresses lead. From one network there may be no
-    /// route to the peer's address in the other, and noticing that would take a T4 timeout.
+    /// source address of its data does not know which networks its other addresses reach. From one network there may
+    /// be no route to the peer's address in another network. Noticing this would take a T4 timeout.
     pub(crate) fn nearest(&self) -> usize {
         let near = |index: usize| {
             let path = &self.list[index];
@@ -350,7 +355,7 @@ impl Paths {
             let path = &self.list[index];
             !path.removed && path.is_usable()
         });
-        // The current path wins a tie.
+        // If several paths share the longest prefix, the current path is preferred.
         usable.fold(self.current, |best, index| if near(index) > near(best) { index } else { best })
     }
 
@@ -365,7 +370,8 @@ impl Paths {
         if this.is_sound() {
             return None;
         }
-        // RFC 7829 §3 (4): if no path is sound, the one with the fewest errors; another path wins a tie.
+        // RFC 7829 §3 (4): if no path is sound, the one with the fewest errors is used. If errors are equal, another
+        // path is preferred.
         let least =
             others.clone().filter(|&o| self.list[o].is_usable()).map(|o| self.list[o].errors).min()?;
         let better = !this.is_usable() || least <= this.errors;
@@ -374,8 +380,8 @@ impl Paths {
             .filter(|_| better)
     }
 
-    /// If every destination has failed, moves data to the next confirmed one (RFC 9260 §8.2 leaves the choice open).
-    /// With the potentially failed state, moves it to the one with the fewest errors (RFC 7829 §4.1).
+    /// If every destination has failed, moves data to the next confirmed destination (RFC 9260 §8.2 leaves the choice
+    /// open). If paths can be potentially failed, moves data to the one with the fewest errors (RFC 7829 §4.1).
     pub(crate) fn rotate(&mut self) {
         if self.list.iter().any(Path::is_usable) {
             return;
@@ -398,8 +404,8 @@ impl Paths {
     }
 }
 
-/// Returns the local address to reach `target` from: the one that shares the longest prefix with it. `turn` breaks
-/// ties, so that the paths of multi-homed hosts pair up in order.
+/// Returns the local address from which to reach `target`: the one that shares the longest prefix with `target`. If
+/// several share it, `turn` selects one, so that the paths of multi-homed hosts pair up in order.
 pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> Option<SocketAddr> {
     let shared = |source: &SocketAddr| common_bits(source.ip(), target);
     let longest = local.iter().filter_map(shared).max()?;
@@ -407,7 +413,7 @@ pub(crate) fn source_for(local: &[SocketAddr], target: IpAddr, turn: usize) -> O
     equals().nth(turn % equals().count()).copied()
 }
 
-/// Returns how many leading bits two addresses share; `None` if their IP versions differ.
+/// Returns the number of leading bits that two addresses share. `None` if their IP versions differ.
 fn common_bits(one: IpAddr, other: IpAddr) -> Option<u32> {
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => Some((one.to_bits() ^ other.to_bits()).leading_zeros()),

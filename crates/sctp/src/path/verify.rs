@@ -1,7 +1,7 @@
 //! Verifies that an address belongs to the peer.
 //!
-//! An address learned from the peer is not used before a HEARTBEAT to it was acknowledged with the right nonce.
-//! Otherwise an attacker could make this host send to a third party.
+//! An address learned from the peer is not used before a HEARTBEAT to this address was acknowledged with the right
+//! nonce. Otherwise an attacker could make this host send to a third party.
 //!
 //! Home of RFC 9260 §5.4.
 
@@ -10,19 +10,19 @@ use super::health::Evidence;
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// What a HEARTBEAT ACK has shown.
+/// The facts that a HEARTBEAT ACK has shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Verified {
-    /// The round-trip time.
+    /// The round-trip time of the HEARTBEAT.
     pub(crate) rtt: Duration,
-    /// The address is confirmed by this HEARTBEAT ACK.
+    /// This HEARTBEAT ACK confirms the address.
     pub(crate) confirmed: bool,
     /// The path recovered from a failure.
     pub(crate) revived: bool,
 }
 
 impl Path {
-    /// A HEARTBEAT ACK names this path. Returns `None` if the nonce is not the one sent.
+    /// Processes a HEARTBEAT ACK that names this path. Returns `None` if the nonce is not the one sent.
     pub(crate) fn on_heartbeat_ack(
         &mut self,
         now: Instant,

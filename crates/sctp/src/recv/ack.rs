@@ -1,39 +1,41 @@
 //! Decides when to send a SACK.
 //!
-//! Keeps the count of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
+//! Stores the number of packets not yet acknowledged, the reasons not to wait, and the permitted size of a SACK. The
 //! delay itself is a deadline in the association's timer table.
 //!
 //! Home of RFC 9260 §6.2 (delayed acknowledgements) and RFC 7053 §5.2.
 
-/// When a packet with DATA is to be acknowledged.
+/// The time at which a packet with DATA must be acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Due {
-    /// A SACK is sent with the next poll.
+    /// A SACK is sent with the next call of `poll`.
     Now,
     /// A SACK may be delayed.
     Later,
 }
 
-/// The largest SACK in bytes for any path MTU: what fits into an IP packet of 1,500 bytes. It reports some 360 gaps.
+/// The size in bytes of the largest SACK, whatever the path MTU: it fits into an IP packet of 1,500 bytes. It reports
+/// some 360 gaps.
 pub(crate) const MAX_SACK: usize = 1_468;
 
-/// The state of acknowledgements.
+/// The state of delayed acknowledgements.
 #[derive(Debug)]
 pub(crate) struct Ack {
     every: u32,
     delayed: bool,
     packets: u32,
     acknowledged_once: bool,
-    /// There was a gap after the last packet.
+    /// There was a gap after the last packet was processed.
     gaps: bool,
     /// Data was refused since the last SACK.
     refused: bool,
-    /// Since the last SACK new data has arrived (`news`), or a packet without any new data (`repeats`).
+    /// New data has arrived since the last SACK. `repeats` says that a packet without any new data has arrived since
+    /// then.
     news: bool,
     repeats: bool,
-    /// Bytes that may still be spent on SACKs that only packets without new data have caused.
+    /// Number of bytes that may still be used for SACKs caused only by packets without new data.
     allowance: usize,
-    /// What the chunks of the current packet require.
+    /// Properties of the chunks of the current packet, which decide when a SACK is due.
     in_packet: InPacket,
     due: bool,
 }
@@ -64,16 +66,17 @@ impl Ack {
         }
     }
 
-    /// Counts a packet of `bytes` with DATA.
+    /// Counts the `bytes` of a packet with DATA, which allow as many bytes of SACKs.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.allowance = (self.allowance + bytes).min(MAX_SACK);
     }
 
-    /// Returns the largest size of a SACK sent now. `header` is the size of the packet header, which is not included.
+    /// Returns the largest permitted size in bytes of a SACK sent now. `header` is the size of the packet header,
+    /// which is not included.
     pub(crate) fn most_bytes(&self, header: usize) -> usize {
         // RFC 9260 §6.2: a packet of duplicates is answered by an immediate SACK. If there are gaps, that SACK may be
-        // forty times as large as the packet. To prevent amplification, such SACKs use no more bytes than packets
-        // with DATA have brought.
+        // forty times as large as the packet. To prevent amplification, such SACKs may use only as many bytes as
+        // packets with DATA had.
         if self.is_only_repeated() { self.allowance.saturating_sub(header).min(MAX_SACK) } else { MAX_SACK }
     }
 
@@ -82,7 +85,7 @@ impl Ack {
         self.repeats && !self.news
     }
 
-    /// Applies changed settings.
+    /// Applies changed configuration values.
     pub(crate) fn tune(&mut self, every: u32, delayed: bool) {
         self.every = every;
         self.delayed = delayed;
@@ -105,13 +108,14 @@ impl Ack {
         self.in_packet.refused = true;
     }
 
-    /// Whether a chunk in the packet is to be acknowledged.
+    /// Whether the packet contains a chunk that must be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.in_packet.data
     }
 
-    /// All chunks of the packet were processed: returns when a SACK is due, or `None` if there was no DATA.
+    /// Ends a packet, after all of its chunks were processed. Returns when a SACK is due, or `None` if there was no
+    /// DATA.
     #[inline]
     pub(crate) fn packet_done(&mut self, gaps: bool) -> Option<Due> {
         let seen = std::mem::take(&mut self.in_packet);
@@ -123,9 +127,10 @@ impl Ack {
         self.refused |= seen.refused;
         self.news |= seen.new;
         self.repeats |= !seen.new;
-        // RFC 9260 §6.2: at least every second packet; duplicates and refused data at once; §7.2.4: every packet
-        // while there is a gap; §5.1: the very first DATA at once; RFC 5681 §4.2, whose guidelines §6.2 adopts: a
-        // packet that fills a gap at once; RFC 7053 §5.2: at once if the sender asks for it.
+        // RFC 9260 §6.2: a SACK is due for at least every second packet, and at once for duplicates and refused data.
+        // §7.2.4: it is due for every packet while there is a gap. §5.1: it is due at once for the very first DATA.
+        // RFC 5681 §4.2, whose guidelines §6.2 adopts: it is due at once for a packet that fills a gap. RFC 7053
+        // §5.2: it is due at once if the sender sets the I bit.
         let now = !self.delayed
             || self.packets >= self.every
             || gaps
@@ -141,12 +146,12 @@ impl Ack {
         Some(Due::Later)
     }
 
-    /// Makes a SACK due, because the delay has expired or the window has opened.
+    /// Makes a SACK due, because the delay has expired or the receive window has opened.
     pub(crate) fn make_due(&mut self) {
         self.due = true;
     }
 
-    /// Whether data was refused, which only a SACK can report.
+    /// Whether data was refused since the last SACK. Only a SACK can report this.
     pub(crate) fn has_refused(&self) -> bool {
         self.refused
     }
@@ -157,13 +162,13 @@ impl Ack {
         self.due
     }
 
-    /// Whether a SACK may be bundled with other chunks, because data is not acknowledged yet.
+    /// Whether a SACK may be bundled with other chunks, because some data is not acknowledged yet.
     #[inline]
     pub(crate) fn is_pending(&self) -> bool {
         self.due || self.packets > 0
     }
 
-    /// A SACK of `bytes`, packet header included, was sent or is no longer needed.
+    /// Records that a SACK was sent or is no longer needed. `bytes` is its size, packet header included.
     #[inline]
     pub(crate) fn sent(&mut self, bytes: usize) {
         if self.is_only_repeated() {
@@ -182,7 +187,7 @@ impl Ack {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §5.1 and §6.2: the first DATA at once, then every second packet.
+    /// RFC 9260 §5.1 and §6.2: the first DATA is acknowledged at once, then every second packet.
     #[test]
     fn every_second_packet_after_the_first() {
         let mut ack = Ack::new(2, true);

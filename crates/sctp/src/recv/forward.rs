@@ -1,8 +1,8 @@
-//! Receives FORWARD TSN chunks: what the peer has abandoned.
+//! Receives FORWARD TSN chunks, with which the peer skips abandoned chunks.
 //!
 //! The new cumulative TSN is accepted however far ahead it is. A sender that abandoned more chunks than a receiver
-//! tracks would wait forever if it were refused. The work is proportional to the data dropped or delivered and to the
-//! streams listed in the chunk, not to the number of skipped TSNs.
+//! tracks would wait forever if its FORWARD TSN were refused. The work is proportional to the data dropped or
+//! delivered and to the streams listed in the chunk, not to the number of skipped TSNs.
 //!
 //! Home of RFC 3758 §3.6 and RFC 8260 §2.3.1 (the receiver's half).
 
@@ -17,7 +17,7 @@ use anabranch_wire::sctp::{Skipped, SkippedMessage, Tsn};
 pub(crate) enum Forwarded {
     /// The cumulative TSN has advanced.
     New,
-    /// The cumulative TSN was already there or beyond.
+    /// The cumulative TSN was already at this value or beyond it.
     Old,
 }
 
@@ -39,8 +39,8 @@ impl RecvHalf {
                 }
             }
             self.credit_dropped();
-            // An unfinished message may no longer wait for anything before it. With the window closed, no other chunk
-            // would trigger its delivery.
+            // An unfinished message may have waited only for the skipped chunks. With the window closed, no other
+            // chunk would trigger its delivery in parts.
             let eager = self.window.is_pressed();
             if let Some(reassembly) = &mut self.reassembly {
                 reassembly.hand_out(self.tracker.next(), &mut self.order, eager);
@@ -49,7 +49,7 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Receives an I-FORWARD-TSN, in which messages, not TSNs, determine what is dropped.
+    /// Receives an I-FORWARD-TSN. Its list of messages, not its TSN, determines which data is dropped.
     pub(crate) fn on_iforward(
         &mut self,
         cumulative: Tsn,
@@ -57,7 +57,7 @@ impl RecvHalf {
     ) -> Result<Forwarded, Violation> {
         let (forwarded, _) = self.skip_tsns(cumulative);
         if forwarded == Forwarded::New && self.interleaves {
-            // No I-DATA chunk may have arrived before.
+            // Skipped messages need this state even if no I-DATA chunk has arrived before.
             let shared = self.account.is_some();
             let interleaved = self.interleaved.get_or_insert_with(|| Box::new(Interleaved::new(shared)));
             for SkippedMessage { stream, unordered, mid } in streams {
@@ -75,25 +75,25 @@ impl RecvHalf {
         Ok(forwarded)
     }
 
-    /// Advances the cumulative TSN. Also returns one past the new value, before the TSN advances further over data
-    /// that has arrived.
+    /// Advances the cumulative TSN. Also returns one past the offset of `cumulative`. The tracker may advance further
+    /// over data that has arrived beyond it.
     fn skip_tsns(&mut self, cumulative: Tsn) -> (Forwarded, u64) {
         let ahead = self.tracker.ahead(cumulative.0);
         let end = self.tracker.next();
         if ahead <= 0 {
-            // RFC 3758 §3.6: out of date. The last SACK may be lost, so another one is sent.
+            // RFC 3758 §3.6: the FORWARD TSN is out of date. The last SACK may be lost, so another one is sent.
             self.ack.on_duplicate();
             return (Forwarded::Old, end);
         }
         let ahead = u64::from(ahead.unsigned_abs());
-        // RFC 3758 §3.6: acknowledged by the same rules as a DATA chunk.
+        // RFC 3758 §3.6: a FORWARD TSN is acknowledged by the same rules as a DATA chunk.
         self.ack.on_new(false);
         self.forgiving = true;
         self.tracker.skip_to(end + ahead);
         (Forwarded::New, end + ahead)
     }
 
-    /// Credits dropped bytes to the window.
+    /// Credits dropped bytes to the receive window.
     pub(super) fn credit_dropped(&mut self) {
         let interleaved = self.interleaved.as_mut().map_or(0, |interleaved| interleaved.take_dropped());
         let reassembly = self.reassembly.as_mut().map_or(0, |reassembly| reassembly.take_dropped());
@@ -110,7 +110,7 @@ mod tests {
     use anabranch_wire::sctp::{Data, IData, Ssn};
     use std::collections::BTreeMap;
 
-    /// A message of the model: its first TSN, the number of its TSNs, and its fate.
+    /// A message of the model: its first TSN, the number of its chunks, and whether it was abandoned.
     struct Sent {
         first: u32,
         parts: u32,
@@ -128,7 +128,7 @@ mod tests {
         (0..message.parts).flat_map(|part| payload(n, part)).collect()
     }
 
-    /// Returns the FORWARD TSN of an honest sender for the abandoned messages after `cumulative`.
+    /// Returns the FORWARD TSN with which an honest sender skips the abandoned messages after `cumulative`.
     fn forward(messages: &[Sent], cumulative: u32) -> Option<(Tsn, Vec<Skipped>)> {
         let mut point = cumulative;
         let mut streams = BTreeMap::new();
@@ -149,8 +149,8 @@ mod tests {
         (point != cumulative).then(|| (Tsn(point), skipped.collect()))
     }
 
-    /// RFC 3758 §3.6: abandoned messages may be missing. All others are delivered whole, once and in order, and
-    /// dropped data is not charged to the buffer.
+    /// RFC 3758 §3.6: abandoned messages may be missing. All others are delivered whole, once and in order. Dropped
+    /// data is not charged to the buffer.
     #[test]
     fn what_is_not_given_up_comes_whole_and_in_order() {
         for seed in 0..400 {
@@ -303,8 +303,9 @@ mod tests {
         }
     }
 
-    /// RFC 9260 §6.9: abandoned chunks may have been all that kept an unfinished message from being delivered in
-    /// parts. With the window closed, no other chunk arrives to trigger that.
+    /// RFC 9260 §6.9: an unfinished message may be delivered in parts only after all chunks before it have arrived or
+    /// were skipped. With the window closed, no chunk arrives after a FORWARD TSN, so the FORWARD TSN itself triggers
+    /// the delivery.
     #[test]
     fn what_is_given_up_sets_free_what_lies_behind_it() {
         let mut config = Config::default();
@@ -348,7 +349,7 @@ mod tests {
     }
 
     /// RFC 3758 §3.6: the cumulative TSN advances as far as the peer says, even beyond the reach of a Gap Ack Block
-    /// (RFC 9260 §3.3.4). The chunk lists as many streams as it has room for.
+    /// (RFC 9260 §3.3.4). The FORWARD TSN lists as many streams as it has room for.
     #[test]
     fn the_most_that_one_chunk_can_ask_for() {
         let mut half = RecvHalf::new(&Config::default(), 1, u16::MAX, 100);
@@ -357,12 +358,12 @@ mod tests {
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::New));
         assert_eq!(half.cumulative(), Tsn(1 << 20));
         assert_eq!(half.on_forward(Tsn(1 << 20), many.iter().copied()), Ok(Forwarded::Old));
-        // Half the numbers are ahead, the others behind.
+        // Half of all TSNs are ahead of the cumulative TSN, the others are behind it.
         let far = Tsn((1 << 20) + (1 << 31) - 1);
         assert_eq!(half.on_forward(far, std::iter::empty()), Ok(Forwarded::New));
         assert_eq!(half.on_forward(far.plus(1 << 31), std::iter::empty()), Ok(Forwarded::Old));
         assert_eq!(half.cumulative(), far);
-        // The number after the skipped one is the next on a stream that was not in use before.
+        // The message after the skipped one is the next on a stream that was not in use before.
         let data = |ssn: u16| Data {
             tsn: far.plus(u32::from(ssn) - 8),
             stream: 27,
@@ -372,7 +373,7 @@ mod tests {
             payload: b"x",
             ..Data::default()
         };
-        // Stream 27 was listed as the tenth.
+        // The FORWARD TSN listed stream 27 as its tenth, with SSN 9, so SSN 10 is next.
         half.on_data(&data(10)).expect("an honest peer");
         assert_eq!(half.readable_bytes(27), 1);
     }

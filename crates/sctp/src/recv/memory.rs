@@ -1,14 +1,16 @@
-//! Memory of the receive buffer besides the message bytes, and its share of memory that associations share.
+//! Accounts for the memory of the receive buffer apart from the message bytes, and for memory that associations
+//! share.
 //!
 //! Bookkeeping is the memory of fragment entries, message boundaries and stream states. While it is small, the window
-//! counts only message bytes. Bookkeeping above a quarter of the buffer lowers the window as bytes do. So a peer that
-//! sends single bytes, or uses very many streams, cannot take more of this host's memory than others.
+//! counts only message bytes. Bookkeeping above a quarter of the buffer lowers the window as message bytes do.
+//! Therefore a peer that sends single bytes, or uses very many streams, cannot take more of this host's memory than
+//! other peers.
 //!
-//! If associations share memory, the window also depends on what this one may still take of it (`base::Budget`). The
-//! same memory is offered to all of them, and the first to send takes it. Data that arrives when the memory is used
-//! up is refused, and the peer retransmits it.
+//! If associations share memory, the window also depends on the memory that this association may still use
+//! (`base::Budget`). The same memory is offered to all peers, and the first to send takes it. Data that arrives when
+//! the memory is used up is refused, and the peer retransmits it.
 //!
-//! Home of RFC 9260 §6.2 (a receiver's right to drop what it has no room for, and has not acknowledged).
+//! Home of RFC 9260 §6.2 (a receiver may drop data for which it has no room and that it has not acknowledged).
 
 use super::RecvHalf;
 use crate::config::Config;
@@ -19,16 +21,16 @@ pub(super) fn account(budget: &Budget) -> Box<Account> {
     Box::new(Account::new(budget, PART))
 }
 
-/// Returns the a_rwnd of an INIT or INIT ACK.
+/// Returns the a_rwnd to send in an INIT or INIT ACK.
 pub(crate) fn first_window(config: &Config) -> u32 {
-    // RFC 9260 §3.3.2: never below 1500.
+    // RFC 9260 §3.3.2: the a_rwnd is never below 1500.
     let shared = |budget: &Budget| (account(budget).limit() / TIMES).max(1500);
     let window = config.memory.as_ref().map_or(u64::MAX, shared).min(config.rcvbuf);
     window.min(u64::from(u32::MAX)) as u32
 }
 
 impl RecvHalf {
-    /// Returns the bytes of bookkeeping.
+    /// Returns the number of bytes of bookkeeping.
     #[inline]
     fn bookkeeping(&self) -> u64 {
         let mut pieces = self.order.aside();
@@ -46,33 +48,34 @@ impl RecvHalf {
         bytes
     }
 
-    /// Returns the bytes of bookkeeping that are not charged.
+    /// Returns the number of bytes of bookkeeping that are not charged to the window.
     #[inline]
     fn allowance(&self) -> u64 {
         (self.window.capacity() / 4).max(LITTLE)
     }
 
-    /// Whether there is so much bookkeeping that it is charged.
+    /// Whether there is so much bookkeeping that a part of it is charged to the window.
     #[inline]
     pub(super) fn is_crowded(&self) -> bool {
         self.bookkeeping() > self.allowance()
     }
 
-    /// RFC 9260 §6.2: whether a chunk is accepted while the window is closed. Chunks beyond the highest TSN are not.
-    /// Chunks that fill a gap are: an honest sender has counted them before what came after them, so the excess is
-    /// bounded, and beyond that bound they are refused. A lowered window allows larger gaps. Then only the lowest
-    /// missing chunk is accepted, which makes room as soon as the application reads.
+    /// RFC 9260 §6.2: whether the chunk at `offset` is accepted while the window is closed. Chunks beyond the highest
+    /// TSN are refused. Chunks that fill a gap are accepted up to a bound. An honest sender counted them against the
+    /// window before the later chunks, so they exceed the window by little. If other associations have lowered the
+    /// window, gaps may be larger. Then only the lowest missing chunk is accepted, which makes room as soon as the
+    /// application reads.
     pub(super) fn takes_beyond(&self, offset: u64) -> bool {
         let Some(account) = &self.account else {
             return offset < self.tracker.end() && !self.window.is_overrun(SLACK);
         };
         let fills = offset < self.tracker.end() && offset == self.tracker.next();
-        // An empty buffer accepts one chunk, however small the limit.
+        // An empty buffer accepts one chunk, however small the limit of the account.
         let alone = self.window.is_empty() && account.limit() > self.bookkeeping();
         alone || fills && !self.window.is_overrun(1)
     }
 
-    /// The application has read data.
+    /// Updates the window after the application has read data.
     #[inline]
     pub(super) fn record_read(&mut self) {
         let charged = self.account.as_ref().is_some_and(|account| account.is_charged());
@@ -81,7 +84,7 @@ impl RecvHalf {
         }
     }
 
-    /// Sets the window to its current size.
+    /// Adjusts the window to the bookkeeping and the shared memory in use now.
     #[inline]
     pub(super) fn size_window(&mut self) {
         if self.account.is_some() || self.window.is_lowered() || self.is_crowded() {
@@ -89,7 +92,7 @@ impl RecvHalf {
         }
     }
 
-    /// Lowers the window by bookkeeping and by what other associations hold.
+    /// Lowers the window by the charged bookkeeping and by the memory that other associations hold.
     pub(super) fn lower_ceiling(&mut self) {
         let (bookkeeping, used) = (self.bookkeeping(), self.window.used());
         let mut ceiling = self.window.capacity().saturating_sub(bookkeeping.saturating_sub(self.allowance()));
@@ -103,17 +106,17 @@ impl RecvHalf {
     }
 }
 
-/// The receive buffer gets 1/`PART` of a session's guaranteed minimum.
+/// The receive buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
-/// Memory per byte held: buffers have room to grow, and are reused.
+/// Bytes of memory per message byte held: buffers have room to grow, and are reused.
 const TIMES: u64 = 3;
-/// Bookkeeping in bytes of a waiting fragment or message.
+/// Bookkeeping in bytes of a fragment or message that waits.
 const PIECE: u64 = 256;
 /// Bookkeeping in bytes of a message boundary.
 const MESSAGE: u64 = 32;
-/// Bookkeeping in bytes of a stream in use, in this half and in the layers above.
+/// Bookkeeping in bytes of a stream in use, in the receiving half and in the layers above.
 const STREAM: u64 = 768;
-/// How many bytes chunks that fill gaps may exceed what was advertised.
+/// The number of bytes by which chunks that fill gaps may exceed the advertised window.
 const SLACK: u64 = 1 << 16;
-/// Bookkeeping up to this size is not charged, however small the buffer is.
+/// Bookkeeping up to this number of bytes is not charged, however small the buffer is.
 const LITTLE: u64 = 512 << 10;

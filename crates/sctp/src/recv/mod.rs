@@ -1,9 +1,8 @@
 //! The receiving half of an association, from DATA chunk to user message.
 //!
-//! [`tracker`] keeps which TSNs have arrived, [`ack`] decides when to acknowledge them, and [`window`] how much more
-//! the peer may send. [`reassembly`] and [`order`] turn fragments into messages; [`idata`] does so for I-DATA, where
-//! messages have their own numbers. This module never sends packets: it marks that a SACK is due.
-//! SACK is due.
+//! [`tracker`] stores which TSNs have arrived. [`ack`] decides when to acknowledge them, and [`window`] how much more
+//! the peer may send. [`reassembly`] and [`order`] turn fragments into messages. [`idata`] does the same for I-DATA,
+//! in which messages have their own numbers. This module never sends packets: it records that a SACK is due.
 
 pub(crate) mod ack;
 pub(crate) mod forward;
@@ -38,13 +37,13 @@ pub(crate) struct Violation(pub(crate) &'static str);
 /// The result of receiving a DATA chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
-    /// New, and kept. Contains its offset.
+    /// The chunk is new and was accepted. Contains the offset of its TSN.
     New(u64),
-    /// New and acknowledged, but its stream does not exist.
+    /// The chunk is new and is acknowledged, but its stream does not exist.
     NoSuchStream,
-    /// Received before.
+    /// The chunk was received before.
     Duplicate,
-    /// Refused, because there is no room for it.
+    /// The chunk was refused, because there is no room for it.
     Refused,
 }
 
@@ -54,27 +53,27 @@ pub(crate) struct RecvHalf {
     tracker: Tracker,
     ack: Ack,
     window: Window,
-    /// Reassembly of DATA; created with the first chunk that is not simply the next message.
+    /// Reassembles DATA. `None` until a chunk arrives that is not simply the next message.
     reassembly: Option<Box<Reassembly>>,
     /// RFC 8260 §2.2.1: the peer sends I-DATA.
     interleaves: bool,
-    /// Reassembly of I-DATA, instead of `reassembly`; created with the first chunk.
+    /// Reassembles I-DATA, instead of `reassembly`. `None` until the first I-DATA chunk arrives.
     interleaved: Option<Box<Interleaved>>,
     order: Order,
     streams: u16,
-    /// Number of streams whose bookkeeping is not charged: those granted in the handshake.
+    /// Number of streams whose bookkeeping is not charged: the streams granted in the handshake.
     granted: u16,
     /// The memory account, if associations share memory.
     account: Option<Box<Account>>,
-    /// The peer has abandoned messages (RFC 3758).
+    /// The peer has abandoned messages (RFC 3758), so fragments without a beginning are no violation.
     forgiving: bool,
     /// Acknowledgements are NR-SACKs: received data is never dropped again.
     nr_sack: bool,
 }
 
 impl RecvHalf {
-    /// Creates the receiving half. `initial` is the peer's initial TSN, `streams` the number of streams it may send
-    /// on.
+    /// Creates the receiving half. `initial` is the peer's initial TSN. `streams` is the number of streams on which
+    /// the peer may send.
     pub(crate) fn new(config: &Config, initial: u32, streams: u16, segment: u64) -> Self {
         Self {
             tracker: Tracker::new(initial),
@@ -100,24 +99,24 @@ impl RecvHalf {
         order
     }
 
-    /// RFC 8260 §2.2.1: selects I-DATA or DATA.
+    /// RFC 8260 §2.2.1: selects whether the peer sends I-DATA or DATA.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaves = on;
         self.interleaved = None;
     }
 
-    /// Selects NR-SACK or SACK for acknowledgements.
+    /// Selects whether this side sends NR-SACK or SACK.
     pub(crate) fn set_nr_sack(&mut self, on: bool) {
         self.nr_sack = on;
     }
 
-    /// Returns the size of an acknowledgement without blocks.
+    /// Returns the size in bytes of a SACK or NR-SACK without gap blocks and duplicates.
     #[inline]
     fn sack_fixed(&self) -> usize {
         if self.nr_sack { NrSack::FIXED } else { Sack::FIXED }
     }
 
-    /// Classifies a chunk with these numbers. Only if it is new does it go to reassembly.
+    /// Classifies a chunk by its TSN, stream and length. Only a new chunk is passed on to reassembly.
     #[inline]
     fn admit(&mut self, tsn: Tsn, stream: u16, immediate: bool, length: usize) -> Taken {
         let offset = match self.tracker.classify(tsn.0) {
@@ -133,8 +132,8 @@ impl RecvHalf {
             }
         };
         // RFC 9260 §6.2: while the advertised window is 0, chunks beyond the highest TSN are refused. Chunks that
-        // fill a gap are accepted. An honest sender has counted them before what came after them, so the excess is
-        // bounded; beyond that bound they are refused as well.
+        // fill a gap are accepted up to a bound. An honest sender counted them against the window before the later
+        // chunks, so they exceed the window by little.
         if self.is_crowded() {
             self.lower_ceiling();
         }
@@ -145,7 +144,7 @@ impl RecvHalf {
         self.tracker.insert(offset);
         self.ack.on_new(immediate);
         if stream >= self.streams {
-            // RFC 9260 §6.5: acknowledge it, report it, drop it.
+            // RFC 9260 §6.5: a chunk of a stream that does not exist is acknowledged, reported and dropped.
             return Taken::NoSuchStream;
         }
         self.window.charge(length as u64);
@@ -196,7 +195,8 @@ impl RecvHalf {
     }
 
     /// Fast path for a whole ordered message at `payload` in `packet`. It applies if the message is the next one and
-    /// nothing is missing or waiting. Returns its offset, and whether its stream has become readable by it.
+    /// nothing is missing or waiting. Returns the offset of its TSN, and whether the message has made its stream
+    /// readable.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -221,29 +221,29 @@ impl RecvHalf {
         Some((offset, news))
     }
 
-    /// Whether the packet held a chunk that is to be acknowledged.
+    /// Whether the packet contained a chunk that must be acknowledged.
     #[inline]
     pub(crate) fn packet_counts(&self) -> bool {
         self.ack.packet_counts()
     }
 
-    /// Applies changed settings; the window keeps its size.
+    /// Applies changed configuration values. The window keeps its size.
     pub(crate) fn tune(&mut self, config: &Config) {
         self.ack.tune(config.ack_every, !config.delack.is_zero());
     }
 
-    /// Counts the bytes of a packet with DATA that was not simply the next one.
+    /// Counts the bytes of a packet with DATA that the fast path did not process.
     pub(crate) fn count_bytes(&mut self, bytes: usize) {
         self.ack.count_bytes(bytes);
     }
 
-    /// All chunks of the packet were processed: returns when the SACK is due.
+    /// Ends a packet, after all of its chunks were processed. Returns when the SACK is due.
     #[inline]
     pub(crate) fn packet_done(&mut self) -> Option<Due> {
         self.ack.packet_done(self.tracker.has_gaps())
     }
 
-    /// Requests a SACK, because its delay has expired or for another reason.
+    /// Makes a SACK due, because its delay has expired or for another reason.
     pub(crate) fn sack_now(&mut self) {
         self.ack.make_due();
     }
@@ -258,18 +258,18 @@ impl RecvHalf {
         self.ack.is_pending()
     }
 
-    /// A SHUTDOWN chunk has acknowledged everything.
+    /// Cancels a SACK that is due, because a SHUTDOWN chunk has acknowledged all data.
     pub(crate) fn sack_done(&mut self) {
         self.ack.sent(0);
     }
 
-    /// Whether duplicates are to be reported.
+    /// Whether the next SACK has duplicates to report.
     #[inline]
     pub(crate) fn has_duplicates(&self) -> bool {
         !self.tracker.duplicates().is_empty()
     }
 
-    /// Whether a SACK is needed in addition to a SHUTDOWN chunk, which carries less information.
+    /// Whether a SACK is needed in addition to a SHUTDOWN chunk, which reports neither gaps nor duplicates.
     pub(crate) fn needs_sack_beside_shutdown(&self) -> bool {
         self.tracker.has_gaps() || !self.tracker.duplicates().is_empty() || self.ack.has_refused()
     }
@@ -279,7 +279,8 @@ impl RecvHalf {
         Tsn(self.tracker.cumulative())
     }
 
-    /// Writes a SACK of at most `room` bytes, and marks it as sent. `room` must fit at least the fixed part.
+    /// Writes a SACK of at most `room` bytes, and records it as sent. `room` must be enough for at least the fixed
+    /// part.
     #[inline]
     pub(crate) fn emit_sack(&mut self, buffer: &mut Vec<u8>, room: usize) {
         let room = room.min(self.ack.most_bytes(packet::HEADER).max(self.sack_fixed()));
@@ -290,10 +291,10 @@ impl RecvHalf {
         }
     }
 
-    /// As [`emit_sack`](Self::emit_sack), when there are gaps.
+    /// Like [`emit_sack`](Self::emit_sack), for the case that there are gaps.
     #[inline(never)]
     fn emit_sack_with_gaps(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // There are usually few gaps, and clearing an array for the maximum would touch kilobytes.
+        // There are usually few gaps, and clearing an array for the maximum number would touch kilobytes.
         if self.tracker.gap_blocks().count() <= FEW_GAPS {
             self.emit_sack_with::<FEW_GAPS>(buffer, room);
         } else {
@@ -302,7 +303,7 @@ impl RecvHalf {
     }
 
     fn emit_sack_with<const MAX: usize>(&mut self, buffer: &mut Vec<u8>, room: usize) {
-        // RFC 9260 §6.2: as many gap blocks as fit.
+        // RFC 9260 §6.2: the SACK reports as many gap blocks as fit.
         let mut gaps = [GapBlock { start: 0, end: 0 }; MAX];
         let fit = (room.saturating_sub(self.sack_fixed()) / 4).min(gaps.len());
         let mut listed = 0;
@@ -332,7 +333,7 @@ impl RecvHalf {
         self.ack.sent(packet::HEADER + buffer.len() - begin);
     }
 
-    /// Returns the size of a SACK sent now, at least that of its fixed part.
+    /// Returns the size in bytes of a SACK sent now, at least that of its fixed part.
     #[inline]
     pub(crate) fn sack_size(&self) -> usize {
         if !self.tracker.has_gaps() && self.tracker.duplicates().is_empty() {
@@ -343,7 +344,7 @@ impl RecvHalf {
         all.min(self.ack.most_bytes(packet::HEADER).max(fixed))
     }
 
-    /// Reads from a stream for the application.
+    /// Reads data of `stream` for the application.
     pub(crate) fn read(&mut self, stream: u16, out: &mut [u8]) -> Option<Received> {
         let received = self.order.read(stream, out)?;
         self.window.credit(received.bytes as u64);
@@ -351,7 +352,7 @@ impl RecvHalf {
         Some(received)
     }
 
-    /// Reads what became readable first, on any stream.
+    /// Reads from the message that became readable first, on any stream. Returns its stream as well.
     pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let (stream, received) = self.order.read_next(out)?;
         self.window.credit(received.bytes as u64);
@@ -359,7 +360,7 @@ impl RecvHalf {
         Some((stream, received))
     }
 
-    /// Returns which stream the next such read would return, and how many bytes.
+    /// Returns the message that [`read_next`](Self::read_next) would read next.
     pub(crate) fn upcoming(&self) -> Option<Upcoming> {
         self.order.upcoming()
     }
@@ -368,8 +369,8 @@ impl RecvHalf {
         self.order.messages_read()
     }
 
-    /// Reads bytes across message boundaries, skipping messages whose payload protocol identifier is not `wanted`.
-    /// Returns the number of bytes, and whether everything was read.
+    /// Reads bytes across message boundaries, skipping messages for whose payload protocol identifier `wanted`
+    /// returns false. Returns the number of bytes, and whether all readable data was read.
     #[inline]
     pub(crate) fn read_bytes(
         &mut self,
@@ -397,7 +398,7 @@ impl RecvHalf {
         (bytes, false)
     }
 
-    /// Whether the peer should be told that the window has opened.
+    /// Whether a SACK should inform the peer that the window has opened.
     #[inline]
     pub(crate) fn wants_window_update(&self) -> bool {
         self.window.wants_update()
@@ -421,7 +422,7 @@ impl RecvHalf {
         self.order.has_unread()
     }
 
-    /// Returns the bytes charged to the window.
+    /// Returns the number of bytes charged to the receive window.
     #[cfg(test)]
     pub(crate) fn buffered(&self) -> u64 {
         self.window.used()

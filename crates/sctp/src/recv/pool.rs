@@ -1,12 +1,12 @@
-//! Buffers for reassembly, kept for reuse.
+//! Keeps buffers of reassembly for reuse.
 //!
 //! Home of no rule.
 
-/// Buffers for reuse; none are kept if memory is shared with other associations.
+/// Buffers for reuse. None are kept if memory is shared with other associations.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     buffers: Vec<Vec<u8>>,
-    /// Bytes of memory in the buffers.
+    /// Number of bytes of memory in these buffers.
     kept: usize,
     shared: bool,
 }
@@ -23,7 +23,8 @@ impl Pool {
     }
 
     pub(crate) fn put(&mut self, mut buffer: Vec<u8>) {
-        /// The most memory kept. The next message may put a single byte into a large buffer.
+        /// The largest number of bytes kept. It is limited because the next message may put a single byte into a
+        /// large buffer.
         const KEPT: usize = 256 << 10;
         if !self.shared && self.kept + buffer.capacity() <= KEPT {
             buffer.clear();

@@ -1,7 +1,7 @@
-//! Reassembly of fragments into messages.
+//! Reassembles fragments into messages.
 //!
-//! Owns fragments whose predecessor is missing, and the messages being reassembled. If a message is the next in its
-//! stream, it is reassembled in the stream's own buffer. Others have their own buffer until their turn. Complete
+//! Owns fragments whose predecessor is missing, and the messages being reassembled. A message that is the next in its
+//! stream is reassembled in the stream's buffer. Other messages have their own buffers until they are next. Complete
 //! messages go to [`order`](super::order).
 //!
 //! Home of RFC 9260 §6.9 (the receiver's half).
@@ -11,7 +11,7 @@ use super::order::{Delivery, Order};
 use super::pool::Pool;
 use std::collections::{BTreeMap, VecDeque};
 
-/// One DATA chunk, with its TSN as an offset.
+/// One DATA chunk, with an offset for its TSN.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment<'a> {
     pub(crate) offset: u64,
@@ -47,17 +47,17 @@ struct WaitingFragment {
 /// A message whose first fragment has arrived.
 #[derive(Debug)]
 struct Assembly {
-    /// The offset of its first fragment.
+    /// The offset of the message's first fragment.
     begin: u64,
-    /// The offset of the next fragment.
+    /// The offset of the next fragment to be appended.
     next: u64,
     stream: u16,
     ssn: u16,
     ppid: u32,
-    /// TSN of the first fragment.
+    /// The TSN of the message's first fragment.
     tsn: u32,
     unordered: bool,
-    /// Its bytes; `None` while they go directly to the stream's buffer.
+    /// The bytes of the message. `None` while they go directly to the stream's buffer.
     buffer: Option<Vec<u8>>,
 }
 
@@ -71,11 +71,11 @@ impl Assembly {
 /// The fragments and unfinished messages of an association.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// Fragments by offset. A tree, so that a fragment far ahead costs no more memory than its bytes.
+    /// Waiting fragments by offset. They are in a tree, so a fragment far ahead costs no more memory than its bytes.
     held: BTreeMap<u64, WaitingFragment>,
-    /// The peer has abandoned messages: parts of them may remain.
+    /// The peer has abandoned messages, so fragments of them may remain.
     forgiving: bool,
-    /// Bytes of abandoned messages, to be credited to the window.
+    /// Bytes of abandoned messages that are not yet credited to the receive window.
     dropped: u64,
     /// Unfinished messages by the offset of their next fragment, ascending.
     assemblies: VecDeque<Assembly>,
@@ -83,14 +83,14 @@ pub(crate) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Returns the reassembly of an association, and creates it if necessary. `shared`: memory is shared with other
-    /// associations.
+    /// Returns the reassembly of an association, and creates it if necessary. `shared` says whether memory is shared
+    /// with other associations.
     #[inline]
     pub(crate) fn begun(place: &mut Option<Box<Self>>, shared: bool) -> &mut Self {
         place.get_or_insert_with(|| Box::new(Self::new(shared)))
     }
 
-    /// `shared`: memory is shared with other associations.
+    /// Creates the reassembly. `shared` says whether memory is shared with other associations.
     fn new(shared: bool) -> Self {
         Self { pool: Pool::new(shared), ..Self::default() }
     }
@@ -101,13 +101,14 @@ impl Reassembly {
         self.held.len() + self.assemblies.len()
     }
 
-    /// Whether no fragment waits for another.
+    /// Whether no fragment waits for another fragment.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.assemblies.is_empty()
     }
 
-    /// Receives a new fragment. `next` is the lowest missing offset after it.
+    /// Receives a new fragment. `next` is the lowest offset that has not arrived. `eager` delivers an unfinished
+    /// message in parts because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -126,9 +127,9 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 9260 §6.9: delivers a large message in parts rather than running out of space. Only the earliest message:
-    /// everything sent before it is then complete. So no complete message is blocked behind it while it waits for
-    /// buffer space.
+    /// RFC 9260 §6.9: delivers a large message in parts so that buffer space does not run out. Only the earliest
+    /// message is delivered in parts. Everything sent before it has arrived, so no complete message is blocked behind
+    /// it while it waits for buffer space.
     #[inline]
     pub(super) fn hand_out(&mut self, next: u64, order: &mut Order, eager: bool) {
         let Some(first) = self.assemblies.front_mut().filter(|first| first.begin < next) else {
@@ -165,7 +166,7 @@ impl Reassembly {
                 return Err(Violation("6.9: a message begins inside another"));
             }
             if self.assemblies.len() == self.assemblies.capacity() {
-                // Not doubled, to limit the memory that one packet can allocate.
+                // The capacity is not doubled, to limit the memory that one packet can allocate.
                 self.assemblies.reserve_exact(self.assemblies.len().clamp(4, 256));
             }
             self.assemblies.insert(at, assembly);
@@ -179,7 +180,7 @@ impl Reassembly {
         Ok(())
     }
 
-    /// Appends a fragment, and the fragments held after it, to the message at index `at`.
+    /// Appends a fragment to the message at index `at`, and the fragments held after it.
     fn extend(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<(), Violation> {
         if self.append(at, fragment, order)? {
             return Ok(());
@@ -187,7 +188,8 @@ impl Reassembly {
         loop {
             let Assembly { next, tsn, .. } = self.assemblies[at];
             let Some(held) = self.take_held(next) else {
-                // Ascending order is kept, because a message never grows past the start of the next.
+                // The ascending order of `assemblies` is kept, because a message never grows past the start of the
+                // next one.
                 return Ok(());
             };
             let part = Fragment {
@@ -209,7 +211,7 @@ impl Reassembly {
         }
     }
 
-    /// Appends one fragment; returns true if the message is complete.
+    /// Appends one fragment to the message at index `at`. Returns true if the message is complete.
     fn append(&mut self, at: usize, fragment: Fragment<'_>, order: &mut Order) -> Result<bool, Violation> {
         let assembly = &mut self.assemblies[at];
         let fits = assembly.stream == fragment.stream
@@ -225,7 +227,7 @@ impl Reassembly {
             order.extend_direct(assembly.stream, assembly.unordered, assembly.ssn, fragment.payload);
         }
         if !fragment.end {
-            // Another message starts where this one should continue.
+            // Checks that no other message starts at the offset at which this one must continue.
             let next = self.assemblies[at].next;
             if self.assemblies.get(at + 1).is_some_and(|after| after.begin == next) {
                 return Err(Violation("6.9: a message begins inside another"));
@@ -248,7 +250,7 @@ impl Reassembly {
         Ok(true)
     }
 
-    /// Whether a message of one of `streams` (empty for any) is incomplete.
+    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return !self.assemblies.is_empty() || !self.held.is_empty();
@@ -280,7 +282,8 @@ impl Reassembly {
         if self.held.is_empty() { None } else { self.held.remove(&offset) }
     }
 
-    /// Everything below `next` has arrived: fragments still held there belong to no message.
+    /// Removes fragments held below `next`. All offsets below `next` have arrived, so these fragments belong to no
+    /// message.
     #[inline]
     fn advance(&mut self, next: u64) -> Result<(), Violation> {
         if self.held.is_empty() { Ok(()) } else { self.advance_held(next) }
@@ -300,8 +303,8 @@ impl Reassembly {
         Ok(())
     }
 
-    /// RFC 3758 §3.6: chunks missing below `end` will not arrive; drops the messages that lack them. `next` is the
-    /// lowest missing offset after that.
+    /// RFC 3758 §3.6: drops the messages that lack chunks below `end`, which will not arrive. `next` is the lowest
+    /// offset that is still missing after the skip.
     pub(super) fn skip_to(&mut self, end: u64, next: u64, order: &mut Order) -> Result<(), Violation> {
         self.forgiving = true;
         while self.assemblies.front().is_some_and(|assembly| assembly.next < end) {
@@ -323,7 +326,7 @@ impl Reassembly {
         &mut self.pool
     }
 
-    /// Returns the bytes dropped since the last call.
+    /// Returns the number of bytes dropped since the last call.
     pub(super) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }

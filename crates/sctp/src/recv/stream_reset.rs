@@ -1,6 +1,6 @@
-//! Resets of the peer's sequence numbers.
+//! Resets the sequence numbers of the peer's streams and the peer's TSN.
 //!
-//! Home of RFC 6525 §5.2.2 and §5.2.4, and of RFC 9260 §5.2.4 A (what they ask of the receiving half).
+//! Home of RFC 6525 §5.2.2 and §5.2.4, and of RFC 9260 §5.2.4 A (as far as they concern the receiving half).
 
 use super::RecvHalf;
 use super::reassembly::Reassembly;
@@ -11,7 +11,7 @@ impl RecvHalf {
         self.tracker.initial()
     }
 
-    /// Returns how far `tsn` is ahead of the Cumulative TSN Ack; zero or negative if it is acknowledged.
+    /// Returns how far `tsn` is ahead of the Cumulative TSN Ack. Zero or negative if the TSN is acknowledged.
     pub(crate) fn beyond(&self, tsn: u32) -> i32 {
         tsn.wrapping_sub(self.tracker.cumulative()) as i32
     }
@@ -21,7 +21,7 @@ impl RecvHalf {
         self.ack.on_refused();
     }
 
-    /// Whether a message of one of `streams` (empty for any) is incomplete.
+    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         match &self.interleaved {
             Some(interleaved) => interleaved.is_inside(streams),
@@ -29,15 +29,15 @@ impl RecvHalf {
         }
     }
 
-    /// Whether a chunk is missing or a message incomplete.
+    /// Whether a chunk is missing or a message is incomplete.
     pub(crate) fn is_unfinished(&self) -> bool {
         self.tracker.has_gaps() || self.is_inside(&[])
     }
 
-    /// Resets `streams` (empty for all) to expect number 0 next.
+    /// Makes `streams` expect number 0 next. An empty list stands for all streams.
     pub(crate) fn reset(&mut self, streams: &[u16]) {
         if let Some(interleaved) = &mut self.interleaved {
-            // Messages are released in order and none is in progress, so this cannot fail.
+            // Messages are released in order and no message is in progress, so this call cannot fail.
             interleaved.reset(streams, &mut self.order).unwrap_or(());
         }
         let shared = self.account.is_some();
@@ -45,7 +45,7 @@ impl RecvHalf {
         self.order.reset(streams, reassembly.pool());
     }
 
-    /// RFC 6525 §5.2.4 G4: the peer continues with TSN `next`; missing chunks will not arrive.
+    /// RFC 6525 §5.2.4 G4: continues with TSN `next` of the peer. Missing chunks will not arrive.
     pub(crate) fn renumber(&mut self, next: u32) {
         if self.is_unfinished() && !self.interleaves {
             self.order.drop_tails();
@@ -63,8 +63,9 @@ impl RecvHalf {
         self.window.hold(self.order.held_bytes());
     }
 
-    /// RFC 9260 §5.2.4 A: the peer has restarted, and all its numbers start again. Complete, acknowledged messages of
-    /// `before` can still be read if nothing before them is missing. All other data is dropped.
+    /// RFC 9260 §5.2.4 A: takes over data from before a restart of the peer, whose numbers start again. Complete,
+    /// acknowledged messages of `before` can still be read if nothing before them is missing. All other data is
+    /// dropped.
     pub(crate) fn inherit(&mut self, before: Self) {
         self.order = before.order;
         self.order.end_all();

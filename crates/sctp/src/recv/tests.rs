@@ -1,5 +1,5 @@
-//! Compares the receiving half with a simple model: fragments in any order give whole messages, once, and in order
-//! within each stream.
+//! Compares the receiving half with a simple model: fragments in any order give whole messages, each once. Within a
+//! stream the messages are in order.
 
 use super::pool::Pool;
 use super::*;
@@ -16,7 +16,7 @@ struct Sent {
     payload: Vec<u8>,
 }
 
-/// RFC 9260 §6.6, §6.9: in any order of arrival.
+/// RFC 9260 §6.6, §6.9: messages are delivered correctly whatever the order in which fragments arrive.
 #[test]
 fn messages_survive_any_order_of_arrival() {
     for seed in 0..300 {
@@ -53,7 +53,7 @@ fn messages_survive_any_order_of_arrival() {
             }
             messages.push((stream, unordered, whole));
         }
-        // Local reordering and duplicates.
+        // Chunks arrive slightly out of order, and some of them twice.
         let mut order: Vec<usize> = (0..chunks.len()).collect();
         for i in 0..order.len() {
             let j = (i + rng.below(12) as usize).min(order.len() - 1);
@@ -110,12 +110,12 @@ fn messages_survive_any_order_of_arrival() {
     }
 }
 
-/// Returns a message, or a part of one, of 20 bytes.
+/// Returns a chunk of 20 bytes, which is a whole message or a part of one.
 fn part(tsn: u32, (stream, ssn): (u16, u16), begin: bool, end: bool) -> Data<'static> {
     Data { tsn: Tsn(tsn), stream, ssn: Ssn(ssn), begin, end, payload: &[7; 20], ..Data::default() }
 }
 
-/// RFC 9260 §5.2.4 A: a restarted peer sends no more of a message that is being delivered in parts.
+/// RFC 9260 §5.2.4 A: a message that is being delivered in parts ends when the peer restarts.
 #[test]
 fn a_message_read_in_part_ends_with_the_peer() {
     let mut config = Config::default();
@@ -135,7 +135,7 @@ fn a_message_read_in_part_ends_with_the_peer() {
     assert_eq!(half.read(1, &mut buffer), None);
 }
 
-/// RFC 6458 §5: the message that became readable first on any stream is read first. A message that was dropped before
+/// RFC 6458 §5: the message that became readable first on any stream is read first. A message that is dropped before
 /// any part of it was read does not affect the order of later ones.
 #[test]
 fn messages_are_read_in_the_order_in_which_they_became_readable() {
@@ -191,7 +191,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     }
 }
 
-/// Small messages have few bytes but much bookkeeping.
+/// Messages of one byte have much bookkeeping, which limits their number.
 #[test]
 fn tiny_messages_that_wait_are_bounded() {
     let mut config = Config::default();
@@ -207,8 +207,8 @@ fn tiny_messages_that_wait_are_bounded() {
         let count = (0..40_000).take_while(|&n| matches!(send(n), Taken::New(_))).count();
         (half, count)
     };
-    // Waiting for the first message of their stream, or for the application: their memory is limited to the buffer
-    // and a small constant.
+    // The messages wait for the first message of their stream, or for the application. In both cases their memory is
+    // limited to the buffer and a small constant.
     for (first_ssn, readable, each) in [(1, false, 256 + 1), (0, true, 32 + 1)] {
         let (mut half, count) = taken(first_ssn);
         let most = (64 + 512) << 10;
@@ -224,7 +224,7 @@ fn tiny_messages_that_wait_are_bounded() {
     }
 }
 
-/// A receiver of 1,000-byte messages, one chunk each, that are not read.
+/// A receiver of messages of 1,000 bytes, one chunk each. The messages are not read.
 struct Unread(RecvHalf);
 
 impl Unread {
@@ -244,7 +244,7 @@ impl Unread {
     }
 }
 
-/// RFC 9260 §6.2: while the window is closed, chunks after the highest TSN are refused. Chunks that fill a gap are
+/// RFC 9260 §6.2: while the window is closed, chunks beyond the highest TSN are refused. Chunks that fill a gap are
 /// accepted up to a bound: 65,536 bytes more than was ever advertised.
 #[test]
 fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
@@ -255,7 +255,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
         assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
     }
     assert_eq!(half.take(104), Taken::Refused);
-    // From 4,000 bytes on, while fewer than 69,536 bytes are held.
+    // The buffer already holds 4,000 bytes. Chunks that fill the gap are accepted while it holds fewer than 69,536
+    // bytes.
     for tsn in (3..=68).rev() {
         assert!(matches!(half.take(tsn), Taken::New(_)), "{tsn}");
     }
@@ -263,8 +264,8 @@ fn a_hole_of_a_closed_window_is_filled_up_to_a_bound() {
     assert_eq!(half.take(104), Taken::Refused);
 }
 
-/// If memory is shared and other associations have taken it, only the lowest missing chunk is accepted. This holds
-/// only while no more is held than when the window was lowered.
+/// If memory is shared and other associations have taken all of it, only the lowest missing chunk is accepted. This
+/// holds only while the buffer holds no more than when the window was lowered.
 #[test]
 fn of_a_window_that_was_lowered_the_lowest_hole_is_filled() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -287,7 +288,7 @@ fn of_a_window_that_was_lowered_the_lowest_hole_is_filled() {
 /// makes progress.
 #[test]
 fn one_chunk_is_taken_alone() {
-    // A quarter of a session's minimum is two bytes, and a third of that is no window.
+    // A quarter of an association's minimum of 8 bytes is two bytes, and a third of two bytes is no window.
     let budget = Budget::new(16_000, 1_000);
     let mut config = Config::default();
     config.memory = Some(budget.clone());
@@ -302,7 +303,7 @@ fn one_chunk_is_taken_alone() {
     }
 }
 
-/// RFC 9260 §3.3.2: the first a_rwnd is what is available of the shared memory, but at least 1500.
+/// RFC 9260 §3.3.2: the first a_rwnd is the part of the shared memory that is available, but at least 1500.
 #[test]
 fn the_first_window_is_what_may_be_had() {
     let budget = Budget::new(16 << 20, 1_000);
@@ -310,14 +311,14 @@ fn the_first_window_is_what_may_be_had() {
     config.rcvbuf = 4 << 20;
     assert_eq!(first_window(&config), 4 << 20);
     config.memory = Some(budget.clone());
-    // A third of: a quarter of 8,388 bytes plus an eighth of the other half.
+    // The window is a third of this sum: a quarter of 8,388 bytes, plus an eighth of the other half of the budget.
     assert_eq!(first_window(&config), 350_249);
     let mut others = Account::new(&budget, 1);
     others.holds(16 << 20);
     assert_eq!(first_window(&config), 1_500);
 }
 
-/// Buffers kept for reuse are bounded by their bytes, and none is kept if memory is shared.
+/// The buffers kept for reuse are bounded by their bytes. None is kept if memory is shared.
 #[test]
 fn a_pool_keeps_so_many_bytes() {
     for (shared, kept) in [(false, 4), (true, 0)] {

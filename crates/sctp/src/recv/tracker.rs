@@ -1,7 +1,8 @@
-//! The TSNs that have arrived.
+//! Stores which TSNs have arrived.
 //!
-//! Keeps the cumulative TSN, the runs of TSNs after it, and the duplicates to report. It knows nothing of streams or
-//! messages. TSNs are counted from 0 (the peer's initial TSN) and never wrap; this count is called *offset*.
+//! Keeps the cumulative TSN, the runs of TSNs after it, and the duplicates to report. This module knows nothing of
+//! streams or messages. TSNs are counted from the peer's initial TSN on, which is 0, and never wrap. This count is
+//! called the *offset* of a TSN.
 //!
 //! Home of RFC 9260 §6.7.
 
@@ -13,21 +14,21 @@ use std::ops::Range;
 /// (RFC 9260 §3.3.4). TSNs further ahead are not accepted.
 pub(crate) const SPAN: u64 = 65_535;
 
-/// The most runs beyond the cumulative TSN. This is far more than one SACK can report, and each run makes inserting a
-/// TSN slower.
+/// The largest number of runs beyond the cumulative TSN. It is far more than one SACK can report, but each run makes
+/// inserting a TSN slower.
 pub(crate) const RUNS: usize = 1_024;
 
-/// Most duplicates reported in one SACK.
+/// The largest number of duplicates reported in one SACK.
 const DUPLICATES: usize = 16;
 
 /// The classification of a TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Arrival {
-    /// Not seen before. Contains its offset.
+    /// The TSN has not arrived before. Contains its offset.
     New(u64),
-    /// Seen before.
+    /// The TSN has arrived before.
     Duplicate,
-    /// Too far ahead, or it would start a new run when there are too many.
+    /// The TSN is too far ahead, or would start a new run when there are already too many.
     TooFar,
 }
 
@@ -37,7 +38,7 @@ pub(crate) struct Tracker {
     initial: u32,
     /// The lowest offset that has not arrived.
     next: u64,
-    /// Runs beyond `next`, ascending and never adjacent.
+    /// Runs of offsets that have arrived beyond `next`, ascending and never adjacent.
     runs: VecDeque<Range<u64>>,
     duplicates: Vec<Tsn>,
 }
@@ -52,7 +53,7 @@ impl Tracker {
         self.initial
     }
 
-    /// The peer continues with TSN `next`; offsets continue as before. Missing TSNs are no longer expected.
+    /// Continues with TSN `next` of the peer. Offsets continue as before, and missing TSNs are no longer expected.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.next = self.end();
         self.runs.clear();
@@ -98,7 +99,7 @@ impl Tracker {
         if ahead == 0 {
             return Arrival::New(self.next);
         }
-        // RFC 9260 §1.6: half the space lies ahead, half behind.
+        // RFC 9260 §1.6: half of all TSNs are ahead of the expected TSN, the others are behind it.
         if ahead >= 1 << 31 {
             return Arrival::Duplicate;
         }
@@ -132,7 +133,7 @@ impl Tracker {
         }
     }
 
-    /// Inserts a new offset.
+    /// Inserts an offset that was classified as new.
     #[inline]
     pub(crate) fn insert(&mut self, offset: u64) {
         assert!(offset >= self.next, "a TSN arrived twice");
@@ -150,7 +151,7 @@ impl Tracker {
     }
 
     fn insert_gap(&mut self, offset: u64) {
-        // It usually belongs at the end.
+        // A new run usually belongs at the end.
         let at = match self.runs.back() {
             Some(last) if offset >= last.end => self.runs.len(),
             _ => self.runs.partition_point(|run| run.end <= offset),
@@ -168,12 +169,13 @@ impl Tracker {
         }
     }
 
-    /// Returns how far `tsn` is ahead of the Cumulative TSN Ack; zero or negative if it is acknowledged.
+    /// Returns how far `tsn` is ahead of the Cumulative TSN Ack. Zero or negative if the TSN is acknowledged.
     pub(crate) fn ahead(&self, tsn: u32) -> i32 {
         tsn.wrapping_sub(self.cumulative()) as i32
     }
 
-    /// RFC 3758 §3.6: everything below `end` counts as arrived, and so does the run right after it.
+    /// RFC 3758 §3.6: counts everything below `end` as arrived. The cumulative TSN also advances over the run right
+    /// after `end`.
     pub(crate) fn skip_to(&mut self, end: u64) {
         self.next = self.next.max(end);
         while let Some(run) = self.runs.front().filter(|run| run.start <= self.next) {
@@ -199,7 +201,7 @@ impl Tracker {
 
     /// Returns the Gap Ack Blocks relative to the Cumulative TSN Ack, lowest first.
     pub(crate) fn gap_blocks(&self) -> impl Iterator<Item = GapBlock> {
-        // The cumulative offset is `next - 1`, so offset `o` is `o - next + 1` after it.
+        // The Cumulative TSN Ack has offset `next - 1`, so offset `o` is `o - next + 1` after it.
         let next = self.next;
         self.runs
             .iter()
@@ -245,7 +247,7 @@ mod tests {
         }
     }
 
-    /// However scattered the arrivals are, the cost is bounded: new runs are refused, existing ones still grow.
+    /// However scattered the arrivals are, the cost is bounded: new runs are refused, but existing runs still grow.
     #[test]
     fn runs_are_bounded() {
         let mut tracker = Tracker::new(0);

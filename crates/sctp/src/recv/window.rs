@@ -1,9 +1,9 @@
-//! The advertised receiver window.
+//! Computes the advertised receiver window.
 //!
-//! Keeps how many bytes are buffered and what the peer was last told. Every byte that is kept, in order or not, is
-//! charged, and credited when the application reads it. Bookkeeping is charged if there is much of it
-//! (`recv/memory.rs` lowers the ceiling). Otherwise single-byte messages, or very many streams, would take many times
-//! the size of the buffer.
+//! Stores how many bytes are buffered and which window was advertised last. Every accepted byte, in order or not, is
+//! charged. It is credited when the application reads it. Bookkeeping is charged if there is much of it: the module
+//! `memory` then lowers the ceiling. Otherwise single-byte messages, or very many streams, would take many times the
+//! size of the buffer.
 //!
 //! Home of RFC 9260 §6.2 (a_rwnd) and of the receiver's half of silly-window
 //! avoidance (RFC 1122 §4.2.3.3).
@@ -12,16 +12,16 @@
 #[derive(Debug)]
 pub(crate) struct Window {
     capacity: u64,
-    /// The part of it that may be used now.
+    /// The part of `capacity` that may be used now.
     ceiling: u64,
-    /// What was in use when the ceiling was lowered, as far as it is still in use.
+    /// The number of bytes in use when the ceiling was lowered, as far as they are still in use.
     before: u64,
     used: u64,
-    /// The free space as the peer sees it: the last a_rwnd less what has arrived since.
+    /// The free space as the peer sees it: the last a_rwnd minus the data that has arrived since then.
     peer_view: u64,
-    /// The window is not opened by less than this, to avoid silly windows.
+    /// The window is not opened by fewer bytes than this, to avoid the silly window syndrome.
     silly: u64,
-    /// The last a_rwnd was 0.
+    /// The last advertised a_rwnd was 0.
     shut: bool,
 }
 
@@ -50,24 +50,24 @@ impl Window {
         self.used -= bytes;
     }
 
-    /// Sets the number of bytes held, whatever was charged before.
+    /// Sets the number of buffered bytes, whatever was charged before.
     pub(crate) fn hold(&mut self, bytes: u64) {
         self.used = bytes;
     }
 
-    /// RFC 9260 §6.2: whether chunks are refused: the buffer is full, or a window of 0 was advertised and there is
+    /// RFC 9260 §6.2: whether chunks are refused. The buffer is full, or a window of 0 was advertised and there is
     /// still no room. Once there is room again, chunks are accepted even before a new window is advertised.
     #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.used >= self.ceiling || self.shut && self.free() == 0
     }
 
-    /// Whether the buffer exceeds what was ever advertised by `slack` bytes or more.
+    /// Whether the bytes in use exceed the largest advertised window by `slack` bytes or more.
     pub(crate) fn is_overrun(&self, slack: u64) -> bool {
         self.used >= self.ceiling.max(self.before) + slack
     }
 
-    /// Whether more than half is in use, so that unfinished messages must be delivered in parts.
+    /// Whether more than half of the window is in use, so that unfinished messages must be delivered in parts.
     #[inline]
     pub(crate) fn is_pressed(&self) -> bool {
         self.used > self.ceiling / 2
@@ -90,13 +90,13 @@ impl Window {
         self.capacity
     }
 
-    /// Whether less than the full capacity may be used.
+    /// Whether less than the full capacity may be used now.
     #[inline]
     pub(crate) fn is_lowered(&self) -> bool {
         self.ceiling < self.capacity
     }
 
-    /// Sets how much of the capacity may be used.
+    /// Sets the part of the capacity that may be used now.
     #[inline]
     pub(crate) fn set_ceiling(&mut self, bytes: u64) {
         if self.ceiling >= self.used {
@@ -106,15 +106,15 @@ impl Window {
         self.ceiling = bytes.min(self.capacity);
     }
 
-    /// Returns the space that may be advertised.
+    /// Returns the number of free bytes that may be advertised.
     #[inline]
     fn free(&self) -> u64 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 9260 §6.2: do not invite the peer to send small amounts.
+        // RFC 9260 §6.2: a small window is not advertised, because it would invite the peer to send small chunks.
         if free < self.least() { 0 } else { free }
     }
 
-    /// Returns the smallest space that is advertised.
+    /// Returns the smallest number of free bytes that is advertised.
     #[inline]
     fn least(&self) -> u64 {
         self.silly.min(self.ceiling / 2)
@@ -124,14 +124,14 @@ impl Window {
     #[inline]
     pub(crate) fn advertise(&mut self) -> u32 {
         let free = self.ceiling.saturating_sub(self.used);
-        // RFC 1122 §4.2.3.3: a window that was offered is not withdrawn, however small. Data sent for it may be in
-        // flight, and would have to be dropped with a window of 0 (RFC 9260 §6.2).
+        // RFC 1122 §4.2.3.3: a window that was advertised is not withdrawn, however small it is. Data sent for it may
+        // be in flight, and would have to be dropped with a window of 0 (RFC 9260 §6.2).
         self.peer_view = if free < self.least() { free.min(self.peer_view) } else { free };
         self.shut = self.peer_view == 0;
         self.peer_view.min(u64::from(u32::MAX)) as u32
     }
 
-    /// RFC 9260 §6.2: whether the peer should be told, because a quarter of the buffer has become free.
+    /// RFC 9260 §6.2: whether a SACK should advertise the window, because a quarter of the buffer has become free.
     #[inline]
     pub(crate) fn wants_update(&self) -> bool {
         self.free() >= self.peer_view + (self.ceiling / 4).max(1)

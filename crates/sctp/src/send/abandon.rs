@@ -1,16 +1,18 @@
 //! Abandons messages.
 //!
-//! Owns the limits of messages that may be abandoned (lifetime, number of retransmissions, priority) and the counts.
-//! The bytes belong to the queue and the chunks to `outstanding`. The module [`forward`](super::forward) tells the
-//! peer. The association updates flights and timers.
+//! Owns the limits after which messages are abandoned (lifetime, number of retransmissions, priority) and counts
+//! abandoned messages. The bytes of a message belong to the queue, and its chunks belong to `outstanding`. The module
+//! [`forward`](super::forward) makes the peer skip abandoned chunks. The association updates the bytes in flight and
+//! the timers.
 //!
 //! A message of which nothing was sent has no number yet and is simply dropped. A partly sent message takes one more
-//! TSN, which is never sent and stands for its rest. Without it the peer might have nothing to skip.
+//! TSN, which is never sent and stands for the unsent rest. Without the extra TSN the peer might have nothing to
+//! skip.
 //!
-//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This is so for the peer's window and for
-//! retransmissions. In the congestion window a chunk in flight still counts until it is acknowledged, skipped or
-//! found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window, which
-//! RFC 7496 §5 forbids.
+//! RFC 3758 §3.5 A2 says that an abandoned chunk is no longer outstanding. This holds here for the peer's window and
+//! for retransmissions. For the congestion window, a chunk abandoned in flight still counts until it is acknowledged,
+//! skipped or found missing. Otherwise a sender that abandons messages quickly could exceed its congestion window,
+//! which RFC 7496 §5 forbids.
 //!
 //! Home of RFC 3758 §3.5 (A1 – A4, F3), §4.1 and of RFC 7496 §3.
 
@@ -23,7 +25,7 @@ use crate::reliability::{Abandoned, Policy, Reliability};
 use anabranch_base::Instant;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The most completed messages that are forgotten at a time.
+/// Maximum number of completed messages whose limits are dropped at a time.
 const FORGOTTEN: usize = 24;
 
 /// The limit after which a message is abandoned.
@@ -35,14 +37,14 @@ enum Limit {
     Cancelled,
 }
 
-/// A message that may be abandoned, or was.
+/// A message that may be abandoned, or that was abandoned.
 #[derive(Clone, Copy, Debug)]
 struct Limited {
     limit: Limit,
     context: u32,
-    /// Order of arrival: older messages have lower numbers.
+    /// Number in the order of queuing: older messages have lower numbers.
     age: u64,
-    /// The offset of its first chunk, once it was sent.
+    /// The offset of the message's first chunk; `None` until this chunk is sent.
     first: Option<u64>,
     given_up: bool,
 }
@@ -58,7 +60,8 @@ impl Limited {
     }
 }
 
-/// Priority, age and index: the last message in this order is abandoned first.
+/// The order of abandoning messages to make room: priority, age and index. The last message in this order is
+/// abandoned first.
 type Rank = (u32, std::cmp::Reverse<u64>, u32);
 
 /// A message that was abandoned.
@@ -73,28 +76,29 @@ pub(crate) struct Failed {
     pub(crate) sent: bool,
 }
 
-/// The effects of abandoning messages, which the association applies.
+/// Effects of abandoning messages. The association applies them.
 #[derive(Debug, Default)]
 pub(crate) struct GivenUp {
     pub(crate) failed: Vec<Failed>,
-    /// Paths on which chunks of them were in flight.
+    /// Paths on which chunks of the abandoned messages were in flight.
     pub(crate) paths: Vec<u8>,
 }
 
-/// The messages that may be abandoned.
+/// The messages that may be abandoned, and the number of those that were.
 #[derive(Debug, Default)]
 pub(crate) struct Limits {
     messages: BTreeMap<u32, Limited>,
     expiries: BTreeSet<(Instant, u32)>,
-    /// Messages that expired while in flight, by the offset of their first chunk.
+    /// Messages that expired while in flight, ordered by the offset of their first chunk.
     overdue: BTreeSet<(u64, u32)>,
-    /// Messages with a priority, by rank: unsent ones and sent ones.
+    /// Messages with a priority, ordered by rank. `unsent` holds those without a sent chunk, and `sent` holds the
+    /// others.
     unsent: BTreeSet<Rank>,
     sent: BTreeSet<Rank>,
     ages: u64,
-    /// The Advanced.Peer.Ack.Point, which tells the peer what to skip.
+    /// The Advanced.Peer.Ack.Point, up to which the peer is to skip chunks.
     pub(super) point: AckPoint,
-    /// By stream and policy.
+    /// The number of abandoned messages by stream and policy.
     counts: BTreeMap<(u16, Policy), Abandoned>,
     given_up: GivenUp,
 }
@@ -105,7 +109,7 @@ impl Limits {
         Self { point: AckPoint::beginning_at(base), ..Self::default() }
     }
 
-    /// Cancels a message; `first` is its first outstanding chunk.
+    /// Cancels a message. `first` is the offset of the message's first outstanding chunk.
     pub(super) fn cancel(&mut self, message: u32, context: u32, first: Option<u64>) {
         self.ages += 1;
         let age = self.ages;
@@ -117,7 +121,8 @@ impl Limits {
         self.strike(message, &before);
     }
 
-    /// Returns how many messages were abandoned, on one stream or all, by one policy or all.
+    /// Returns the number of messages abandoned on `stream` by `policy`. `None` stands for all streams or all
+    /// policies.
     fn count(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
         let mut sum = Abandoned::default();
         for (&(on, by), &count) in &self.counts {
@@ -134,7 +139,7 @@ impl Limits {
         }
     }
 
-    /// Removes the message from the lists of those that wait to be abandoned.
+    /// Removes a message from the sets of messages that wait to be abandoned.
     fn strike(&mut self, message: u32, limited: &Limited) {
         match limited.limit {
             Limit::Until(at) => {
@@ -151,8 +156,8 @@ impl Limits {
 }
 
 impl SendHalf {
-    /// Queues a message. Abandons messages of lower priority if it needs their room. `skips` says that the peer can
-    /// be told to skip sent chunks.
+    /// Queues a message. Abandons messages of lower priority if the new message needs their room. `skips` says
+    /// whether the peer can be asked to skip sent chunks.
     pub(crate) fn push(
         &mut self,
         now: Instant,
@@ -194,7 +199,7 @@ impl SendHalf {
         Ok(())
     }
 
-    /// The first chunk of a message that may be abandoned is being sent.
+    /// Records that the first chunk of a message that may be abandoned is about to be sent.
     #[cold]
     pub(crate) fn begin_limited(&mut self, message: u32) {
         let first = self.outstanding.end();
@@ -212,9 +217,9 @@ impl SendHalf {
         }
     }
 
-    /// RFC 7496 §3.2: abandons messages of lower priority to make room for this one. The lowest priority goes first,
-    /// then unsent before sent messages, then older before newer ones. Nothing is abandoned if that would not make
-    /// enough room.
+    /// RFC 7496 §3.2: abandons messages of lower priority to make room for a new message. The lowest priority goes
+    /// first, then unsent before sent messages, then older before newer ones. Nothing is abandoned if that would not
+    /// make enough room.
     fn make_room(&mut self, missing: u64, reliability: Reliability, skips: bool) {
         let Some(limits) = &self.limits else {
             return;
@@ -244,16 +249,17 @@ impl SendHalf {
         }
     }
 
-    /// Abandons all messages whose limit is reached. `skips` says that the peer can be told to skip sent chunks.
+    /// Abandons all messages whose limit is reached. `skips` says whether the peer can be asked to skip sent chunks.
     pub(crate) fn give_up_due(&mut self, now: Instant, skips: bool) {
         let Some(limits) = &mut self.limits else {
             return;
         };
-        // A SACK may acknowledge very many at once: the rest is forgotten with the next packets.
+        // A SACK may acknowledge very many messages at once. The limits of the rest are dropped with the next
+        // packets.
         for message in std::iter::from_fn(|| self.queue.take_gone()).take(FORGOTTEN) {
             limits.forget(message);
         }
-        // RFC 3758 §4.1 TR3 – TR5.
+        // RFC 3758 §4.1 TR3 – TR5: abandons messages whose lifetime has expired.
         while let Some(&(at, message)) = self.limits.as_ref().and_then(|limits| limits.expiries.first()) {
             if at > now {
                 break;
@@ -268,7 +274,8 @@ impl SendHalf {
             if !begun || skips && (!all || self.has_lost_chunk(message)) {
                 self.give_up(message);
             } else if skips && let Some(limits) = &mut self.limits {
-                // Chunks in flight may still arrive: they are checked again when they are found missing.
+                // Every chunk of this message is sent and none is lost, so all may still arrive. The message is
+                // checked again when one of its chunks is found missing.
                 let first = limits.messages.get(&message).and_then(|limited| limited.first);
                 limits.overdue.extend(first.map(|first| (first, message)));
             }
@@ -284,7 +291,7 @@ impl SendHalf {
             };
             let due = match limited.limit {
                 Limit::Until(at) => at <= now,
-                // RFC 7496 §3.1: it would be sent once more than allowed.
+                // RFC 7496 §3.1: one more transmission would exceed the allowed number.
                 Limit::Retransmissions(most) => u32::from(entry.repeats) >= most,
                 Limit::Priority(_) | Limit::Cancelled => false,
             };
@@ -302,8 +309,8 @@ impl SendHalf {
         self.advance();
     }
 
-    /// RFC 3758 §4.1 TR5: abandons an expired message as soon as later chunks are known to have arrived before it.
-    /// Waiting for a timer would block its stream for longer than the message's lifetime.
+    /// RFC 3758 §4.1 TR5: abandons an expired message once chunks sent after it have arrived and one of its own has
+    /// not. Waiting for a timer would block the message's stream for longer than the message's lifetime.
     fn give_up_overdue(&mut self) {
         let highest = self.outstanding.runs.last().map_or(self.outstanding.base(), |run| run.end);
         while let Some(&(first, message)) = self.limits.as_ref().and_then(|limits| limits.overdue.first()) {
@@ -325,7 +332,7 @@ impl SendHalf {
         }
     }
 
-    /// Returns the chunks of a message, lowest first.
+    /// Returns the outstanding chunks of a message with their offsets, lowest first.
     fn chunks_of(&self, message: u32) -> impl Iterator<Item = (u64, &Entry)> {
         let limited = self.limits.as_ref().and_then(|limits| limits.messages.get(&message));
         let first = limited.and_then(|limited| limited.first).unwrap_or(self.outstanding.end());
@@ -382,10 +389,12 @@ impl SendHalf {
         for (offset, entry) in chunks {
             if entry.state == ChunkState::InFlight {
                 limits.given_up.paths.push(entry.path);
-                // As for a chunk that is marked for retransmission (RFC 9260 §6.2.1 C).
+                // Like a chunk that is marked for retransmission (RFC 9260 §6.2.1 C), an abandoned chunk no longer
+                // counts as outstanding at the peer.
                 self.peer_window += u64::from(entry.length);
             }
-            // A chunk in flight stays so until it is acknowledged or found missing.
+            // A chunk abandoned in flight remains in flight until it is acknowledged or found missing; `fast` is then
+            // set.
             let landed = entry.state != ChunkState::InFlight;
             if let Some(entry) = self.outstanding.at(offset) {
                 entry.fast = landed;
@@ -393,14 +402,14 @@ impl SendHalf {
             self.outstanding.set(offset, ChunkState::Abandoned);
         }
         if begun && !all {
-            // It stands for the unsent rest: the peer skips it as well.
+            // The extra TSN stands for the unsent rest of the message. The peer skips this TSN as well.
             self.outstanding.push_abandoned(message);
             left += 1;
         }
         self.queue.abandon(message, left);
     }
 
-    /// Returns the messages abandoned since the last call.
+    /// Returns the effects of abandoning messages since the last call.
     pub(crate) fn take_given_up(&mut self) -> GivenUp {
         self.limits.as_mut().map(|limits| std::mem::take(&mut limits.given_up)).unwrap_or_default()
     }
@@ -410,7 +419,8 @@ impl SendHalf {
         self.limits.as_ref()?.expiries.first().map(|&(at, _)| at)
     }
 
-    /// Returns how many messages were abandoned, on one stream or all, by one policy or all.
+    /// Returns the number of messages abandoned on `stream` by `policy`. `None` stands for all streams or all
+    /// policies.
     pub(crate) fn abandoned(&self, stream: Option<u16>, policy: Option<Policy>) -> Abandoned {
         self.limits.as_ref().map(|limits| limits.count(stream, policy)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The limit on packets sent at one instant.
+//! The limit on the number of packets sent at one instant.
 //!
 //! Home of RFC 9260 §6.1 D (Max.Burst).
 
@@ -8,7 +8,7 @@ use anabranch_base::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BurstLimit {
     left: u32,
-    /// The instant that `left` applies to.
+    /// The instant at which `left` packets may still be sent.
     at: Instant,
 }
 
@@ -17,8 +17,9 @@ impl BurstLimit {
         Self { left: 0, at: Instant::MAX }
     }
 
-    /// RFC 9260 §6.1 D: whether one more packet may be sent, of `most` at one instant. With nothing outstanding a new
-    /// burst starts even if the clock has not advanced, because no acknowledgement would come to allow it.
+    /// RFC 9260 §6.1 D: whether one more packet may be sent, if `most` packets are allowed at one instant. With
+    /// nothing outstanding a new burst starts even if the clock has not advanced, because no acknowledgement would
+    /// come to allow it.
     #[inline]
     pub(crate) fn allows(&mut self, most: u32, now: Instant, nothing_outstanding: bool) -> bool {
         if self.at != now || nothing_outstanding {
@@ -27,13 +28,13 @@ impl BurstLimit {
         self.left > 0
     }
 
-    /// Counts a sent packet.
+    /// Counts a sent packet against the limit.
     #[inline]
     pub(crate) fn count(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
-    /// All outstanding chunks are acknowledged: starts the next burst.
+    /// Starts the next burst, because all outstanding chunks are acknowledged.
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.at = Instant::MAX;

@@ -1,25 +1,27 @@
-//! The bytes of a stream's messages, back to back, until they are acknowledged.
+//! Stores the bytes of a stream's messages, back to back, until these bytes are acknowledged.
 //!
-//! There is one ring per stream, so that a message needs no allocation and an idle stream does not hold the memory of
-//! others. Positions are counted from the first byte ever queued on the stream. Bytes are freed in order, as their
-//! TSNs are acknowledged. Bytes freed out of order wait for those before them.
+//! There is one ring per stream. A message therefore needs no allocation of its own, and an idle stream does not hold
+//! memory of other streams. Positions are counted from the first byte ever queued on the stream. Bytes are freed in
+//! order, as their TSNs are acknowledged. Bytes freed out of order keep their memory until all bytes before them are
+//! freed.
 //!
-//! The bytes of a long queue are no longer in the caches when they are to be sent. They are prefetched a few packets
-//! ahead, while these packets are built.
+//! When the bytes of a long queue are finally sent, the CPU caches no longer hold them. They are prefetched a few
+//! packets ahead, while earlier packets are built.
 
 use anabranch_base::cache;
 use std::collections::{BTreeMap, VecDeque};
 
-/// Bytes prefetched ahead: about as many as are sent while a memory access takes.
+/// Number of bytes that are prefetched ahead of the sender. It sends about as many while one memory access takes
+/// place.
 const AHEAD: u64 = 4 << 10;
 
-/// The most bytes prefetched at once.
+/// The largest number of bytes prefetched at once.
 const MAX_AHEAD: u64 = 4 << 10;
 
-/// A ring smaller than this doubles when it grows.
+/// A ring smaller than this number of bytes doubles when it grows.
 const DOUBLED: usize = 64 << 10;
 
-/// A queue of at most this size is still in the caches.
+/// A queue of at most this number of bytes is assumed to be in the CPU caches.
 const SHORT: u64 = 512 << 10;
 
 /// The buffered bytes of a stream.
@@ -28,13 +30,13 @@ pub(super) struct StreamBytes {
     ring: VecDeque<u8>,
     /// The position of the first byte in the ring.
     base: u64,
-    /// Ranges that were freed out of order, if any.
+    /// Ranges that were freed out of order, `None` if there are none.
     freed: Option<Box<Freed>>,
-    /// Bytes before this position have been prefetched.
+    /// All bytes before this position have been prefetched.
     near: u64,
 }
 
-/// Freed ranges: begin and end of each.
+/// Ranges freed out of order: maps the first position of each to the position after its last byte.
 #[derive(Debug, Default)]
 struct Freed(BTreeMap<u64, u64>);
 
@@ -45,8 +47,8 @@ impl StreamBytes {
         self.base + self.ring.len() as u64
     }
 
-    /// Appends `payload` to a ring that usually holds up to `most` bytes. Returns by how many bytes its memory has
-    /// grown.
+    /// Appends `payload` to a ring that usually holds up to `most` bytes. Returns the number of bytes by which the
+    /// ring's memory has grown.
     #[inline]
     pub(super) fn push(&mut self, payload: &[u8], most: u64) -> u64 {
         let fits = self.ring.capacity() - self.ring.len() >= payload.len();
@@ -55,8 +57,8 @@ impl StreamBytes {
         grown
     }
 
-    /// Makes room for `more` bytes. A small ring doubles, a larger one grows by a quarter, as unused capacity is
-    /// memory, too. No capacity beyond `most` is reserved: a ring larger than that is freed whenever it is empty.
+    /// Makes room for `more` bytes. A small ring doubles. A larger ring grows by a quarter, because unused capacity
+    /// is memory, too. At most `most` bytes are reserved ahead, because a larger ring is freed whenever it is empty.
     #[cold]
     fn grow(&mut self, more: usize, most: u64) -> u64 {
         let (length, capacity) = (self.ring.len(), self.ring.capacity());
@@ -66,7 +68,7 @@ impl StreamBytes {
         (self.ring.capacity() - capacity) as u64
     }
 
-    /// Frees most of the unused memory.
+    /// Frees most of the ring's unused memory.
     #[cold]
     pub(super) fn trim(&mut self) {
         let length = self.ring.len();
@@ -75,7 +77,7 @@ impl StreamBytes {
         }
     }
 
-    /// Returns `length` bytes at `from`, in up to two slices.
+    /// Returns `length` bytes from position `from` on, in up to two slices.
     #[inline]
     pub(super) fn slices(&self, from: u64, length: usize) -> (&[u8], &[u8]) {
         let (front, back) = self.ring.as_slices();
@@ -90,7 +92,7 @@ impl StreamBytes {
         }
     }
 
-    /// Frees `length` bytes at `from`.
+    /// Frees `length` bytes from position `from` on.
     #[inline]
     pub(super) fn free(&mut self, from: u64, length: u64) {
         if from != self.base {
@@ -108,7 +110,7 @@ impl StreamBytes {
         let count = (to - self.base) as usize;
         self.base = to;
         if count == self.ring.len() {
-            // The ring starts at the beginning of its memory again.
+            // Clearing the empty ring makes it start at the beginning of its memory again.
             self.ring.clear();
         } else {
             self.ring.drain(..count);
@@ -121,7 +123,7 @@ impl StreamBytes {
         self.freed.get_or_insert_default().0.insert(from, to);
     }
 
-    /// Frees ranges that were freed out of order and are now first.
+    /// Frees the ranges that were freed out of order and are now at the front of the ring.
     #[cold]
     fn join(&mut self) {
         while let Some(Freed(freed)) = self.freed.as_deref_mut()
@@ -136,11 +138,12 @@ impl StreamBytes {
         }
     }
 
-    /// All bytes before `place` have been sent: prefetches the bytes after it.
+    /// Prefetches the bytes after position `place`. All bytes before `place` have been sent.
     #[inline]
     pub(super) fn approach(&mut self, place: u64) {
         if self.end() > place + SHORT {
-            // A message with its own buffer keeps its position while later ones are cancelled.
+            // `place` can lie before `base`: a message with its own buffer keeps its position while later messages
+            // are cancelled.
             let from = self.near.max(place).max(self.base);
             let to = (place + AHEAD).min(from + MAX_AHEAD);
             if from < to {
@@ -157,7 +160,7 @@ impl StreamBytes {
         self.ring.is_empty()
     }
 
-    /// Returns the bytes of memory held.
+    /// Returns the number of bytes of memory that the ring holds.
     #[inline]
     pub(super) fn capacity(&self) -> u64 {
         self.ring.capacity() as u64
@@ -197,7 +200,7 @@ mod tests {
                     bytes.push(&payload, u64::MAX);
                     held.push((from, length));
                 } else if !held.is_empty() {
-                    // Usually in order.
+                    // Three of four times the oldest range is freed, so ranges are usually freed in order.
                     let at = if rng.below(4) == 0 { rng.below(held.len() as u64) as usize } else { 0 };
                     let (from, length) = held.remove(at);
                     bytes.free(from, length);
@@ -208,14 +211,15 @@ mod tests {
                     assert!(read.eq((from..from + length).map(byte)), "seed {seed}");
                 }
                 assert_eq!(bytes.is_empty(), held.is_empty(), "seed {seed}");
-                // Prefetching touches only existing bytes, wherever the sender is.
+                // The range to prefetch lies within the ring, whichever position the sender has reached.
                 bytes.approach(rng.below(bytes.end() + 1));
                 assert!(bytes.near <= bytes.end(), "seed {seed}");
             }
         }
     }
 
-    /// A ring filled to its usual size has no more memory than that, so it is kept when it is empty.
+    /// A ring filled to its usual size has no more memory than that size, so the memory is kept when the ring is
+    /// empty.
     #[test]
     fn a_ring_grows_to_what_it_may_hold() {
         for most in [(64_u64 << 10), 200_000, 1 << 20, 4 << 20] {
@@ -224,13 +228,14 @@ mod tests {
                 bytes.push(&[7; 1_000], most);
             }
             assert!(bytes.capacity() <= most, "{} of {most}", bytes.capacity());
-            // A ring accepts more than its usual size.
+            // A ring accepts more bytes than its usual size.
             bytes.push(&vec![7; 2 * most as usize], most);
             assert!(bytes.capacity() >= 2 * most);
         }
     }
 
-    /// A trimmed ring keeps its bytes and a quarter more capacity, if that is clearly less than before.
+    /// A trimmed ring keeps the held bytes and a quarter more capacity. It keeps all capacity if trimming would free
+    /// little.
     #[test]
     fn a_ring_gives_back_what_holds_nothing() {
         let length = 100_000;
@@ -246,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Unused capacity is memory, too: a large ring grows by a quarter.
+    /// Unused capacity is memory, too, so a large ring grows by only a quarter.
     #[test]
     fn a_large_ring_grows_by_a_quarter() {
         let mut bytes = StreamBytes::default();

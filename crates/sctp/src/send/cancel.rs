@@ -1,7 +1,7 @@
 //! Cancels all messages on one stream at the application's request.
 //!
-//! Unsent messages are dropped. Sent messages are abandoned if the peer can be told to skip them (RFC 3758 §3.5 A2,
-//! A3). Otherwise they are finished, because half a message cannot be withdrawn.
+//! Unsent messages are dropped. Sent messages are abandoned if the peer can be asked to skip them (RFC 3758 §3.5 A2,
+//! A3). Otherwise their transmission is completed, because half a message cannot be withdrawn.
 
 use super::SendHalf;
 use super::abandon::Limits;
@@ -9,10 +9,11 @@ use super::outstanding::ChunkState;
 use std::collections::BTreeMap;
 
 impl SendHalf {
-    /// Abandons the messages queued on `stream`, as far as possible. `skips` says that the peer can be told to skip
-    /// sent chunks.
+    /// Cancels the messages queued on `stream`, as far as possible. `skips` says whether the peer can be asked to
+    /// skip sent chunks.
     pub(crate) fn cancel(&mut self, stream: u16, skips: bool) {
-        // Without a spare TSN for the unsent rest, partly sent messages are finished.
+        // Abandoning a partly sent message takes a spare TSN for the unsent rest. Without one, such messages are
+        // completed.
         let skips = skips && self.outstanding.has_spare();
         self.give_all_back();
         let messages = self.queue.cancellable(stream, skips);
@@ -21,7 +22,7 @@ impl SendHalf {
         }
         let mut firsts = BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {
-            // A freed entry may belong to an earlier message with the same index.
+            // A freed entry may belong to an earlier message with the same index, so it is ignored.
             if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
             {
                 firsts.entry(entry.message).or_insert(offset);

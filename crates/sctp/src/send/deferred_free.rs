@@ -1,9 +1,9 @@
-//! Defers freeing the memory of chunks that one SACK has acknowledged in very large numbers.
+//! Defers freeing memory if one SACK acknowledges a very large number of chunks.
 //!
-//! A SACK that cumulatively acknowledges tens of thousands of chunks takes effect immediately: windows, timers and
-//! the buffered amount follow it. The memory of the chunks and of their messages is freed in bounded steps: with the
-//! following packets and calls, and before new messages need the room. A SACK for as many chunks as an honest peer
-//! acknowledges at a time is not deferred.
+//! A SACK that cumulatively acknowledges tens of thousands of chunks immediately updates windows, timers and the
+//! buffered amount. The memory of the chunks and of their messages is freed in bounded steps: with the following
+//! packets and calls, and before new messages need the room. A SACK that acknowledges as many chunks as an honest
+//! peer acknowledges at a time is not deferred.
 //!
 //! Home of no rule.
 
@@ -14,13 +14,13 @@ use super::sack_work_limit::SackWorkLimit;
 use anabranch_base::Instant;
 use std::ops::Range;
 
-/// The most chunks that the SACKs of a packet may acknowledge without deferring.
+/// The largest number of chunks that the SACKs of one packet may acknowledge without deferring.
 pub(super) const AT_ONCE: u64 = 2_048;
 
-/// The number of chunks freed with one packet or call.
+/// The number of deferred chunks freed with each packet or call.
 const A_CALL: usize = 1_024;
 
-/// The number of chunks freed for each new message.
+/// The number of deferred chunks freed for each new message.
 const A_MESSAGE: usize = 16;
 
 impl SendHalf {
@@ -51,7 +51,7 @@ impl SendHalf {
                 ChunkState::InFlight => in_flight += run.bytes,
                 ChunkState::Lost(_) => lost += length,
                 ChunkState::Acked => {}
-                // Its bytes were freed when it was acknowledged.
+                // The bytes of this chunk were freed when it was acknowledged.
                 ChunkState::Freed => continue,
                 ChunkState::Abandoned => {
                     outcome.skipped = true;
@@ -60,7 +60,7 @@ impl SendHalf {
                             outcome.land_skipped(offset, entry);
                         }
                     }
-                    // Its bytes no longer count.
+                    // The bytes of an abandoned chunk no longer count as buffered.
                     continue;
                 }
             }
@@ -73,7 +73,7 @@ impl SendHalf {
         self.queue.owe(owed);
     }
 
-    /// As `acknowledge` in `sack`, for a run of chunks with the same state.
+    /// Like `acknowledge` in the module `sack`, but for a run of chunks with the same state.
     fn acknowledge(
         &self,
         now: Instant,
@@ -85,7 +85,7 @@ impl SendHalf {
         let (base, end) = (run.offsets.start, run.offsets.end);
         let path = usize::from(run.first.path);
         let last = self.outstanding.get(end - 1).unwrap_or(&run.first);
-        // Chunks that were sent once were sent in this order.
+        // Chunks that were sent only once were sent in the order of their offsets, so the last one is the newest.
         let mut sent_at = last.sent_at;
         let fresh = outcome.fresh.get_mut(path);
         if run.first.again {
@@ -113,7 +113,7 @@ impl SendHalf {
             ack.landed += run.size;
             ack.earliest |= base <= expected.earliest;
         }
-        // RFC 9260 §6.3.1 C4, C5: as in `sack`.
+        // RFC 9260 §6.3.1 C4, C5: as in the module `sack`, a retransmitted chunk gives no round-trip sample.
         if let Some((timed, at)) = expected.timed
             && run.offsets.contains(&timed)
         {
@@ -124,7 +124,7 @@ impl SendHalf {
         }
     }
 
-    /// A packet or call is processed: frees some of the deferred memory.
+    /// Frees some of the deferred memory after a packet or a call. Resets the work limits of the next packet's SACKs.
     #[inline]
     pub(crate) fn free_deferred(&mut self) {
         self.at_once = 0;
@@ -134,7 +134,7 @@ impl SendHalf {
         }
     }
 
-    /// Frees more memory than `messages` new messages can use.
+    /// Frees more deferred memory than `messages` new messages can use.
     #[inline]
     pub(crate) fn free_before(&mut self, messages: usize) {
         if self.outstanding.has_retired() {
@@ -161,13 +161,13 @@ impl SendHalf {
     }
 }
 
-/// Consecutive chunks with the same state.
+/// Consecutive chunks that have the same state.
 struct Run {
     offsets: Range<u64>,
     first: Entry,
-    /// User bytes.
+    /// The sum of the user bytes.
     bytes: u64,
-    /// Bytes, chunk headers included.
+    /// The sum of the chunk sizes in bytes, headers and padding included.
     size: u64,
 }
 
@@ -203,12 +203,12 @@ mod tests {
         (message % 251) as u8
     }
 
-    /// A sending half that queues messages of one to three bytes and sends them all.
+    /// A sending half that queues messages of one to three bytes and sends all of them.
     struct Sender {
         half: SendHalf,
         given: u64,
         rng: Rng,
-        /// Some messages may be abandoned.
+        /// Some of the messages may be abandoned.
         limited: bool,
     }
 
@@ -254,7 +254,7 @@ mod tests {
             }
         }
 
-        /// Marks some chunks as lost and some as acknowledged by gap blocks.
+        /// Marks, retransmits and abandons some of the chunks at random, and acknowledges some by gap blocks.
         fn disturb(&mut self) {
             for offset in self.half.outstanding.base()..self.half.outstanding.end() {
                 let state = self.half.outstanding.get(offset).map(|entry| entry.state);
@@ -289,7 +289,7 @@ mod tests {
             outcome
         }
 
-        /// Returns what is still outstanding, with its bytes.
+        /// Returns each outstanding chunk as its offset, the context of its message and its bytes.
         fn rest(&self) -> Vec<(u64, u32, Vec<u8>)> {
             let all = self.half.outstanding.base()..self.half.outstanding.end();
             all.map(|offset| {
@@ -311,8 +311,8 @@ mod tests {
         }
     }
 
-    /// One SACK for everything and many small SACKs have the same visible effect. Data sent while memory is still
-    /// deferred is correct.
+    /// One SACK for all chunks and many SACKs for a few chunks each have the same visible effect. Data sent while
+    /// memory is still deferred is correct.
     #[test]
     fn at_once_or_bit_by_bit_is_the_same() {
         for seed in 0..12 {

@@ -1,7 +1,7 @@
-//! Tells the peer to skip abandoned chunks.
+//! Asks the peer to skip abandoned chunks.
 //!
 //! Owns the Advanced.Peer.Ack.Point and the state of the last FORWARD TSN. The module [`abandon`](super::abandon)
-//! decides what is abandoned; timers belong to the association.
+//! decides which messages are abandoned. The timers belong to the association.
 //!
 //! Home of RFC 3758 §3.5 (A5, C1 – C5, F2) and RFC 8260 §2.3.1 (the sender's half).
 
@@ -12,22 +12,23 @@ use anabranch_base::time::Duration;
 use anabranch_wire::sctp::{ForwardTsn, IForwardTsn, Skipped, SkippedMessage, Ssn, Tsn};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The Advanced.Peer.Ack.Point, and what the peer was told of it.
+/// The Advanced.Peer.Ack.Point, and the FORWARD TSNs that were sent for it.
 #[derive(Debug, Default)]
 pub(super) struct AckPoint {
-    /// One past the Advanced.Peer.Ack.Point.
+    /// One past the offset of the Advanced.Peer.Ack.Point.
     advanced: u64,
-    /// One past the TSN in the last FORWARD TSN, and when it was sent.
+    /// One past the offset of the TSN in the last FORWARD TSN, and the time at which that FORWARD TSN was sent.
     said: u64,
     said_at: Instant,
-    /// The path that it was sent to.
+    /// The path that the last FORWARD TSN was sent to.
     said_to: usize,
-    /// The points of FORWARD TSNs sent so far, ascending, each with the time at which it was first sent.
+    /// For each FORWARD TSN sent so far, one past the highest offset it skips and the time at which it was first
+    /// sent. Ascending.
     told: VecDeque<(u64, Instant)>,
-    /// Number of T3-rtx expirations since the FORWARD TSN that skips the chunk at this offset.
+    /// Number of T3-rtx expirations since a FORWARD TSN was sent that skips the chunk at `unanswered_at`.
     unanswered: u32,
     unanswered_at: u64,
-    /// The last FORWARD TSN did not fit all; the rest waits until it is acknowledged.
+    /// The last FORWARD TSN did not have room for all streams. The rest is sent after the peer has acknowledged it.
     cut_off: bool,
     /// A FORWARD TSN is to be sent.
     wanted: bool,
@@ -39,12 +40,12 @@ impl AckPoint {
         Self { advanced: base, said: base, ..Self::default() }
     }
 
-    /// Whether the peer has yet to answer a FORWARD TSN.
+    /// Whether the peer has not yet acknowledged all chunks up to the Advanced.Peer.Ack.Point.
     fn is_pending(&self, base: u64) -> bool {
         self.advanced > base
     }
 
-    /// RFC 3758 §3.5 C1, C2.
+    /// RFC 3758 §3.5 C1, C2: advances the Advanced.Peer.Ack.Point over abandoned chunks.
     fn advance(&mut self, outstanding: &Outstanding) {
         let base = outstanding.base();
         self.advanced = self.advanced.max(base);
@@ -52,12 +53,12 @@ impl AckPoint {
             self.advanced += 1;
         }
         self.cut_off &= self.said > base;
-        // C3: it lies beyond the last FORWARD TSN.
+        // RFC 3758 §3.5 C3: the Advanced.Peer.Ack.Point lies beyond the last FORWARD TSN, so a new one is sent.
         self.wanted |= self.advanced > self.said.max(base) && !self.cut_off;
         self.wanted &= self.advanced > base;
     }
 
-    /// RFC 3758 §3.5 A5: T3-rtx expired.
+    /// RFC 3758 §3.5 A5: schedules the FORWARD TSN again after T3-rtx has expired.
     fn announce_again(&mut self, base: u64) {
         self.wanted |= self.is_pending(base);
         if std::mem::replace(&mut self.unanswered_at, base) != base {
@@ -68,13 +69,13 @@ impl AckPoint {
         }
     }
 
-    /// Whether T3-rtx has expired `times` times since a FORWARD TSN that skips all outstanding chunks.
+    /// Whether T3-rtx has expired `times` times since a FORWARD TSN was sent that skips all outstanding chunks.
     fn is_unanswered_over(&self, outstanding: &Outstanding, times: u32) -> bool {
         let all = self.advanced == outstanding.end() && self.said == outstanding.end();
         all && (times == 0 || self.unanswered_at == outstanding.base() && self.unanswered >= times)
     }
 
-    /// Records a FORWARD TSN up to `point` that was sent to a path.
+    /// Records that a FORWARD TSN for all chunks below offset `point` was sent to a path.
     fn record_said(&mut self, now: Instant, base: u64, point: u64, path: usize) {
         self.cut_off = point < self.advanced;
         (self.said, self.said_at, self.said_to) = (point, now, path);
@@ -85,7 +86,7 @@ impl AckPoint {
         self.wanted = false;
     }
 
-    /// Drops the records of chunks below `base`.
+    /// Drops the records of FORWARD TSNs that skip no chunk at or above `base`.
     fn forget_told(&mut self, base: u64) {
         while self.told.front().is_some_and(|&(point, _)| point <= base) {
             self.told.pop_front();
@@ -100,7 +101,7 @@ impl SendHalf {
         self.limits.as_ref().is_some_and(|limits| limits.point.wanted)
     }
 
-    /// Whether a FORWARD TSN is to be sent or not yet answered.
+    /// Whether a FORWARD TSN is to be sent, or was sent and is not yet acknowledged.
     pub(crate) fn awaits_forward_answer(&self) -> bool {
         self.limits.as_ref().is_some_and(|limits| limits.point.is_pending(self.outstanding.base()))
     }
@@ -110,13 +111,13 @@ impl SendHalf {
         self.limits.as_ref().map(|limits| limits.point.said_to)
     }
 
-    /// Returns when the peer was first told to skip a chunk.
+    /// Returns the time at which the peer was first asked to skip the chunk at `offset`.
     pub(crate) fn announced_at(&self, offset: u64) -> Option<Instant> {
         let told = &self.limits.as_ref()?.point.told;
         told.get(told.partition_point(|&(point, _)| point <= offset)).map(|&(_, at)| at)
     }
 
-    /// Drops the records of chunks that are cumulatively acknowledged.
+    /// Drops the records of FORWARD TSNs whose chunks are all cumulatively acknowledged.
     pub(crate) fn forget_told(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
@@ -124,7 +125,7 @@ impl SendHalf {
         }
     }
 
-    /// RFC 3758 §3.5 C3, F2: repeats a FORWARD TSN that was not answered within a round trip.
+    /// RFC 3758 §3.5 C3, F2: repeats a FORWARD TSN that was not acknowledged within a round trip.
     pub(crate) fn repeat_forward(&mut self, now: Instant, round_trip: Duration) {
         let base = self.outstanding.base();
         if let Some(point) = self.limits.as_mut().map(|limits| &mut limits.point) {
@@ -132,7 +133,7 @@ impl SendHalf {
         }
     }
 
-    /// RFC 3758 §3.5 A5: T3-rtx expired: the FORWARD TSN is retransmitted.
+    /// RFC 3758 §3.5 A5: schedules the FORWARD TSN again after T3-rtx has expired.
     pub(super) fn announce_again(&mut self) {
         let base = self.outstanding.base();
         if let Some(limits) = &mut self.limits {
@@ -140,22 +141,23 @@ impl SendHalf {
         }
     }
 
-    /// RFC 3758 §3.5 C1, C2: advances the Advanced.Peer.Ack.Point.
+    /// RFC 3758 §3.5 C1, C2: advances the Advanced.Peer.Ack.Point over abandoned chunks.
     pub(super) fn advance(&mut self) {
         if let Some(limits) = &mut self.limits {
             limits.point.advance(&self.outstanding);
         }
     }
 
-    /// Whether no data waits and all unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked), the peer
-    /// was told so, and T3-rtx has expired `times` times since.
+    /// Whether nothing is left to send and the peer does not answer the FORWARD TSN. No data waits, and all
+    /// unacknowledged chunks were abandoned (RFC 3758 §3.5 A2: finally acked). T3-rtx has expired `times` times since
+    /// the FORWARD TSN that skips all of them was sent.
     pub(crate) fn is_given_up(&self, times: u32) -> bool {
         self.queue.unsent_bytes() == 0
             && self.limits.as_ref().is_some_and(|l| l.point.is_unanswered_over(&self.outstanding, times))
     }
 
     /// Writes a FORWARD TSN, or with interleaving an I-FORWARD-TSN, of at most `room` bytes for `path`. Returns false
-    /// if not even the smallest fits.
+    /// if not even the smallest one fits.
     #[cold]
     pub(crate) fn write_forward(
         &mut self,
@@ -177,8 +179,8 @@ impl SendHalf {
         let mut streams = BTreeMap::new();
         let mut point = base;
         let mut last = None;
-        // RFC 6525 §5.2.2: numbers from before a reset get their own chunk. Otherwise they would be mistaken for
-        // numbers after it.
+        // RFC 6525 §5.2.2: sequence numbers from before a reset get a FORWARD TSN of their own. Otherwise the peer
+        // would mistake them for numbers after the reset.
         let fence = self.resets.iter().copied().find(|&at| at > base).unwrap_or(u64::MAX);
         while point < limits.point.advanced.min(fence) {
             let Some(entry) = self.outstanding.get(point) else {
@@ -187,7 +189,8 @@ impl SendHalf {
             if last != Some(entry.message) {
                 last = Some(entry.message);
                 let stored = self.queue.message(entry.message);
-                // C4: the highest number of each stream. Without interleaving, unordered messages have no number.
+                // RFC 3758 §3.5 C4: lists the highest number of each stream. Without interleaving, unordered messages
+                // have no number.
                 if interleaving || !stored.unordered {
                     let name = (stored.stream, stored.unordered);
                     if streams.len() == most && !streams.contains_key(&name) {

@@ -1,13 +1,13 @@
 //! Fragmentation: how many bytes of a message go into the next chunk.
 //!
-//! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (cut for the smallest path).
+//! Home of RFC 9260 §6.9 (the sender's half) and §7.3 (fragments fit the path with the smallest MTU).
 
-/// The minimum length in bytes of a fragment that only fills up a packet.
+/// The minimum length in bytes of a fragment that fills up the rest of a packet.
 const MIN_FRAGMENT: usize = 256;
 
-/// Returns the length of the next chunk of a message in bytes. The message has `total` bytes, `done` of which are
-/// sent, and the packet has `room` bytes left. `largest` is the most user bytes in a chunk, `header` the size of its
-/// header. `None` if the chunk should wait for another packet.
+/// Returns the length in bytes of the next chunk of a message. The message has `total` bytes, `done` of which are
+/// sent, and the packet has `room` bytes left. `largest` is the maximum number of user bytes in a chunk, and `header`
+/// is the size of the chunk header. Returns `None` if the chunk should wait for another packet.
 #[inline]
 pub(crate) fn cut(total: u32, done: u32, largest: u32, room: usize, header: usize) -> Option<u32> {
     let left = total - done;
@@ -15,7 +15,8 @@ pub(crate) fn cut(total: u32, done: u32, largest: u32, room: usize, header: usiz
     if header + (piece as usize).next_multiple_of(4) <= room {
         return Some(piece);
     }
-    // RFC 9260 §6.9: a message that fits into one chunk is not fragmented. A larger one may fill up the packet.
+    // RFC 9260 §6.9: a message that fits into one chunk is not fragmented. A fragment of a larger message may fill up
+    // the packet.
     let fill = room.saturating_sub(header) & !3;
     (total > largest && fill >= MIN_FRAGMENT).then_some(fill as u32)
 }

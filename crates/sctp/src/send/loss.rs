@@ -1,9 +1,9 @@
-//! Miss indications: fast retransmit and fast recovery.
+//! Counts miss indications, and starts and ends fast retransmit and fast recovery.
 //!
-//! Owns the exit point of a recovery and the permission to send one packet of retransmissions beyond the congestion
-//! window.
+//! Owns the exit point of fast recovery and the permission to send one packet of retransmissions beyond the
+//! congestion window.
 //!
-//! Home of RFC 9260 §7.2.4, §6.7 (what is missing) and §6.2.1 D iv.
+//! Home of RFC 9260 §7.2.4, §6.7 (which chunks count as missing) and §6.2.1 D iv.
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
@@ -17,15 +17,15 @@ use anabranch_base::trace::SendCause;
 pub(super) struct Recovery {
     /// Set during fast recovery, until everything below this offset is acknowledged.
     pub(super) exit: Option<u64>,
-    /// One packet of retransmissions may be sent regardless of the window.
+    /// One packet of retransmissions may be sent regardless of the congestion window.
     free_packet: bool,
     /// Set after a timeout, until everything below this offset is acknowledged.
     pub(super) timeout_exit: Option<u64>,
-    /// State for detecting that the last reduction was spurious.
+    /// State for detecting that the last window reduction was spurious.
     doubt: Option<Doubt>,
 }
 
-/// Retransmissions since a reduction, and how many of them were unnecessary.
+/// Counts the retransmissions since a window reduction, and how many of these were unnecessary.
 #[derive(Clone, Copy, Debug)]
 struct Doubt {
     path: u8,
@@ -34,7 +34,7 @@ struct Doubt {
 }
 
 impl Recovery {
-    /// A chunk was retransmitted.
+    /// Counts a retransmission of a chunk.
     pub(super) fn on_repaired(&mut self) {
         if let Some(doubt) = &mut self.doubt {
             doubt.sent = doubt.sent.saturating_add(1);
@@ -47,7 +47,7 @@ impl Recovery {
         self.exit.is_none() && self.timeout_exit.is_none()
     }
 
-    /// The cumulative TSN ack point has reached `base`.
+    /// Ends recoveries whose exit point is reached. The cumulative TSN ack point has advanced to `base`.
     #[inline]
     pub(super) fn on_cumulative(&mut self, base: u64) {
         if self.exit.is_some_and(|exit| base >= exit) {
@@ -67,7 +67,7 @@ impl SendHalf {
         self.recovery.exit.is_some()
     }
 
-    /// Returns the offset up to which fast recovery lasts.
+    /// Returns the offset at which fast recovery ends, once all chunks below it are acknowledged.
     pub(crate) fn recovers_until(&self) -> Option<u64> {
         self.recovery.exit
     }
@@ -82,7 +82,7 @@ impl SendHalf {
         self.recovery.is_over()
     }
 
-    /// Whether there is no sign of a loss.
+    /// Whether no chunk is lost or missing, no recovery is in progress and no closed window is being probed.
     pub(crate) fn is_quiet(&self) -> bool {
         self.recovery.is_over()
             && self.probing.is_none()
@@ -90,14 +90,14 @@ impl SendHalf {
             && !self.outstanding.has_gaps()
     }
 
-    /// Enters fast recovery; one packet may be sent at once.
+    /// Enters fast recovery. One packet may be sent at once, regardless of the congestion window.
     pub(crate) fn enter_recovery(&mut self) {
         self.recovery.exit = Some(self.outstanding.end());
         self.recovery.free_packet = true;
     }
 
-    /// RFC 3758 §3.5 F5: enters fast recovery for a skipped chunk. There is nothing to retransmit, and only
-    /// outstanding chunks could be part of the same loss.
+    /// RFC 3758 §3.5 F5: enters fast recovery because of a skipped chunk. There is nothing to retransmit. Without
+    /// outstanding chunks, no other chunk can be part of the same loss, and fast recovery is not entered.
     pub(crate) fn enter_recovery_of_skipped(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.recovery.exit = Some(end).filter(|&end| end > base);
@@ -110,33 +110,35 @@ impl SendHalf {
         self.recovery.free_packet = false;
     }
 
-    /// Starts the recovery after a timeout, for all data sent until now.
+    /// Starts the recovery after a timeout. It lasts until all data sent so far is acknowledged.
     pub(crate) fn begin_timeout_repair(&mut self) {
         self.recovery.timeout_exit = Some(self.outstanding.end());
     }
 
-    /// Whether one packet of retransmissions may be sent regardless of the window.
+    /// Whether one packet of retransmissions may be sent regardless of the congestion window.
     pub(crate) fn has_free_packet(&self) -> bool {
         self.recovery.free_packet
     }
 
-    /// Allows one such packet, because no acknowledgement would come to allow it.
+    /// Allows one packet of retransmissions regardless of the congestion window, because no acknowledgement would
+    /// come to allow it.
     pub(crate) fn allow_free_packet(&mut self) {
         self.recovery.free_packet = true;
     }
 
-    /// A packet of retransmissions was sent.
+    /// Records that the packet allowed regardless of the congestion window was sent.
     pub(crate) fn take_free_packet(&mut self) {
         self.recovery.free_packet = false;
     }
 
-    /// The window of a path was reduced; retransmissions may show that this was unnecessary.
+    /// Starts counting retransmissions after the window of `path` was reduced. The retransmissions may turn out to be
+    /// unnecessary, and with them the reduction.
     pub(crate) fn doubt_reduction(&mut self, path: usize) {
         self.recovery.doubt = Some(Doubt { path: path as u8, sent: 0, needless: 0 });
     }
 
-    /// The peer reports `count` duplicates of retransmitted chunks. Once all of them were unnecessary, returns the
-    /// path whose reduction was spurious (RFC 3708 §2).
+    /// Counts `count` duplicates of retransmitted chunks that the peer reports. Returns the path whose window
+    /// reduction was spurious once all retransmissions since then were unnecessary (RFC 3708 §2).
     pub(crate) fn on_needless(&mut self, count: u64) -> Option<usize> {
         let doubt = self.recovery.doubt.as_mut()?;
         doubt.needless = doubt.needless.saturating_add(count.min(u64::from(u32::MAX)) as u32);
@@ -145,8 +147,8 @@ impl SendHalf {
         Some(path)
     }
 
-    /// RFC 9260 §6.3.3 E3: everything in flight on a path is lost. The reduction by T3-rtx replaces the earlier one,
-    /// and its recovery starts from the beginning.
+    /// RFC 9260 §6.3.3 E3: marks everything in flight on a path as lost. The window reduction by T3-rtx replaces an
+    /// earlier reduction, and fast recovery ends.
     pub(crate) fn lose_flight(&mut self, path: usize, cause: SendCause) {
         self.recovery.doubt = None;
         self.lose_path(path, cause);
@@ -155,9 +157,9 @@ impl SendHalf {
     }
 }
 
-/// Counts one miss for each missing chunk below `limit` and marks chunks with `threshold` misses. `evidence` is the
-/// send time of the latest chunk that this SACK acknowledges. `looked_at` counts examined chunks over the SACKs of a
-/// packet. Returns the user bytes marked.
+/// Counts one miss for each missing chunk below `limit` and marks chunks with `threshold` misses as lost. `evidence`
+/// is the send time of the latest chunk that this SACK acknowledges. `looked_at` counts the chunks that the SACKs of
+/// one packet have examined so far. Returns the number of user bytes marked.
 pub(super) fn count_misses(
     outstanding: &mut Outstanding,
     limit: u64,
@@ -170,7 +172,8 @@ pub(super) fn count_misses(
     let mut offset = outstanding.miss_floor.max(outstanding.base());
     let mut run = outstanding.runs.partition_point(|run| run.end <= offset);
     let mut floor_holds = true;
-    // The lowest chunks are retransmitted first; those beyond are counted when these are settled.
+    // The number of examined chunks is limited. The lowest chunks are examined and retransmitted first; misses of
+    // higher chunks are counted after that.
     while offset < limit && *looked_at < sack_work_limit::CHUNKS {
         *looked_at += 1;
         if let Some(acked) = outstanding.runs.get(run)
@@ -183,13 +186,13 @@ pub(super) fn count_misses(
         let Some(entry) = outstanding.at(offset) else {
             break;
         };
-        // For a retransmitted chunk only chunks sent after it count.
+        // For a retransmitted chunk, only chunks sent after the retransmission count as evidence.
         let eligible = !entry.fast && (!entry.again || evidence > entry.sent_at);
         let state = entry.state;
         if eligible && state == ChunkState::InFlight {
             entry.misses = entry.misses.saturating_add(1);
             if entry.misses >= threshold {
-                // RFC 9260 §7.2.4: marked once, and never again for fast retransmit.
+                // RFC 9260 §7.2.4: a chunk is marked once, and never again for fast retransmit.
                 entry.fast = true;
                 let (length, size, path) = (entry.length, entry.size(), usize::from(entry.path));
                 outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
@@ -212,8 +215,8 @@ pub(super) fn count_misses(
     marked
 }
 
-/// RFC 3758 §3.5 F5: a chunk abandoned in flight is not retransmitted, but its loss indicates congestion like any
-/// other loss.
+/// Counts a miss of an abandoned chunk. RFC 3758 §3.5 F5: a chunk abandoned in flight is not retransmitted, but its
+/// loss indicates congestion like any other loss.
 #[cold]
 fn missed_anyway(outstanding: &mut Outstanding, offset: u64, threshold: u8, paths: &mut [PathAck]) {
     let Some(entry) = outstanding.at(offset) else {

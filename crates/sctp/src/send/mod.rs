@@ -1,11 +1,12 @@
 //! The sending half of an association, from user message to acknowledged byte.
 //!
-//! [`queue`] holds messages whole until their last byte is acknowledged. [`outstanding`] holds the chunks that were
-//! cut from them and sent. [`permission`] says whether more may be sent. [`sack`] reads acknowledgements, and
-//! [`loss`] or [`rack`] decides which chunks are lost. [`retransmit`] handles an expired T3-rtx.
+//! [`queue`] holds each message as a whole until its last byte is acknowledged. [`outstanding`] holds the chunks that
+//! were cut from the messages and sent. [`permission`] says whether more chunks may be sent. [`sack`] processes
+//! acknowledgements, and [`loss`] or [`rack`] decides which chunks are lost. [`retransmit`] handles an expired
+//! T3-rtx.
 //!
-//! This module never sends packets: `association::outbound` asks it for the next chunk, and [`mod@write`] writes it.
-//! A chunk is identified by its offset; the first chunk of the association has offset 0.
+//! This module never sends packets. `association::outbound` requests the next chunk, and [`mod@write`] writes it. A
+//! chunk is identified by its offset; the first chunk of the association has offset 0.
 
 mod abandon;
 mod burst;
@@ -44,36 +45,36 @@ use sack_outcome::SackOutcome;
 pub(crate) use probing::Expired;
 pub(crate) use write::Written;
 
-/// The sending half.
+/// The sending half of an association.
 #[derive(Debug)]
 pub(crate) struct SendHalf {
     queue: Queue,
     outstanding: Outstanding,
     recovery: Recovery,
-    /// The peer's last a_rwnd less the data sent since, in user bytes (RFC 9260 §6.2.1).
+    /// The peer's last a_rwnd minus the data sent since then, in user bytes (RFC 9260 §6.2.1).
     peer_window: u64,
-    /// Set while a closed window is being probed; the probe interval doubles.
+    /// Set while a closed window is being probed. The probe interval doubles with each probe.
     probing: Option<Probing>,
-    /// The last SACK since the last T3-rtx expiry reported a closed window.
+    /// The last SACK since the last T3-rtx expiry reported a closed window, so data was refused.
     turned_away: bool,
     dupthresh: u8,
-    /// Losses are detected by time (RFC 8985), not by miss indications.
+    /// Losses are detected by time (RFC 8985) instead of miss indications.
     by_time: bool,
-    /// The last SACK reported all arrived chunks below this offset.
+    /// The offset below which the last SACK reported all arrived chunks.
     horizon: rack::Horizon,
-    /// The offsets at which reset streams start again at number 0 (RFC 6525), ascending. Kept while a chunk before
-    /// them is outstanding.
+    /// The offsets at which reset streams start again at number 0 (RFC 6525), ascending. An offset is kept while a
+    /// chunk below it is outstanding.
     resets: Vec<u64>,
-    /// Number of chunks that the SACKs of this packet have cumulatively acknowledged.
+    /// Number of chunks that the SACKs of the current packet have cumulatively acknowledged.
     at_once: u64,
-    /// The work that the SACKs of this packet have caused so far.
+    /// The work that the SACKs of the current packet have caused so far.
     sack_work: sack_work_limit::SackWorkLimit,
-    /// Messages that may be abandoned; set with the first of them.
+    /// Messages that may be abandoned; `None` until the first such message is queued.
     limits: Option<Box<abandon::Limits>>,
-    /// Most user bytes in a chunk (AMDCS less the header).
+    /// Maximum number of user bytes in a chunk (AMDCS minus the chunk header).
     largest: u32,
     burst: BurstLimit,
-    /// The outcome of the last SACK, kept to reuse its memory.
+    /// The outcome of the last SACK. It is kept so that the next SACK reuses its memory.
     outcome: Option<Box<SackOutcome>>,
 }
 
@@ -103,7 +104,8 @@ impl SendHalf {
         }
     }
 
-    /// Returns an empty outcome of a SACK for `paths` paths. `fresh`: record the arrived chunks as well.
+    /// Returns an empty outcome of a SACK for `paths` paths. `fresh` says whether arrived chunks are recorded as
+    /// well.
     #[inline]
     pub(crate) fn take_outcome(&mut self, paths: usize, fresh: bool) -> Box<SackOutcome> {
         let mut outcome = self.outcome.take().unwrap_or_default();
@@ -111,8 +113,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Keeps the memory of an outcome for the next SACK. With shared memory it is freed if no SACK is expected,
-    /// because many associations may be idle.
+    /// Keeps the memory of an outcome for the next SACK. If associations share memory and no SACK is expected, the
+    /// memory is freed instead, because many associations may be idle.
     #[inline]
     pub(crate) fn keep_outcome(&mut self, outcome: Box<SackOutcome>) {
         if !(self.queue.is_shared() && self.is_idle()) {
@@ -125,7 +127,7 @@ impl SendHalf {
         self.queue.unsent_bytes() == 0 && self.outstanding.is_empty()
     }
 
-    /// Whether any message may be, or was, abandoned.
+    /// Whether any message may be abandoned or was abandoned.
     #[inline]
     pub(crate) fn has_limits(&self) -> bool {
         self.limits.is_some()
@@ -133,7 +135,8 @@ impl SendHalf {
 
     // The queue.
 
-    /// Queues `payload` as messages of `piece` bytes, as far as there is room. Returns the number of bytes queued.
+    /// Queues `payload` as messages of `piece` bytes each, as far as there is room. Returns the number of bytes
+    /// queued.
     pub(crate) fn push_pieces(
         &mut self,
         message: Message,
@@ -144,13 +147,13 @@ impl SendHalf {
         self.queue.push_pieces(message, payload, piece)
     }
 
-    /// Returns the number of bytes not yet sent in a chunk.
+    /// Returns the number of user bytes not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.queue.unsent_bytes()
     }
 
-    /// Returns the number of buffered bytes, unsent and unacknowledged.
+    /// Returns the number of buffered user bytes, unsent and unacknowledged.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.queue.buffered_bytes()
     }
@@ -160,53 +163,55 @@ impl SendHalf {
         self.queue.writable_bytes()
     }
 
-    /// Whether associations share memory. The send buffer then follows the amount of data that can be in flight.
+    /// Whether this association shares memory with others. The send buffer then follows the amount of data that can
+    /// be in flight.
     #[inline]
     pub(crate) fn shares_memory(&self) -> bool {
         self.queue.is_shared()
     }
 
-    /// Sizes the send buffer. The congestion window and the peer's window limit the data that can be in flight.
+    /// Sizes the send buffer to the amount of data that can be in flight. The congestion window and the peer's window
+    /// limit this amount.
     pub(crate) fn size_buffer(&mut self, congestion_window: u64) {
         self.queue.follow(congestion_window, self.peer_window + self.outstanding.in_flight());
     }
 
-    /// Whether a `send` was rejected for lack of room.
+    /// Whether a `send` was rejected for lack of room in the send buffer.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.queue.is_wanted()
     }
 
-    /// Returns true once when there is room again after a `send` was rejected.
+    /// Returns true once when the send buffer has room again after a `send` was rejected.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         self.queue.take_writable()
     }
 
-    /// Returns the unsent and unacknowledged bytes of `stream`. (If one SACK acknowledges more than some 2,000
-    /// chunks, the rest still counts until its memory is freed, a few packets later.)
+    /// Returns the number of unsent and unacknowledged bytes of `stream`. If one SACK acknowledges more than some
+    /// 2,000 chunks, the rest still counts until its memory is freed, a few packets later.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.queue.buffered_on(stream)
     }
 
-    /// Sets the threshold at or below which the buffered amount of `stream` is reported as low.
+    /// Sets the threshold of `stream`: a buffered amount at or below it is reported as low.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         self.queue.set_low(stream, low);
     }
 
-    /// Returns a stream whose buffered amount has become low, once each time.
+    /// Returns a stream whose buffered amount has become low. Each such change is returned once.
     #[inline]
     pub(crate) fn take_low(&mut self) -> Option<u16> {
         self.queue.take_low()
     }
 
-    /// RFC 9260 §5.1.1: the peer accepts only `granted` streams. Drops and returns messages that were queued on other
-    /// streams before that was known.
+    /// RFC 9260 §5.1.1: the peer accepts only `granted` streams. Drops and returns messages that were queued on
+    /// higher stream numbers before this limit was known.
     pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
         self.queue.drop_beyond(granted, payloads)
     }
 
-    /// RFC 8260 §2.2.1: selects I-DATA or DATA for messages from now on.
+    /// RFC 8260 §2.2.1: selects I-DATA or DATA for all further messages.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.queue.set_interleaving(on);
     }
@@ -226,28 +231,28 @@ impl SendHalf {
         self.queue.set_stream_value(stream, value);
     }
 
-    /// Returns the size of the chunk header before the user data.
+    /// Returns the size in bytes of the DATA or I-DATA header.
     #[inline]
     pub(crate) fn chunk_header(&self) -> usize {
         self.queue.header()
     }
 
-    /// Returns the key that a message is to be signed with.
+    /// Returns the number of the key that authenticates the message, if it has one.
     pub(crate) fn key_of(&self, message: u32) -> Option<u16> {
         self.queue.message(message).key
     }
 
-    /// Returns the messages that are to be signed with this key and are not fully acknowledged.
+    /// Returns the messages that are to be authenticated with this key and are not fully acknowledged.
     pub(crate) fn messages_of(&self, key: u16) -> Vec<u32> {
         self.queue.messages_of(key)
     }
 
-    /// Whether a message is to be signed with this key and is not fully acknowledged.
+    /// Whether a message is to be authenticated with this key and is not fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         self.queue.asks_for(message, key)
     }
 
-    /// The association restarts: takes over the state of `before` that outlives a restart.
+    /// Takes over the state of `before` that outlives a restart of the association.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.queue.inherit(&mut before.queue);
     }
@@ -260,18 +265,18 @@ impl SendHalf {
         self.outstanding.base()
     }
 
-    /// Returns the offset of the next new chunk.
+    /// Returns the offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.outstanding.end()
     }
 
-    /// Returns the TSN of the next new chunk.
+    /// Returns the TSN that the next new chunk will have.
     pub(crate) fn next_tsn(&self) -> u32 {
         self.outstanding.tsn(self.outstanding.end())
     }
 
-    /// Returns the offset of the chunk with this TSN, which may be below the first or beyond the last.
+    /// Returns the offset of the chunk with this TSN. The offset may be below the first or beyond the last chunk.
     pub(crate) fn offset_of(&self, tsn: u32) -> i64 {
         self.outstanding.base() as i64 + i64::from(self.outstanding.ahead(tsn)) - 1
     }
@@ -282,7 +287,7 @@ impl SendHalf {
         Some(usize::from(entry.path))
     }
 
-    /// Whether a Cumulative TSN Ack acknowledges a chunk that was not cumulatively acknowledged before.
+    /// Whether `cumulative` acknowledges a chunk that was not cumulatively acknowledged before.
     pub(crate) fn is_advanced_by(&self, cumulative: Tsn) -> bool {
         self.outstanding.ahead(cumulative.0) > 0
     }
@@ -310,18 +315,18 @@ impl SendHalf {
         self.outstanding.has_lost()
     }
 
-    /// Whether a chunk was acknowledged out of order.
+    /// Whether a chunk beyond the cumulative TSN ack point was acknowledged by a gap block.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         self.outstanding.has_gaps()
     }
 
-    /// Returns the lowest chunk in flight on a path.
+    /// Returns the offset of the lowest chunk in flight on a path.
     pub(crate) fn earliest_on(&self, path: usize) -> Option<u64> {
         self.outstanding.earliest_on(path as u8, 0)
     }
 
-    /// Returns the lowest chunk in flight on a path at or above an offset. The search is bounded.
+    /// Returns the first chunk in flight on `path` whose offset is `from` or higher. The search is bounded.
     #[inline]
     pub(crate) fn earliest_within(&self, path: usize, from: u64) -> Earliest {
         self.outstanding.earliest_within(path as u8, from)
@@ -341,13 +346,13 @@ impl SendHalf {
 
     // The peer's window.
 
-    /// Returns the peer's last a_rwnd less the data sent since, in user bytes.
+    /// Returns the peer's last a_rwnd minus the data sent since then, in user bytes.
     pub(crate) fn peer_window(&self) -> u64 {
         self.peer_window
     }
 
-    /// RFC 9260 §6.2.1 A: sets the window from the a_rwnd of INIT or INIT ACK, less the data sent with the COOKIE
-    /// ECHO.
+    /// RFC 9260 §6.2.1 A: sets the peer's window from the a_rwnd of INIT or INIT ACK, minus the data sent with the
+    /// COOKIE ECHO.
     pub(crate) fn open_window(&mut self, window: u32) {
         self.peer_window = u64::from(window).saturating_sub(self.outstanding.in_flight());
     }

@@ -1,8 +1,8 @@
-//! Processing of an NR-SACK: the peer may not drop what it reports in NR gap blocks, so these bytes are freed at
+//! Processes an NR-SACK. The peer may not drop chunks that it reports in NR gap blocks, so their bytes are freed at
 //! once.
 //!
-//! The entry of the chunk stays until it is cumulatively acknowledged. If the peer reneges nevertheless, that is
-//! ignored: the chunk has arrived, and its bytes are freed.
+//! The entry of such a chunk stays until the chunk is cumulatively acknowledged. If the peer reneges nevertheless,
+//! that is ignored: the chunk has arrived, and its bytes are freed.
 //!
 //! Home of draft-natarajan-tsvwg-sctp-nrsack §4 (the sender).
 
@@ -14,7 +14,7 @@ use anabranch_wire::sctp::NrSackView;
 use std::ops::Range;
 
 impl SendHalf {
-    /// Processes an NR-SACK, as [`on_sack`](Self::on_sack) does a SACK.
+    /// Processes an NR-SACK in the way in which [`on_sack`](Self::on_sack) processes a SACK.
     #[cold]
     pub(crate) fn on_nr_sack(
         &mut self,
@@ -34,7 +34,7 @@ impl SendHalf {
         let known = freed.0.len();
         let mut lowest = base;
         for gap in nr.nr_gaps() {
-            // As in `take_gaps`: blocks that are out of order, overlap or were never sent are ignored.
+            // NR gap blocks that are out of order, overlap or cover unsent chunks are ignored, as in `take_gaps`.
             let (from, to) = (base + u64::from(gap.start).saturating_sub(1), base + u64::from(gap.end));
             if gap.start == 0 || from < lowest || from >= to || to > end {
                 continue;
@@ -64,12 +64,12 @@ impl SendHalf {
         Ok(())
     }
 
-    /// Returns the user bytes that NR gap blocks have acknowledged and the last SACK does not report. That SACK was
-    /// sent before they arrived and was overtaken, so its a_rwnd does not account for them.
+    /// Returns the number of user bytes that NR gap blocks have acknowledged and the last SACK does not report. The
+    /// peer sent that SACK before these bytes arrived, so its a_rwnd does not account for them.
     #[cold]
     pub(super) fn freed_unreported(&self) -> u64 {
         let runs = &self.outstanding.runs;
-        // The end of the reported range that contains `offset`, if any.
+        // Returns the end of the reported range that contains `offset`, if there is one.
         let told = |offset: u64| {
             let run = runs.get(runs.partition_point(|run| run.end <= offset));
             run.filter(|run| run.start <= offset).map(|run| run.end)
@@ -85,8 +85,8 @@ impl SendHalf {
             .sum()
     }
 
-    /// Frees the bytes of an acknowledged chunk. Chunks whose block was ignored, and abandoned ones, stay as they
-    /// are.
+    /// Frees the bytes of an acknowledged chunk. A chunk whose gap block was ignored, or that was abandoned, stays
+    /// unchanged.
     fn free_chunk(&mut self, offset: u64) {
         let Some(&entry) = self.outstanding.get(offset) else { return };
         if entry.state == ChunkState::Acked {

@@ -1,9 +1,9 @@
-//! Whether new DATA may be sent, as far as the sending half decides it: the peer's window, Nagle's algorithm and
-//! bursts.
+//! Decides whether new DATA may be sent, as far as the sending half knows. The limits are the peer's window, Nagle's
+//! algorithm and the burst limit.
 //!
-//! Congestion windows belong to the paths; `association::outbound` combines both.
+//! Congestion windows belong to the paths. `association::outbound` checks both kinds of limits.
 //!
-//! Home of RFC 9260 §6.1 A (the window; its probes are `probing`) and D (Max.Burst).
+//! Home of RFC 9260 §6.1 A (the peer's window; the module `probing` has its probes) and D (Max.Burst).
 
 use super::SendHalf;
 use super::queue::Cut;
@@ -11,13 +11,13 @@ use crate::config::Config;
 use anabranch_base::Instant;
 
 impl SendHalf {
-    /// Returns the most user bytes in a chunk.
+    /// Returns the maximum number of user bytes in a chunk.
     #[inline]
     pub(crate) fn largest(&self) -> u32 {
         self.largest
     }
 
-    /// Sets the most user bytes in a chunk.
+    /// Sets the maximum number of user bytes in a chunk.
     pub(crate) fn set_largest(&mut self, largest: u32) {
         self.largest = largest;
     }
@@ -42,13 +42,13 @@ impl SendHalf {
             && self.burst_allows(config, now)
     }
 
-    /// RFC 9260 §6.1 A: whether the peer has room, or this is a probe.
+    /// RFC 9260 §6.1 A: whether the peer has room for `length` bytes, or the chunk may be sent as a window probe.
     #[inline]
     pub(crate) fn window_takes(&self, length: u32) -> bool {
         u64::from(length) <= self.peer_window || self.may_probe()
     }
 
-    /// Nagle's algorithm: a packet that is not full waits while data is unacknowledged.
+    /// Applies Nagle's algorithm: whether less than a full packet is unsent and must wait for an acknowledgement.
     #[inline]
     fn is_held_back(&self, config: &Config, established: bool) -> bool {
         config.nagle
@@ -57,7 +57,8 @@ impl SendHalf {
             && self.queue.unsent_bytes() < u64::from(self.largest)
     }
 
-    /// RFC 9260 §6.1 D: allows Max.Burst packets at one instant, and again when all of them are acknowledged.
+    /// RFC 9260 §6.1 D: whether the burst limit allows a packet. It allows Max.Burst packets at one instant, and as
+    /// many again when all of them are acknowledged.
     #[inline]
     fn burst_allows(&mut self, config: &Config, now: Instant) -> bool {
         let Some(most) = config.max_burst else {
@@ -66,20 +67,21 @@ impl SendHalf {
         self.burst.allows(most, now, self.outstanding.is_empty())
     }
 
-    /// Whether the next new chunk fits into `room` bytes and the peer has room for it.
+    /// Whether the next new chunk fits into `room` bytes and into the peer's window.
     pub(crate) fn next_new_fits(&self, room: usize) -> bool {
         self.next_cut(room).is_some_and(|cut| self.window_takes(cut.length))
     }
 
-    /// A packet with new DATA was written.
+    /// Records that a packet with new DATA was written.
     #[inline]
     pub(crate) fn packet_done(&mut self) {
         self.queue.packet_done();
         self.burst.count();
     }
 
-    /// RFC 9260 §6.1 D: the next burst waits for an acknowledgement. If nothing is in flight none would come, so a
-    /// new burst starts even if the clock has not advanced.
+    /// RFC 9260 §6.1 D: starts a new burst if nothing is outstanding. Otherwise the next burst waits for an
+    /// acknowledgement. With nothing outstanding no acknowledgement would come, so the burst starts even if the clock
+    /// has not advanced.
     #[inline]
     pub(crate) fn renew_burst(&mut self) {
         if self.outstanding.is_empty() {

@@ -1,7 +1,7 @@
-//! Probes of a window that the peer has closed.
+//! Probes a window that the peer has closed.
 //!
-//! Keeps whether a probe may be sent, how many were sent, and whether the peer has answered since. The association
-//! owns the timer of the next probe.
+//! Stores whether a probe may be sent, how many were sent, and whether the peer has answered since the last one. The
+//! association owns the timer of the next probe.
 //!
 //! Home of RFC 9260 §6.1 A.
 
@@ -12,22 +12,22 @@ use anabranch_base::trace::SendCause;
 /// The state of probing a closed window (RFC 9260 §6.1 A).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Probing {
-    /// The timer has expired: one chunk may be sent although the window is closed.
+    /// The probe timer has expired: one chunk may be sent although the window is closed.
     pub(super) allowed: bool,
-    /// A SACK has arrived since the last probe, so the peer is alive.
+    /// A SACK has arrived since the last probe, so the peer is reachable.
     answered: bool,
-    /// Probes sent so far.
+    /// Number of probes sent so far.
     sent: u16,
-    /// User bytes of acknowledged probes since the window was closed.
+    /// User bytes of probes that were acknowledged since the window was closed.
     acked: u32,
 }
 
-/// What an expired T3-rtx means.
+/// The meaning of an expired T3-rtx.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Expired {
-    /// It was for a probe of a closed window, so it does not indicate congestion.
+    /// T3-rtx expired for a probe of a closed window, so the expiry does not indicate congestion.
     pub(crate) probe: bool,
-    /// Nothing from the peer excuses it: it counts as an error.
+    /// The peer has sent no SACK that explains the expiry, so it counts as an error.
     pub(crate) silent: bool,
 }
 
@@ -38,25 +38,25 @@ impl SendHalf {
         self.probing.is_some()
     }
 
-    /// Whether the window is closed for waiting new data while nothing is outstanding. `None` if no data waits.
+    /// Whether the closed window blocks new data while nothing is outstanding. `None` if no new data waits.
     pub(crate) fn is_shut_out(&self) -> Option<bool> {
         let cut = self.next_cut(usize::MAX)?;
         Some(self.outstanding.awaits_nothing() && u64::from(cut.length) > self.peer_window)
     }
 
-    /// The window is closed: starts to probe it. If the next probe has to wait, returns the number of probes sent
-    /// before.
+    /// Starts to probe the closed window. If the next probe has to wait for the timer, returns the number of probes
+    /// sent so far.
     pub(crate) fn begin_probing(&mut self) -> Option<u32> {
         let probing = self.probing.get_or_insert_default();
         (!probing.allowed).then_some(probing.sent.into())
     }
 
-    /// The window is open. Returns true if it was being probed.
+    /// Ends probing, because the window is open. Returns true if it was being probed.
     pub(crate) fn end_probing(&mut self) -> bool {
         self.probing.take().is_some()
     }
 
-    /// The probe timer has expired.
+    /// Allows one probe, because the probe timer has expired.
     pub(crate) fn allow_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
             probing.allowed = true;
@@ -68,7 +68,7 @@ impl SendHalf {
         self.probing.is_some_and(|probing| probing.allowed) && self.outstanding.awaits_nothing()
     }
 
-    /// A probe of a closed window is sent.
+    /// Records that a probe of the closed window was sent.
     #[cold]
     pub(super) fn record_probe(&mut self) {
         if let Some(probing) = &mut self.probing {
@@ -77,7 +77,7 @@ impl SendHalf {
         }
     }
 
-    /// The peer has sent an acknowledgement; `shut` says that its window is closed.
+    /// Records that the peer has sent an acknowledgement. `shut` says whether its window is closed.
     pub(super) fn on_answered(&mut self, shut: bool) {
         if let Some(probing) = &mut self.probing {
             probing.answered = true;
@@ -85,7 +85,8 @@ impl SendHalf {
         self.turned_away = shut;
     }
 
-    /// Counts acknowledged bytes as probes. While a closed window is probed, nothing else is outstanding.
+    /// Counts acknowledged bytes as bytes of probes. While a closed window is probed, nothing but probes is
+    /// outstanding.
     #[inline]
     pub(super) fn count_acked_probe(&mut self, bytes: u64) {
         if let Some(probing) = &mut self.probing {
@@ -93,21 +94,22 @@ impl SendHalf {
         }
     }
 
-    /// Returns the acknowledged user bytes of probes since the window was closed. A peer that never reads could
-    /// acknowledge probes forever.
+    /// Returns the number of acknowledged user bytes of probes since the window was closed. A peer that never reads
+    /// could acknowledge probes forever, so these bytes do not show that the peer reads.
     pub(crate) fn probed_bytes(&self) -> u64 {
         self.probing.map_or(0, |probing| probing.acked.into())
     }
 
-    /// T3-rtx expired.
+    /// Returns the meaning of an expired T3-rtx.
     pub(crate) fn on_t3(&mut self) -> Expired {
         let single = self.outstanding.end() - self.outstanding.base() == 1;
         let probing = self.probing.filter(|_| self.peer_window == 0 || single);
         let silent = match probing {
-            // RFC 9260 §6.1 A: the expiry for a probe neither counts as an error while the peer answers, nor reduces
-            // the window.
+            // RFC 9260 §6.1 A: the expiry for a probe does not count as an error while the peer answers. It does not
+            // reduce the congestion window either.
             Some(probing) => !probing.answered,
-            // The same holds for data that arrived at a closed window, as long as SACKs report it closed.
+            // Data that arrived at a closed window and was refused does not count as an error either, as long as
+            // SACKs report the window as closed.
             None => !std::mem::take(&mut self.turned_away),
         };
         if let Some(probing) = &mut self.probing {
@@ -116,8 +118,8 @@ impl SendHalf {
         Expired { probe: probing.is_some(), silent }
     }
 
-    /// A probe was dropped by the peer and the window is now open, so it is retransmitted without waiting for the
-    /// timer. Returns the path that it was sent to, and its size.
+    /// Marks a probe for retransmission without waiting for the timer, if the window is now open and the peer has
+    /// dropped the probe. Returns the path that the probe was sent to, and its size in bytes.
     pub(crate) fn take_refused_probe(&mut self) -> Option<(usize, u64)> {
         if self.probing.is_none() || self.peer_window == 0 {
             return None;

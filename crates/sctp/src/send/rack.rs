@@ -1,10 +1,10 @@
-//! Loss detection by time, for each chunk.
+//! Decides for each chunk by time whether it is lost.
 //!
-//! Chunks sent once are in the order of their send times. So one mark per path is enough: all chunks below it are
-//! judged. Retransmitted chunks are listed in the order of retransmission. Each chunk is examined once or twice, for
-//! any size of the window.
+//! Chunks sent once are in the order of their send times. One position per path is therefore enough: all chunks below
+//! it have been judged. Retransmitted chunks are listed in the order of retransmission. Each chunk is examined once
+//! or twice, however large the window is.
 //!
-//! Home of RFC 8985 §6.2 step 5 and §7.3, as far as chunks are concerned.
+//! Home of RFC 8985 §6.2 step 5 and §7.3, as far as they concern chunks.
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Entry};
@@ -14,8 +14,8 @@ use anabranch_base::time::Duration;
 use anabranch_base::trace::SendCause;
 use anabranch_congestion::Verdict;
 
-/// Whether the chunk is in flight, as far as known. RFC 3758 §3.5 F5: the loss of a chunk abandoned in flight
-/// indicates congestion like any other loss.
+/// Whether the chunk is in flight, as far as known. This includes a chunk abandoned in flight. RFC 3758 §3.5 F5: the
+/// loss of such a chunk indicates congestion like any other loss.
 fn is_open(entry: &Entry) -> bool {
     match entry.state {
         ChunkState::InFlight => true,
@@ -24,15 +24,15 @@ fn is_open(entry: &Entry) -> bool {
     }
 }
 
-/// How far a SACK reports what has arrived.
+/// The offset up to which the last SACK reports all arrived chunks.
 ///
-/// RFC 9260 §6.7: a SACK reports the lowest Gap Ack Blocks, as many as fit, and leaves out the rest; some stacks
-/// report at most 16 or 20. Chunks beyond its last block may have arrived as well.
+/// RFC 9260 §6.7: a SACK reports as many of the lowest Gap Ack Blocks as fit into it and leaves out the rest. Some
+/// stacks report at most 16 or 20. Chunks beyond the last block may have arrived as well.
 #[derive(Debug)]
 pub(crate) struct Horizon {
-    /// The largest number of blocks in a SACK of this peer so far.
+    /// The largest number of gap blocks in a SACK of this peer so far.
     most: usize,
-    /// The SACK does not report chunks at or above this offset.
+    /// The last SACK does not report chunks at or above this offset.
     end: u64,
 }
 
@@ -41,26 +41,27 @@ impl Horizon {
         Self { most: FEW, end: u64::MAX }
     }
 
-    /// Records a SACK with `blocks` blocks, the last of which ends at `highest`. If that is the largest number so
-    /// far, and not a small one, there may be further blocks that did not fit.
+    /// Records a SACK with `blocks` gap blocks, the last of which ends at offset `highest`. If no SACK has had more
+    /// blocks, and the number is not small, further blocks may have been left out.
     pub(crate) fn record(&mut self, blocks: usize, highest: u64) {
         self.end = if blocks >= self.most { highest } else { u64::MAX };
         self.most = self.most.max(blocks);
     }
 
-    /// Records a SACK without blocks.
+    /// Records a SACK without gap blocks.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.end = u64::MAX;
     }
 }
 
-/// A SACK with fewer blocks than this is assumed to report everything: no known stack has a lower limit.
+/// A SACK with fewer blocks than this number is assumed to report all arrived chunks. No known stack has a lower
+/// limit.
 const FEW: usize = 16;
 
 impl SendHalf {
-    /// Marks the chunks on `path` that are lost by now, and records when the next may be. Returns the number of bytes
-    /// that leave the flight.
+    /// Marks the chunks on `path` that are lost by now. Records when the next chunk may be lost. Returns the number
+    /// of bytes that leave the flight.
     pub(crate) fn lose_by_time(
         &mut self,
         now: Instant,
@@ -119,7 +120,7 @@ impl SendHalf {
         lost
     }
 
-    /// Whether enough chunks have arrived beyond a gap to indicate a loss by counting (RFC 9260 §7.2.4).
+    /// Whether enough chunks have arrived beyond a gap to count as a loss by miss indications (RFC 9260 §7.2.4).
     fn counts_loss(&self) -> bool {
         let mut left = u64::from(self.dupthresh);
         self.outstanding.runs.iter().any(|run| {
@@ -128,7 +129,7 @@ impl SendHalf {
         })
     }
 
-    /// Marks a chunk as lost. Returns the number of bytes that leave the flight.
+    /// Marks the chunk at `offset` as lost. Returns the number of bytes that leave the flight.
     fn lose(&mut self, offset: u64) -> u64 {
         let Some(entry) = self.outstanding.at(offset) else { return 0 };
         let size = entry.size();
@@ -136,14 +137,14 @@ impl SendHalf {
             entry.fast = true;
             return size;
         }
-        // RFC 9260 §6.2.1 C: it no longer counts as outstanding at the peer.
+        // RFC 9260 §6.2.1 C: a lost chunk no longer counts as outstanding at the peer.
         self.peer_window += u64::from(entry.length);
         self.outstanding.set(offset, ChunkState::Lost(SendCause::Fast));
         size
     }
 
-    /// RFC 8985 §7.3: marks the last chunk in flight on `path` for retransmission, as a probe that may be sent at
-    /// once. Returns the number of bytes that leave the flight.
+    /// RFC 8985 §7.3: marks the last chunk in flight on `path` for retransmission, as a tail loss probe that may be
+    /// sent at once. Returns the number of bytes that leave the flight.
     pub(crate) fn take_tail(&mut self, path: usize) -> Option<u64> {
         let entries = self.outstanding.base()..self.outstanding.end();
         let offset = entries.rev().find(|&offset| {
@@ -159,7 +160,8 @@ impl SendHalf {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.7: a SACK with the largest number of blocks so far may have left some out; one with fewer has not.
+    /// RFC 9260 §6.7: a SACK with the largest number of blocks so far may have left some out. A SACK with fewer
+    /// blocks reports all of them.
     #[test]
     fn the_horizon_is_where_a_full_sack_ends() {
         let mut horizon = Horizon::new();

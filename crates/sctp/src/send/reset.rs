@@ -1,43 +1,45 @@
-//! Stream resets, as far as sent data is concerned.
+//! Stream resets, as far as they concern sent data.
 //!
-//! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN keeps numbers
-//! from before a reset apart from those after it.
+//! Messages queued during a reset are held back under a ticket ([`queue`](super::queue)). A FORWARD TSN never lists
+//! sequence numbers from before a reset together with numbers from after it.
 //!
-//! Home of no rule: RFC 6525 is `association::reconfig`'s.
+//! Home of no rule: RFC 6525 belongs to `association::reconfig`.
 
 use super::SendHalf;
 use super::queue::Ticket;
 
 impl SendHalf {
-    /// Records that streams are asked to reset after all data sent so far.
+    /// Records that a reset takes effect after all chunks sent so far: sequence numbers start again from there.
     pub(crate) fn record_reset(&mut self) {
         let (base, end) = (self.outstanding.base(), self.outstanding.end());
         self.resets.retain(|&at| at > base && at < end);
         self.resets.push(end);
     }
 
-    /// Holds back messages queued on `streams` (empty for all) until their reset is answered.
+    /// Holds back messages queued on `streams` until the reset of these streams is answered. An empty list stands for
+    /// all.
     pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
         self.queue.hold(ticket, streams);
     }
 
-    /// Whether one of `streams` (empty for any) is being held.
+    /// Whether messages of one of `streams` are held back. An empty list stands for any stream.
     pub(crate) fn is_held(&self, streams: &[u16]) -> bool {
         self.queue.is_held(streams)
     }
 
-    /// Whether all messages queued before this ticket have a TSN.
+    /// Whether all messages queued before this ticket was issued have a TSN.
     pub(crate) fn is_clear(&self, ticket: Ticket) -> bool {
         self.queue.is_clear(ticket)
     }
 
-    /// The reset was answered; `anew` says that the sequence numbers are reset.
+    /// Releases the messages held back, because the peer has answered the reset. `anew` says whether the sequence
+    /// numbers are reset.
     pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
         self.queue.resume(ticket, anew);
     }
 
-    /// Whether a message was queued on one of `streams` (empty for any) since their last reset, numbered or waiting
-    /// for a number.
+    /// Whether a message was queued on one of `streams` since the last reset of that stream. An empty list stands for
+    /// any stream. The message may still wait for its number.
     pub(crate) fn has_begun(&self, streams: &[u16]) -> bool {
         self.queue.is_numbered(streams) || self.queue.is_waiting(streams)
     }
@@ -47,7 +49,7 @@ impl SendHalf {
         self.queue.reset();
     }
 
-    /// Sets the TSN of the next chunk; nothing is outstanding.
+    /// Sets the TSN of the next chunk. Must be called only while nothing is outstanding.
     pub(crate) fn renumber(&mut self, next: u32) {
         self.outstanding.renumber(next);
     }

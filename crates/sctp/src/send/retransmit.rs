@@ -1,6 +1,6 @@
-//! Handles an expired T3-rtx: everything in flight on its path is lost.
+//! Handles an expired T3-rtx: everything in flight on the timer's path is lost.
 //!
-//! Home of RFC 9260 §6.3.3 (E3 and the marking that follows).
+//! Home of RFC 9260 §6.3.3 (E3 and the marking of chunks that follows).
 
 use super::SendHalf;
 use super::outstanding::{ChunkState, Outstanding};
@@ -13,8 +13,8 @@ impl SendHalf {
         self.peer_window += mark_path(&mut self.outstanding, path as u8, cause);
     }
 
-    /// Marks chunks in flight on `path` with more than `largest` user bytes, which the network drops according to
-    /// ICMP. Returns the number of bytes that leave the flight.
+    /// Marks chunks in flight on `path` with more than `largest` user bytes. According to ICMP the network drops such
+    /// packets. Returns the number of bytes that leave the flight.
     pub(crate) fn lose_larger(&mut self, path: usize, largest: u32) -> u64 {
         let (marked, flight) = mark_larger(&mut self.outstanding, path as u8, largest, SendCause::Fast);
         self.peer_window += marked;
@@ -22,7 +22,7 @@ impl SendHalf {
     }
 }
 
-/// Marks every chunk in flight on `path`. Returns the user bytes marked.
+/// Marks every chunk in flight on `path` for retransmission. Returns the number of user bytes marked.
 fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
     let mut marked = 0;
     for offset in outstanding.base()..outstanding.end() {
@@ -35,15 +35,15 @@ fn mark_path(outstanding: &mut Outstanding, path: u8, cause: SendCause) -> u64 {
             outstanding.set(offset, ChunkState::Lost(cause));
             marked += u64::from(length);
         } else if entry.path == path && entry.state == ChunkState::Abandoned {
-            // Lost as well, without consequence (RFC 3758 §3.5 F5).
+            // An abandoned chunk is lost as well, but this has no consequence (RFC 3758 §3.5 F5).
             entry.fast = true;
         }
     }
     marked
 }
 
-/// Marks the chunks in flight on `path` with more than `largest` user bytes. Returns the user bytes marked, and the
-/// number of bytes that leave the flight.
+/// Marks the chunks in flight on `path` with more than `largest` user bytes. Returns the number of user bytes marked,
+/// and the number of bytes that leave the flight.
 fn mark_larger(outstanding: &mut Outstanding, path: u8, largest: u32, cause: SendCause) -> (u64, u64) {
     let (mut marked, mut flight) = (0, 0);
     for offset in outstanding.base()..outstanding.end() {

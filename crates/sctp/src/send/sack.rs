@@ -1,7 +1,7 @@
-//! Processing of a SACK: newly acknowledged, missing and reneged chunks.
+//! Processes a SACK: finds chunks that are newly acknowledged, missing or reneged.
 //!
-//! Changes only the sending half and reports what happened on each path; the association updates the paths. The work
-//! is proportional to the number of newly acknowledged chunks and of gap blocks.
+//! Changes only the sending half and returns the effects on each path. The association updates the paths. The work is
+//! proportional to the number of newly acknowledged chunks and of gap blocks.
 //!
 //! Home of RFC 9260 §6.2.1.
 
@@ -19,12 +19,12 @@ pub(crate) struct AckedRun {
     pub(crate) begin: u64,
     /// The size of the chunks in bytes, headers included.
     pub(crate) size: u64,
-    /// The path that all of the chunks were sent to.
+    /// The path that all of these chunks were sent to.
     pub(crate) path: u8,
 }
 
 impl SendHalf {
-    /// Processes a SACK. `waiting` returns the chunks that each path waits for.
+    /// Processes a SACK. `waiting` returns the chunks whose acknowledgement each path waits for.
     pub(crate) fn on_sack(
         &mut self,
         now: Instant,
@@ -35,7 +35,7 @@ impl SendHalf {
         self.on_sack_of(now, sack, sack.gaps(), sack.gaps().len(), waiting, outcome)
     }
 
-    /// Processes a SACK with these gap blocks.
+    /// Processes a SACK whose gap blocks are `gaps`. `reported` is their number.
     #[inline]
     pub(super) fn on_sack_of(
         &mut self,
@@ -76,7 +76,7 @@ impl SendHalf {
         }
         outcome.marked = marked > 0;
         outcome.spurious = self.count_spurious(sack);
-        // RFC 9260 §6.2.1 D ii: a_rwnd less the bytes still outstanding.
+        // RFC 9260 §6.2.1 D ii: the peer's window is a_rwnd minus the bytes still outstanding.
         let unreported = if self.outstanding.freed.is_some() { self.freed_unreported() } else { 0 };
         self.peer_window = u64::from(sack.window).saturating_sub(self.outstanding.in_flight() + unreported);
         self.on_answered(sack.window == 0);
@@ -88,7 +88,7 @@ impl SendHalf {
     /// all sent once and on one path, while nothing is missing, marked or being recovered.
     #[inline]
     pub(crate) fn take_next(&mut self, cumulative: Tsn, window: u32) -> Option<AckedRun> {
-        /// Entries are scanned twice, which is too slow beyond this number.
+        /// Entries are scanned twice, which is too slow for a larger number of chunks.
         const MAX_CHUNKS: usize = 256;
         let count = usize::try_from(self.outstanding.ahead(cumulative.0)).ok()?;
         if count > MAX_CHUNKS {
@@ -128,17 +128,17 @@ impl SendHalf {
     ) -> Result<(), SackError> {
         let count = self.begin(cumulative, outcome)?;
         let before = self.outstanding.in_flight();
-        // RFC 9260 §3.3.8: earlier gap blocks beyond it remain valid.
+        // RFC 9260 §3.3.8: earlier gap blocks beyond the Cumulative TSN Ack remain valid.
         self.take_cumulative(now, count, &waiting, outcome, &mut Newest::default());
         self.recovery.on_cumulative(self.outstanding.base());
         // A SHUTDOWN has no a_rwnd. The data that it acknowledges is assumed to have left the peer's buffer.
-        // Otherwise the window would shrink with every chunk sent until it had to be probed.
+        // Otherwise the peer's window would shrink with every chunk sent until it had to be probed.
         self.peer_window += before - self.outstanding.in_flight();
         self.on_answered(false);
         Ok(())
     }
 
-    /// Returns how many chunks `cumulative` newly acknowledges and clears `outcome`.
+    /// Returns the number of chunks that `cumulative` newly acknowledges. Clears `outcome`.
     #[inline]
     fn begin(&self, cumulative: Tsn, outcome: &mut SackOutcome) -> Result<u64, SackError> {
         let ahead = self.outstanding.ahead(cumulative.0);
@@ -192,7 +192,7 @@ impl SendHalf {
                     outcome.land_skipped(offset, &entry);
                 }
                 ChunkState::Acked => {}
-                // Its bytes were freed when it was acknowledged.
+                // The bytes of this chunk were freed when it was acknowledged.
                 ChunkState::Freed => continue,
                 _ => acknowledge(now, offset, &entry, false, waiting, outcome, newest),
             }
@@ -207,8 +207,8 @@ impl SendHalf {
         }
     }
 
-    /// Removes a run of at most `most` chunks in flight on one path, which is the usual case. Returns the length of
-    /// the run; 0 if the lowest chunk is not in flight.
+    /// Removes a run of at most `most` acknowledged chunks that were in flight on one path, which is the usual case.
+    /// Returns the length of the run, or 0 if the lowest chunk is not in flight.
     #[inline]
     fn take_run(
         &mut self,
@@ -248,7 +248,7 @@ impl SendHalf {
             ack.acked += size;
             ack.landed += size;
             ack.earliest |= base <= expected.earliest;
-            // RFC 9260 §6.3.1 C4, C5: as in `acknowledge`.
+            // RFC 9260 §6.3.1 C4, C5: a retransmitted chunk gives no round-trip sample, as in `acknowledge`.
             if let Some((timed, at)) = expected.timed
                 && let Some(entry) = timed.checked_sub(base).and_then(|i| entries[..run].get(i as usize))
             {
@@ -262,7 +262,7 @@ impl SendHalf {
         run
     }
 
-    /// Compares the gap blocks with the runs known before, run by run.
+    /// Compares the gap blocks of a SACK with the runs that were known before it, run by run.
     fn take_gaps(
         &mut self,
         now: Instant,
@@ -292,8 +292,8 @@ impl SendHalf {
         if end - base > most {
             sack_work_limit::trim(&before, &mut after, base, most);
         }
-        // Merges two sorted lists of runs: chunks only in the new one are newly acknowledged, chunks only in the old
-        // one were reneged.
+        // Merges two sorted lists of runs. Chunks only in the new list are newly acknowledged. Chunks only in the old
+        // list were reneged.
         let (mut old, mut new) = (0, 0);
         let mut at = base;
         while old < before.len() || new < after.len() {
@@ -354,8 +354,8 @@ impl SendHalf {
         }
     }
 
-    /// RFC 9260 §6.2.1 D iii: the peer has dropped data that it had acknowledged. The chunks are outstanding again,
-    /// with one miss.
+    /// RFC 9260 §6.2.1 D iii: the peer has dropped chunks that it had acknowledged. They are outstanding again, with
+    /// one miss more.
     fn renege(&mut self, range: std::ops::Range<u64>, outcome: &mut SackOutcome) {
         for offset in range {
             let Some(entry) = self.outstanding.at(offset) else {
@@ -374,10 +374,10 @@ impl SendHalf {
         }
     }
 
-    /// Counts duplicates of retransmitted chunks: for each of them one transmission was unnecessary.
+    /// Counts reported duplicates of retransmitted chunks. Each of them shows that one transmission was unnecessary.
     fn count_spurious(&mut self, sack: &SackView<'_>) -> u64 {
         let mut spurious = 0;
-        // Honest peers report no more than this; each TSN is searched for in the list of retransmissions.
+        // Honest peers report at most 64 duplicates. Each TSN is searched for in the list of retransmissions.
         for tsn in sack.duplicates().take(64) {
             spurious += u64::from(self.outstanding.take_repeated(tsn.0));
         }
@@ -385,7 +385,7 @@ impl SendHalf {
     }
 }
 
-/// Removes the parts of the runs below `base`.
+/// Removes the parts of the runs that lie below `base`.
 fn clip(runs: &mut Vec<std::ops::Range<u64>>, base: u64) {
     if runs.first().is_some_and(|run| run.start < base) {
         let gone = runs.partition_point(|run| run.end <= base);
@@ -396,7 +396,7 @@ fn clip(runs: &mut Vec<std::ops::Range<u64>>, base: u64) {
     }
 }
 
-/// Records that one chunk is acknowledged for the first time.
+/// Records that the chunk at `offset` is acknowledged for the first time.
 #[inline]
 fn acknowledge(
     now: Instant,
@@ -421,7 +421,7 @@ fn acknowledge(
         ack.landed += size;
         ack.earliest |= offset <= expected.earliest;
     }
-    // RFC 9260 §6.3.1 C4, C5: one measurement per round trip, never of a retransmitted chunk.
+    // RFC 9260 §6.3.1 C4, C5: the round trip is measured once per round trip, never with a retransmitted chunk.
     if let Some((timed, at)) = expected.timed
         && timed == offset
     {

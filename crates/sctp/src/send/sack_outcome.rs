@@ -1,8 +1,8 @@
 //! The effects of a SACK on each path and on the association.
 //!
-//! The sending half fills it in; the association applies it to paths, timers and counters.
+//! The sending half fills in a [`SackOutcome`]. The association applies it to paths, timers and counters.
 //!
-//! Home of no rule: `sack` and `loss` have them.
+//! Home of no rule: the rules are in `sack` and `loss`.
 
 use super::outstanding::Entry;
 use anabranch_base::Instant;
@@ -13,54 +13,54 @@ use std::ops::Range;
 /// The effects of a SACK on one path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PathAck {
-    /// Bytes newly acknowledged, chunk headers included.
+    /// Number of newly acknowledged bytes, chunk headers included.
     pub(crate) acked: u64,
     /// Bytes that left the flight because they were acknowledged.
     pub(crate) landed: u64,
     /// Bytes that left the flight because they are marked for retransmission.
     pub(crate) lost: u64,
-    /// Bytes that an earlier SACK had acknowledged and this one does not (reneging).
+    /// Bytes that an earlier SACK had acknowledged and this SACK no longer reports (reneging).
     pub(crate) reneged: u64,
     /// The earliest chunk in flight on the path was acknowledged.
     pub(crate) earliest: bool,
-    /// The chunk used to measure the round trip was acknowledged; another one can be measured.
+    /// The chunk used to measure the round trip was acknowledged, so another one can be measured.
     pub(crate) timed: bool,
-    /// The round-trip sample, if one was taken.
+    /// The round-trip time measured with this SACK, if there is one.
     pub(crate) sample: Option<Duration>,
 }
 
 /// Why a SACK is invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SackError {
-    /// It is older than one that was already processed.
+    /// The SACK is older than one that was already processed.
     Old,
-    /// It acknowledges a TSN that was never sent.
+    /// The SACK acknowledges a TSN that was never sent.
     NeverSent,
 }
 
 /// The effects of a SACK on the association.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SackOutcome {
-    /// By path index.
+    /// The effects on each path, by path index.
     pub(crate) paths: Vec<PathAck>,
-    /// The newly arrived chunks by path index; empty if they are not recorded.
+    /// The newly arrived chunks by path index. Empty if arrived chunks are not recorded.
     pub(crate) fresh: Vec<Delivered>,
     /// The cumulative TSN ack point advanced.
     pub(crate) cumulative: bool,
-    /// It advanced over abandoned chunks.
+    /// The cumulative TSN ack point advanced over abandoned chunks.
     pub(crate) skipped: bool,
     /// Chunks were marked for fast retransmit.
     pub(crate) marked: bool,
-    /// The number of duplicates that it reports of retransmitted chunks.
+    /// The number of duplicates of retransmitted chunks that the SACK reports.
     pub(crate) spurious: u64,
     /// Chunks that were abandoned in flight and are now cumulatively acknowledged: they have arrived or were skipped.
     pub(crate) skips: Vec<Skip>,
-    /// Memory for the next list of runs.
+    /// Memory that is reused for the next list of runs.
     pub(super) spare_runs: Vec<Range<u64>>,
 }
 
 impl SackOutcome {
-    /// Sizes the outcome for this number of paths. `fresh`: arrived chunks are recorded.
+    /// Sizes the outcome for this number of paths. `fresh` says whether arrived chunks are recorded.
     #[inline]
     pub(crate) fn fit(&mut self, paths: usize, fresh: bool) {
         if self.paths.len() != paths {
@@ -72,7 +72,8 @@ impl SackOutcome {
         }
     }
 
-    /// RFC 3758 §3.5 A2: an abandoned chunk that arrives does not grow the window, but it leaves the flight.
+    /// Takes an abandoned chunk that has arrived out of the flight. RFC 3758 §3.5 A2: it does not grow the congestion
+    /// window.
     #[cold]
     pub(super) fn land(&mut self, entry: &Entry) {
         if !entry.fast
@@ -82,7 +83,8 @@ impl SackOutcome {
         }
     }
 
-    /// As [`land`](Self::land), for a cumulatively acknowledged chunk. The association decides whether it was lost.
+    /// Like [`land`](Self::land), for a chunk that is cumulatively acknowledged. The association decides whether the
+    /// chunk was lost.
     #[cold]
     pub(super) fn land_skipped(&mut self, offset: u64, entry: &Entry) {
         self.land(entry);
@@ -93,25 +95,25 @@ impl SackOutcome {
     }
 }
 
-/// A chunk that was abandoned in flight and not reported before it was cumulatively acknowledged.
+/// A chunk that was abandoned in flight. No gap block reported it before it was cumulatively acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skip {
     pub(crate) offset: u64,
     pub(crate) path: u8,
     pub(crate) size: u64,
     pub(crate) sent_at: Instant,
-    /// Later chunks were reported as arrived before it.
+    /// A SACK reported later chunks as arrived while this one was missing.
     pub(crate) missed: bool,
 }
 
-/// The chunks that a path waits for.
+/// The chunks whose acknowledgement a path waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) earliest: u64,
     pub(crate) timed: Option<(u64, Instant)>,
 }
 
-/// One past the highest newly acknowledged chunk, and when the latest of these chunks was sent.
+/// One past the highest newly acknowledged chunk, and the time at which the latest newly acknowledged chunk was sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Newest {
     pub(super) end: u64,
@@ -119,7 +121,7 @@ pub(super) struct Newest {
 }
 
 impl Newest {
-    /// Records an acknowledged chunk that ends at `end` and was sent at `sent_at` or earlier.
+    /// Records acknowledged chunks below offset `end` that were sent at `sent_at` or earlier.
     #[inline]
     pub(super) fn record(&mut self, end: u64, sent_at: Instant) {
         self.end = self.end.max(end);

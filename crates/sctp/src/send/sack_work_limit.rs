@@ -1,33 +1,33 @@
 //! Limits the work that the SACKs of one packet can cause.
 //!
 //! Tens of thousands of small chunks may be outstanding. A SACK whose gap blocks differ for all of them would change
-//! every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK, which repeats them (RFC 9260 §6.2.1:
-//! gap blocks are advisory and always repeated). Cumulative acknowledgements are never deferred, because each chunk
-//! is removed only once.
+//! every entry. Changes to more than [`CHUNKS`] chunks wait for the next SACK, which repeats the gap blocks (RFC 9260
+//! §6.2.1: gap blocks are advisory and always repeated). Cumulative acknowledgements are never deferred, because each
+//! chunk is removed only once.
 
 use std::ops::Range;
 
-/// The most chunks that the SACKs of a packet can change by gap blocks, and the most that they count a miss of. An
-/// honest peer changes far fewer between two SACKs.
+/// The largest number of chunks that the SACKs of one packet can change by gap blocks. It also limits the chunks for
+/// which they count a miss. An honest peer changes far fewer between two SACKs.
 pub(super) const CHUNKS: u64 = 2_048;
 
-/// The most gap blocks that the SACKs of a packet compare, old and new ones together. The first SACK is always
-/// compared.
+/// The largest number of gap blocks that the SACKs of one packet compare, old and new ones together. The first SACK
+/// is always compared.
 const BLOCKS: usize = 8_192;
 
-/// The work that the SACKs of a packet have caused so far.
+/// The work that the SACKs of the current packet have caused so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackWorkLimit {
-    /// Chunks whose state gap blocks have changed.
+    /// Number of chunks whose state was changed by gap blocks.
     changed: u64,
-    /// Chunks examined to count a miss.
+    /// Number of chunks examined to count a miss.
     pub(super) counted: u64,
-    /// Gap blocks that were compared.
+    /// Number of gap blocks that were compared.
     blocks: usize,
 }
 
 impl SackWorkLimit {
-    /// Returns the number of chunks whose state may still be changed.
+    /// Returns the number of chunks whose state the SACKs of this packet may still change.
     pub(super) fn changes_left(&self) -> u64 {
         CHUNKS - self.changed.min(CHUNKS)
     }
@@ -37,7 +37,7 @@ impl SackWorkLimit {
         self.changed += chunks;
     }
 
-    /// Returns whether `blocks` more blocks may be compared; if so, counts them.
+    /// Returns whether `blocks` more gap blocks may be compared. Counts them if this is so.
     pub(super) fn compares(&mut self, blocks: usize) -> bool {
         let may = self.blocks == 0 || self.blocks + blocks <= BLOCKS;
         if may {
@@ -47,11 +47,12 @@ impl SackWorkLimit {
     }
 }
 
-/// The most runs kept: a SACK in a packet of 1,500 bytes reports some 360.
+/// The largest number of runs that is kept. A SACK in a packet of 1,500 bytes reports some 360 runs.
 const RUNS: usize = 1_024;
 
-/// Limits the changes of a SACK. `before` and `after` are the runs that the last SACK and this one acknowledge beyond
-/// `base`. Cuts `after` so that at most `most` chunks differ from `before`; above the cut it is like `before`.
+/// Limits the changes that a SACK makes. `before` and `after` are the runs beyond `base` that the last SACK and this
+/// one acknowledge. Cuts `after` at an offset so that at most `most` chunks differ from `before`. Above that offset
+/// `after` is equal to `before`.
 #[cold]
 pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64, most: u64) {
     let Some(cut) = cut(before, after, base, most) else {
@@ -60,7 +61,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     let kept = before.partition_point(|run| run.end <= cut);
     let told = after.partition_point(|run| run.start < cut);
     if told + before.len() - kept + 1 > RUNS {
-        // Repeated cuts at different offsets have made too many runs: this SACK is ignored.
+        // Repeated cuts at different offsets have made too many runs, so this SACK is ignored.
         after.clear();
         after.extend_from_slice(before);
         return;
@@ -78,7 +79,7 @@ pub(super) fn trim(before: &[Range<u64>], after: &mut Vec<Range<u64>>, base: u64
     }
 }
 
-/// Returns the offset up to which the two differ in `most` chunks; `None` if they never do.
+/// Returns the offset up to which `before` and `after` differ in `most` chunks; `None` if they never do.
 fn cut(before: &[Range<u64>], after: &[Range<u64>], base: u64, most: u64) -> Option<u64> {
     let (mut old, mut new) = (before.iter().peekable(), after.iter().peekable());
     let (mut at, mut differ) = (base, 0);
@@ -126,7 +127,7 @@ mod tests {
         runs.iter().cloned().flatten().collect()
     }
 
-    /// The lowest chunks that differ are as in the new SACK, the others as before.
+    /// The lowest chunks that differ are as in the new SACK, the others are as before it.
     #[test]
     fn a_bounded_number_differ_and_they_are_the_lowest() {
         let mut trimmed = 0;

@@ -1,14 +1,15 @@
-//! Messages that were neither delivered nor abandoned when their association ended.
+//! Collects the messages that were neither delivered nor abandoned when their association ended.
 //!
-//! Home of RFC 9260 §11.2.2 (Send Failure) as far as messages are concerned.
+//! Home of RFC 9260 §11.2.2 (Send Failure) as far as it concerns messages.
 
 use super::SendHalf;
 use super::outstanding::ChunkState;
 use super::queue::Undelivered;
 
 impl SendHalf {
-    /// Returns all messages that are neither fully acknowledged nor abandoned, with their contents if `payloads`.
-    /// Sent messages come first, in the order of their TSNs; then the others, stream by stream in their order.
+    /// Returns all messages that are neither fully acknowledged nor abandoned. `payloads` says whether their contents
+    /// are included. Sent messages come first, in the order of their TSNs. Unsent messages follow, stream by stream,
+    /// in the order of queuing.
     #[cold]
     pub(crate) fn undelivered(&mut self, payloads: bool) -> Vec<Undelivered> {
         if self.queue.buffered_bytes() == 0 {
@@ -18,7 +19,7 @@ impl SendHalf {
         let mut messages = self.queue.undelivered();
         let mut firsts = std::collections::BTreeMap::new();
         for offset in self.outstanding.base()..self.outstanding.end() {
-            // A freed entry may belong to an earlier message with the same index.
+            // A freed entry may belong to an earlier message with the same index, so it is ignored.
             if let Some(entry) = self.outstanding.get(offset).filter(|entry| entry.state != ChunkState::Freed)
             {
                 firsts.entry(entry.message).or_insert(offset);

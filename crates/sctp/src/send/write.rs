@@ -1,7 +1,8 @@
-//! Writing DATA and I-DATA chunks.
+//! Writes DATA and I-DATA chunks.
 //!
-//! `association::outbound` requests the next chunk of a packet after it has decided that one may be sent. This module
-//! writes it and makes it outstanding. The caller updates path and timers from the returned [`Written`].
+//! `association::outbound` requests the next chunk of a packet after it has decided that a chunk may be sent. This
+//! module writes the chunk and adds it to the outstanding chunks. The caller updates path and timers from the
+//! returned [`Written`].
 //!
 //! Home of RFC 9260 §6.2.1 B, of §6.9 (fragments and their flags), and of §6.1 (the I bit).
 
@@ -16,7 +17,7 @@ use anabranch_wire::sctp::{Data, IData, Ssn, Tsn};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Written {
     pub(crate) offset: u64,
-    /// User bytes, and the size with header and padding.
+    /// The number of user bytes. The field `size` also includes header and padding.
     pub(crate) length: u16,
     pub(crate) size: u64,
     pub(crate) stream: u16,
@@ -26,7 +27,7 @@ pub(crate) struct Written {
 }
 
 impl SendHalf {
-    /// Writes the next new chunk for `path`. `closing`: the application will send no more data.
+    /// Writes the next new chunk for `path`. `closing` says that the application will send no more data.
     #[inline(always)]
     pub(crate) fn write_new(
         &mut self,
@@ -43,8 +44,8 @@ impl SendHalf {
         }
         let message = self.queue.message(cut.message);
         let last = cut.offset + cut.length == message.length;
-        // RFC 9260 §6.1: asks for an immediate SACK if the application wants one, and with the last chunk before a
-        // shutdown.
+        // RFC 9260 §6.1: the I bit requests an immediate SACK. It is set if the application wants one, and in the
+        // last chunk before a shutdown.
         let closing = closing && self.queue.unsent_bytes() == u64::from(cut.length);
         let data = Data {
             immediate: last && (message.immediate || closing),
@@ -71,7 +72,7 @@ impl SendHalf {
             }
             probing => {
                 if probing.is_some() {
-                    // The window is open again.
+                    // The chunk fits into the peer's window, so the window is open again.
                     self.end_probing();
                 }
                 SendCause::New
@@ -94,12 +95,12 @@ impl SendHalf {
             repeats: 0,
         };
         self.outstanding.push(entry);
-        // RFC 9260 §6.2.1 B.
+        // RFC 9260 §6.2.1 B: sent data reduces the peer's window.
         self.peer_window = self.peer_window.saturating_sub(u64::from(length));
         Written { offset, length, size: entry.size(), stream, from, cause }
     }
 
-    /// Writes a chunk that is marked for retransmission, for `path`.
+    /// Writes a chunk for `path` that is marked for retransmission.
     #[cold]
     pub(crate) fn write_again(
         &mut self,
@@ -136,12 +137,12 @@ impl SendHalf {
         self.outstanding.send_again(offset, now, path as u8);
         self.outstanding.record_repeated(offset);
         self.recovery.on_repaired();
-        // RFC 9260 §6.2.1 B.
+        // RFC 9260 §6.2.1 B: sent data reduces the peer's window.
         self.peer_window = self.peer_window.saturating_sub(u64::from(length));
         Some(Written { offset, length: entry.length, size: entry.size(), stream, from, cause })
     }
 
-    /// Returns the lowest chunk that is marked for retransmission, with its offset.
+    /// Returns the lowest chunk that is marked for retransmission, and its offset.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<(u64, Entry)> {
         let offset = self.outstanding.next_lost()?;

@@ -11,13 +11,13 @@
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Errno {
-    /// `EAGAIN`: the call would block; the socket is reported by `poll_event` when it is worth trying again.
+    /// `EAGAIN`: the call would block. `poll_event` returns the socket when it is worth trying again.
     #[error("would block")]
     Again,
-    /// `EINPROGRESS`: the operation has started; `SO_ERROR` and notifications report its result.
+    /// `EINPROGRESS`: the operation has started. `SO_ERROR` and notifications report its result.
     #[error("now in progress")]
     InProgress,
-    /// `EALREADY`: the operation has started before and is not finished.
+    /// `EALREADY`: the same operation was started before and is not finished.
     #[error("already in progress")]
     Already,
     /// `EISCONN`: the socket already has an association.
@@ -26,10 +26,10 @@ pub enum Errno {
     /// `ENOTCONN`: the socket has no association.
     #[error("not connected")]
     NotConnected,
-    /// `EBADF`: no such socket.
+    /// `EBADF`: there is no such socket.
     #[error("no such socket")]
     BadSocket,
-    /// `EINVAL`: invalid arguments.
+    /// `EINVAL`: an argument is invalid.
     #[error("invalid argument")]
     Invalid,
     /// `EOPNOTSUPP`: this socket style, or the engine, does not support the operation.
@@ -38,13 +38,13 @@ pub enum Errno {
     /// `EADDRINUSE`: the port is in use.
     #[error("address in use")]
     AddressInUse,
-    /// `EADDRNOTAVAIL`: no such local address, or no port is free.
+    /// `EADDRNOTAVAIL`: there is no such local address, or no port is free.
     #[error("address not available")]
     AddressNotAvailable,
     /// `EHOSTUNREACH`: no local address can reach the peer.
     #[error("no route to the peer")]
     Unreachable,
-    /// `ENOENT`: no such association.
+    /// `ENOENT`: there is no such association.
     #[error("no such association")]
     NoAssociation,
     /// `EMSGSIZE`: the message is larger than the send buffer.
@@ -70,7 +70,7 @@ pub enum Errno {
     Protocol,
 }
 
-/// The POSIX name of each error. The last entries are further names of errors above.
+/// The POSIX name of each error. The entries at the end are further names of errors listed above.
 const NAMES: &[(Errno, &str)] = &[
     (Errno::Again, "EAGAIN"),
     (Errno::InProgress, "EINPROGRESS"),
@@ -92,12 +92,12 @@ const NAMES: &[(Errno, &str)] = &[
     (Errno::TimedOut, "ETIMEDOUT"),
     (Errno::Protocol, "EPROTO"),
     (Errno::Again, "EWOULDBLOCK"),
-    // POSIX has a separate name for options.
+    // POSIX has a separate name for options that are not supported.
     (Errno::NotSupported, "ENOPROTOOPT"),
 ];
 
 impl Errno {
-    /// Returns the POSIX name, such as `EAGAIN`.
+    /// Returns the POSIX name of the error, for example `EAGAIN`.
     #[must_use]
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|(errno, _)| *errno == self).map_or("EIO", |(_, name)| name)

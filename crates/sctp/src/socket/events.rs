@@ -1,6 +1,6 @@
 //! Passes the engine's events to the sockets that they concern.
 //!
-//! Home of RFC 6458 §6.1 (when each notification is given) and §8.1.8 (autoclose).
+//! Home of RFC 6458 §6.1 (when each notification is sent) and §8.1.8 (autoclose).
 
 use super::{
     AddressChange, AssociationChange, Errno, EventKind, EventSet, KeyChange, Member, Notification, Socket,
@@ -123,7 +123,7 @@ impl Sockets {
                     failed: false,
                 });
             }
-            // RFC 6458 has notifications only for completed requests.
+            // RFC 6458 has notifications only for completed requests, so the start of a request is not reported.
             Event::ResetRequested { .. } => {}
             Event::StreamsAdded { outgoing, incoming, .. } => {
                 member.outbound_streams = member.outbound_streams.saturating_add(outgoing);
@@ -161,13 +161,13 @@ impl Sockets {
                 member.peer_shutdown = true;
                 socket.notify(Notification::Shutdown { association: id });
             }
-            // No notification has a field for the reason.
+            // No notification has a field for the reason, so the reason is dropped.
             Event::AbortReason { .. } => {}
             Event::Closed { reason, .. } => socket.ended(id, reason),
         }
         let gone = matches!(event, Event::Closed { .. }) && socket.style == Style::OneToMany;
         if gone {
-            // The inbox still finds messages that were not read.
+            // The socket's inbox still finds messages of the association that were not read.
             socket.associations.remove(&id);
         }
         self.wake(socket_id);
@@ -204,7 +204,8 @@ impl Sockets {
         self.wake(socket_id);
     }
 
-    /// The socket was closed: discards received data, so that the shutdown can finish.
+    /// Handles events of an association whose socket was closed. Discards received data, so that the shutdown can
+    /// finish.
     fn take_orphan(&mut self, now: Instant, id: AssociationId, event: &Event) {
         match event {
             Event::Readable { stream, .. } => {
@@ -228,7 +229,7 @@ impl Sockets {
         }
     }
 
-    /// RFC 6458 §6.1.9: notifies subscribed sockets when all their data is acknowledged.
+    /// RFC 6458 §6.1.9: notifies subscribed sockets when all data of an association is acknowledged.
     fn emit_dry(&mut self) {
         let mut dry = Vec::new();
         for (&id, socket) in &mut self.sockets {
@@ -259,7 +260,8 @@ impl Sockets {
             let Some(span) = socket.settings.autoclose else { continue };
             for (&id, member) in &mut socket.associations {
                 if member.established && !member.closed && member.used_at + span <= now {
-                    // Gives the shutdown the same time before the next attempt.
+                    // Counts the association as used now, so the shutdown has the same time before it is requested
+                    // again.
                     member.used_at = now;
                     idle.push(id);
                 }
@@ -271,7 +273,7 @@ impl Sockets {
     }
 }
 
-/// RFC 6458 §6.1.8: this side supports AUTH, and the peer does not.
+/// RFC 6458 §6.1.8: whether this side supports AUTH, and the peer does not.
 fn lacks_auth(endpoint: &Endpoint, id: AssociationId) -> bool {
     let asked = endpoint.config_of(id).is_some_and(|config| config.auth);
     asked && endpoint.info(id).is_some_and(|info| !info.extensions.auth)

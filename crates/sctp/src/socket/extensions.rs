@@ -14,7 +14,7 @@ use crate::reliability::{Abandoned, Policy};
 use anabranch_base::Instant;
 use std::net::IpAddr;
 
-/// An extension that INIT and INIT ACK negotiate (`SCTP_*_SUPPORTED`).
+/// An extension that INIT and INIT ACK negotiate. The socket options are named `SCTP_*_SUPPORTED`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extension {
     /// `SCTP_ECN_SUPPORTED` (RFC 4960 Appendix A).
@@ -34,15 +34,15 @@ pub enum Extension {
     ZeroChecksum,
 }
 
-/// When a destination counts as potentially failed, as failed, and as primary no longer (RFC 7829 §7.2,
-/// `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps one set per association.
+/// The numbers of errors at which a destination counts as potentially failed, as failed, and no longer as primary
+/// (RFC 7829 §7.2, `SCTP_PEER_ADDR_THLDS_V2`). The engine keeps one set of these thresholds per association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrThresholds {
-    /// Path.Max.Retrans; `None` leaves it unchanged.
+    /// The value of Path.Max.Retrans; `None` leaves it unchanged.
     pub max_retrans: Option<u32>,
-    /// PotentiallyFailed.Max.Retrans; `None` turns the potentially failed state off.
+    /// The value of PotentiallyFailed.Max.Retrans; `None` turns the potentially failed state off.
     pub potentially_failed: Option<u32>,
-    /// Primary.Switchover.Max.Retrans; `None` returns to the old primary as soon as it answers.
+    /// The value of Primary.Switchover.Max.Retrans; `None` returns to the old primary as soon as it answers.
     pub switchover: Option<u32>,
 }
 
@@ -66,7 +66,7 @@ pub struct PeerAddrThresholds {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StreamRequest {
-    /// `SCTP_RESET_STREAMS`: resets these streams; empty for all.
+    /// `SCTP_RESET_STREAMS`: resets these streams in this direction. An empty list stands for all streams.
     Reset(Direction, Vec<u16>),
     /// `SCTP_RESET_ASSOC`: resets all TSNs and SSNs.
     ResetAssociation,
@@ -120,7 +120,7 @@ impl Extension {
     }
 }
 
-/// Applies the value of an extension's option to the knobs that it stands for.
+/// Applies an option of an extension to the configuration values that it sets.
 pub(super) fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::Supported(extension, on) => extension.switch(config, on),
@@ -173,8 +173,8 @@ impl Sockets {
     ///
     /// # Errors
     /// [`Errno::NotSupported`] if RE-CONFIG was not negotiated, [`Errno::Invalid`] for too many streams or streams
-    /// that do not exist. [`Errno::Already`] while another request is pending, [`Errno::NotConnected`],
-    /// [`Errno::NoAssociation`], [`Errno::BadSocket`].
+    /// that do not exist. [`Errno::Already`] while another request is pending. [`Errno::NotConnected`] if the
+    /// association is not established. [`Errno::NoAssociation`], [`Errno::BadSocket`].
     pub fn request_streams(
         &mut self,
         now: Instant,
@@ -202,8 +202,8 @@ impl Sockets {
         })
     }
 
-    /// `SCTP_AUTH_KEY` and the other options for shared keys. Keys for future associations belong to the endpoint, so
-    /// all its sockets share them.
+    /// `SCTP_AUTH_KEY` and the other options for shared keys: changes the keys of an association. Keys for future
+    /// associations belong to the endpoint, so all its sockets share these keys.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -286,8 +286,8 @@ impl Sockets {
         self.endpoint.set_stream_value(now, association, stream, value).map_err(|_| Errno::Invalid)
     }
 
-    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951 §6.1): sets the UDP port for packets to an address of the peer; 0 for
-    /// no encapsulation. For future associations the port is part of the peer's address in
+    /// `SCTP_REMOTE_UDP_ENCAPS_PORT` (RFC 6951 §6.1): sets the UDP port for packets to an address of the peer. Port 0
+    /// stands for no encapsulation. For future associations, the port is part of the peer's address in
     /// [`connect`](Self::connect).
     ///
     /// ```
@@ -319,8 +319,8 @@ impl Sockets {
         self.endpoint.set_encapsulation_port(now, association, path, port).map_err(|_| Errno::Invalid)
     }
 
-    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds or removes a local
-    /// address of the endpoint. The peer is informed.
+    /// `sctp_bindx()` on an association with dynamic addresses (RFC 6458 §9.1, RFC 5061): adds a local address of the
+    /// endpoint to the association if `wanted`, otherwise removes it. The peer is informed.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -385,8 +385,8 @@ impl Sockets {
         done.map_err(address_error)
     }
 
-    /// `SCTP_PR_ASSOC_STATUS` and `SCTP_PR_STREAM_STATUS` (RFC 7496 §4.3, §4.4): returns how many messages were
-    /// abandoned, on one stream or on all, by one policy or by any.
+    /// `SCTP_PR_ASSOC_STATUS` and `SCTP_PR_STREAM_STATUS` (RFC 7496 §4.3, §4.4): returns the number of messages
+    /// abandoned on `stream` by `policy`. `None` stands for all streams or all policies.
     ///
     /// ```
     /// # use anabranch_base::{time::Duration, Engine};

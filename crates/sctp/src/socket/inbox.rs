@@ -1,10 +1,10 @@
 //! The queue of messages and notifications that a socket reads, first in, first out.
 //!
-//! The messages themselves stay in the endpoint; the inbox lists the associations that may have some. A notification
-//! is read after all messages of its association that had arrived before it. Associations take turns after each
-//! message.
+//! The messages themselves stay in the endpoint. The inbox lists the associations that may have messages. A
+//! notification is read after all messages of its association that had arrived before it. After each message, the
+//! next association in the list is read.
 //!
-//! Home of RFC 6458 §3.1.4 and §6 (what is read when).
+//! Home of RFC 6458 §3.1.4 and §6 (the order of reading).
 
 use super::Notification;
 use crate::endpoint::Endpoint;
@@ -12,10 +12,10 @@ use crate::id::AssociationId;
 use crate::recv::Upcoming;
 use std::collections::{BTreeSet, VecDeque};
 
-/// The most notifications that can wait in a socket. The last one reports that no more follow.
+/// The largest number of notifications that can wait in a socket. The last one reports that no more follow.
 pub(super) const MAX_WAITING: usize = 1024;
 
-/// The most `SendFailed` notifications that can wait: as many as an endpoint queues at a time.
+/// The largest number of `SendFailed` notifications that can wait. An endpoint queues as many at a time.
 const MAX_FAILED: usize = 1 << 16;
 
 fn is_failed(notification: &Notification) -> bool {
@@ -25,9 +25,9 @@ fn is_failed(notification: &Notification) -> bool {
 /// The unread messages and notifications of a socket.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    /// Each with the number of messages of its association that are read before it.
+    /// The waiting notifications, each with the number of messages of its association that are read before it.
     notifications: VecDeque<(Notification, u64)>,
-    /// Associations that may have messages, in the order of their turns.
+    /// Associations that may have messages, in the order in which they are read.
     associations: VecDeque<AssociationId>,
     listed: BTreeSet<AssociationId>,
     /// The number of waiting `SendFailed` notifications.
@@ -36,7 +36,7 @@ pub(super) struct Inbox {
     pub(super) overflowed: u64,
 }
 
-/// The result of the next read.
+/// The kind of the next read.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum NextRead {
     Notification,
@@ -44,8 +44,8 @@ pub(super) enum NextRead {
 }
 
 impl Inbox {
-    /// Queues a notification after `arrived` messages of its association. Returns false if the queue is full, except
-    /// for one last notification.
+    /// Queues a notification that is read after `arrived` messages of its association. Returns false if the queue is
+    /// full. Room for one last notification is always left.
     pub(super) fn notify(&mut self, notification: Notification, arrived: u64) -> bool {
         let failed = is_failed(&notification);
         let others = self.notifications.len() - self.failed;
@@ -64,19 +64,19 @@ impl Inbox {
         self.notifications.push_back((notification, arrived));
     }
 
-    /// Queues a notification before all others.
+    /// Queues a notification in front of all others.
     pub(super) fn notify_first(&mut self, notification: Notification) {
         self.notifications.push_front((notification, 0));
     }
 
-    /// Notes that an association may have messages.
+    /// Adds an association that may have messages to the list.
     pub(super) fn add(&mut self, association: AssociationId) {
         if self.listed.insert(association) {
             self.associations.push_back(association);
         }
     }
 
-    /// Returns what the next read will return.
+    /// Returns the kind of the next read: a notification, or data of an association.
     pub(super) fn next(&self, endpoint: &Endpoint) -> Option<NextRead> {
         let of =
             |association: AssociationId| Some(NextRead::Data(association, endpoint.upcoming(association)?));
@@ -102,7 +102,7 @@ impl Inbox {
         Some(notification)
     }
 
-    /// Data of an association was read. After the end of a message it is another association's turn.
+    /// Records that data of an association was read. After the end of a message, other associations are read first.
     pub(super) fn read(&mut self, association: AssociationId, end_of_message: bool) {
         if let Some(place) = self.associations.iter().position(|&other| other == association) {
             self.associations.remove(place);
@@ -124,7 +124,7 @@ impl Inbox {
         }
     }
 
-    /// Removes and returns the notifications and the turn of one association.
+    /// Removes one association from the inbox and returns its notifications and its position in the list as a new inbox.
     pub(super) fn split(&mut self, association: AssociationId) -> Self {
         let (moved, kept) = self
             .notifications

@@ -1,7 +1,7 @@
-//! The information passed to `send` with a message, and returned by `recv` with a message.
+//! The information that is passed to `send` with a message, and that `recv` returns with a message.
 //!
-//! Home of RFC 6458 §5.3.4 to §5.3.8 (SCTP_SNDINFO, SCTP_RCVINFO, SCTP_NXTINFO,
-//! SCTP_PRINFO, SCTP_AUTHINFO) as values.
+//! Home of RFC 6458 §5.3.4 to §5.3.8 (SCTP_SNDINFO, SCTP_RCVINFO, SCTP_NXTINFO, SCTP_PRINFO, SCTP_AUTHINFO) as
+//! values.
 
 use super::Notification;
 use crate::id::AssociationId;
@@ -21,7 +21,7 @@ pub struct SndInfo {
     pub stream: u16,
     /// The payload protocol identifier in host byte order (`snd_ppid`).
     pub ppid: u32,
-    /// A value that is returned if the message fails (`snd_context`).
+    /// A value of the application that is returned if the message fails (`snd_context`).
     pub context: u32,
     /// The association, on a one-to-many socket (`snd_assoc_id`).
     pub association: Option<AssociationId>,
@@ -31,21 +31,22 @@ pub struct SndInfo {
     pub immediate: bool,
     /// `SCTP_EOF`: shut down the association after this message.
     pub eof: bool,
-    /// `SCTP_ABORT`: abort the association; the data is sent as the reason.
+    /// `SCTP_ABORT`: abort the association. The data is sent to the peer as the reason.
     pub abort: bool,
 }
 
-/// When a message may be abandoned (RFC 6458 §5.3.7, `struct sctp_prinfo`; RFC 7496 §4.1).
+/// The condition under which a message may be abandoned (RFC 6458 §5.3.7, `struct sctp_prinfo`; RFC 7496 §4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PrInfo {
-    /// `SCTP_PR_SCTP_NONE`: never.
+    /// `SCTP_PR_SCTP_NONE`: the message is never abandoned.
     #[default]
     Reliable,
-    /// `SCTP_PR_SCTP_TTL`: after this number of milliseconds.
+    /// `SCTP_PR_SCTP_TTL`: the message is abandoned after this number of milliseconds.
     Lifetime(u32),
-    /// `SCTP_PR_SCTP_RTX`: after this number of retransmissions.
+    /// `SCTP_PR_SCTP_RTX`: the message is abandoned after this number of retransmissions.
     Retransmissions(u32),
-    /// `SCTP_PR_SCTP_PRIO`: when buffer space is short and a message of higher priority (a lower number) needs it.
+    /// `SCTP_PR_SCTP_PRIO`: the message is abandoned when buffer space is short and a message of higher priority
+    /// needs the space. A lower number is a higher priority.
     Priority(u32),
 }
 
@@ -67,14 +68,14 @@ pub struct AuthInfo {
     pub key: u16,
 }
 
-/// All information that can be passed with a message (RFC 6458 §9.7, `struct sctp_sendv_spa`).
+/// All information that can be passed to `send` with a message (RFC 6458 §9.7, `struct sctp_sendv_spa`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SendInfo {
-    /// The stream, flags and association.
+    /// The stream, flags and association of the message.
     pub snd: SndInfo,
-    /// When the message may be abandoned.
+    /// The condition under which the message may be abandoned.
     pub pr: PrInfo,
-    /// The key that signs the message; `None` for the active key.
+    /// The key that authenticates the message; `None` for the active key.
     pub auth: Option<AuthInfo>,
 }
 
@@ -89,16 +90,16 @@ impl From<SndInfo> for SendInfo {
 pub struct RcvInfo {
     /// The stream number (`rcv_sid`).
     pub stream: u16,
-    /// The stream sequence number that the peer has sent (`rcv_ssn`). It is meaningless for unordered messages. With
+    /// The stream sequence number that the peer has sent (`rcv_ssn`). It has no meaning for unordered messages. With
     /// I-DATA it is the lower half of the message identifier (RFC 8260 §4.1).
     pub ssn: u16,
     /// Whether the message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
     /// The payload protocol identifier in host byte order (`rcv_ppid`).
     pub ppid: u32,
-    /// The TSN of the message's first chunk, the same for every part of the message that is read (`rcv_tsn`).
+    /// The TSN of the message's first chunk (`rcv_tsn`). It is the same for every part of the message that is read.
     pub tsn: u32,
-    /// The cumulative TSN: all chunks up to it have arrived (`rcv_cumtsn`).
+    /// The cumulative TSN (`rcv_cumtsn`): all chunks up to this TSN have arrived.
     pub cumulative_tsn: u32,
     /// The value that the application has set with `SocketOption::Context` (`rcv_context`).
     pub context: u32,
@@ -113,22 +114,22 @@ pub struct NxtInfo {
     pub stream: u16,
     /// Whether the next read returns a notification (`SCTP_NOTIFICATION`).
     pub notification: bool,
-    /// Whether the message was sent unordered (`SCTP_UNORDERED`).
+    /// Whether the next message was sent unordered (`SCTP_UNORDERED`).
     pub unordered: bool,
-    /// Whether all of the message has arrived (`SCTP_COMPLETE`).
+    /// Whether the whole next message has arrived (`SCTP_COMPLETE`).
     pub complete: bool,
     /// The payload protocol identifier in host byte order (`nxt_ppid`).
     pub ppid: u32,
-    /// The number of bytes of this message that can be read (`nxt_length`); 0 for a notification.
+    /// The number of bytes of the next message that can be read (`nxt_length`); 0 for a notification.
     pub length: usize,
     /// The association (`nxt_assoc_id`).
     pub association: AssociationId,
 }
 
-/// The result of a read (RFC 6458 §9.8, `sctp_recvv`).
+/// The result of `recv` (RFC 6458 §9.8, `sctp_recvv`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Incoming {
-    /// A message, or a part of one.
+    /// A message, or a part of a message.
     Data {
         /// The number of bytes written to the buffer.
         bytes: usize,
@@ -136,11 +137,11 @@ pub enum Incoming {
         end_of_record: bool,
         /// Information about the message.
         info: RcvInfo,
-        /// Information about the next read, if `SocketOption::RecvNxtInfo` is on and there is something to read.
+        /// Information about the next read, if `SocketOption::RecvNxtInfo` is on and there is more to read.
         next: Option<NxtInfo>,
     },
     /// `MSG_NOTIFICATION`: a notification.
     Notification(Notification),
-    /// The association has shut down gracefully; no more data will arrive (one-to-one only).
+    /// The association has shut down gracefully and no more data will arrive. Returned by one-to-one sockets only.
     EndOfFile,
 }

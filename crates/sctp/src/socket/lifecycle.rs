@@ -1,4 +1,4 @@
-//! The life of a socket, from `socket` to `close`.
+//! Creates, connects and closes sockets.
 //!
 //! Home of RFC 6458 §3.1 and §4.1 (the calls of both styles) and §9.2 (`sctp_peeloff`).
 
@@ -48,7 +48,7 @@ impl Sockets {
         id
     }
 
-    /// `bind()`: reserves a local port on all addresses of the endpoint. Port 0 picks a free one.
+    /// `bind()`: reserves a local port on all addresses of the endpoint. Port 0 selects a free port.
     ///
     /// ```
     /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
@@ -82,8 +82,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// `listen()`: accepts associations. On a one-to-one socket at most `backlog` of them wait for `accept`. On a
-    /// one-to-many socket 0 stops listening.
+    /// `listen()`: accepts associations of peers. On a one-to-one socket at most `backlog` associations wait for
+    /// `accept`. On a one-to-many socket, a `backlog` of 0 stops listening.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -127,8 +127,8 @@ impl Sockets {
         Ok(())
     }
 
-    /// `connect()` and `sctp_connectx()`: starts an association with a peer at these addresses. Their ports are UDP
-    /// encapsulation ports, or 0.
+    /// `connect()` and `sctp_connectx()`: starts an association with a peer at these addresses. The port of each
+    /// address is the UDP encapsulation port, or 0 without encapsulation.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -146,7 +146,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::InProgress`] if the association was started: this is the usual result, because no call waits.
+    /// [`Errno::InProgress`] if the association was started. This is the usual result, because no call ever waits.
     /// [`Errno::Already`], [`Errno::IsConnected`], [`Errno::Unreachable`], [`Errno::Invalid`],
     /// [`Errno::NotSupported`] for a one-to-one socket that listens, [`Errno::AddressNotAvailable`].
     pub fn connect(
@@ -172,7 +172,7 @@ impl Sockets {
         Err(Errno::InProgress)
     }
 
-    /// Starts an association of this socket.
+    /// Starts an association that belongs to this socket.
     pub(super) fn begin(
         &mut self,
         now: Instant,
@@ -200,7 +200,7 @@ impl Sockets {
         Ok(association)
     }
 
-    /// `accept()`: returns a socket for the next waiting association.
+    /// `accept()`: returns a new one-to-one socket for the next waiting association.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -233,7 +233,7 @@ impl Sockets {
         self.split(id, association)
     }
 
-    /// `sctp_peeloff()`: moves an association of a one-to-many socket to a one-to-one socket.
+    /// `sctp_peeloff()`: moves an association of a one-to-many socket to a new one-to-one socket.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -261,7 +261,7 @@ impl Sockets {
         self.split(id, association)
     }
 
-    /// Moves an association, with its unread messages and notifications, to a new socket.
+    /// Moves an association, with its unread messages and notifications, to a new one-to-one socket.
     fn split(&mut self, id: SocketId, association: AssociationId) -> Result<SocketId, Errno> {
         let socket = self.socket_at(id)?;
         let member = socket.associations.remove(&association).ok_or(Errno::NoAssociation)?;
@@ -289,7 +289,7 @@ impl Sockets {
     /// ```
     ///
     /// # Errors
-    /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket (use `SndInfo::eof` there).
+    /// [`Errno::NotConnected`], [`Errno::NotSupported`] for a one-to-many socket (use `SndInfo::eof` instead).
     pub fn shutdown(&mut self, now: Instant, id: SocketId, how: How) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
         if socket.style == Style::OneToMany {
@@ -311,7 +311,7 @@ impl Sockets {
     }
 
     /// `close()`: shuts down the socket's associations gracefully and discards unread data. With
-    /// `SocketOption::Linger(Some(0))` it aborts them.
+    /// `SocketOption::Linger(Some(0))` it aborts the associations instead.
     ///
     /// ```
     /// # use anabranch_base::Instant;
@@ -335,7 +335,7 @@ impl Sockets {
         }
         for (&association, member) in &socket.associations {
             self.owners.remove(&association);
-            // RFC 6458 §4.1.2: associations that were not accepted are ended as well.
+            // RFC 6458 §4.1.2: associations that wait for `accept` are ended as well.
             let unwanted = socket.pending.contains(&association) || socket.settings.linger == Some(0);
             if member.closed || unwanted {
                 self.endpoint.release(now, association);
@@ -348,14 +348,14 @@ impl Sockets {
         Ok(())
     }
 
-    /// Returns the associations of a socket (`SCTP_GET_ASSOC_ID_LIST`). Includes those that have ended, until the
-    /// application was notified.
+    /// Returns the associations of a socket (`SCTP_GET_ASSOC_ID_LIST`). The list includes associations that have
+    /// ended and of whose end the application was not yet notified.
     #[must_use]
     pub fn associations(&self, id: SocketId) -> Vec<AssociationId> {
         self.sockets.get(&id).map_or(Vec::new(), |socket| socket.associations.keys().copied().collect())
     }
 
-    /// Returns the local port (`getsockname`), or 0 before the socket is bound.
+    /// Returns the local port of a socket (`getsockname`), or 0 before the socket is bound.
     ///
     /// # Errors
     /// [`Errno::BadSocket`].

@@ -1,8 +1,8 @@
 //! The sockets API of RFC 6458 over an endpoint, for programs written for kernel SCTP.
 //!
-//! [`Sockets`] owns an [`Endpoint`] and is driven like it, through [`Engine`]. No call ever waits. A call that would
-//! block returns [`Errno::Again`] or [`Errno::InProgress`]; `poll_event` returns the socket when it is worth trying
-//! again.
+//! [`Sockets`] owns an [`Endpoint`] and is driven in the same way, through [`Engine`]. No call ever waits. A call
+//! that would block returns [`Errno::Again`] or [`Errno::InProgress`]. `poll_event` returns the socket when it is
+//! worth trying again.
 //!
 //! | RFC 6458 | here |
 //! |---|---|
@@ -83,7 +83,7 @@ use anabranch_base::{Engine, Icmp, Instant, Packet, SendBatch};
 use inbox::Inbox;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Identifies a socket. An identifier is not reused after the socket is closed.
+/// Identifies a socket. An identifier is not reused after its socket was closed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SocketId(u32);
 
@@ -99,15 +99,15 @@ pub enum Style {
 /// The directions that `shutdown` closes (RFC 6458 §4.1.7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
-    /// `SHUT_RD`: no more data is read. SCTP does not tell the peer.
+    /// `SHUT_RD`: no more data is read. SCTP does not inform the peer.
     Read,
-    /// `SHUT_WR`: no more data is sent; the association shuts down.
+    /// `SHUT_WR`: no more data is sent, and the association shuts down.
     Write,
-    /// `SHUT_RDWR`: both directions.
+    /// `SHUT_RDWR`: no more data is read or sent.
     Both,
 }
 
-/// The operations that a socket is ready for (`poll`).
+/// The operations for which a socket is ready (`poll`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ready {
     /// `POLLIN`: a read, or an `accept`, would not block.
@@ -125,9 +125,9 @@ pub struct Ready {
 pub struct Sockets {
     endpoint: Endpoint,
     sockets: BTreeMap<SocketId, Socket>,
-    /// The socket that owns each association. Associations of closed sockets are in `orphans`.
+    /// The socket that owns each association. Associations whose socket was closed are in `orphans`.
     owners: BTreeMap<AssociationId, SocketId>,
-    /// Associations whose socket was closed and that have not yet shut down.
+    /// Associations whose socket was closed, until their shutdown is complete.
     orphans: BTreeSet<AssociationId>,
     listeners: BTreeMap<u16, SocketId>,
     next: u32,
@@ -138,21 +138,21 @@ pub struct Sockets {
 #[derive(Debug)]
 struct Socket {
     style: Style,
-    /// 0 until bound.
+    /// The local port, or 0 before the socket is bound.
     port: u16,
     /// The configuration of future associations.
     config: Config,
     settings: settings::Settings,
-    /// `listen` was called, with this backlog.
+    /// The backlog passed to `listen`; `None` if the socket does not listen.
     backlog: Option<usize>,
     /// Associations that wait for `accept`.
     pending: VecDeque<AssociationId>,
     associations: BTreeMap<AssociationId, Member>,
-    /// `SO_ERROR`.
+    /// The error that `SO_ERROR` returns.
     error: Option<Errno>,
     inbox: Inbox,
-    /// The number of messages that have arrived on the association of the current event. Notifications are read after
-    /// them.
+    /// The number of messages that have arrived on the association of the current event. Notifications of this event
+    /// are read after these messages.
     arrived: u64,
     read_shut: bool,
     write_shut: bool,
@@ -161,7 +161,7 @@ struct Socket {
     woken: bool,
 }
 
-/// An association of a socket.
+/// An association that belongs to a socket.
 #[derive(Clone, Copy, Debug)]
 struct Member {
     established: bool,
@@ -169,14 +169,14 @@ struct Member {
     closed: bool,
     outbound_streams: u16,
     inbound_streams: u16,
-    /// A message was sent since the last sender-dry notification.
+    /// A message was sent since the last `SenderDry` notification.
     busy: bool,
-    /// When the association was last used, for autoclose.
+    /// The time at which the association was last used, for autoclose.
     used_at: Instant,
 }
 
 impl Sockets {
-    /// Creates the sockets of `endpoint`. New sockets start with its configuration.
+    /// Creates the sockets of `endpoint`. New sockets start with the configuration of the endpoint.
     #[must_use]
     pub fn new(endpoint: Endpoint) -> Self {
         let mut endpoint = endpoint;
@@ -198,7 +198,7 @@ impl Sockets {
         &self.endpoint
     }
 
-    /// Returns the operations that the socket is ready for.
+    /// Returns the operations for which the socket is ready.
     ///
     /// ```
     /// # use anabranch_sctp::socket::{Errno, Sockets, Style};
@@ -264,7 +264,7 @@ impl Socket {
 }
 
 impl Engine for Sockets {
-    /// A socket whose state has changed; [`Sockets::poll`] returns the state.
+    /// A socket whose state has changed. [`Sockets::poll`] returns its state.
     type Event = SocketId;
 
     fn handle_packet(&mut self, now: Instant, packet: Packet<'_>) {
@@ -287,7 +287,7 @@ impl Engine for Sockets {
 
     fn poll_transmit(&mut self, now: Instant, out: &mut SendBatch) -> bool {
         let sent = self.endpoint.poll_transmit(now, out);
-        // Building packets can end an association.
+        // Building packets can end an association, which causes events.
         self.take_events(now);
         sent
     }

@@ -1,6 +1,6 @@
-//! The notifications that a socket gives to its application.
+//! The notifications that a socket passes to its application.
 //!
-//! Home of RFC 6458 §6.1 (the notifications) and §6.2 (which of them are wanted).
+//! Home of RFC 6458 §6.1 (the notifications) and §6.2 (the subscriptions).
 
 use crate::event::Direction;
 use crate::id::AssociationId;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 /// The kinds of notifications that a socket can subscribe to (RFC 6458 §6.2.2, `SCTP_EVENT`).
 ///
-/// They are numbered in the order of RFC 6458 §6.1.
+/// The kinds are numbered in the order of RFC 6458 §6.1.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum EventKind {
     /// `SCTP_ASSOC_CHANGE`.
@@ -35,7 +35,7 @@ pub enum EventKind {
     AssociationReset,
     /// `SCTP_STREAM_CHANGE_EVENT` (RFC 6525 §6.1.3).
     StreamChange,
-    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: subscribed together with any other (RFC 6458 §6.1.10).
+    /// `SCTP_NOTIFICATIONS_STOPPED_EVENT`: this kind is subscribed together with any other (RFC 6458 §6.1.10).
     Stopped,
 }
 
@@ -57,19 +57,19 @@ impl EventSet {
         self.0 >> kind as u16 & 1 == 1
     }
 
-    /// Adds or removes `kind`.
+    /// Adds `kind` to the set if `on`, otherwise removes it.
     pub fn set(&mut self, kind: EventKind, on: bool) {
         let bit = 1 << kind as u16;
         self.0 = if on { self.0 | bit } else { self.0 & !bit };
     }
 }
 
-/// How an association has changed (RFC 6458 §6.1.1, `sac_state`).
+/// The change of an association (RFC 6458 §6.1.1, `sac_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AssociationChange {
     /// `SCTP_COMM_UP`: the association is established.
     Up,
-    /// `SCTP_COMM_LOST`: the association failed or was aborted. Has the first cause code of the peer's ABORT, if
+    /// `SCTP_COMM_LOST`: the association failed or was aborted. Contains the first cause code of the peer's ABORT, if
     /// there is one.
     Lost(Option<u16>),
     /// `SCTP_RESTART`: the peer has restarted the association.
@@ -80,7 +80,7 @@ pub enum AssociationChange {
     CannotStart,
 }
 
-/// How an address of the peer has changed (RFC 6458 §6.1.2, `spc_state`).
+/// The change of an address of the peer (RFC 6458 §6.1.2, `spc_state`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AddressChange {
     /// `SCTP_ADDR_AVAILABLE`: the address is reachable, again or for the first time.
@@ -93,7 +93,7 @@ pub enum AddressChange {
     Removed,
     /// `SCTP_ADDR_ADDED`: the peer has added the address (RFC 5061).
     Added,
-    /// `SCTP_ADDR_MADE_PRIM`: the address has become the primary (RFC 5061).
+    /// `SCTP_ADDR_MADE_PRIM`: the address has become the primary address (RFC 5061).
     MadePrimary,
 }
 
@@ -139,9 +139,9 @@ pub enum Notification {
         context: u32,
         /// The stream of the message.
         stream: u16,
-        /// Its payload protocol identifier.
+        /// The payload protocol identifier of the message.
         ppid: u32,
-        /// Length of the message in bytes. Its contents are not returned.
+        /// The length of the message in bytes. The contents are not returned.
         bytes: u32,
     },
     /// The peer has started a shutdown: no more data can be sent (§6.1.5).
@@ -163,7 +163,7 @@ pub enum Notification {
         /// The stream of the message.
         stream: u16,
     },
-    /// The peer uses a new key, a key is no longer in use, or the peer does not support AUTH (§6.1.8).
+    /// The use of a key has changed, or the peer does not support AUTH (§6.1.8).
     Authentication {
         /// The association.
         association: AssociationId,
@@ -177,18 +177,18 @@ pub enum Notification {
         /// The association.
         association: AssociationId,
     },
-    /// Streams were reset (RFC 6525 §6.1.1).
+    /// Streams were reset, or a request to reset them failed (RFC 6525 §6.1.1).
     StreamReset {
         /// The association.
         association: AssociationId,
-        /// The streams; empty for all.
+        /// The streams. An empty list stands for all streams.
         streams: Vec<u16>,
         /// Whether the streams are outgoing, incoming, or both.
         direction: Direction,
         /// Whether the request was denied or failed.
         failed: bool,
     },
-    /// The SSNs and TSNs were reset (RFC 6525 §6.1.2).
+    /// The SSNs and TSNs were reset, or a request to reset them failed (RFC 6525 §6.1.2).
     AssociationReset {
         /// The association.
         association: AssociationId,
@@ -199,13 +199,13 @@ pub enum Notification {
         /// Whether the request was denied or failed.
         failed: bool,
     },
-    /// Streams were added (RFC 6525 §6.1.3).
+    /// Streams were added, or a request to add streams failed (RFC 6525 §6.1.3).
     StreamChange {
         /// The association.
         association: AssociationId,
-        /// Number of streams that the peer may send on; if `failed`, the number of streams that were requested.
+        /// Number of streams that the peer may send on. If `failed`, the number of streams that were requested.
         inbound_streams: u16,
-        /// Number of streams that this side may send on; if `failed`, the number of streams that were requested.
+        /// Number of streams that this side may send on. If `failed`, the number of streams that were requested.
         outbound_streams: u16,
         /// Whether the request was denied or failed.
         failed: bool,
@@ -218,21 +218,21 @@ pub enum Notification {
     },
 }
 
-/// How the state of a key has changed (RFC 6458 §6.1.8, `auth_indication`).
+/// The change of the use of a key (RFC 6458 §6.1.8, `auth_indication`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyChange {
     /// `SCTP_AUTH_NEW_KEY`: the peer uses the key for the first time.
     New,
-    /// `SCTP_AUTH_FREE_KEY`: no data signed with the key is unacknowledged.
+    /// `SCTP_AUTH_FREE_KEY`: no data authenticated with the key is unacknowledged.
     Free,
     /// `SCTP_AUTH_NO_AUTH`: the peer does not support AUTH.
     NoAuth,
-    /// The peer signs with a key that is unknown here (RFC 6458 has no value for this).
+    /// The peer uses a key that this side does not know. RFC 6458 has no value for this.
     Unknown,
 }
 
 impl Notification {
-    /// Returns the kind of the notification, which the application subscribes to.
+    /// Returns the kind of the notification. The application subscribes to kinds.
     #[must_use]
     pub fn kind(&self) -> EventKind {
         match self {

@@ -1,4 +1,4 @@
-//! Socket options as typed values. The module `sockopt` sets and reads them.
+//! Socket options as typed values. The module `sockopt` sets and reads these options.
 //!
 //! Home of RFC 6458 §8 (socket options).
 
@@ -10,10 +10,10 @@ use crate::stats::{AssociationState, PathInfo, PathState};
 use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
-/// The associations that an option applies to (RFC 6458 §7.2, §8: `SCTP_FUTURE_ASSOC`, `SCTP_CURRENT_ASSOC`,
+/// The associations to which an option applies (RFC 6458 §7.2, §8: `SCTP_FUTURE_ASSOC`, `SCTP_CURRENT_ASSOC`,
 /// `SCTP_ALL_ASSOC`).
 ///
-/// On a one-to-one socket with an association every scope includes that association.
+/// On a one-to-one socket with an association, every scope includes this association.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scope {
     /// Future associations.
@@ -30,18 +30,18 @@ pub enum Scope {
 /// Retransmission timeouts (§8.1.1, `SCTP_RTOINFO`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RtoInfo {
-    /// RTO.Initial.
+    /// The value of RTO.Initial.
     pub initial: Option<Duration>,
-    /// RTO.Max.
+    /// The value of RTO.Max.
     pub max: Option<Duration>,
-    /// RTO.Min.
+    /// The value of RTO.Min.
     pub min: Option<Duration>,
 }
 
 /// Association parameters (§8.1.2, `SCTP_ASSOCINFO`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct AssocInfo {
-    /// Association.Max.Retrans.
+    /// The value of Association.Max.Retrans.
     pub max_retrans: Option<u32>,
     /// Number of addresses of the peer; read only.
     pub peer_destinations: u16,
@@ -49,18 +49,18 @@ pub struct AssocInfo {
     pub peer_rwnd: u64,
     /// Size of the local receive buffer in bytes; read only.
     pub local_rwnd: u64,
-    /// Valid.Cookie.Life.
+    /// The value of Valid.Cookie.Life.
     pub cookie_life: Option<Duration>,
 }
 
-/// Parameters of the INIT (§8.1.3, `SCTP_INITMSG`). `None` leaves a value unchanged.
+/// Parameters of the INIT chunk (§8.1.3, `SCTP_INITMSG`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct InitMsg {
     /// Number of outbound streams to request.
     pub outbound: Option<u16>,
     /// Largest number of streams that the peer may send on.
     pub inbound: Option<u16>,
-    /// Max.Init.Retransmits.
+    /// The value of Max.Init.Retransmits.
     pub attempts: Option<u32>,
     /// Largest timeout of an INIT, used instead of RTO.Max.
     pub max_timeout: Option<Duration>,
@@ -70,13 +70,13 @@ pub struct InitMsg {
 /// unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PeerAddrParams {
-    /// The destination; `None` for all. The engine keeps one set of these parameters per association.
+    /// The destination; `None` for all destinations. The engine keeps one set of these parameters per association.
     pub address: Option<IpAddr>,
-    /// `SPP_HB_ENABLE` or `SPP_HB_DISABLE`.
+    /// Whether HEARTBEATs are sent (`SPP_HB_ENABLE` or `SPP_HB_DISABLE`).
     pub heartbeats: Option<bool>,
-    /// HB.interval.
+    /// The value of HB.interval.
     pub interval: Option<Duration>,
-    /// Path.Max.Retrans.
+    /// The value of Path.Max.Retrans.
     pub max_retrans: Option<u32>,
     /// Path MTU in bytes, IP header included; read only.
     pub mtu: Option<u32>,
@@ -87,7 +87,7 @@ pub struct PeerAddrParams {
 /// Delayed acknowledgements (§8.1.19, `SCTP_DELAYED_SACK`). `None` leaves a value unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DelayedSack {
-    /// SACK.Delay, at most 500 ms (RFC 9260 §6.2).
+    /// The value of SACK.Delay, at most 500 ms (RFC 9260 §6.2).
     pub delay: Option<Duration>,
     /// Send a SACK at least every `every` packets with DATA; 1 turns the delay off.
     pub every: Option<u32>,
@@ -96,12 +96,12 @@ pub struct DelayedSack {
 /// Whether partially delivered messages may be interleaved (§8.1.20, `SCTP_FRAGMENT_INTERLEAVE`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Fragmented {
-    /// 0: not interleaved.
+    /// Level 0: partially delivered messages are not interleaved.
     #[default]
     None,
-    /// 1: messages of different associations may be interleaved.
+    /// Level 1: messages of different associations may be interleaved.
     Associations,
-    /// 2: messages of different streams may be interleaved as well.
+    /// Level 2: messages of different streams may be interleaved as well.
     Streams,
 }
 
@@ -110,11 +110,11 @@ pub enum Fragmented {
 pub struct PeerAddrInfo {
     /// The address.
     pub address: IpAddr,
-    /// `SCTP_ACTIVE`, `SCTP_INACTIVE` or `SCTP_UNCONFIRMED`.
+    /// The state of the address: `SCTP_ACTIVE`, `SCTP_INACTIVE` or `SCTP_UNCONFIRMED`.
     pub state: PathState,
     /// Congestion window in bytes.
     pub cwnd: u64,
-    /// Smoothed round-trip time; zero before it was measured.
+    /// Smoothed round-trip time; zero if it was not measured yet.
     pub srtt: Duration,
     /// Retransmission timeout.
     pub rto: Duration,
@@ -140,17 +140,17 @@ impl From<&PathInfo> for PeerAddrInfo {
 pub struct Status {
     /// The association (`sstat_assoc_id`).
     pub association: AssociationId,
-    /// Its state (`sstat_state`).
+    /// The state of the association (`sstat_state`).
     pub state: AssociationState,
     /// Free space in the peer's receive buffer in bytes (`sstat_rwnd`).
     pub peer_rwnd: u64,
-    /// User bytes sent and not acknowledged. `sstat_unackdata` counts chunks, the engine counts bytes.
+    /// Number of user bytes sent and not acknowledged. `sstat_unackdata` counts chunks, but the engine counts bytes.
     pub unacknowledged: u64,
     /// Number of streams that the peer may send on (`sstat_instrms`).
     pub inbound_streams: u16,
     /// Number of streams that this side may send on (`sstat_outstrms`).
     pub outbound_streams: u16,
-    /// The largest message in bytes that is not fragmented (`sstat_fragmentation_point`).
+    /// The size in bytes of the largest message that is not fragmented (`sstat_fragmentation_point`).
     pub fragmentation_point: usize,
     /// The primary destination (`sstat_primary`).
     pub primary: PeerAddrInfo,
@@ -183,14 +183,14 @@ pub enum SocketOption {
     AssocInfo(AssocInfo),
     /// `SCTP_INITMSG` (§8.1.3).
     InitMsg(InitMsg),
-    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort. Other times are stored without effect, because `close`
-    /// never waits.
+    /// `SO_LINGER` (§8.1.4): `Some(0)` makes `close` abort the associations. Other times are stored without effect,
+    /// because `close` never waits.
     Linger(Option<u32>),
-    /// `SCTP_NODELAY` (§8.1.5): true turns Nagle's algorithm off.
+    /// `SCTP_NODELAY` (§8.1.5): `true` turns Nagle's algorithm off.
     NoDelay(bool),
-    /// `SO_RCVBUF` (§8.1.6) in bytes; for future associations.
+    /// `SO_RCVBUF` (§8.1.6): the receive buffer of future associations in bytes.
     ReceiveBuffer(u64),
-    /// `SO_SNDBUF` (§8.1.7) in bytes.
+    /// `SO_SNDBUF` (§8.1.7): the send buffer in bytes.
     SendBuffer(u64),
     /// `SCTP_AUTOCLOSE` (§8.1.8): idle associations are shut down after this time.
     Autoclose(Option<Duration>),
@@ -202,17 +202,19 @@ pub enum SocketOption {
     PeerAddrParams(PeerAddrParams),
     /// `SCTP_EVENT` (§6.2.2): turns one notification on or off.
     Event(EventKind, bool),
-    /// All subscribed notifications (§6.2.1, `SCTP_EVENTS`).
+    /// `SCTP_EVENTS` (§6.2.1): the set of all subscribed notifications.
     Events(EventSet),
-    /// `SCTP_MAXSEG` (§8.1.16): most user bytes in a DATA chunk; `None` for what the path MTU allows.
+    /// `SCTP_MAXSEG` (§8.1.16): the largest number of user bytes in a DATA chunk; `None` for the number that the path
+    /// MTU allows.
     MaxSegment(Option<u32>),
     /// `SCTP_DELAYED_SACK` (§8.1.19).
     DelayedSack(DelayedSack),
     /// `SCTP_FRAGMENT_INTERLEAVE` (§8.1.20).
     FragmentInterleave(Fragmented),
-    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21) in bytes.
+    /// `SCTP_PARTIAL_DELIVERY_POINT` (§8.1.21): the number of bytes of an unfinished message at which it is delivered
+    /// in parts.
     PartialDeliveryPoint(u64),
-    /// `SCTP_MAX_BURST` (§8.1.24) in packets; `None` for no limit.
+    /// `SCTP_MAX_BURST` (§8.1.24): the largest burst in packets; `None` for no limit.
     MaxBurst(Option<u32>),
     /// `SCTP_CONTEXT` (§8.1.25): a value that is returned with every received message.
     Context(u32),
@@ -234,18 +236,20 @@ pub enum SocketOption {
     PeerAddrThresholds(PeerAddrThresholds),
     /// `SCTP_HMAC_IDENT` (§8.1.17): the HMAC algorithms that the peer is asked to use.
     HmacIdents(Hmacs),
-    /// `SCTP_AUTH_CHUNK` (§8.3.2): accepts this chunk type only if authenticated; set only.
+    /// `SCTP_AUTH_CHUNK` (§8.3.2): accepts chunks of this type only if they are authenticated; set only.
     AuthChunk(u8),
-    /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): the chunk types that this side accepts only if authenticated; read only.
+    /// `SCTP_LOCAL_AUTH_CHUNKS` (§8.2.4): the chunk types that this side accepts only if they are authenticated; read
+    /// only.
     LocalAuthChunks(ChunkSet),
-    /// `SCTP_PEER_AUTH_CHUNKS`: the chunk types that the peer accepts only if authenticated; read only.
+    /// `SCTP_PEER_AUTH_CHUNKS`: the chunk types that the peer accepts only if they are authenticated; read only.
     PeerAuthChunks(ChunkSet),
-    /// `SCTP_AUTH_ACTIVE_KEY`: the key that signs. Set it with [`Sockets::request_key`](super::Sockets::request_key).
+    /// `SCTP_AUTH_ACTIVE_KEY`: the key that authenticates sent chunks. Set it with
+    /// [`Sockets::request_key`](super::Sockets::request_key).
     ActiveKey(u16),
-    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. It needs no extension.
+    /// `SCTP_ADAPTATION_LAYER` (§8.1.10): the code point that is sent to the peer. It works without any extension.
     Adaptation(Option<u32>),
     /// `SCTP_ENABLE_STREAM_RESET` (RFC 6525 §6.3.1): the requests that the peer may make; others are denied. Unlike
-    /// in the RFC, all requests are accepted until this is set.
+    /// in the RFC, all requests are accepted until this option is set.
     EnableStreamReset(ReconfigRequests),
     /// `SCTP_STATUS` (§8.2.1); read only.
     Status(Status),
@@ -257,7 +261,7 @@ pub enum SocketOption {
     Error(Option<Errno>),
 }
 
-/// The name of an option to read.
+/// The name of an option that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[allow(missing_docs, reason = "each is the variant of SocketOption with the same name")]
@@ -272,7 +276,7 @@ pub enum OptionName {
     Autoclose,
     PrimaryAddress,
     DisableFragments,
-    /// Of one destination, or of all (`None`).
+    /// The parameters of one destination, or of all (`None`).
     PeerAddrParams(Option<IpAddr>),
     Event(EventKind),
     Events,
@@ -297,9 +301,9 @@ pub enum OptionName {
     Adaptation,
     EnableStreamReset,
     Status,
-    /// Of one destination.
+    /// The state of one destination.
     PeerAddrInfo(IpAddr),
     AssociationCount,
-    /// Reading the error clears it.
+    /// The last error. Reading it clears it.
     Error,
 }

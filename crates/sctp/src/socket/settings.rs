@@ -4,14 +4,14 @@ use super::info::PrInfo;
 use super::{EventSet, SndInfo};
 use anabranch_base::time::Duration;
 
-/// The options that a socket keeps itself.
+/// The options that a socket stores itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     pub(super) events: EventSet,
     pub(super) default_snd: SndInfo,
     pub(super) default_pr: PrInfo,
     pub(super) autoclose: Option<Duration>,
-    /// `SO_LINGER`, seconds; with 0 `close` aborts.
+    /// `SO_LINGER` in seconds. With 0, `close` aborts the associations.
     pub(super) linger: Option<u32>,
     pub(super) recv_nxtinfo: bool,
     pub(super) recv_rcvinfo: bool,

@@ -1,8 +1,9 @@
-//! Setting and reading socket options: `setsockopt` and `getsockopt`.
+//! Sets and reads socket options: `setsockopt` and `getsockopt`.
 //!
-//! The options themselves are in `option`, the engine's knobs that they change in `config`.
+//! The options themselves are in the module `option`. The engine's settings that they change are in the module
+//! `config`.
 //!
-//! Home of RFC 6458 §7 (which associations an option applies to).
+//! Home of RFC 6458 §7 (the associations to which an option applies).
 
 use super::extensions::{self, PeerAddrThresholds};
 use super::option::{
@@ -16,7 +17,7 @@ use anabranch_base::time::Duration;
 use std::net::IpAddr;
 
 impl Sockets {
-    /// `setsockopt()`.
+    /// `setsockopt()`: sets an option for the associations in `scope`.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -46,7 +47,7 @@ impl Sockets {
         let settings = &mut socket.settings;
         match option {
             SocketOption::Linger(seconds) => settings.linger = seconds,
-            // RFC 6458 §8.1.8: for one-to-many sockets only.
+            // RFC 6458 §8.1.8: autoclose exists for one-to-many sockets only.
             SocketOption::Autoclose(_) if socket.style == Style::OneToOne => return Err(Errno::NotSupported),
             SocketOption::Autoclose(span) => {
                 settings.autoclose = span.filter(|span| !span.is_zero());
@@ -58,11 +59,11 @@ impl Sockets {
             SocketOption::Event(kind, on) => {
                 settings.events.set(kind, on);
                 if on {
-                    // RFC 6458 §6.1.10: this notification is subscribed together with any other.
+                    // RFC 6458 §6.1.10: the notification `Stopped` is subscribed together with any other.
                     settings.events.set(EventKind::Stopped, true);
                 }
                 if kind == EventKind::SenderDry && on {
-                    // RFC 6458 §6.1.9: notifies at once if nothing is unacknowledged.
+                    // RFC 6458 §6.1.9: the socket is notified at once if nothing is unacknowledged.
                     socket.associations.values_mut().for_each(|member| member.busy = true);
                 }
                 self.take_events(now);
@@ -87,7 +88,7 @@ impl Sockets {
         Ok(())
     }
 
-    /// Sets an option that is a knob of the engine.
+    /// Sets an option that is a setting of the engine.
     fn set_knob(
         &mut self,
         now: Instant,
@@ -96,7 +97,7 @@ impl Sockets {
         option: &SocketOption,
     ) -> Result<(), Errno> {
         let socket = self.socket_at(id)?;
-        // Existing associations may have other settings than future ones.
+        // Existing associations may have other settings than future ones, so each is checked with its own.
         let of_some = matches!(scope, Scope::One(_) | Scope::Current);
         let mut changed = socket.config.clone();
         let possible = apply(option, &mut changed);
@@ -114,7 +115,7 @@ impl Sockets {
             Scope::Current | Scope::All => socket.associations.keys().copied().collect(),
             Scope::Future => single.into_iter().collect(),
         };
-        // RFC 6525 §6.3.1, for example: an option does not change what the handshake has negotiated.
+        // RFC 6525 §6.3.1, for example: a socket option does not change extensions that the handshake has negotiated.
         let settled = matches!(option, SocketOption::Supported(..));
         if !settled {
             for config in targets.iter().filter_map(|&association| self.endpoint.config_of(association)) {
@@ -132,7 +133,7 @@ impl Sockets {
         }
         for association in targets.into_iter().filter(|_| !settled) {
             self.endpoint.tune(now, association, |config| {
-                // The same change was valid in the check above.
+                // This cannot fail, because the check above has made the same change.
                 let _ = apply(option, config);
             });
             if let SocketOption::PeerAddrParams(PeerAddrParams { address, demand: true, .. }) = *option {
@@ -155,7 +156,7 @@ impl Sockets {
         self.endpoint.set_primary(now, association, path).map_err(|_| Errno::Invalid)
     }
 
-    /// Returns the one association that an option applies to.
+    /// Returns the one association to which an option applies.
     pub(super) fn association_of(&self, id: SocketId, scope: Scope) -> Result<AssociationId, Errno> {
         let socket = self.sockets.get(&id).ok_or(Errno::BadSocket)?;
         if let Some((association, _)) = socket.single() {
@@ -175,7 +176,7 @@ impl Sockets {
         path.ok_or(Errno::Invalid)
     }
 
-    /// `getsockopt()`, `sctp_opt_info()`.
+    /// `getsockopt()`, `sctp_opt_info()`: returns the value of an option.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -271,8 +272,8 @@ impl Sockets {
                 switchover: config.primary_switch,
             }),
             OptionName::HmacIdents => SocketOption::HmacIdents(config.auth_hmac),
-            // RFC 6458 §8.2.4: the list that is sent to the peer. With dynamic addresses it includes ASCONF
-            // (RFC 5061 §4.1).
+            // RFC 6458 §8.2.4: returns the list that is sent to the peer. With dynamic addresses, the list includes
+            // ASCONF (RFC 5061 §4.1).
             OptionName::LocalAuthChunks => SocketOption::LocalAuthChunks(config.guarded_chunks()),
             OptionName::PeerAuthChunks => {
                 let association = association.ok_or(Errno::Invalid)?;
@@ -303,7 +304,7 @@ impl Sockets {
                 let path = info.paths.iter().find(|path| path.address == address).ok_or(Errno::Invalid)?;
                 SocketOption::PeerAddrInfo(path.into())
             }
-            // RFC 6458 §8.2.5.
+            // RFC 6458 §8.2.5: one-to-one sockets do not have this option.
             OptionName::AssociationCount if socket.style == Style::OneToOne => {
                 return Err(Errno::NotSupported);
             }
@@ -313,7 +314,7 @@ impl Sockets {
     }
 }
 
-/// Applies the value of an option to the knobs that it stands for.
+/// Applies an option to the configuration values that it sets.
 fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
     match *option {
         SocketOption::RtoInfo(rto) => {
@@ -335,7 +336,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             if init.outbound == Some(0) || init.inbound == Some(0) {
                 return Err(Errno::Invalid);
             }
-            // `None` keeps the current number, even if that number followed `streams` so far.
+            // `None` keeps the current number of inbound streams, even if it was derived from `streams` so far.
             let inbound = init.inbound.unwrap_or(config.inbound_streams());
             config.streams = init.outbound.unwrap_or(config.streams);
             config.inbound = Some(inbound);
@@ -350,7 +351,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
                 return Err(Errno::NotSupported);
             }
             config.path_max_retrans = params.max_retrans.unwrap_or(config.path_max_retrans);
-            /// RFC 9260 §16: HB.interval, if heartbeats are turned on without an interval.
+            /// RFC 9260 §16: the value of HB.interval that is used if heartbeats are turned on without an interval.
             const USUAL: Duration = Duration::from_secs(30);
             match (params.heartbeats, params.interval) {
                 (Some(false), _) => config.hb_interval = None,
@@ -366,7 +367,7 @@ fn apply(option: &SocketOption, config: &mut Config) -> Result<(), Errno> {
             config.mss = bytes;
         }
         SocketOption::DelayedSack(sack) => {
-            // RFC 9260 §6.2: never more than 500 ms.
+            // RFC 9260 §6.2: a SACK must not be delayed by more than 500 ms.
             if sack.delay.is_some_and(|delay| delay > Duration::from_millis(500)) || sack.every == Some(0) {
                 return Err(Errno::Invalid);
             }

@@ -1,4 +1,4 @@
-//! Sockets of two endpoints on a network without delay.
+//! Tests the sockets of two endpoints on a network without delay.
 
 use super::inbox::MAX_WAITING;
 use super::*;
@@ -20,7 +20,7 @@ fn pair() -> [Sockets; 2] {
     })
 }
 
-/// Carries packets until neither side sends any more.
+/// Delivers packets between both endpoints until neither sends any more.
 fn settle(ends: &mut [Sockets; 2], now: Instant) {
     let (mut silent, mut from) = (0, 0);
     while silent < 2 {
@@ -31,7 +31,7 @@ fn settle(ends: &mut [Sockets; 2], now: Instant) {
     }
 }
 
-/// Returns a connected one-to-one client and the accepted socket.
+/// Returns a connected one-to-one socket of the first endpoint and the accepted socket of the second.
 fn connected(ends: &mut [Sockets; 2]) -> (SocketId, SocketId) {
     let listener = ends[1].socket(Style::OneToOne);
     ends[1].bind(listener, 80).expect("a free port");
@@ -71,12 +71,12 @@ fn what_would_have_to_be_cut_is_refused() {
     let mut ends = pair();
     let (client, _) = connected(&mut ends);
     assert_eq!(ends[0].set_option(NOW, client, Scope::Future, SocketOption::DisableFragments(true)), Ok(()));
-    // 1500 bytes less the headers of IP, SCTP and DATA.
+    // The largest message is 1500 bytes minus the headers of IP, SCTP and DATA.
     assert_eq!(ends[0].send(NOW, client, &[7; 1_453], SndInfo::default()), Err(Errno::MessageSize));
     assert_eq!(ends[0].send(NOW, client, &[7; 1_452], SndInfo::default()), Ok(1_452));
 }
 
-/// RFC 6458 §5.3.5, RFC 8260 §4.1: every part that is read of a message has the message's TSN, SSN and stream.
+/// RFC 6458 §5.3.5, RFC 8260 §4.1: every part of a message that is read has the TSN, SSN and stream of the message.
 #[test]
 fn messages_tell_their_numbers() {
     for interleaving in ["no", "yes"] {
@@ -110,7 +110,7 @@ fn messages_tell_their_numbers() {
 fn an_abort_shows_in_the_error_once() {
     let mut ends = pair();
     let (client, server) = connected(&mut ends);
-    // RFC 6458 §8.1.4: every value can be read back; only 0 aborts.
+    // RFC 6458 §8.1.4: every linger time can be read back, but only 0 aborts.
     for linger in [Some(5), None, Some(0)] {
         ends[0].set_option(NOW, client, Scope::Future, SocketOption::Linger(linger)).expect("an option");
         let read = ends[0].option(client, Scope::Future, OptionName::Linger);
@@ -150,7 +150,7 @@ fn one_to_many_sockets_name_associations_and_peel_them_off() {
     let Incoming::Data { bytes: 5, info, .. } = read else { panic!("{read:?}") };
     assert_eq!((info.stream, info.ppid, info.association), (3, 7, association));
     assert_eq!(ends[1].recv(NOW, server, &mut buffer), Err(Errno::Again));
-    // The SACK may have been delayed.
+    // The SACK may have been delayed, so the timer must expire first.
     ends[1].handle_timeout(Instant::from_millis(500));
     settle(&mut ends, Instant::from_millis(500));
     let told = ends[0].recv(NOW, client, &mut buffer);
@@ -169,7 +169,7 @@ fn options_reach_associations_that_are_there_and_those_to_come() {
     let wrong = RtoInfo { min: Some(Duration::from_secs(90)), ..RtoInfo::default() };
     let set = ends[0].set_option(NOW, client, Scope::Future, SocketOption::RtoInfo(wrong));
     assert_eq!(set, Err(Errno::Invalid));
-    // RFC 6458 §8.1.1: sets bounds of one association, which may differ from those of future ones.
+    // RFC 6458 §8.1.1: sets the RTO bounds of one association, which may differ from those of future associations.
     let association = ends[0].associations(client)[0];
     let bound = |min: Option<u64>, max: Option<u64>| {
         let [initial, min, max] = [max, min, max].map(|ms| ms.map(Duration::from_millis));
@@ -200,7 +200,7 @@ fn what_is_idle_too_long_is_closed() {
     let (one, server) = connected(&mut ends);
     let span = Duration::from_secs(5);
     let option = SocketOption::Autoclose(Some(span));
-    // RFC 6458 §8.1.8, §8.2.5: these options exist for one-to-many sockets only.
+    // RFC 6458 §8.1.8, §8.2.5: autoclose and the association count exist for one-to-many sockets only.
     assert_eq!(ends[0].set_option(NOW, one, Scope::All, option.clone()), Err(Errno::NotSupported));
     assert_eq!(ends[0].option(one, Scope::Future, OptionName::AssociationCount), Err(Errno::NotSupported));
     ends[0].close(NOW, one).expect("a socket");
@@ -231,7 +231,7 @@ fn extensions_are_switched_by_the_socket_and_tell_what_came_of_requests() {
     let reconfig = SocketOption::Supported(Extension::Reconfig, true);
     ends[1].set_option(NOW, listener, Scope::Future, reconfig.clone()).expect("an option");
     ends[0].set_option(NOW, client, Scope::Future, reconfig.clone()).expect("an option");
-    // RFC 5061 §4.2.6: for the upper layers; it needs no other extension.
+    // RFC 5061 §4.2.6: the adaptation code point is for the upper layers and needs no other extension.
     let adaptation = SocketOption::Adaptation(Some(99));
     ends[0].set_option(NOW, client, Scope::Future, adaptation).expect("an option");
     for kind in [EventKind::StreamReset, EventKind::StreamChange, EventKind::Adaptation] {
@@ -339,7 +339,8 @@ fn a_message_that_is_given_up_comes_back_as_a_notification() {
     assert_eq!((counted.sent, counted.unsent), (1, 0));
 }
 
-/// Reads all messages of a socket in order; returns the first byte and the stream of each.
+/// Reads all messages and notifications of a socket in order. Returns for each message its stream and first byte, for
+/// example `1:b` or, if it is unordered, `1u:d`.
 fn read_all(end: &mut Sockets, id: SocketId) -> Vec<String> {
     let mut read = Vec::new();
     let mut buffer = [0; 4_000];
@@ -399,8 +400,8 @@ fn messages_are_read_in_the_order_of_their_arrival() {
     assert_eq!(read_all(&mut ends[1], server), expected);
 }
 
-/// RFC 6458 §6.1.11: when an association ends, `SendFailed` is reported for every undelivered message before the end
-/// itself.
+/// RFC 6458 §6.1.11: when an association ends, `SendFailed` is reported for every undelivered message. The end of the
+/// association is reported after that.
 #[test]
 fn messages_that_die_with_their_association_have_failed() {
     for by_peer in [false, true] {
@@ -410,7 +411,7 @@ fn messages_that_die_with_their_association_have_failed() {
             let wanted = SocketOption::Event(kind, true);
             ends[0].set_option(NOW, client, Scope::Current, wanted).expect("an option");
         }
-        // More messages than a socket queues of other notifications.
+        // Sends more messages than a socket can queue notifications of other kinds.
         for context in 1..=3_000 {
             let info = SndInfo { stream: (context % 7) as u16, context, ..SndInfo::default() };
             ends[0].send(NOW, client, &[b'x'; 100], info).expect("room");
@@ -435,7 +436,7 @@ fn messages_that_die_with_their_association_have_failed() {
     }
 }
 
-/// RFC 6458 §5.3.4: the data of a message with `SCTP_ABORT` is the reason that is sent in the ABORT.
+/// RFC 6458 §5.3.4: the data of a message with `SCTP_ABORT` is sent as the reason in the ABORT.
 #[test]
 fn the_data_of_an_abort_is_its_reason() {
     for reason in [&b"enough of this"[..], b""] {
@@ -443,7 +444,7 @@ fn the_data_of_an_abort_is_its_reason() {
         let (client, _) = connected(&mut ends);
         ends[0].send(NOW, client, reason, SndInfo { abort: true, ..SndInfo::default() }).expect("an abort");
         let packet = packets(&mut ends[0], NOW).into_iter().next().expect("an ABORT");
-        // RFC 9260 §3.3.7, §3.3.10.12: the ABORT chunk and its cause, user-initiated abort.
+        // RFC 9260 §3.3.7, §3.3.10.12: the ABORT chunk contains the cause "user-initiated abort".
         let (chunk, cause) = packet[12..].split_at(4);
         let length = |header: &[u8]| usize::from(u16::from_be_bytes([header[2], header[3]]));
         assert_eq!((chunk[0], &cause[..2], length(cause)), (6, &[0, 12][..], 4 + reason.len()));
@@ -514,7 +515,7 @@ fn a_storm_of_notifications_is_stopped() {
     assert!(matches!(ends[0].recv(NOW, client, &mut [0; 10]), Ok(Incoming::Notification(_))));
 }
 
-/// RFC 6458 §5.3.6: the next message is described alone, with its own length and flags.
+/// RFC 6458 §5.3.6: the information about the next message has the length and flags of that message alone.
 #[test]
 fn the_next_message_is_told_with_its_own_length() {
     let mut ends = pair();

@@ -1,4 +1,4 @@
-//! Sending and receiving.
+//! Sends and receives messages.
 //!
 //! Home of RFC 6458 §9.7 (`sctp_sendv`) and §9.8 (`sctp_recvv`).
 
@@ -12,8 +12,8 @@ use anabranch_base::Instant;
 use std::net::SocketAddr;
 
 impl Sockets {
-    /// `send()`, `sctp_sendv()`: sends one whole message on the socket's association, or on the one that `info`
-    /// names. Returns the number of bytes accepted, which is always the whole message.
+    /// `send()`, `sctp_sendv()`: sends one whole message on the socket's association, or on the association that
+    /// `info` names. Returns the number of accepted bytes, which is always the length of the message.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -32,7 +32,7 @@ impl Sockets {
     /// [`Errno::Again`] if the send buffer has no room now, [`Errno::MessageSize`] if the message is larger than the
     /// send buffer. [`Errno::NotConnected`], [`Errno::NoAssociation`], [`Errno::Invalid`] for an empty message, or
     /// for a stream or key that does not exist. [`Errno::Pipe`] after a shutdown by this side, [`Errno::Reset`] if
-    /// the association is closing or gone.
+    /// the association is closing or has ended.
     pub fn send(
         &mut self,
         now: Instant,
@@ -67,8 +67,8 @@ impl Sockets {
         self.send_on(now, id, association, payload, info)
     }
 
-    /// `sendto()`, `sctp_sendmsg()` with an address: sends on the association with that peer, and starts one if there
-    /// is none. For one-to-many sockets only (RFC 6458 §3.1.5).
+    /// `sendto()`, `sctp_sendmsg()` with an address: sends a message on the association with that peer. Starts an
+    /// association if there is none. For one-to-many sockets only (RFC 6458 §3.1.5).
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -123,13 +123,13 @@ impl Sockets {
     ) -> Result<usize, Errno> {
         let SendInfo { snd, pr, auth } = info;
         if snd.abort {
-            // RFC 6458 §5.3.4: the data, if any, is sent as the reason.
+            // RFC 6458 §5.3.4: the data, if there is any, is sent as the reason of the abort.
             self.endpoint.abort_because(now, association, payload);
             self.take_events(now);
             return Ok(payload.len());
         }
         let socket = self.socket_at(id)?;
-        // RFC 9260 §6.9: with fragmentation turned off, a message that needs it is rejected.
+        // RFC 9260 §6.9: with fragmentation turned off, a message that would have to be fragmented is rejected.
         if socket.settings.no_fragments {
             let limit = self.endpoint.fragment_size(association);
             if payload.len() > limit {
@@ -142,7 +142,7 @@ impl Sockets {
         message.context = snd.context;
         message.key = auth.map(|auth| auth.key);
         message.reliability = pr.into();
-        // RFC 6458 §5.3.4: SCTP_EOF may come without data.
+        // RFC 6458 §5.3.4: SCTP_EOF is allowed without data.
         if !(payload.is_empty() && snd.eof) {
             self.endpoint.send(now, association, message, payload).map_err(|error| match error {
                 SendError::Full => Errno::Again,
@@ -184,7 +184,7 @@ impl Sockets {
         Ok(SendInfo { snd: socket.settings.default_snd, pr: socket.settings.default_pr, auth: None })
     }
 
-    /// `recv()`, `sctp_recvv()`: returns the next notification, or data of one message.
+    /// `recv()`, `sctp_recvv()`: returns the next notification, or data of the next message.
     ///
     /// ```
     /// # use anabranch_sctp::{socket::*, testing::*, Config};
@@ -231,7 +231,7 @@ impl Sockets {
                 return self.nothing_to_read(id);
             };
             let socket = self.socket_at(id)?;
-            // The next turn goes to another association, unless this message continues.
+            // The next read is from another association, unless this message continues.
             socket.inbox.read(association, received.end_of_message);
             if received.incomplete {
                 // RFC 6458 §6.1.7: no more of this message will arrive.

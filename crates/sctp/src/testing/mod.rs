@@ -1,7 +1,8 @@
 //! Two endpoints on a small simulated network, for tests.
 //!
 //! [`Pair`] drives two endpoints in virtual time over one or more paths with delay, loss, reordering, duplication and
-//! outages. All randomness comes from one seed. [`sent`] and [`packets`] are for tests that carry packets themselves.
+//! outages. All random numbers derive from one seed. [`sent`] and [`packets`] are for tests that deliver packets
+//! themselves.
 
 mod sockets;
 
@@ -35,12 +36,12 @@ impl Side {
     }
 }
 
-/// What the network does to packets.
+/// The properties of the simulated network.
 #[derive(Clone, Debug)]
 pub struct Network {
     /// One-way delay.
     pub delay: Duration,
-    /// Random extra delay of each packet, uniform from zero to this. It reorders packets if it exceeds the time
+    /// The largest random extra delay of a packet; the smallest is zero. It reorders packets if it exceeds the time
     /// between two packets.
     pub jitter: Duration,
     /// Share of packets that are lost.
@@ -51,7 +52,7 @@ pub struct Network {
     pub corrupt: Ratio,
     /// Share of ECN-capable packets that get a congestion mark.
     pub mark: Ratio,
-    /// Indices of the paths that are cut.
+    /// Indices of the paths that are cut: all packets on them are lost.
     pub cut: Vec<usize>,
 }
 
@@ -82,10 +83,12 @@ struct Flying {
     payload: Vec<u8>,
 }
 
-/// Called for each packet that is sent, with the time, the sender, the packet, and whether it gets through.
+/// A function that is called for each sent packet, with the time, the sender, the packet, and whether it is
+/// delivered.
 pub type Observer = Box<dyn FnMut(Instant, Side, &[u8], bool)>;
 
-/// Called for each packet with its sender and path; returns true to drop it.
+/// A function that is called for each sent packet, with its sender and the index of its path. It returns true to drop
+/// the packet.
 pub type Censor = Box<dyn FnMut(Side, usize, &[u8]) -> bool>;
 
 /// Two endpoints and the network between them.
@@ -115,9 +118,9 @@ pub struct Pair {
     pub b: Endpoint,
     /// The properties of the network.
     pub network: Network,
-    /// Drops chosen packets, in addition to the network's random loss.
+    /// Drops selected packets, in addition to the network's random loss.
     pub lose: Option<Censor>,
-    /// Called for every packet.
+    /// Observes every sent packet.
     pub observer: Option<Observer>,
     /// Number of packets sent so far.
     pub sent: u64,
@@ -142,7 +145,7 @@ pub fn address(side: Side, path: usize) -> SocketAddr {
 }
 
 impl Pair {
-    /// Creates two endpoints with `paths` addresses each.
+    /// Creates two endpoints with `paths` addresses each. All random numbers derive from `seed`.
     #[must_use]
     pub fn new(config_a: Config, config_b: Config, paths: usize, seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -161,11 +164,11 @@ impl Pair {
         }
     }
 
-    /// Creates two endpoints with one address each, and an established association from the first to port 80 of the
-    /// second. Returns the identifier of the association at each endpoint.
+    /// Creates two endpoints with one address each, and an established association from the first endpoint to port 80
+    /// of the second. Returns the identifier of the association at each endpoint.
     ///
     /// # Panics
-    /// If `config` prevents the association.
+    /// If no association can be established with `config`.
     #[must_use]
     pub fn associated(config: &Config) -> (Self, AssociationId, AssociationId) {
         let mut pair = Self::new(config.clone(), config.clone(), 1, 1);
@@ -183,7 +186,7 @@ impl Pair {
         (pair, here, there)
     }
 
-    /// Runs for one second of virtual time.
+    /// Runs the network for one second of virtual time.
     pub fn settle(&mut self) {
         let until = self.now + Duration::from_secs(1);
         self.run(until, |_| false);
@@ -240,7 +243,7 @@ impl Pair {
         }
     }
 
-    /// Runs to the next event, but not beyond `until`. Returns false if there is no event before `until`.
+    /// Runs to the next event, but not beyond `until`. Returns false if there is no event up to `until`.
     pub fn step(&mut self, until: Instant) -> bool {
         self.flush(Side::A);
         self.flush(Side::B);
@@ -263,7 +266,7 @@ impl Pair {
                     payload: &flying.payload,
                 };
                 self.endpoint(flying.to).handle_packet(now, packet);
-                // One packet at a time, as a driver does.
+                // The answer is sent after each packet, as by a driver that reads one packet at a time.
                 self.flush(flying.to);
             }
         }
@@ -279,7 +282,7 @@ impl Pair {
         true
     }
 
-    /// Runs until `done` returns true or the time is `until`. Returns whether it is done.
+    /// Runs until `done` returns true or the virtual time is `until`. Returns the last result of `done`.
     pub fn run(&mut self, until: Instant, mut done: impl FnMut(&mut Self) -> bool) -> bool {
         loop {
             if done(self) {

@@ -1,6 +1,7 @@
-//! Sockets of two endpoints, for tests and examples.
+//! The sockets of two endpoints, for tests and examples.
 //!
-//! [`SocketPair`] carries packets between them without delay or loss. Use [`Pair`] for a network with delay and loss.
+//! [`SocketPair`] delivers packets between the endpoints without delay or loss. Use [`Pair`] for a network with delay
+//! and loss.
 
 use super::{Pair, Side, address, sent};
 use crate::Config;
@@ -20,17 +21,17 @@ pub struct SocketPair {
 }
 
 impl SocketPair {
-    /// Creates two endpoints with `paths` addresses each ([`address`]).
+    /// Creates two endpoints with `paths` addresses each, as returned by [`address`].
     #[must_use]
     pub fn new(config: &Config, paths: usize) -> Self {
         let Pair { now, a, b, .. } = Pair::new(config.clone(), config.clone(), paths, 1);
         Self { now, a: Sockets::new(a), b: Sockets::new(b) }
     }
 
-    /// Creates a one-to-one socket on each side and an established association between them, over two paths.
+    /// Creates a one-to-one socket at each endpoint and an established association between them, over two paths.
     ///
     /// # Panics
-    /// If `config` prevents the association.
+    /// If no association can be established with `config`.
     #[must_use]
     pub fn connected(config: &Config) -> (Self, SocketId, SocketId) {
         let mut pair = Self::new(config, 2);
@@ -45,7 +46,7 @@ impl SocketPair {
         }
     }
 
-    /// Runs for one second of virtual time.
+    /// Runs both endpoints for one second of virtual time.
     pub fn settle(&mut self) {
         let end = self.now + Duration::from_secs(1);
         loop {

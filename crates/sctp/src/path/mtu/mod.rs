@@ -1,7 +1,7 @@
-//! The largest packet that may be sent to a destination.
+//! Determines the largest packet that may be sent to a destination.
 //!
-//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller one, or is searched for with
-//! probes ([`mod@search`]). The sizes of packets and chunks follow from it.
+//! The path MTU starts as the interface MTU. It shrinks when ICMP reports a smaller one. Alternatively, probes search
+//! for it ([`mod@search`]). The sizes of packets and chunks follow from the path MTU.
 //!
 //! Home of RFC 9260 §7.3, and of the timers of RFC 8899 §5.1.1.
 
@@ -17,46 +17,47 @@ use anabranch_base::time::Duration;
 use anabranch_congestion::Controller;
 use anabranch_wire::sctp::{Data, packet};
 
-/// Smaller path MTUs are not accepted: they are attacks (RFC 8201 §4 for IPv6; common practice for IPv4).
+/// Smaller path MTUs than these are not accepted, because an attacker may have forged them (RFC 8201 §4 for IPv6;
+/// common practice for IPv4).
 const SMALLEST_V4: u32 = 512;
 const SMALLEST_V6: u32 = 1280;
 
-/// RFC 8899 §5.1.2, RFC 8261 §4: BASE_PLPMTU.
+/// RFC 8899 §5.1.2, RFC 8261 §4: BASE_PLPMTU in bytes.
 const BASE_V4: u32 = 1200;
 const BASE_V6: u32 = 1280;
 
-/// The MTU of most interfaces, and the read size of programs that have DTLS built in. A program that reads 1500 bytes
-/// at a time (aiortc 1.16.0) takes the rest of a larger record for the next records.
+/// The MTU of most interfaces, and the read size of programs that contain DTLS. A program that reads 1500 bytes at a
+/// time (aiortc 1.16.0) takes the rest of a larger record for the next records.
 const USUAL: u32 = 1500;
 
-/// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, but at least this. (The 15 s that the RFC advises are for senders
-/// that do not measure round trips.)
+/// RFC 8899 §5.1.1: PROBE_TIMER is two round trips, but at least this time. The 15 s that the RFC advises are for
+/// senders that do not measure round trips.
 const PROBE_TIMER: Duration = Duration::from_secs(1);
-/// RFC 8899 §5.1.1: PMTU_RAISE_TIMER.
+/// RFC 8899 §5.1.1: the value of PMTU_RAISE_TIMER.
 pub(crate) const RAISE_TIMER: Duration = Duration::from_secs(600);
 
-/// The result of a step of the search.
+/// The result of a step of the MTU search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Found {
     pub(crate) change: Change,
-    /// The probe that was under way has ended.
+    /// The outstanding probe has ended.
     pub(crate) ended: bool,
 }
 
-/// A probe that is sent.
+/// A path MTU probe that is sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probe {
-    /// Bytes of its IP packet.
+    /// The size of the probe's IP packet in bytes.
     pub(crate) size: u32,
-    /// PROBE_TIMER.
+    /// The value of PROBE_TIMER for this probe.
     pub(crate) timeout: Duration,
 }
 
-/// Creates the search of a new path, if the configuration uses one.
+/// Creates the MTU search of a new path, if the configuration uses one.
 pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Search>> {
     let smallest = if v6 { SMALLEST_V6 } else { SMALLEST_V4 };
     let base = if v6 { BASE_V6 } else { BASE_V4 };
-    // RFC 8261 §4: what a lower layer such as DTLS adds counts against the size of an IP packet.
+    // RFC 8261 §4: the bytes that a lower layer such as DTLS adds count as part of an IP packet.
     let [smallest, base] = [smallest, base].map(|size| size.saturating_sub(config.layer_overhead) & !3);
     match config.pmtud {
         PathMtu::Icmp => None,
@@ -72,8 +73,8 @@ pub(super) fn search(config: &Config, v6: bool, interface: u32) -> Option<Box<Se
 }
 
 impl Path {
-    /// Returns the number of bytes before an SCTP packet: IP header, and UDP header if any; 0 over a datagram
-    /// channel.
+    /// Returns the number of bytes before an SCTP packet: the IP header, and the UDP header if there is one. The
+    /// number is 0 over a datagram channel.
     #[inline]
     pub(crate) fn headers(&self) -> usize {
         if self.address.ip().is_unspecified() {
@@ -83,19 +84,19 @@ impl Path {
         ip + if self.address.port() == 0 { 0 } else { 8 }
     }
 
-    /// Returns the largest SCTP packet in bytes, common header included.
+    /// Returns the size of the largest SCTP packet in bytes, common header included.
     #[inline]
     pub(crate) fn packet_limit(&self) -> usize {
         ((self.mtu as usize).saturating_sub(self.headers()) & !3).max(packet::HEADER + Data::HEADER + 64)
     }
 
-    /// PMDCS: returns the largest DATA chunk in bytes, chunk header included.
+    /// Returns PMDCS: the size of the largest DATA chunk in bytes, chunk header included.
     #[inline]
     pub(crate) fn chunk_limit(&self) -> usize {
         self.packet_limit() - packet::HEADER
     }
 
-    /// Returns the size of the wanted path MTU probe as an SCTP packet.
+    /// Returns the size in bytes of the SCTP packet of the wanted path MTU probe.
     pub(crate) fn probe_limit(&self) -> usize {
         self.search.as_ref().map_or(self.packet_limit(), |search| search.probed() as usize - self.headers())
     }
@@ -105,7 +106,7 @@ impl Path {
         self.search.is_some()
     }
 
-    /// Whether a probe is to be sent or under way.
+    /// Whether a probe is to be sent or outstanding.
     pub(crate) fn is_searching(&self) -> bool {
         self.search.as_ref().is_some_and(|search| !search.is_idle())
     }
@@ -120,7 +121,7 @@ impl Path {
         self.search.as_ref().is_some_and(|search| search.is_idle() && search.may_rise())
     }
 
-    /// The path can be used: starts or resumes its search.
+    /// Starts or resumes the MTU search, because the path can be used.
     pub(crate) fn begin_mtu_search(&mut self) {
         if let Some(search) = &mut self.search {
             search.suspend();
@@ -128,29 +129,30 @@ impl Path {
         }
     }
 
-    /// The path cannot be used: stops probing.
+    /// Stops probing, because the path cannot be used.
     pub(crate) fn suspend_mtu_search(&mut self) {
         if let Some(search) = &mut self.search {
             search.suspend();
         }
     }
 
-    /// Sends the wanted probe with this nonce.
+    /// Records that the wanted probe is sent with this nonce. Returns its size and timeout.
     pub(crate) fn send_mtu_probe(&mut self, nonce: u64) -> Option<Probe> {
         self.stats.seldom().mtu_probes += 1;
-        // The RTO may be backed off far because the probed packets do not pass.
+        // The RTO may be backed off far because the probed packets are lost, so the smoothed round-trip time is
+        // preferred.
         let timeout = self.rtt.smoothed().map_or(self.rto(), |srtt| srtt * 2).max(PROBE_TIMER);
         let search = self.search.as_mut()?;
         search.probe_sent(nonce, self.stats.heartbeats_acked);
         Some(Probe { size: search.probed(), timeout })
     }
 
-    /// A probe was acknowledged.
+    /// Records that the probe with this nonce was acknowledged.
     pub(crate) fn on_mtu_probe_ack(&mut self, nonce: u64) -> Option<Found> {
         self.told(|search| search.on_ack(nonce))
     }
 
-    /// PROBE_TIMER or PMTU_RAISE_TIMER expired.
+    /// Handles an expiry of PROBE_TIMER or PMTU_RAISE_TIMER.
     pub(crate) fn on_mtu_timer(&mut self) -> Option<Found> {
         let answered = self.stats.heartbeats_acked;
         let search = self.search.as_mut()?;
@@ -159,7 +161,7 @@ impl Path {
             return Some(Found { change: Change::Same, ended: false });
         }
         // RFC 8899 §3: a lost large packet shows a size limit only if small packets pass. A HEARTBEAT of the usual
-        // size checks that.
+        // size checks whether they pass.
         let pass = search.small_ones_pass(answered);
         if !pass {
             self.ask_heartbeat_once();
@@ -167,13 +169,13 @@ impl Path {
         self.told(|search| search.on_probe_lost(pass))
     }
 
-    /// The peer probes its own path MTU, so it reads large packets. Returns true if larger packets may be possible
-    /// now.
+    /// Records that the peer probes its own path MTU and therefore reads large packets. Returns true if larger
+    /// packets may be possible now.
     pub(crate) fn on_peer_probes(&mut self) -> bool {
         self.search.as_mut().is_some_and(|search| search.lift())
     }
 
-    /// RFC 8899 §4.3: packets of the current size are lost.
+    /// RFC 8899 §4.3: reacts to a black hole, in which packets of the current size are lost.
     pub(crate) fn on_black_hole(&mut self) -> Option<Found> {
         let found = self.told(Search::on_black_hole)?;
         let ended = found.change == Change::Reduced;
@@ -183,7 +185,7 @@ impl Path {
         Some(Found { ended, ..found })
     }
 
-    /// ICMP reports that the network takes packets of at most `mtu` bytes.
+    /// Reacts to an ICMP message: the network forwards packets of at most `mtu` bytes.
     pub(crate) fn on_too_big(&mut self, mtu: u32) -> Found {
         if let Some(found) = self.told(|search| search.on_too_big(mtu)) {
             return found;
@@ -192,7 +194,7 @@ impl Path {
         Found { change, ended: false }
     }
 
-    /// Passes an event to the search and applies its result.
+    /// Passes an event to the MTU search and applies the result.
     fn told(&mut self, tell: impl FnOnce(&mut Search) -> Change) -> Option<Found> {
         let search = self.search.as_deref_mut()?;
         let probing = search.is_probing();
@@ -219,7 +221,7 @@ impl Path {
     fn set_mtu(&mut self, mtu: u32) {
         self.mtu = mtu;
         let chunk = self.chunk_limit() as u64;
-        // Creates the controller if needed: its initial parameters no longer describe its window.
+        // Creates the congestion controller if there is none: its initial parameters no longer describe its window.
         self.congestion().0.set_mss(chunk);
     }
 }

@@ -1,15 +1,16 @@
-//! The search for the largest packet that a path takes, with probes.
+//! Searches for the largest packet that a path forwards, by sending probes.
 //!
-//! Holds the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. Sizes are
+//! Stores the largest size known to pass (PLPMTU), the smallest refused size, and the size being probed. Sizes are
 //! those of IP packets in bytes, header included, in multiples of four. The search has no clock and sees no packets:
 //! its caller reports sent, acknowledged and lost probes, and ICMP messages.
 //!
 //! Home of RFC 8899 §4.6 (ICMP), §5.1 (constants), §5.2 (states), §5.3 (search).
 
-/// RFC 8899 §5.2. The state Disabled is a path without a search, or one that is not probed.
+/// RFC 8899 §5.2: the state of the search. The state Disabled is a path without a search, or a path that is not
+/// probed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Phase {
-    /// BASE_PLPMTU is to be confirmed.
+    /// BASE_PLPMTU is to be confirmed by a probe.
     Base,
     /// Larger sizes are probed.
     Searching,
@@ -19,51 +20,51 @@ pub(crate) enum Phase {
     Error,
 }
 
-/// RFC 8899 §5.1.2: MAX_PROBES.
+/// RFC 8899 §5.1.2: the value of MAX_PROBES.
 const MAX_PROBES: u32 = 3;
-/// Resolution of the search in bytes.
+/// The resolution of the search in bytes.
 const STEP: u32 = 4;
 
 /// The search of one path.
 #[derive(Debug)]
 pub(crate) struct Search {
     phase: Phase,
-    /// MIN_PLPMTU.
+    /// MIN_PLPMTU in bytes.
     least: u32,
-    /// BASE_PLPMTU.
+    /// BASE_PLPMTU in bytes.
     base: u32,
-    /// MAX_PLPMTU: the interface MTU, or a smaller size that peers are known to read.
+    /// MAX_PLPMTU in bytes: the interface MTU, or a smaller size that peers are known to read.
     most: u32,
-    /// The interface MTU.
+    /// The interface MTU in bytes.
     interface: u32,
-    /// PLPMTU.
+    /// PLPMTU, the largest size in bytes known to pass.
     passes: u32,
-    /// The smallest size that does not pass; beyond `most` while none is known.
+    /// The smallest size that does not pass. It is larger than `most` while no such size is known.
     refused: u32,
     /// The size that an ICMP message reported.
     hint: Option<u32>,
-    /// PROBED_SIZE.
+    /// PROBED_SIZE in bytes.
     probed: u32,
-    /// PROBE_COUNT.
+    /// PROBE_COUNT, the number of lost probes of this size.
     lost: u32,
-    /// The nonce of the probe under way.
+    /// The nonce of the outstanding probe.
     under_way: Option<u64>,
-    /// The number of answered HEARTBEATs when a probe of this size was first sent; `None` before.
+    /// The number of HEARTBEATs answered before a probe of this size was first sent; `None` before that.
     answered_before: Option<u64>,
-    /// Lost probes of this size that may not count, because small packets may have been lost as well.
+    /// Number of lost probes of this size that may not count, because small packets may have been lost as well.
     silent: u32,
-    /// How often a black hole was suspected since the fall back to BASE_PLPMTU.
+    /// Number of times that a black hole was suspected since the search fell back to BASE_PLPMTU.
     suspected: u32,
-    /// A probe is to be sent with the next poll.
+    /// A probe is to be sent with the next call of `poll`.
     wanted: bool,
-    /// At least one probe was acknowledged: the peer answers probes.
+    /// At least one probe was acknowledged, so the peer answers probes.
     answers: bool,
 }
 
-/// How the packet size has changed.
+/// The change of the packet size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// No change.
+    /// The size has not changed.
     Same,
     /// Larger packets pass.
     Raised,
@@ -73,7 +74,7 @@ pub(crate) enum Change {
 
 impl Search {
     /// Creates a search that starts at `base` on an interface with an MTU of `interface` bytes. No probe is sent
-    /// before [`begin`](Self::begin). `smallest` is the size that every path takes.
+    /// before [`begin`](Self::begin). `smallest` is a size that every path forwards.
     pub(crate) fn new(base: u32, interface: u32, smallest: u32) -> Self {
         let most = (interface & !3).max(smallest);
         let base = base.min(most);
@@ -97,9 +98,9 @@ impl Search {
         }
     }
 
-    /// Creates a search that is already complete: the interface MTU is assumed to pass until it proves not to.
-    /// RFC 8899 §5.1.4 would have it confirmed first. Most paths take it, and waiting for the confirmation would
-    /// delay every short transfer.
+    /// Creates a search that is already complete: the interface MTU is assumed to pass until packets of this size are
+    /// lost. RFC 8899 §5.1.4 requires a confirmation first. Most paths forward packets of this size, and waiting for
+    /// the confirmation would delay every short transfer.
     pub(crate) fn settled(base: u32, interface: u32, smallest: u32) -> Self {
         let fresh = Self::new(base, interface, smallest);
         Self { phase: Phase::Complete, passes: fresh.most, probed: fresh.most, ..fresh }
@@ -112,7 +113,8 @@ impl Search {
         self
     }
 
-    /// The peer reads packets up to the interface MTU. Returns true if larger packets may be possible now.
+    /// Records that the peer reads packets up to the interface MTU. Returns true if larger packets may be possible
+    /// now.
     pub(crate) fn lift(&mut self) -> bool {
         if self.most >= self.interface {
             return false;
@@ -138,26 +140,27 @@ impl Search {
         self.passes
     }
 
-    /// Returns the size of the probe that is wanted or under way.
+    /// Returns the size of the probe that is wanted or outstanding.
     pub(crate) fn probed(&self) -> u32 {
         self.probed
     }
 
-    /// The path works: probes BASE_PLPMTU, or resumes an interrupted search.
+    /// Starts to probe BASE_PLPMTU, or resumes an interrupted search, because the path works.
     pub(crate) fn begin(&mut self) {
         if matches!(self.phase, Phase::Base | Phase::Searching) && self.under_way.is_none() {
             self.wanted = true;
         }
     }
 
-    /// The path does not work: stops probing.
+    /// Stops probing, because the path does not work.
     pub(crate) fn suspend(&mut self) {
         self.under_way = None;
         self.wanted = false;
         self.answered_before = None;
     }
 
-    /// The wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so far.
+    /// Records that the wanted probe is sent. `answered` is the number of HEARTBEATs of the usual size answered so
+    /// far.
     pub(crate) fn probe_sent(&mut self, nonce: u64, answered: u64) {
         self.wanted = false;
         self.under_way = Some(nonce);
@@ -170,17 +173,17 @@ impl Search {
         self.answered_before.is_some_and(|before| answered > before)
     }
 
-    /// Whether a probe is to be sent with the next poll.
+    /// Whether a probe is to be sent with the next call of `poll`.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted
     }
 
-    /// Whether a probe is under way. If so, the running timer is PROBE_TIMER, else PMTU_RAISE_TIMER.
+    /// Whether a probe is outstanding. The running timer is then PROBE_TIMER, otherwise PMTU_RAISE_TIMER.
     pub(crate) fn is_probing(&self) -> bool {
         self.under_way.is_some()
     }
 
-    /// Whether no probe is wanted or under way.
+    /// Whether no probe is wanted or outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         !self.wanted && self.under_way.is_none()
     }
@@ -190,7 +193,7 @@ impl Search {
         self.passes < self.most
     }
 
-    /// The probe with this nonce was acknowledged.
+    /// Records that the probe with this nonce was acknowledged.
     pub(crate) fn on_ack(&mut self, nonce: u64) -> Change {
         if self.under_way != Some(nonce) {
             return Change::Same;
@@ -212,8 +215,9 @@ impl Search {
         if raised { Change::Raised } else { Change::Same }
     }
 
-    /// PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not pass either, the
-    /// loss may have nothing to do with size. Once they pass, one earlier loss counts as well.
+    /// Records that PROBE_TIMER expired: the size is refused after MAX_PROBES losses. While small packets do not pass
+    /// either, the loss may have nothing to do with the size. Once small packets pass, one earlier loss counts as
+    /// well.
     pub(crate) fn on_probe_lost(&mut self, small_ones_pass: bool) -> Change {
         self.under_way = None;
         if small_ones_pass {
@@ -238,9 +242,10 @@ impl Search {
         Change::Same
     }
 
-    /// No probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and drops packets with
-    /// unknown chunks (pion/sctp v1.11.3) answers no probe, so the smallest size is probed as well. If that is not
-    /// answered either, lost probes show nothing. BASE_PLPMTU then stays until timeouts suggest a black hole.
+    /// Handles the case that no probe of BASE_PLPMTU was ever acknowledged. A peer that does not know PAD chunks and
+    /// drops packets with unknown chunks (pion/sctp v1.11.3) answers no probe. So the smallest size is probed as
+    /// well. If it is not answered either, lost probes show nothing, and BASE_PLPMTU stays until timeouts suggest a
+    /// black hole.
     fn doubt_the_peer(&mut self) {
         if self.probed > self.least {
             self.probe(self.least);
@@ -250,7 +255,7 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §5.2: BASE_PLPMTU does not pass: searches upward from the smallest size.
+    /// RFC 8899 §5.2: searches upward from the smallest size, because BASE_PLPMTU does not pass.
     fn fail_base(&mut self) -> Change {
         let before = self.passes;
         self.phase = Phase::Error;
@@ -259,7 +264,7 @@ impl Search {
         if self.passes < before { Change::Reduced } else { Change::Same }
     }
 
-    /// PMTU_RAISE_TIMER expired: the path may have changed.
+    /// Starts to search again after PMTU_RAISE_TIMER expired, because the path may have changed.
     pub(crate) fn on_raise(&mut self) {
         self.refused = self.most + STEP;
         self.hint = None;
@@ -271,8 +276,9 @@ impl Search {
         }
     }
 
-    /// RFC 8899 §4.3: packets of the current size are lost. Falls back to BASE, and to ERROR if the losses go on.
-    /// Probes cannot decide this during a shutdown, where HEARTBEATs are not answered (RFC 9260 §8.3).
+    /// RFC 8899 §4.3: reacts to the loss of packets of the current size. The search falls back to BASE, and to ERROR
+    /// if the losses go on. Probes cannot decide this during a shutdown, when HEARTBEATs are not answered (RFC 9260
+    /// §8.3).
     pub(crate) fn on_black_hole(&mut self) -> Change {
         match self.phase {
             Phase::Error => Change::Same,
@@ -290,16 +296,17 @@ impl Search {
         }
     }
 
-    /// A Packet Too Big message that quotes one of our packets (RFC 8899 §4.6.1) reports `size`.
+    /// Reacts to a Packet Too Big message that quotes one of this host's packets (RFC 8899 §4.6.1) and reports
+    /// `size`.
     pub(crate) fn on_too_big(&mut self, size: u32) -> Change {
         let size = size & !3;
         let probing = self.wanted || self.under_way.is_some();
-        // RFC 8899 §4.6.2: ignored if smaller than any path's MTU, or not smaller than what was sent.
+        // RFC 8899 §4.6.2: a size is ignored if it is below MIN_PLPMTU, or not smaller than the sent packet.
         if size < self.least || size >= self.passes && !(probing && size < self.probed) {
             return Change::Same;
         }
         if size < self.base {
-            // RFC 8899 §4.6.2, §5.2: state ERROR; the reported size is probed.
+            // RFC 8899 §4.6.2, §5.2: the search enters the state ERROR, and the reported size is probed.
             let before = self.passes;
             self.phase = Phase::Error;
             self.passes = self.least;
@@ -309,11 +316,12 @@ impl Search {
             return if self.passes < before { Change::Reduced } else { Change::Same };
         }
         if size < self.passes {
-            // RFC 8899 §4.6.2: a sign of a black hole: state BASE, then the reported size.
+            // RFC 8899 §4.6.2: the message is a sign of a black hole. The search enters the state BASE, then probes
+            // the reported size.
             return self.fall_back(Some(size));
         }
-        // RFC 8899 §4.6.2: between the size that passes and the probed one: probes the reported size. If that size is
-        // already known to pass, the search is complete.
+        // RFC 8899 §4.6.2: the reported size is between the size that passes and the probed one, so it is probed. If
+        // it is already known to pass, the search is complete.
         self.refused = self.refused.min(size + STEP);
         self.hint = Some(size);
         if self.phase == Phase::Searching {
@@ -342,8 +350,8 @@ impl Search {
         self.wanted = true;
     }
 
-    /// RFC 8899 §5.3.2: chooses the next size: the size that ICMP reported; else the largest one first, as it usually
-    /// passes; else the middle of the open range.
+    /// RFC 8899 §5.3.2: chooses the next size to probe. It is the size that ICMP reported, if there is one. Otherwise
+    /// it is the largest size at first, which usually passes, and then the middle of the open range.
     fn go_on(&mut self) {
         self.lost = 0;
         if self.passes + STEP >= self.refused || self.passes >= self.most {
@@ -368,7 +376,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Runs a search against a path with this MTU; returns the sizes probed.
+    /// Runs a search on a path with this MTU. Returns the probed sizes.
     fn play(search: &mut Search, mtu: u32) -> Vec<u32> {
         let mut probed = Vec::new();
         for nonce in 0..200 {
@@ -433,7 +441,7 @@ mod tests {
         search.on_raise();
         assert_eq!(search.phase(), Phase::Searching);
         assert_eq!(play(&mut search, 1500), [1500]);
-        // Narrower than BASE_PLPMTU.
+        // The path MTU is now smaller than BASE_PLPMTU.
         search.on_black_hole();
         play(&mut search, 600);
         assert_eq!((search.size(), search.phase()), (600, Phase::Error));
@@ -442,7 +450,7 @@ mod tests {
         assert_eq!(search.phase(), Phase::Complete);
     }
 
-    /// A size that is assumed to pass is not probed until packets are lost.
+    /// An interface MTU that is assumed to pass is not probed until packets are lost.
     #[test]
     fn a_path_is_taken_at_its_word() {
         let mut search = Search::settled(1200, 1500, 512);
@@ -456,7 +464,7 @@ mod tests {
         assert_eq!(play(&mut told, 1500), [1200, 1500], "what the network tells is all there is to try");
     }
 
-    /// RFC 8899 §4.6.2: each range of PL_PTB_SIZE.
+    /// RFC 8899 §4.6.2: the search reacts as specified to each range of PL_PTB_SIZE.
     #[test]
     fn what_icmp_says() {
         let mut search = begun(false, 1500);
@@ -468,22 +476,22 @@ mod tests {
             assert_eq!(search.on_too_big(nonsense), Change::Same);
             assert!(search.is_probing() && search.probed() == 1500, "{nonsense} is ignored");
         }
-        // Between the size that passes and the probed one: it is probed next, and the search ends.
+        // A size between the one that passes and the probed one is probed next. The search then ends.
         assert_eq!(search.on_too_big(1400), Change::Same);
         assert_eq!((search.probed(), search.wanted), (1400, true));
         assert_eq!(play(&mut search, 1400), [1400]);
         assert_eq!((search.size(), search.phase()), (1400, Phase::Complete));
-        // Below the size that passed: BASE, then the reported size.
+        // A size below the one that passed leads to the state BASE, and is then probed.
         assert_eq!(search.on_too_big(1300), Change::Reduced);
         assert_eq!((search.size(), search.phase()), (1200, Phase::Base));
         assert_eq!(search.on_too_big(1300), Change::Same, "of a packet sent before");
         assert_eq!(play(&mut search, 1300), [1200, 1300]);
-        // Less than BASE.
+        // A size below BASE_PLPMTU leads to the state ERROR, and is then probed.
         assert_eq!(search.on_too_big(600), Change::Reduced);
         assert_eq!((search.size(), search.phase()), (512, Phase::Error));
         assert_eq!(play(&mut search, 600), [600]);
         assert_eq!(search.size(), 600);
-        // A forged message only costs another search.
+        // A forged message has no worse effect than another search.
         assert_eq!(search.on_too_big(512), Change::Reduced);
         assert_eq!(play(&mut search, 600), [] as [u32; 0]);
         search.on_raise();
@@ -491,7 +499,7 @@ mod tests {
         assert_eq!(search.size(), 1500);
     }
 
-    /// A path on which all packets are lost shows nothing about sizes.
+    /// A path on which all packets are lost shows nothing about the sizes that pass.
     #[test]
     fn silence_is_no_refusal() {
         let mut search = begun(false, 1500);
@@ -506,8 +514,8 @@ mod tests {
         assert_eq!(play(&mut search, 1500), [1200, 1500]);
     }
 
-    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read more, before or
-    /// after the search has ended.
+    /// Peers are known to read 1500 bytes. Larger sizes are probed once this peer is known to read more. This may be
+    /// before or after the search has ended.
     #[test]
     fn sizes_that_the_peer_may_not_read() {
         let capped = || {
@@ -523,7 +531,7 @@ mod tests {
         let mut early = capped();
         assert!(early.lift());
         assert_eq!(play(&mut early, 9_000), [1200, 9000]);
-        // A refused size stays refused.
+        // A size that was refused is not probed again after the limit is lifted.
         let mut narrow = capped();
         play(&mut narrow, 1_400);
         assert!(narrow.lift());
@@ -531,8 +539,8 @@ mod tests {
         assert!(!begun(false, 1_500).lift(), "there is no more to be had");
     }
 
-    /// A peer that answers no probe, as one that drops packets with unknown chunks: BASE_PLPMTU stays until timeouts
-    /// suggest a black hole. It is probed again later.
+    /// A peer may answer no probe, for example because it drops packets with unknown chunks. BASE_PLPMTU then stays
+    /// until timeouts suggest a black hole. It is probed again later.
     #[test]
     fn a_peer_that_answers_no_probe() {
         let mut search = begun(false, 9_000);

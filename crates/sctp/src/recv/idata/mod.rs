@@ -1,9 +1,9 @@
-//! Reassembly of I-DATA fragments into messages.
+//! Reassembles I-DATA fragments into messages.
 //!
 //! Owns the incomplete messages, by stream, order and message identifier. Identifiers and fragment numbers are
-//! extended to 64 bits, so that they never wrap here. If a message is the next in its stream, it is reassembled in
-//! the stream's own buffer, others in their own. Complete messages go to [`order`](super::order), which sees only
-//! messages in order. TSNs matter here only for deciding what may be delivered in parts.
+//! extended to 64 bits, so that they never wrap here. A message that is the next in its stream is reassembled in the
+//! stream's buffer, other messages in their own buffers. Complete messages go to [`order`](super::order), which
+//! receives messages only in order. TSNs matter here only for deciding which messages may be delivered in parts.
 //!
 //! Home of RFC 8260 §2.2.3.
 
@@ -14,23 +14,25 @@ use crate::streams::Streams;
 use anabranch_wire::sctp::IData;
 use std::collections::BTreeMap;
 
-/// The first identifier, large enough that identifiers before it do not underflow.
+/// The first message identifier of a stream, large enough that lower identifiers do not underflow.
 const FIRST: u64 = 1 << 32;
 
-/// The messages of an association with interleaving.
+/// The messages being reassembled in an association with interleaving.
 #[derive(Debug, Default)]
 pub(crate) struct Interleaved {
     streams: Streams<Stream>,
-    /// Messages that have started, are incomplete, and are not delivered in parts, by the offset of their first TSN.
+    /// Messages that have started, are incomplete, and are not delivered in parts. Keyed by the offset of the first
+    /// TSN.
     begun: BTreeMap<u64, Name>,
-    /// Those unordered messages that could not be delivered in parts because another one of their stream was. Message
-    /// numbers by stream and offset. An honest peer has one in progress at a time (RFC 8260 §2.2.2).
+    /// Unordered messages that could not be delivered in parts because another message of their stream was. Maps
+    /// stream and offset to the message number. An honest peer has one message in progress at a time (RFC 8260
+    /// §2.2.2).
     behind: BTreeMap<(u16, u64), u64>,
-    /// Number of fragments and messages that wait for something before them.
+    /// Number of fragments and messages that wait for an earlier fragment or message.
     aside: usize,
-    /// The next numbers on streams that are not in use, by stream and order (true for unordered).
+    /// The next message number on streams that are not in use, by stream and order (true for unordered).
     skipped: BTreeMap<(u16, bool), u64>,
-    /// Bytes dropped, to be credited to the window.
+    /// Number of bytes dropped and not yet credited to the receive window.
     dropped: u64,
     pool: Pool,
 }
@@ -51,28 +53,29 @@ struct Stream {
 
 #[derive(Debug)]
 struct Sequence {
-    /// Ordered: the next message. Unordered: one past the highest seen.
+    /// For ordered messages, the number of the next message. For unordered ones, one past the highest number seen.
     next: u64,
-    /// Messages below this number were abandoned.
+    /// The lowest number that is still expected: messages below it were abandoned.
     floor: u64,
-    /// Each in its own box: many sequences hold one message, and few hold many.
+    /// Incomplete and waiting messages by number. Each is boxed, because many sequences hold one message and few hold
+    /// many.
     messages: BTreeMap<u64, Box<PartialMessage>>,
 }
 
-/// A message of which a fragment has arrived.
+/// A message of which at least one fragment has arrived.
 #[derive(Debug, Default)]
 struct PartialMessage {
-    /// Offset of the first fragment's TSN, its PPID, and that TSN, once it has arrived.
+    /// The offset of the first fragment's TSN, its PPID, and that TSN. `None` until the first fragment arrives.
     begin: Option<(u64, u32, u32)>,
-    /// The number of the next fragment.
+    /// The number of the next fragment to be appended.
     next: u64,
-    /// The number of the last fragment, once it has arrived.
+    /// The number of the last fragment, `None` until it arrives.
     last: Option<u64>,
-    /// Its bytes that are not in the stream's buffer.
+    /// The bytes of the message that are not in the stream's buffer.
     buffer: Vec<u8>,
-    /// Its bytes go directly to the stream's buffer.
+    /// The bytes of the message go directly to the stream's buffer.
     direct: bool,
-    /// Fragments that wait for a missing one.
+    /// Fragments that wait for a missing one, by fragment number.
     held: BTreeMap<u64, Vec<u8>>,
 }
 
@@ -82,14 +85,14 @@ impl PartialMessage {
     }
 }
 
-/// Extends `number` to 64 bits: returns the value closest to `near` that ends in these 32 bits (RFC 8260 §2.1: serial
-/// number arithmetic of 32 bits).
+/// Extends `number` to 64 bits (RFC 8260 §2.1: serial number arithmetic of 32 bits). Returns the value closest to
+/// `near` whose lower 32 bits are `number`.
 fn count_on(near: u64, number: u32) -> Option<u64> {
     near.checked_add_signed(i64::from(number.wrapping_sub(near as u32).cast_signed()))
 }
 
 impl Interleaved {
-    /// `shared`: memory is shared with other associations.
+    /// Creates the state without messages. `shared` says whether memory is shared with other associations.
     pub(crate) fn new(shared: bool) -> Self {
         Self { pool: Pool::new(shared), ..Self::default() }
     }
@@ -100,7 +103,8 @@ impl Interleaved {
         self.aside + self.begun.len() + self.behind.len()
     }
 
-    /// Receives a fragment. Its TSN is `offset`; `next` is the lowest missing offset after it.
+    /// Receives a fragment whose TSN has the given `offset`. `next` is the lowest offset that has not arrived.
+    /// `eager` delivers unfinished messages in parts because buffer space is short.
     #[inline]
     pub(crate) fn accept(
         &mut self,
@@ -150,8 +154,8 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Messages up to `mid` in this lane of a stream are no longer expected: complete ones are delivered, others
-    /// dropped (RFC 8260 §2.3.1).
+    /// Stops expecting messages up to `mid` in the ordered or unordered sequence of a stream. Complete messages are
+    /// delivered, others are dropped (RFC 8260 §2.3.1).
     pub(crate) fn skip_to(
         &mut self,
         stream: u16,
@@ -195,7 +199,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Delivers a complete message although earlier ones will not arrive, and drops an incomplete one.
+    /// Delivers a complete message although earlier messages will not arrive, and drops an incomplete message.
     fn give_up(&mut self, name: Name, message: PartialMessage, order: &mut Order) -> Result<(), Violation> {
         if let Some((begin, ppid, tsn)) = message.begin {
             self.leave(name, begin);
@@ -220,7 +224,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Whether a message of one of `streams` (empty for any) is incomplete.
+    /// Whether a message of one of `streams` is incomplete. An empty list stands for any stream.
     pub(crate) fn is_inside(&self, streams: &[u16]) -> bool {
         let lane = |lane: &Sequence| lane.messages.values().any(|message| !message.is_complete());
         let inside = |stream: &Stream| lane(&stream.ordered) || lane(&stream.unordered);
@@ -230,8 +234,8 @@ impl Interleaved {
         streams.iter().any(|&stream| self.streams.get(stream).is_some_and(inside))
     }
 
-    /// RFC 8260 §2.3.2: `streams` (empty for all) count from 0 again, for ordered and unordered messages. Complete
-    /// messages are delivered, others dropped.
+    /// RFC 8260 §2.3.2: makes `streams` count from 0 again, for ordered and unordered messages. An empty list stands
+    /// for all streams. Complete messages are delivered, others are dropped.
     pub(crate) fn reset(&mut self, streams: &[u16], order: &mut Order) -> Result<(), Violation> {
         let all = if streams.is_empty() { self.streams.in_use() } else { Vec::new() };
         if streams.is_empty() {
@@ -254,7 +258,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Returns the bytes dropped since the last call.
+    /// Returns the number of bytes dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         std::mem::take(&mut self.dropped)
     }
@@ -335,7 +339,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// A message whose turn it is is complete.
+    /// Delivers a complete message that is the next in its sequence.
     fn finish(&mut self, slot: usize, name: Name, order: &mut Order) -> Result<(), Violation> {
         let lane = self.streams.at(slot).lane(name.unordered);
         let Some(assembly) = lane.messages.remove(&name.number) else {
@@ -358,7 +362,7 @@ impl Interleaved {
         Ok(())
     }
 
-    /// Releases the messages whose turn has come.
+    /// Delivers the complete messages that are now the next in order.
     #[inline]
     fn release(&mut self, slot: usize, stream: u16, order: &mut Order) -> Result<(), Violation> {
         loop {
@@ -374,7 +378,7 @@ impl Interleaved {
             self.aside -= 1;
             if !complete {
                 if let Some((begin, ..)) = begin {
-                    // It may have been passed over before its turn.
+                    // `hand_out_all` may have removed the message from `begun` before it became the next in order.
                     self.begun.insert(begin, name);
                 }
                 return Ok(());
@@ -389,16 +393,16 @@ impl Interleaved {
         let Some(assembly) = lane.messages.get(&name.number) else {
             return;
         };
-        // Bytes in the stream's buffer are counted there.
+        // For a message in the stream's buffer, `order` counts the bytes and decides whether the message is large.
         let large = assembly.direct || assembly.buffer.len() as u64 >= order.partial_delivery();
         if large && assembly.begin.is_some_and(|(begin, ..)| begin < next) {
             self.hand_out(slot, name, false, order);
         }
     }
 
-    /// Buffer space is short: delivers all messages in parts whose fragments may take the remaining space. Everything
-    /// sent before such a message has arrived. So no complete message in its stream is blocked behind it while it
-    /// waits for space.
+    /// Delivers messages in parts because buffer space is short and their fragments may need the rest of it.
+    /// Everything sent before such a message has arrived. No complete message of its stream is therefore blocked
+    /// behind it while it waits for space.
     #[cold]
     pub(super) fn hand_out_all(&mut self, next: u64, order: &mut Order) {
         while let Some(entry) = self.begun.first_entry()
@@ -415,8 +419,8 @@ impl Interleaved {
         }
     }
 
-    /// A message that started at `begin` is gone: the first unordered message that was kept waiting behind it is
-    /// tried again. Only one at a time, so that each step costs little.
+    /// Removes a message that started at `begin` and was completed or dropped. The first unordered message that
+    /// waited behind it is tried again. Only one is tried at a time, so that each step costs little.
     fn leave(&mut self, name: Name, begin: u64) {
         self.begun.remove(&begin);
         if !name.unordered || self.behind.is_empty() {
@@ -430,7 +434,7 @@ impl Interleaved {
         }
     }
 
-    /// Delivers a message in parts if it is its turn; returns false if another one is in the way.
+    /// Delivers a message in parts if it is the next in order. Returns false if another message prevents this.
     fn hand_out(&mut self, slot: usize, name: Name, eager: bool, order: &mut Order) -> bool {
         let lane = self.streams.at(slot).lane(name.unordered);
         let turn = name.unordered || name.number == lane.next;
@@ -461,13 +465,13 @@ impl Stream {
     }
 }
 
-/// `order` counts in 16 bits, which is enough for messages in order.
+/// Returns the delivery information of a message. `order` counts in 16 bits, which is enough for messages in order.
 fn delivery(name: Name, ppid: u32, tsn: u32) -> Delivery {
     let Name { stream, unordered, number } = name;
     Delivery { stream, ssn: number as u16, ppid, tsn, unordered }
 }
 
-/// Appends the next fragment.
+/// Appends the next fragment to a message.
 fn append(assembly: &mut PartialMessage, name: Name, payload: &[u8], order: &mut Order) {
     assembly.next += 1;
     if assembly.direct {

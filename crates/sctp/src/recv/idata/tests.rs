@@ -1,4 +1,4 @@
-//! Reception of I-DATA, compared with a model that keeps every message.
+//! Compares the reception of I-DATA with a model that keeps every message.
 
 use super::super::{RecvHalf, Taken};
 use super::*;
@@ -12,7 +12,7 @@ struct Sent {
     unordered: bool,
     mid: u32,
     ppid: u32,
-    /// Lengths of its fragments.
+    /// The lengths of the message's fragments in bytes.
     parts: Vec<usize>,
     skipped: bool,
 }
@@ -23,8 +23,8 @@ impl Sent {
     }
 }
 
-/// Returns the chunks as a sender would order them: messages of a stream one after the other, streams mixed at
-/// random.
+/// Returns the chunks, as message index and fragment index, in an order that a sender could use. Messages of a stream
+/// follow one another; chunks of different streams are mixed at random.
 fn interleave(rng: &mut Rng, messages: &[Sent]) -> Vec<(usize, usize)> {
     let mut lines: Vec<Vec<(usize, usize)>> = vec![Vec::new(); 4];
     for (n, message) in messages.iter().enumerate() {
@@ -57,7 +57,7 @@ fn chunk<'a>(message: &Sent, part: usize, tsn: u32, first_fsn: u32, payload: &'a
 /// An application that reads with a small buffer.
 #[derive(Default)]
 struct Reader {
-    /// By stream: unordered, PPID, bytes.
+    /// For each stream, its messages: whether unordered, the PPID, and the bytes.
     got: [Vec<(bool, u32, Vec<u8>)>; 4],
     partial: [Vec<u8>; 4],
     cut_short: usize,
@@ -97,7 +97,7 @@ fn messages(rng: &mut Rng, count: u32, skipping: bool) -> Vec<Sent> {
         .collect()
 }
 
-/// Sets the next message of every stream to identifier `mid`, after several wraps of the 32-bit identifiers.
+/// Makes `mid` the identifier of the next message on every stream, after several wraps of the 32-bit identifiers.
 fn age(half: &mut RecvHalf, mid: u32) {
     let interleaved = half.interleaved.get_or_insert_default();
     for stream in 0..4 {
@@ -109,8 +109,8 @@ fn age(half: &mut RecvHalf, mid: u32) {
     }
 }
 
-/// RFC 8260 §2.2.3: with any streams, order of arrival, repaired losses and duplicates, every message is delivered
-/// once, whole and with its PPID. Ordered messages are in order, also where identifiers wrap.
+/// RFC 8260 §2.2.3: every message is delivered once, whole and with its PPID. This holds for any streams and order of
+/// arrival, and with repaired losses and duplicates. Ordered messages are in order, also where identifiers wrap.
 #[test]
 fn agrees_with_the_sender() {
     for seed in 0..400 {
@@ -194,7 +194,7 @@ fn fragment_numbers_wrap() {
 }
 
 /// With little buffer space and many messages in progress, reception does not stall. Arrived data can be read in
-/// parts, which makes room for the rest (RFC 9260 §6.9).
+/// parts, which makes room for the remaining chunks (RFC 9260 §6.9).
 #[test]
 fn many_large_messages_share_a_small_buffer() {
     for seed in 0..60 {
@@ -214,7 +214,7 @@ fn many_large_messages_share_a_small_buffer() {
         while !missing.is_empty() {
             rounds += 1;
             assert!(rounds < 2_000, "seed {seed}: {} chunks never get in", missing.len());
-            // One window of data is sent in order, and some of it is lost; the reader is slow.
+            // One window of data is sent in order, and one chunk of it is lost. The reader is slow.
             let lost = rng.below(20) as usize;
             missing = std::mem::take(&mut missing)
                 .into_iter()
@@ -236,8 +236,8 @@ fn many_large_messages_share_a_small_buffer() {
     }
 }
 
-/// A peer that has several messages of a stream in progress (RFC 8260 §2.2.2 forbids it) does not stall either. A
-/// message that could not be delivered in parts behind another is tried again when that one is done.
+/// A peer that has several messages of a stream in progress does not stall either, although RFC 8260 §2.2.2 forbids
+/// this. A message that could not be delivered in parts behind another is tried again when the other is completed.
 #[test]
 fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
     for (unordered, messages, first) in [(true, 2, 8), (true, 5, 4), (false, 2, 8), (false, 5, 4)] {
@@ -256,7 +256,7 @@ fn messages_of_one_stream_under_way_at_once_share_a_small_buffer() {
             rounds += 1;
             assert!(rounds < 2_000, "{messages}, unordered {unordered}: {} never get in", missing.len());
             missing.retain(|&at| {
-                // The `first` parts of all messages alternate; then the rest of each message follows, one message
+                // The first `first` parts of all messages alternate. The rest of each message follows, one message
                 // after the other.
                 let (n, part) = match at.checked_sub(first * sent.len()) {
                     None => (at % sent.len(), at / sent.len()),
@@ -333,7 +333,7 @@ fn nonsense_is_a_violation_and_never_a_panic() {
     assert!(violations > 500, "only {violations} of 2000 peers were caught");
 }
 
-/// Each case breaks one rule.
+/// Each case breaks one rule of RFC 8260 §2.1 for message and fragment numbers.
 #[test]
 fn what_breaks_the_rules() {
     let part = |mid, fsn, begin, end| IData { mid, fsn, begin, end, payload: b"x", ..IData::default() };
@@ -361,7 +361,7 @@ fn what_breaks_the_rules() {
     }
 }
 
-/// RFC 8260 §2.3.2: both counts of a stream start at 0 again.
+/// RFC 8260 §2.3.2: the numbers of ordered and of unordered messages of a stream both start at 0 again.
 #[test]
 fn both_counts_are_reset() {
     let mut half = RecvHalf::new(&Config::default(), 1, 4, 100);
@@ -392,8 +392,8 @@ fn both_counts_are_reset() {
     assert!(!take(&mut half, false, 1), "without a reset a number is not used again");
 }
 
-/// RFC 8260 §2.3.1: skipped messages are no longer expected. Complete messages are delivered, late fragments are
-/// dropped, and nothing of them stays charged.
+/// RFC 8260 §2.3.1: skipped messages are no longer expected. Complete messages are delivered, and late fragments are
+/// dropped. None of their bytes stay charged to the window.
 #[test]
 fn skipping() {
     for seed in 0..300 {
@@ -414,7 +414,7 @@ fn skipping() {
         for at in arrivals {
             let (n, part) = chunks[at];
             let payload = sent[n].payload();
-            // Some abandoned chunks never arrive, nor do their TSNs.
+            // Some chunks of skipped messages never arrive, so their TSNs stay missing.
             if !sent[n].skipped || rng.below(2) == 0 {
                 half.on_idata(&chunk(&sent[n], part, at as u32, 0, &payload)).expect("a good peer");
             }

@@ -1,7 +1,7 @@
-//! The order in which messages became readable, across all streams.
+//! Keeps the order in which messages became readable, across all streams.
 //!
-//! Keeps a ticket for each readable message, whole or delivered in parts. A reader that names no stream gets them
-//! first in, first out. Kept only if the application reads this way (`Config::track_arrivals`).
+//! Stores an entry for each readable message, whole or delivered in parts. A reader that names no stream receives
+//! messages first in, first out. The order is kept only if the application reads this way (`Config::track_arrivals`).
 //!
 //! Home of RFC 9260 §11.1.7 (Receive, where no stream is named) and of RFC 6458 §3.1.4.
 
@@ -9,12 +9,12 @@ use super::{Order, ReadQueue, Stream};
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// Stream and lane (true for unordered) of each readable message, the next to be read first.
+/// The stream of each readable message, and whether it is unordered. The message to be read next comes first.
 #[derive(Debug, Default)]
 pub(super) struct Arrivals(VecDeque<(u16, bool)>);
 
 impl Arrivals {
-    /// Removes the ticket of the first message of this lane, or of the last one (`back`).
+    /// Removes an entry equal to `ticket`: the last such entry if `back`, otherwise the first.
     fn strike(&mut self, ticket: (u16, bool), back: bool) {
         let mut all = self.0.iter();
         let found = match back {
@@ -31,23 +31,22 @@ impl Arrivals {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Upcoming {
     pub(crate) stream: u16,
-    /// Number of its bytes that have arrived.
+    /// Number of bytes of the message that have arrived and are not read.
     pub(crate) length: usize,
     pub(crate) ppid: u32,
     pub(crate) unordered: bool,
-    /// Whether the rest of it has arrived.
+    /// Whether the rest of the message has arrived.
     pub(crate) complete: bool,
 }
 
 impl Stream {
-    /// Whether a lane has something to read and no message of the other lane is being read.
+    /// Whether the ordered or unordered lane has data to read and no message of the other lane is being read.
     fn offers(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         self.reading.is_none_or(|reading| reading == unordered) && lane.is_some_and(ReadQueue::readable)
     }
 
-    /// Whether the unfinished message of a lane is readable, but the reader would not be told of its end if it were
-    /// dropped.
+    /// Whether the unfinished message of a lane is readable and could be dropped without a notice to the reader.
     pub(super) fn ends_unseen(&self, unordered: bool) -> bool {
         let lane = if unordered { self.unordered.as_deref() } else { Some(&self.ordered) };
         let Some(lane) = lane else { return false };
@@ -57,12 +56,12 @@ impl Stream {
 }
 
 impl Order {
-    /// Starts to track the order. Nothing has arrived yet.
+    /// Starts to keep the order of messages. No message may have arrived before.
     pub(crate) fn track_arrivals(&mut self) {
         self.arrivals = Some(Box::default());
     }
 
-    /// Adds messages of a lane that have become readable.
+    /// Adds `count` messages of a lane that have become readable.
     #[inline]
     pub(super) fn arrive(&mut self, stream: u16, unordered: bool, count: u64) {
         if let Some(arrivals) = &mut self.arrivals {
@@ -72,7 +71,7 @@ impl Order {
         }
     }
 
-    /// A message of a lane was read to its end.
+    /// Removes the entry of a message that was read to its end.
     #[inline]
     pub(super) fn depart(&mut self, stream: u16, unordered: bool) {
         if let Some(arrivals) = &mut self.arrivals {
@@ -80,15 +79,15 @@ impl Order {
         }
     }
 
-    /// The readable, unfinished message at the end of a lane is dropped without notice to the reader.
+    /// Removes the entry of a readable, unfinished message that is dropped without a notice to the reader.
     pub(super) fn withdraw(&mut self, stream: u16, unordered: bool) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.strike((stream, unordered), true);
         }
     }
 
-    /// Returns the lane to read next. A message delivered in parts does not block others while all of its parts are
-    /// read.
+    /// Returns the stream and lane to read next. A message delivered in parts does not block others while all parts
+    /// that have arrived are read.
     fn next_arrival(&self) -> Option<(u16, bool)> {
         let offers = |&&(stream, unordered): &&(u16, bool)| {
             self.streams.get(stream).is_some_and(|state| state.offers(unordered))
@@ -96,7 +95,7 @@ impl Order {
         self.arrivals.as_ref()?.0.iter().find(offers).copied()
     }
 
-    /// Returns the message that will be read next, or the part of it that has arrived.
+    /// Returns the message that will be read next, or the parts of it that have arrived.
     pub(crate) fn upcoming(&self) -> Option<Upcoming> {
         let (stream, unordered) = self.next_arrival()?;
         let state = self.streams.get(stream)?;
@@ -113,7 +112,8 @@ impl Order {
         }
     }
 
-    /// As [`read`](Self::read), for what became readable first on any stream. Returns that stream as well.
+    /// Like [`read`](Self::read), for the message that became readable first on any stream. Returns this stream as
+    /// well.
     pub(crate) fn read_next(&mut self, out: &mut [u8]) -> Option<(u16, Received)> {
         let (stream, unordered) = self.next_arrival()?;
         let slot = self.streams.find(stream)?;

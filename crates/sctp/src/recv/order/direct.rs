@@ -1,6 +1,7 @@
-//! Messages that are reassembled at the end of their lane, and may be delivered in parts before they are complete.
+//! Reassembles messages at the end of the lane that they are read from. They may be delivered in parts before they
+//! are complete.
 //!
-//! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as one stream is concerned.
+//! Home of RFC 9260 §6.9 and §11.1.7 (partial delivery), as far as they concern one stream.
 
 use super::read_queue::Tail;
 use super::{Delivery, Order, Stream};
@@ -8,7 +9,7 @@ use crate::recv::Violation;
 use crate::recv::pool::Pool;
 
 impl Order {
-    /// Starts an ordered message. Returns true if it is the next one; its bytes are then passed to
+    /// Starts an ordered message. Returns true if it is the next one of its stream. Its bytes must then be passed to
     /// [`extend_direct`](Self::extend_direct).
     pub(crate) fn begin_direct(&mut self, to: Delivery) -> Result<bool, Violation> {
         let Delivery { stream, ssn, ppid, tsn, .. } = to;
@@ -24,7 +25,7 @@ impl Order {
         Ok(true)
     }
 
-    /// Takes over an unfinished message from its own buffer if it may be delivered in parts now.
+    /// Takes over an unfinished message from its own buffer if the message may be delivered in parts now.
     pub(crate) fn adopt(&mut self, to: Delivery, bytes: &[u8]) -> bool {
         let Delivery { stream, ssn, ppid, tsn, unordered } = to;
         let slot = self.slot(stream);
@@ -48,7 +49,7 @@ impl Order {
         let slot = self.streams.slot(stream, Stream::default);
         let lane = self.streams.at(slot).lane(unordered);
         let Some(tail) = lane.tail.as_mut().filter(|tail| unordered || tail.ssn == ssn) else {
-            // The message was abandoned.
+            // The message was abandoned, so its bytes are dropped.
             self.skips.get_or_insert_default().dropped += payload.len() as u64;
             return;
         };
@@ -74,7 +75,7 @@ impl Order {
         }
     }
 
-    /// The unfinished message at the end of a lane is complete.
+    /// Completes the unfinished message at the end of a lane.
     pub(crate) fn finish_direct(
         &mut self,
         stream: u16,

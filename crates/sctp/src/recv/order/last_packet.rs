@@ -1,8 +1,8 @@
-//! Zero-copy delivery: a message is read directly from the packet that it came in.
+//! Delivers a message without a copy into the receive buffer: it is read from the packet that contained it.
 //!
-//! Keeps the buffer of the last packet of the fast path if its message is the first of its stream. If the application
-//! reads each message before the next arrives, it is copied only once. Each association has one such buffer; while it
-//! is in use, other messages are copied.
+//! Keeps the buffer of the last packet of the fast path if its message is the first unread one of its stream. If the
+//! application reads each message before the next arrives, a message is copied only once. Each association has one
+//! such buffer. While it is in use, other messages are copied.
 
 use anabranch_base::PacketBytes;
 use std::ops::Range;
@@ -10,18 +10,18 @@ use std::ops::Range;
 /// The buffer of a packet whose message is not fully read.
 #[derive(Debug, Default)]
 pub(super) struct LastPacket {
-    /// Kept when everything is read, to be exchanged for the next packet's buffer.
+    /// The packet's buffer. It is kept after all is read, to be exchanged for the buffer of the next packet.
     buffer: Vec<u8>,
-    /// Position and number of the unread bytes.
+    /// The position of the first unread byte; `left` is the number of unread bytes.
     at: u32,
     left: u32,
-    /// The slot of the stream whose first message this is.
+    /// The slot of the stream whose first unread message this is.
     slot: u32,
 }
 
 impl LastPacket {
-    /// Keeps the buffer of `packet` for the message at `payload`, which is the first in the stream at `slot`. Returns
-    /// false if that is not possible or not worthwhile.
+    /// Keeps the buffer of `packet` for the message at `payload`, which is the first unread one in the stream at
+    /// `slot`. Returns false if that is not possible or not worthwhile.
     #[inline(always)]
     pub(super) fn keep(&mut self, slot: usize, packet: &mut PacketBytes<'_>, payload: Range<usize>) -> bool {
         if self.left > 0 || payload.len() < MIN_KEPT {
@@ -34,13 +34,13 @@ impl LastPacket {
         true
     }
 
-    /// Returns the unread bytes if they belong to the stream in `slot`.
+    /// Returns the kept packet if its unread bytes belong to the stream in `slot`.
     #[inline]
     pub(super) fn of(&mut self, slot: usize) -> Option<&mut Self> {
         (self.left > 0 && self.slot as usize == slot).then_some(self)
     }
 
-    /// Reads the next bytes.
+    /// Reads the next bytes of the message into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
         out.copy_from_slice(&self.buffer[self.at as usize..][..out.len()]);
@@ -48,14 +48,14 @@ impl LastPacket {
         self.left -= out.len() as u32;
     }
 
-    /// Returns the number of unread bytes.
+    /// Returns the number of unread bytes of the message.
     #[inline]
     pub(super) fn left(&self) -> u64 {
         u64::from(self.left)
     }
 }
 
-/// Copying a shorter message is faster than exchanging buffers.
+/// Copying a message with fewer bytes is faster than exchanging buffers.
 const MIN_KEPT: usize = 512;
 
 #[cfg(test)]
@@ -64,7 +64,7 @@ mod tests {
     use super::super::{Delivery, Order};
     use anabranch_base::{RecvBatch, Rng};
 
-    /// Whichever buffers are kept, and however they are read, the bytes read are the bytes sent.
+    /// The bytes read are the bytes sent, whichever buffers are kept and however they are read.
     #[test]
     fn kept_or_copied_the_bytes_are_the_same() {
         for seed in 0..100 {
@@ -118,7 +118,7 @@ mod tests {
         }
     }
 
-    /// Whole endpoints exchange messages of one chunk and of many, and read some of them late.
+    /// Two endpoints exchange messages of one chunk and of many chunks, and read some of them late.
     #[test]
     fn fragments_are_copied() {
         use crate::{Associate, Config, Endpoint, Event, Message};

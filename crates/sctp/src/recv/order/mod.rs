@@ -1,7 +1,7 @@
 //! Delivers messages to the application, stream by stream.
 //!
-//! Owns each stream's readable bytes and the messages that wait for an earlier one. A stream has a lane for ordered
-//! messages and, once used, one for unordered messages. So neither blocks the other.
+//! Owns the readable bytes of each stream and the messages that wait for an earlier message. A stream has a lane for
+//! ordered messages and, once used, one for unordered messages, so that neither kind blocks the other.
 //!
 //! Home of RFC 9260 §6.5 and §6.6 (the receiver's half), §11.1.7 (Receive).
 
@@ -29,10 +29,11 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Delivery {
     pub(crate) stream: u16,
-    /// Its number in its stream: for unordered DATA the value in the chunk, for I-DATA the lower half of the MID.
+    /// The number of the message in its stream. For unordered DATA it is the SSN of the chunk, for I-DATA the lower
+    /// half of the MID.
     pub(crate) ssn: u16,
     pub(crate) ppid: u32,
-    /// TSN of its first chunk.
+    /// The TSN of the message's first chunk.
     pub(crate) tsn: u32,
     pub(crate) unordered: bool,
 }
@@ -42,12 +43,12 @@ struct Stream {
     next_ssn: u16,
     ordered: ReadQueue,
     unordered: Option<Box<ReadQueue>>,
-    /// Complete ordered messages that wait for an earlier one, by SSN. A tree, so that numbers in any order cost the
-    /// same.
+    /// Complete ordered messages that wait for an earlier one, by SSN. A tree makes messages equally cheap in any
+    /// order.
     waiting: BTreeMap<u16, (Delivery, Vec<u8>)>,
-    /// Complete unordered messages that wait behind one that is being delivered in parts.
+    /// Complete unordered messages that wait behind an unordered message that is being delivered in parts.
     behind: Vec<(Delivery, Vec<u8>)>,
-    /// The lane whose message was read in part; true for the unordered one.
+    /// The lane whose first message was read in part: true for the unordered lane.
     reading: Option<bool>,
     signalled: bool,
 }
@@ -72,7 +73,8 @@ impl Stream {
         if unordered { self.unordered.get_or_insert_default() } else { &mut self.ordered }
     }
 
-    /// Releases the messages that wait behind an unordered message delivered in parts.
+    /// Adds the messages that waited behind an unordered message delivered in parts to the unordered lane. Returns
+    /// their number.
     fn let_pass(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         for (to, payload) in std::mem::take(&mut self.behind) {
@@ -83,7 +85,7 @@ impl Stream {
         released
     }
 
-    /// Releases the messages whose turn has come.
+    /// Adds the waiting messages that are now the next in order to the ordered lane. Returns their number.
     fn release(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
         while !self.waiting.is_empty()
@@ -103,20 +105,20 @@ impl Stream {
 pub(crate) struct Order {
     streams: Streams<Stream>,
     partial_delivery: u64,
-    /// Streams that became readable and were not reported yet.
+    /// Streams that became readable and whose change was not reported yet.
     news: Vec<u16>,
-    /// Number of messages completed for the application.
+    /// Number of messages that were completed for the application.
     completed: u64,
     /// Number of messages that the application has read.
     read: u64,
-    /// Number of messages that wait for another one.
+    /// Number of complete messages that wait for another one.
     aside: u64,
-    /// What the peer has abandoned.
+    /// The messages that the peer has abandoned.
     skips: Option<Box<Skips>>,
     last: LastPacket,
-    /// The order of messages over all streams, if it is tracked.
+    /// The order of readable messages over all streams, if it is tracked.
     arrivals: Option<Box<Arrivals>>,
-    /// Memory is shared with other associations.
+    /// This association shares memory with others.
     shared: bool,
 }
 
@@ -156,7 +158,7 @@ impl Order {
         self.streams.count()
     }
 
-    /// Returns the number of messages that wait for another one.
+    /// Returns the number of complete messages that wait for another one.
     #[inline]
     pub(crate) fn aside(&self) -> u64 {
         self.aside
@@ -167,19 +169,19 @@ impl Order {
         self.read
     }
 
-    /// Counts messages of a lane that no longer wait.
+    /// Records that `released` messages of a lane no longer wait.
     fn pass(&mut self, stream: u16, unordered: bool, released: u64) {
         self.arrive(stream, unordered, released);
         self.completed += released;
         self.aside = self.aside.saturating_sub(released);
     }
 
-    /// Whether something can be read on any stream.
+    /// Whether data can be read on any stream.
     pub(crate) fn has_unread(&self) -> bool {
         self.streams.iter().any(Stream::readable)
     }
 
-    /// Puts a complete message into its lane, or holds it until its turn.
+    /// Adds a complete message to its lane, or holds it back until it is the next in order.
     #[inline]
     pub(crate) fn deliver(&mut self, to: Delivery, payload: &[u8], pool: &mut Pool) -> Result<(), Violation> {
         let slot = self.slot(to.stream);
@@ -197,7 +199,8 @@ impl Order {
             self.completed += 1;
             self.arrive(to.stream, true, 1);
         } else {
-            // RFC 9260 §6.6: in the order of stream sequence numbers, held back until its turn.
+            // RFC 9260 §6.6: ordered messages are delivered in the order of stream sequence numbers. A later message
+            // is held back.
             let ahead = to.ssn.wrapping_sub(stream.next_ssn);
             if ahead != 0 {
                 if self.skips.as_mut().is_some_and(|skips| skips.drops(ahead, payload)) {
@@ -223,8 +226,9 @@ impl Order {
         Ok(())
     }
 
-    /// Fast path for a complete ordered message at `payload` in `packet`: puts it into its lane if it is the next one
-    /// and none waits for it. Returns whether the stream has become readable, which the caller must report.
+    /// Fast path for a complete ordered message at `payload` in `packet`. Adds the message to its lane if it is the
+    /// next one and no other message waits for it. Returns whether the stream has become readable, which the caller
+    /// must report.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -298,7 +302,7 @@ impl Order {
         self.read_lane(slot, stream, unordered, out)
     }
 
-    /// As [`read`](Self::read), for one lane.
+    /// Like [`read`](Self::read), for one lane.
     #[inline]
     fn read_lane(&mut self, slot: usize, stream: u16, unordered: bool, out: &mut [u8]) -> Option<Received> {
         let state = self.streams.at(slot);
@@ -324,8 +328,9 @@ impl Order {
         received
     }
 
-    /// As [`read`](Self::read) followed by [`is_dry`](Self::is_dry), if the stream has only one message, which is in
-    /// the last packet and fits into `out`. Returns its length and payload protocol identifier.
+    /// Does the same as [`read`](Self::read) followed by [`is_dry`](Self::is_dry), but faster. It applies if the only
+    /// message of the stream is in the last packet and fits into `out`. Returns the length of the message in bytes
+    /// and its payload protocol identifier.
     #[inline]
     pub(crate) fn read_last(&mut self, stream: u16, out: &mut [u8]) -> Option<(usize, u32)> {
         let slot = self.streams.find(stream)?;
@@ -343,8 +348,8 @@ impl Order {
         Some((length, ppid))
     }
 
-    /// Returns whether all of a stream is read. If so, the stream is reported again when there is more, as after a
-    /// [`read`](Self::read) that returned nothing.
+    /// Returns whether all data of a stream was read. The stream is then reported again when more data arrives, as
+    /// after a [`read`](Self::read) that returned nothing.
     #[inline]
     pub(crate) fn is_dry(&mut self, stream: u16) -> bool {
         let Some(slot) = self.streams.find(stream) else {

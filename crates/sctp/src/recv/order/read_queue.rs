@@ -1,22 +1,22 @@
-//! The readable data of one lane of a stream: bytes and message boundaries.
+//! Stores the readable data of one lane of a stream: bytes and message boundaries.
 //!
-//! Memory is kept for the next messages, and freed after a backlog.
+//! Memory is kept for the next messages. It is freed after a backlog.
 //!
-//! Home of RFC 9260 §11.1.7 (Receive), as far as one lane is concerned.
+//! Home of RFC 9260 §11.1.7 (Receive), as far as it concerns one lane.
 
 use super::Delivery;
 use super::last_packet::LastPacket;
 use crate::message::Received;
 use std::collections::VecDeque;
 
-/// The end of a complete message in a lane. No buffer has 4 GiB, so 32 bits are enough.
+/// The end of a complete message in a lane. No buffer has 4 GiB, so 32 bits are enough for lengths.
 #[derive(Debug)]
 pub(super) struct Boundary {
     pub(super) left: u32,
     pub(super) ppid: u32,
     pub(super) tsn: u32,
     pub(super) ssn: u16,
-    /// Parts of it were delivered, and the rest will not arrive.
+    /// Parts of the message were delivered, and the rest will not arrive.
     pub(super) incomplete: bool,
 }
 
@@ -40,7 +40,7 @@ impl Boundary {
 }
 
 impl Tail {
-    /// Returns the boundary of the message if it ends here.
+    /// Returns the boundary of the message if the message ends here. `incomplete` says that the rest will not arrive.
     pub(super) fn end(self, incomplete: bool) -> Boundary {
         let Self { have, ssn, ppid, tsn, .. } = self;
         Boundary { left: if incomplete { 0 } else { have }, ppid, tsn, ssn, incomplete }
@@ -72,7 +72,7 @@ impl ReadQueue {
     #[inline]
     pub(super) fn end_message(&mut self, message: Boundary) {
         if self.messages.capacity() == 0 {
-            // An application that reads immediately needs no more.
+            // An application that reads immediately needs room for only one message.
             self.messages.reserve_exact(1);
         }
         self.messages.push_back(message);
@@ -91,10 +91,10 @@ impl ReadQueue {
         }
     }
 
-    /// Reads the next bytes.
+    /// Reads the next bytes of the lane into `out`.
     #[inline]
     pub(super) fn copy(&mut self, out: &mut [u8]) {
-        /// Read bytes are removed in one step for many small messages.
+        /// Bytes that were read are removed once they reach this number: in one step for many small messages.
         const AT_ONCE: usize = 4096;
         let (front, back) = self.bytes.as_slices();
         let end = self.taken + out.len();
@@ -109,7 +109,7 @@ impl ReadQueue {
         }
         self.taken = end;
         if end == self.bytes.len() {
-            // The bytes start at the beginning of the memory again.
+            // Clearing the empty queue makes the bytes start at the beginning of its memory again.
             self.bytes.clear();
             self.taken = 0;
         } else if end >= AT_ONCE {
@@ -118,9 +118,9 @@ impl ReadQueue {
         }
     }
 
-    /// Frees unused memory. A stream that waited for a lost packet may have a large buffer, and a stream that is used
-    /// only once must not keep any. The first stream keeps the buffer that a bulk transfer fills between two reads.
-    /// Otherwise the allocator would get and clear pages for each message.
+    /// Frees unused memory of the stream in `slot`. A stream that waited for a lost packet may have a large buffer,
+    /// and streams that are used only once must not keep any. The first stream keeps the buffer that a bulk transfer
+    /// fills between two reads. Otherwise the allocator would get and clear pages for each message.
     #[inline]
     pub(super) fn rest(&mut self, slot: usize, shared: bool) {
         let most = match slot {
@@ -138,8 +138,8 @@ impl ReadQueue {
         }
     }
 
-    /// As [`rest`](Self::rest), if memory is shared with other associations. Keeps no more than twice what is in use
-    /// and a small constant.
+    /// Like [`rest`](Self::rest), for memory shared with other associations. Keeps no more than twice the memory in
+    /// use and a small constant.
     #[inline]
     pub(super) fn rest_little(&mut self) {
         const LITTLE: usize = 2048;
@@ -154,13 +154,13 @@ impl ReadQueue {
         }
     }
 
-    /// Removes bytes that were read.
+    /// Removes the bytes that were read from the front of the lane.
     pub(super) fn drop_read(&mut self) {
         self.bytes.drain(..std::mem::take(&mut self.taken));
     }
 
-    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the first one may be in the `last`
-    /// packet.
+    /// RFC 9260 §11.1.7: reads at most the rest of one message. The bytes of the lane's first message may be in the
+    /// `last` packet.
     #[inline]
     pub(super) fn read(
         &mut self,
@@ -197,8 +197,8 @@ impl ReadQueue {
 mod tests {
     use super::*;
 
-    /// The first stream keeps a buffer of the size that a bulk transfer fills between two reads, but frees a larger
-    /// one.
+    /// The first stream keeps a buffer of the size that a bulk transfer fills between two reads. A larger buffer is
+    /// freed.
     #[test]
     fn the_first_stream_keeps_its_buffer() {
         for (slot, filled, keeps) in
@@ -215,7 +215,7 @@ mod tests {
         }
     }
 
-    /// The backlog behind a lost packet is a rare burst; the stream keeps little memory of it.
+    /// The backlog behind a lost packet is a rare burst, so the stream keeps little of the memory that it needed.
     #[test]
     fn a_stream_keeps_little_of_what_a_backlog_took() {
         for (slot, most) in [(0, 512 << 10), (1, 128 << 10), (16, 16 << 10), (256, 0)] {

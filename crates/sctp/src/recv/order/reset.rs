@@ -1,15 +1,16 @@
-//! Resets of the streams' sequence numbers.
+//! Resets the sequence numbers of streams.
 //!
-//! Home of RFC 6525 §5.2.2 E3 and §5.2.4 G5 (what they ask of the receiver's order).
+//! Home of RFC 6525 §5.2.2 E3 and §5.2.4 G5 (as far as they concern the order of received messages).
 
 use super::super::pool::Pool;
 use super::{Order, Stream};
 
 impl Stream {
-    /// Releases the messages that waited for an earlier one and starts at number 0.
+    /// Delivers the messages that waited for an earlier one, and starts at number 0. Returns the number of these
+    /// messages.
     fn reset(&mut self, pool: &mut Pool) -> u64 {
         let mut released = 0;
-        // In their order, which may wrap.
+        // Delivers the messages in the order of their numbers, which may wrap.
         let mut before = std::mem::take(&mut self.waiting);
         let after = before.split_off(&self.next_ssn);
         for (_, (to, payload)) in after.into_iter().chain(before) {
@@ -23,7 +24,8 @@ impl Stream {
 }
 
 impl Order {
-    /// Resets `streams` (empty for all) to expect number 0 next. None of them has an incomplete message.
+    /// Makes `streams` expect number 0 next. An empty list stands for all streams. None of them may have an
+    /// incomplete message.
     pub(crate) fn reset(&mut self, streams: &[u16], pool: &mut Pool) {
         if let Some(skips) = &mut self.skips {
             skips.reset(streams);
@@ -46,7 +48,7 @@ impl Order {
         }
     }
 
-    /// Drops the unfinished messages at the ends of lanes: the rest will not arrive.
+    /// Drops the unfinished messages at the ends of all lanes, because the rest of these messages will not arrive.
     pub(crate) fn drop_tails(&mut self) {
         for stream in self.streams.in_use() {
             let Some(slot) = self.streams.find(stream) else { continue };
@@ -71,7 +73,7 @@ impl Order {
         }
     }
 
-    /// The peer has restarted: keeps only what can be read, and every stream expects number 0.
+    /// Drops everything that cannot be read yet, because the peer has restarted. Every stream then expects number 0.
     pub(crate) fn end_all(&mut self) {
         self.drop_tails();
         self.skips = None;
@@ -86,7 +88,7 @@ impl Order {
         }
     }
 
-    /// Returns the number of bytes that wait to be read or for their turn.
+    /// Returns the number of bytes of messages that can be read or wait for an earlier message.
     pub(crate) fn held_bytes(&self) -> u64 {
         let of = |stream: &Stream| {
             let unordered = stream.unordered.as_deref().map_or(0, |lane| lane.bytes.len() - lane.taken);

@@ -1,34 +1,34 @@
-//! Skipped ordered messages, and messages that stay unfinished.
+//! Skips abandoned ordered messages, and drops messages that stay unfinished.
 //!
-//! For streams on which nothing has arrived yet, only the next number is kept, so that a long list of them costs
-//! little memory.
+//! For a stream on which nothing has arrived yet, only the next number is kept. A long list of such streams therefore
+//! costs little memory.
 //!
 //! Home of RFC 3758 §3.6 (stranded messages, partial delivery).
 
 use super::{Order, Pool, Stream};
 use std::collections::BTreeMap;
 
-/// Half the range of stream sequence numbers: a larger difference means that the number is behind.
+/// Half the range of stream sequence numbers. A larger difference means that a number is behind.
 const HALF: u16 = 1 << 15;
 
-/// What the peer has abandoned.
+/// The messages that the peer has abandoned.
 #[derive(Debug, Default)]
 pub(super) struct Skips {
-    /// Messages were abandoned: chunks that belong to them are dropped without an error.
+    /// The peer has abandoned messages. Chunks that belong to such messages are dropped without an error.
     any: bool,
-    /// The next number on streams that are not in use.
+    /// The next sequence number on each stream that is not in use.
     next: BTreeMap<u16, u16>,
-    /// Bytes dropped, to be credited to the window.
+    /// Number of bytes dropped and not yet credited to the receive window.
     pub(super) dropped: u64,
 }
 
 impl Skips {
-    /// `streams` (empty for all) start with number 0 again.
+    /// Makes `streams` start with number 0 again. An empty list stands for all streams.
     pub(super) fn reset(&mut self, streams: &[u16]) {
         self.next.retain(|stream, _| !streams.is_empty() && streams.binary_search(stream).is_err());
     }
 
-    /// Drops a message that is `ahead` of the next one if it was abandoned.
+    /// Drops a message whose number is `ahead` of the next one, if the message was abandoned. Returns whether it was.
     pub(super) fn drops(&mut self, ahead: u16, payload: &[u8]) -> bool {
         let given_up = self.any && ahead >= HALF;
         if given_up {
@@ -39,14 +39,14 @@ impl Skips {
 }
 
 impl Stream {
-    /// Returns the number of the first waiting message.
+    /// Returns the number of the first waiting message in order.
     fn lowest_waiting(&self) -> Option<u16> {
         let (mut after, mut all) = (self.waiting.range(self.next_ssn..), self.waiting.keys());
         after.next().map(|(&ssn, _)| ssn).or_else(|| all.next().copied())
     }
 
-    /// Drops the unfinished message at the end of a lane. A reader that has read a part of it is told that it has
-    /// ended. Returns the number of unread bytes.
+    /// Drops the unfinished message at the end of a lane. If a part of it was read, the reader is informed that the
+    /// message has ended. Returns the number of unread bytes.
     pub(super) fn drop_tail(&mut self, unordered: bool) -> u64 {
         let reading = self.reading == Some(unordered);
         let lane = self.lane(unordered);
@@ -56,7 +56,7 @@ impl Stream {
         let dropped = tail.have;
         lane.bytes.truncate(lane.bytes.len() - dropped as usize);
         if reading && lane.messages.is_empty() {
-            // RFC 3758 §3.6: the reader of a partial message is told that no more will arrive.
+            // RFC 3758 §3.6: the reader of a partial message is informed that no more of it will arrive.
             lane.end_message(tail.end(true));
         }
         dropped.into()
@@ -74,12 +74,12 @@ impl Order {
         })
     }
 
-    /// Returns the bytes dropped since the last call.
+    /// Returns the number of bytes dropped since the last call.
     pub(crate) fn take_dropped(&mut self) -> u64 {
         self.skips.as_mut().map_or(0, |skips| std::mem::take(&mut skips.dropped))
     }
 
-    /// Drops an unfinished message whose bytes go directly to its stream.
+    /// Drops an unfinished message whose bytes are in its stream's lane.
     pub(crate) fn cut_short(&mut self, stream: u16, unordered: bool, ssn: u16, pool: &mut Pool) {
         let Some(slot) = self.streams.find(stream) else {
             return;
@@ -98,7 +98,7 @@ impl Order {
         self.emit_readable(slot, stream);
     }
 
-    /// Sets the next ordered message, which the caller knows.
+    /// Sets the number of the next ordered message on `stream`.
     pub(crate) fn expect_next(&mut self, stream: u16, ssn: u16) {
         match self.streams.find(stream) {
             Some(slot) => self.streams.at(slot).next_ssn = ssn,
@@ -106,7 +106,7 @@ impl Order {
         }
     }
 
-    /// RFC 3758 §3.6: ordered messages up to `ssn` are no longer expected; those that have arrived are delivered.
+    /// RFC 3758 §3.6: stops expecting ordered messages up to `ssn`. Those that have arrived are delivered.
     pub(crate) fn skip(&mut self, stream: u16, ssn: u16, pool: &mut Pool) {
         let skips = self.skips.get_or_insert_default();
         skips.any = true;
@@ -122,11 +122,11 @@ impl Order {
         if ahead >= HALF {
             return;
         }
-        // The unfinished message is one of those: only its end may still be in flight.
+        // The unfinished message is one of the skipped ones, although only its end may still be in flight.
         let unseen = state.ends_unseen(false);
         skips.dropped += state.drop_tail(false);
         let (next, mut released) = (state.next_ssn, 0);
-        // The lowest waiting message: numbers may wrap.
+        // Delivers waiting messages up to `ssn`, the lowest first. Their numbers may wrap.
         while let Some(waiting) = state.lowest_waiting().filter(|w| w.wrapping_sub(next) <= ahead)
             && let Some((to, payload)) = state.waiting.remove(&waiting)
         {

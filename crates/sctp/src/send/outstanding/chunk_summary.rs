@@ -1,8 +1,8 @@
-//! The few fields of each chunk that a cumulative acknowledgement needs.
+//! Stores the few fields of each chunk that a cumulative acknowledgement needs.
 //!
-//! Four bytes for each chunk, in a ring by offset, next to the entries. A SACK for tens of thousands of chunks reads
-//! these, which fit into a cache, and only a few of the entries. Nothing is removed from the ring: newer summaries
-//! overwrite older ones.
+//! A summary takes four bytes. Summaries are in a ring indexed by offset, next to the entries. A SACK for tens of
+//! thousands of chunks reads the summaries, which fit into a cache, and only a few of the entries. Nothing is removed
+//! from the ring: newer summaries overwrite older ones.
 //!
 //! Home of no rule.
 
@@ -12,7 +12,7 @@ use super::{ChunkState, Entry};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::send) struct ChunkSummary {
     length: u16,
-    /// The path, with the state of the chunk in the upper bits.
+    /// The path, with the chunk's state in the upper bits.
     likeness: u16,
 }
 
@@ -31,13 +31,13 @@ impl ChunkSummary {
         Self { length: entry.length, likeness: u16::from(entry.path) | again | state }
     }
 
-    /// Whether both chunks have the same path and state, and both or neither were retransmitted.
+    /// Whether `self` and `other` have the same path and state, and both or neither were retransmitted.
     #[inline]
     pub(in crate::send) fn is_like(self, other: Self) -> bool {
         self.likeness == other.likeness
     }
 
-    /// Returns the user bytes without and with padding.
+    /// Returns the number of user bytes without and with padding.
     #[inline]
     pub(in crate::send) fn bytes(self) -> (u64, u64) {
         let length = u64::from(self.length);
@@ -45,7 +45,7 @@ impl ChunkSummary {
     }
 }
 
-/// The summaries in a ring by offset. Its size is zero or a power of two.
+/// The summaries, in a ring indexed by offset. The size of the ring is zero or a power of two.
 #[derive(Debug, Default)]
 pub(super) struct SummaryRing(Box<[ChunkSummary]>);
 
@@ -55,13 +55,13 @@ impl SummaryRing {
         offset as usize & self.0.len().wrapping_sub(1)
     }
 
-    /// Whether there is room for one more chunk when `outstanding` chunks are in the ring.
+    /// Whether one more chunk fits into the ring if it already holds `outstanding` chunks.
     #[inline]
     pub(super) fn has_room(&self, outstanding: usize) -> bool {
         outstanding < self.0.len()
     }
 
-    /// Doubles the size. `all` are the outstanding chunks, the first of them at offset `base`.
+    /// Doubles the size of the ring. `all` are the outstanding chunks, the first of them at offset `base`.
     #[cold]
     pub(super) fn grow<'a>(&mut self, base: u64, all: impl Iterator<Item = &'a Entry>) {
         const MIN_CAPACITY: usize = 4;
@@ -79,7 +79,7 @@ impl SummaryRing {
         }
     }
 
-    /// Returns the summaries in `from..to`, as far as they are contiguous in memory.
+    /// Returns the summaries at offsets `from..to`, as far as they are contiguous in memory.
     pub(super) fn piece(&self, from: u64, to: u64) -> &[ChunkSummary] {
         let place = self.place(from);
         let end = (place + (to - from) as usize).min(self.0.len());

@@ -1,8 +1,8 @@
 //! The chunks that were sent and are not cumulatively acknowledged.
 //!
-//! A ring indexed by TSN offset (0 is the first TSN of the association). Each chunk has one small entry; its bytes
-//! stay in the send queue. Chunks acknowledged by gap blocks are also kept as runs, so that a SACK is compared run by
-//! run, not chunk by chunk.
+//! A ring, indexed by TSN offset, holds one small entry for each chunk. Offset 0 is the first TSN of the association.
+//! The bytes of the chunks stay in the send queue. Chunks acknowledged by gap blocks are also kept as runs, so that a
+//! SACK is compared run by run, not chunk by chunk.
 
 mod chunk_summary;
 
@@ -14,22 +14,23 @@ use chunk_summary::SummaryRing;
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// The most chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers can be compared
-/// only within half their range (RFC 9260 §6.1).
+/// The largest number of chunks that can be outstanding. Gap blocks reach 65,535 TSNs, and stream sequence numbers
+/// can be compared only within half their range (RFC 9260 §6.1).
 pub(crate) const MAX_OUTSTANDING: usize = 32_000;
 
 /// The state of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ChunkState {
-    /// In flight, as far as known.
+    /// The chunk is in flight, as far as known.
     InFlight,
-    /// Acknowledged by a gap block; the peer may still drop it.
+    /// A gap block has acknowledged the chunk. The peer may still drop it.
     Acked,
-    /// Acknowledged by an NR gap block; the peer may not drop it, so its bytes are freed.
+    /// An NR gap block has acknowledged the chunk. The peer may not drop it, so its bytes are freed.
     Freed,
-    /// Marked for retransmission, for this cause.
+    /// The chunk is marked for retransmission, for this cause.
     Lost(SendCause),
-    /// Abandoned (RFC 3758): never retransmitted. It still counts as in flight unless `fast` is set.
+    /// The chunk was abandoned (RFC 3758) and is never retransmitted. It still counts as in flight unless `fast` is
+    /// set.
     Abandoned,
 }
 
@@ -39,27 +40,27 @@ pub(crate) struct Entry {
     pub(crate) sent_at: Instant,
     pub(crate) message: u32,
     pub(crate) offset: u32,
-    /// User bytes.
+    /// The number of user bytes.
     pub(crate) length: u16,
-    /// The fragment's number in its message (RFC 8260 §2.1).
+    /// The number of this fragment in its message (RFC 8260 §2.1).
     pub(crate) fsn: u32,
-    /// Size of the DATA or I-DATA header.
+    /// The size of the DATA or I-DATA header in bytes.
     pub(crate) header: u8,
     pub(crate) state: ChunkState,
-    /// The path it was last sent to.
+    /// The path that the chunk was last sent to.
     pub(crate) path: u8,
     pub(crate) misses: u8,
-    /// It has been fast-retransmitted and will not be again (RFC 9260 §7.2.4). For an abandoned chunk: it is known to
-    /// be acknowledged or lost.
+    /// The chunk was fast-retransmitted and will not be fast-retransmitted again (RFC 9260 §7.2.4). For an abandoned
+    /// chunk, `fast` says that the chunk is known to be acknowledged or lost.
     pub(crate) fast: bool,
-    /// It has been sent more than once.
+    /// The chunk was sent more than once.
     pub(crate) again: bool,
-    /// The number of retransmissions.
+    /// The number of retransmissions of the chunk.
     pub(crate) repeats: u16,
 }
 
 impl Entry {
-    /// Returns the size of the chunk with header and padding, which counts as flight.
+    /// Returns the size of the chunk in bytes with header and padding, which counts as in flight.
     #[inline]
     pub(crate) fn size(&self) -> u64 {
         u64::from(self.header) + ((u64::from(self.length) + 3) & !3)
@@ -69,48 +70,50 @@ impl Entry {
 /// The result of a search for the lowest chunk in flight on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Earliest {
-    /// The chunk with this offset, or the end if there is none.
+    /// The chunk has this offset. It is the offset of the next new chunk if no chunk was found.
     At(u64),
-    /// The search was cut short: the chunk is not below this offset.
+    /// The search was cut short. The chunk is not below this offset.
     NotBelow(u64),
 }
 
-/// The outstanding chunks, in a ring.
+/// The outstanding chunks, in a ring indexed by offset.
 #[derive(Debug)]
 pub(crate) struct Outstanding {
     initial: u32,
-    /// Offset of the first entry: one past the cumulatively acknowledged chunks.
+    /// Offset of the lowest outstanding chunk: one past the cumulatively acknowledged chunks.
     base: u64,
     entries: VecDeque<Entry>,
-    /// Number of acknowledged entries before `base` whose memory is not freed yet.
+    /// Number of acknowledged entries below `base` whose memory is not freed yet.
     retired: usize,
     summaries: SummaryRing,
-    /// Chunks acknowledged by gap blocks, as ascending ranges beyond `base`.
+    /// Chunks acknowledged by gap blocks, as ascending ranges of offsets beyond `base`.
     pub(super) runs: Vec<Range<u64>>,
-    /// Chunks acknowledged by NR gap blocks, as ascending ranges beyond `base`; set with the first NR-SACK.
+    /// Chunks acknowledged by NR gap blocks, as ascending ranges of offsets beyond `base`. `None` until the first
+    /// NR-SACK.
     pub(super) freed: Option<Box<FreedRuns>>,
-    /// Below this offset no chunk can be marked by miss indications any more.
+    /// The offset below which miss indications can mark no more chunks.
     pub(super) miss_floor: u64,
-    /// Below this offset no chunk is marked as lost.
+    /// The offset below which no chunk is marked as lost.
     lost_floor: u64,
     lost: usize,
-    /// User bytes in flight.
+    /// The number of user bytes in flight.
     in_flight: u64,
-    /// Offsets of recent retransmissions, to detect spurious ones by duplicate reports.
+    /// Offsets of recent retransmissions. Reports of duplicates are compared with them to detect spurious ones.
     repeated: Option<Box<Repeated>>,
-    /// List of chunks that were marked as lost, because some of them may have to be abandoned.
+    /// Offsets of chunks that were marked as lost. They are listed because some may belong to messages to be
+    /// abandoned.
     noted: Option<Box<Noted>>,
 }
 
-/// See [`Outstanding`]; most associations have none.
+/// Ranges of chunks acknowledged by NR gap blocks, see [`Outstanding::freed`]. Most associations have none.
 #[derive(Debug, Default)]
 pub(super) struct FreedRuns(pub(super) Vec<Range<u64>>);
 
-/// See [`Outstanding`]; most associations have none.
+/// Offsets of recent retransmissions, see [`Outstanding::repeated`]. Most associations have none.
 #[derive(Debug, Default)]
 struct Repeated(VecDeque<u64>);
 
-/// See [`Outstanding`]; most associations have none.
+/// Offsets of chunks that were marked as lost, see [`Outstanding::noted`]. Most associations have none.
 #[derive(Debug, Default)]
 struct Noted(Vec<u64>);
 
@@ -119,7 +122,7 @@ impl Outstanding {
         Self {
             initial,
             base: 0,
-            // Many associations send one chunk at a time.
+            // Many associations send one chunk at a time, so there is room for one entry at first.
             entries: VecDeque::with_capacity(1),
             retired: 0,
             summaries: SummaryRing::default(),
@@ -150,7 +153,7 @@ impl Outstanding {
         self.base
     }
 
-    /// Returns the offset of the next new chunk.
+    /// Returns the offset that the next new chunk will have.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.base + (self.entries.len() - self.retired) as u64
@@ -183,7 +186,7 @@ impl Outstanding {
         self.initial = next.wrapping_sub(self.base as u32);
     }
 
-    /// Returns the user bytes in flight on all paths.
+    /// Returns the number of user bytes in flight on all paths.
     #[inline]
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight
@@ -207,7 +210,7 @@ impl Outstanding {
         self.entries.push_back(entry);
     }
 
-    /// Whether a TSN can be spent on the unsent rest of an abandoned message.
+    /// Whether one more TSN can be used for the unsent rest of an abandoned message.
     pub(super) fn has_spare(&self) -> bool {
         self.entries.len() - self.retired < MAX_OUTSTANDING + 1024
     }
@@ -224,14 +227,14 @@ impl Outstanding {
             state: ChunkState::Abandoned,
             path: 0,
             misses: 0,
-            // It needs no loss detection.
+            // The TSN is never sent, so it needs no loss detection.
             fast: true,
             again: false,
             repeats: 0,
         });
     }
 
-    /// Removes the lowest entry, which is cumulatively acknowledged.
+    /// Removes and returns the lowest entry, whose chunk is cumulatively acknowledged.
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Entry> {
         assert!(self.retired == 0, "an entry is taken off behind others that are still there");
@@ -245,8 +248,8 @@ impl Outstanding {
         Some(entry)
     }
 
-    /// Returns the lowest entries, at most `most`, as far as they are contiguous in memory. Empty only if there are
-    /// none.
+    /// Returns at most `most` of the lowest entries, as far as they are contiguous in memory. The result is empty
+    /// only if there are no entries.
     #[inline]
     pub(super) fn lowest(&self, most: usize) -> &[Entry] {
         assert!(self.retired == 0, "entries that are acknowledged stand in front");
@@ -255,7 +258,7 @@ impl Outstanding {
         &piece[..piece.len().min(most)]
     }
 
-    /// Removes the lowest `count` entries, which are all in flight and have `bytes` user bytes in total.
+    /// Removes the lowest `count` entries. Their chunks are all in flight and have `bytes` user bytes in total.
     #[inline]
     pub(super) fn drop_lowest(&mut self, count: usize, bytes: u64) {
         self.base += count as u64;
@@ -268,8 +271,8 @@ impl Outstanding {
         self.summaries.piece(from, to)
     }
 
-    /// Marks the lowest `count` chunks as cumulatively acknowledged; they are removed later. `in_flight` is the
-    /// number of their user bytes in flight, `lost` the number of those marked as lost.
+    /// Marks the lowest `count` chunks as cumulatively acknowledged. Their entries are removed later. `in_flight` is
+    /// the number of their user bytes in flight, and `lost` is the number of these chunks that are marked as lost.
     pub(super) fn retire(&mut self, count: usize, in_flight: u64, lost: usize) {
         self.base += count as u64;
         self.retired += count;
@@ -277,13 +280,13 @@ impl Outstanding {
         self.lost -= lost;
     }
 
-    /// Whether acknowledged chunks are still to be removed.
+    /// Whether entries of cumulatively acknowledged chunks are still to be removed.
     #[inline]
     pub(super) fn has_retired(&self) -> bool {
         self.retired > 0
     }
 
-    /// Removes at most `most` of the acknowledged chunks.
+    /// Removes and returns at most `most` entries of cumulatively acknowledged chunks.
     pub(super) fn take_retired(&mut self, most: usize) -> impl Iterator<Item = Entry> {
         let count = self.retired.min(most);
         self.retired -= count;
@@ -315,7 +318,7 @@ impl Outstanding {
         self.summaries.put(offset, entry);
     }
 
-    /// A chunk that is marked as lost is retransmitted.
+    /// Records that a chunk marked as lost was retransmitted at `now` to `path`.
     pub(crate) fn send_again(&mut self, offset: u64, now: Instant, path: u8) {
         if let Some(entry) = self.at(offset) {
             entry.sent_at = now;
@@ -326,20 +329,21 @@ impl Outstanding {
         self.set(offset, ChunkState::InFlight);
     }
 
-    /// Whether gap blocks have acknowledged a chunk.
+    /// Whether gap blocks have acknowledged a chunk beyond the cumulative TSN ack point.
     #[inline]
     pub(crate) fn has_gaps(&self) -> bool {
         !self.runs.is_empty()
     }
 
-    /// Whether nothing is in flight or marked for retransmission. The remaining chunks are acknowledged by gap blocks
-    /// or abandoned, which counts as acknowledged (RFC 3758 §3.5 A2).
+    /// Whether nothing is in flight or marked for retransmission. All outstanding chunks are then acknowledged by gap
+    /// blocks or abandoned, which counts as acknowledged (RFC 3758 §3.5 A2).
     #[inline]
     pub(crate) fn awaits_nothing(&self) -> bool {
         self.in_flight == 0 && self.lost == 0
     }
 
-    /// No gaps, nothing lost, nothing awaiting release. All outstanding chunks are in flight or abandoned.
+    /// Whether there are no gaps, nothing is lost and nothing awaits release. All outstanding chunks are then in
+    /// flight or abandoned.
     #[inline]
     pub(crate) fn is_smooth(&self) -> bool {
         self.runs.is_empty() && self.lost == 0 && self.retired == 0
@@ -351,7 +355,7 @@ impl Outstanding {
         self.lost > 0
     }
 
-    /// Returns the lowest chunk that is marked for retransmission.
+    /// Returns the offset of the lowest chunk that is marked for retransmission.
     #[inline]
     pub(crate) fn next_lost(&mut self) -> Option<u64> {
         if self.lost == 0 {
@@ -365,7 +369,7 @@ impl Outstanding {
         Some(offset)
     }
 
-    /// Returns the lowest chunk in flight on `path` at or after `from`.
+    /// Returns the first chunk in flight on `path` whose offset is `from` or higher.
     pub(crate) fn earliest_on(&self, path: u8, from: u64) -> Option<u64> {
         let from = from.max(self.base);
         let skip = (from - self.base) as usize + self.retired;
@@ -377,10 +381,10 @@ impl Outstanding {
         Some(from + found as u64)
     }
 
-    /// As [`earliest_on`](Self::earliest_on), but looks at a bounded number of chunks.
+    /// Like [`earliest_on`](Self::earliest_on), but examines a bounded number of chunks.
     #[inline]
     pub(crate) fn earliest_within(&self, path: u8, from: u64) -> Earliest {
-        // It is usually the first chunk.
+        // The chunk at `from` is usually in flight on this path.
         if self.runs.is_empty()
             && let Some(entry) = self.get(from.max(self.base))
             && entry.path == path
@@ -415,7 +419,7 @@ impl Outstanding {
         Earliest::NotBelow(offset)
     }
 
-    /// Records that a chunk was retransmitted.
+    /// Records that the chunk at `offset` was retransmitted.
     pub(crate) fn record_repeated(&mut self, offset: u64) {
         const KEPT: usize = 256;
         let Repeated(repeated) = &mut **self.repeated.get_or_insert_default();
@@ -425,7 +429,7 @@ impl Outstanding {
         repeated.push_back(offset);
     }
 
-    /// Returns whether this TSN was retransmitted recently, and removes it from the list.
+    /// Returns whether the chunk with this TSN was retransmitted recently. Removes the chunk from the list.
     pub(super) fn take_repeated(&mut self, tsn: u32) -> bool {
         let initial = self.initial;
         let Some(Repeated(repeated)) = self.repeated.as_deref_mut() else {
@@ -435,17 +439,17 @@ impl Outstanding {
         found.and_then(|at| repeated.remove(at)).is_some()
     }
 
-    /// From now on lists the chunks that are marked as lost.
+    /// Starts to list the chunks that are marked as lost.
     pub(super) fn begin_noting(&mut self) {
         self.noted.get_or_insert_default();
     }
 
-    /// Returns the chunks that were marked as lost since the last call.
+    /// Returns the offsets of chunks that were marked as lost since the last call.
     pub(super) fn take_noted(&mut self) -> Vec<u64> {
         self.noted.as_deref_mut().map(|Noted(noted)| std::mem::take(noted)).unwrap_or_default()
     }
 
-    /// Returns the emptied list, so that its memory is used again.
+    /// Takes back an emptied list so that its memory is reused.
     pub(super) fn give_noted(&mut self, list: Vec<u64>) {
         if let Some(Noted(noted)) = self.noted.as_deref_mut() {
             *noted = list;

@@ -1,18 +1,19 @@
-//! The buffered bytes of each stream, and the threshold below which they count as low.
+//! Counts the buffered bytes of each stream and stores the threshold at which this amount counts as low.
 //!
-//! Home of no rule of SCTP: the `bufferedAmount` of W3C WebRTC §6.2, counting sent and unacknowledged data as well.
+//! Home of no rule of SCTP. The amount is the `bufferedAmount` of W3C WebRTC §6.2, but sent and unacknowledged data
+//! counts as well.
 
 use super::{Queue, Stream};
 
 /// The buffered amount of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Amount {
-    /// Bytes queued and neither acknowledged nor abandoned.
+    /// The number of bytes that are queued and neither acknowledged nor abandoned.
     buffered: u64,
     low: Option<Box<Low>>,
 }
 
-/// The threshold of a stream: at or below it the amount is reported as low.
+/// The threshold of a stream: a buffered amount at or below it is reported as low.
 #[derive(Clone, Copy, Debug)]
 struct Low {
     bytes: u64,
@@ -25,7 +26,7 @@ impl Amount {
         self.buffered += bytes;
     }
 
-    /// Returns the threshold if the amount is above it.
+    /// Returns the threshold if the buffered amount is above it.
     #[inline]
     fn exceeds(&self) -> Option<Low> {
         self.low.as_deref().copied().filter(|low| self.buffered > low.bytes)
@@ -33,18 +34,20 @@ impl Amount {
 }
 
 impl Queue {
-    /// Returns the unsent and unacknowledged bytes of `stream`.
+    /// Returns the number of unsent and unacknowledged bytes of `stream`.
     pub(crate) fn buffered_on(&self, stream: u16) -> u64 {
         self.streams.get(stream).map_or(0, |stream| stream.amount.buffered)
     }
 
-    /// Sets the threshold at or below which `stream` is reported as low; `None` turns reports off.
+    /// Sets the threshold at or below which the buffered amount of `stream` is reported as low. `None` turns reports
+    /// off.
     pub(crate) fn set_low(&mut self, stream: u16, low: Option<u64>) {
         let slot = self.streams.slot(stream, Stream::default);
         self.streams.at(slot).amount.low = low.map(|bytes| Box::new(Low { bytes, stream }));
     }
 
-    /// Subtracts bytes that the stream in `slot` no longer buffers.
+    /// Subtracts bytes that the stream in `slot` no longer buffers. If this makes the buffered amount low, the stream
+    /// is reported.
     #[inline]
     pub(super) fn count_off(&mut self, slot: u32, bytes: u64) {
         let amount = &mut self.streams.at(slot as usize).amount;
@@ -57,14 +60,14 @@ impl Queue {
         }
     }
 
-    /// Returns a stream whose buffered amount has become low, once each time.
+    /// Returns a stream whose buffered amount has become low. Each such change is returned once.
     #[inline]
     pub(crate) fn take_low(&mut self) -> Option<u16> {
         self.low.pop()
     }
 
-    /// The association restarts with an empty buffer: keeps the thresholds, and reports streams that were above
-    /// theirs.
+    /// Takes over the thresholds of `before` when the association restarts. The new buffer is empty, so streams that
+    /// were above their thresholds are reported as low.
     pub(super) fn inherit_low(&mut self, before: &Self) {
         self.low = before.low.clone();
         for amount in before.streams.iter().map(|stream| &stream.amount) {

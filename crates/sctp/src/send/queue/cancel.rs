@@ -1,11 +1,11 @@
-//! Cancels messages of one stream in the send buffer.
+//! Cancels the messages of one stream in the send buffer.
 
 use super::limited::Promise;
 use super::{Queue, Stream};
 
 impl Queue {
     /// Returns the messages on `stream` that are neither fully acknowledged nor abandoned. Partly sent messages are
-    /// included only if the peer can be told to skip them (`skips`).
+    /// included only if the peer can be asked to skip them (`skips`).
     pub(crate) fn cancellable(&self, stream: u16, skips: bool) -> Vec<u32> {
         self.held(|stored| stored.stream == stream && (skips || stored.cut == 0))
     }
@@ -15,7 +15,7 @@ impl Queue {
         self.held(|_| true)
     }
 
-    /// Returns those of them that are `wanted`.
+    /// Returns the messages that are neither fully acknowledged nor abandoned and for which `wanted` returns true.
     fn held(&self, wanted: impl Fn(&super::Stored) -> bool) -> Vec<u32> {
         let mut free = vec![false; self.messages.len()];
         for message in self.free.iter(&self.messages).chain(self.gone.iter(&self.messages)) {
@@ -28,7 +28,7 @@ impl Queue {
             .collect()
     }
 
-    /// Removes messages from the scheduler, all in one pass. The caller abandons them next.
+    /// Removes `messages` from the scheduler, all in one pass. The caller abandons these messages next.
     pub(crate) fn take_off(&mut self, messages: &[u32]) {
         self.taken_off = messages.into();
         self.taken_off.sort_unstable();
@@ -54,13 +54,13 @@ impl Queue {
         self.taken_off.binary_search(&message).is_ok()
     }
 
-    /// All removed messages have been abandoned.
+    /// Ends a cancellation: all messages removed from the scheduler have been abandoned.
     pub(crate) fn taken_off_done(&mut self) {
         self.taken_off = Box::default();
     }
 
-    /// Makes a reliable message one that may be abandoned, and frees its bytes. `held` lists its chunks that still
-    /// have bytes, in case these are not contiguous.
+    /// Turns a reliable message into one that may be abandoned, and frees its bytes. `held` lists those of its chunks
+    /// that still have bytes, as offset and length. It is used if bytes were freed out of order.
     pub(crate) fn loosen(&mut self, message: u32, held: impl Iterator<Item = (u32, u16)>) {
         self.release_now();
         let stored = &mut self.messages[message as usize];
@@ -88,7 +88,7 @@ impl Queue {
         }
     }
 
-    /// Whether one of `streams` (empty for any) has data not yet sent in a chunk.
+    /// Whether one of `streams` has data not yet sent in a chunk. An empty list stands for any stream.
     pub(crate) fn is_waiting(&self, streams: &[u16]) -> bool {
         let waiting = |message: &&super::Stored| message.cut < message.length;
         let mut all = self.messages.iter().filter(waiting);
@@ -97,8 +97,8 @@ impl Queue {
 }
 
 impl Stream {
-    /// After a reset, bytes are counted from the next multiple of 2^32. So both sides count alike, even if earlier
-    /// messages were never sent.
+    /// Counts the stream's bytes from the next multiple of 2^32 on after a reset. Sender and receiver then count
+    /// alike, even if earlier messages were never sent.
     pub(super) fn begin_new_life(&mut self) {
         self.given = crate::position_after_reset(self.given);
     }

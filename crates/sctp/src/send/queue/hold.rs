@@ -1,53 +1,53 @@
-//! Streams that wait for a reset of their sequence numbers.
+//! Holds back messages on streams that wait for a reset of their sequence numbers.
 //!
-//! From the request to reset a stream until its end, new messages on that stream are held back without a number.
-//! Messages queued before are sent first. Each request has a ticket, which it uses to check that these are sent and
-//! to release the messages held back.
+//! From the request to reset a stream until the reset ends, new messages on that stream are held back without a
+//! number. Messages queued before the request are sent first. Each request has a ticket. With the ticket, the caller
+//! checks whether the earlier messages are sent, and releases the messages held back.
 //!
-//! Home of RFC 6525 §5.1.2 A1 and §5.2.7 H4 (what they ask of the queue).
+//! Home of RFC 6525 §5.1.2 A1 and §5.2.7 H4 (as far as they concern the queue).
 
 use super::{Queue, Stream};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Identifies the request that a stream waits for.
+/// Identifies the reset request that a stream waits for.
 pub(crate) type Ticket = u32;
 
 /// The streams and messages that are held back.
 #[derive(Debug, Default)]
 pub(super) struct Hold {
     streams: BTreeMap<u16, Ticket>,
-    /// The request that all streams not listed wait for.
+    /// The reset request that all streams not listed in `streams` wait for.
     all: Option<Ticket>,
-    /// Number of messages queued before the request and not yet fully cut into chunks.
+    /// For each reset request, the number of messages queued before it and not yet fully cut into chunks.
     before: BTreeMap<Ticket, u64>,
-    /// Messages held back, in the order they were queued.
+    /// The messages held back, in the order of queuing.
     waiting: VecDeque<u32>,
 }
 
 impl Hold {
-    /// Returns the request that `stream` waits for.
+    /// Returns the ticket of the reset request that `stream` waits for.
     pub(super) fn ticket(&self, stream: u16) -> Option<Ticket> {
         self.streams.get(&stream).copied().or(self.all)
     }
 
-    /// Holds a message back.
+    /// Adds a message to those held back.
     pub(super) fn keep(&mut self, message: u32) {
         self.waiting.push_back(message);
     }
 
-    /// Removes an abandoned message; returns false if it is not held back.
+    /// Removes an abandoned message from those held back. Returns false if it was not held back.
     pub(super) fn drop_kept(&mut self, message: u32) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|&kept| kept != message);
         self.waiting.len() < before
     }
 
-    /// As [`drop_kept`](Self::drop_kept), for several messages in ascending order.
+    /// Like [`drop_kept`](Self::drop_kept), for several messages in ascending order.
     pub(super) fn drop_all_kept(&mut self, messages: &[u32]) {
         self.waiting.retain(|kept| messages.binary_search(kept).is_err());
     }
 
-    /// A message queued before the request has been fully cut into chunks, or is gone.
+    /// Records that a message queued before the reset request was fully cut into chunks or dropped.
     pub(super) fn done(&mut self, stream: u16) {
         if let Some(ticket) = self.ticket(stream)
             && let Some(before) = self.before.get_mut(&ticket)
@@ -58,9 +58,9 @@ impl Hold {
 }
 
 impl Stream {
-    /// RFC 6525 §5.1.2: the next message is number 0 again.
+    /// RFC 6525 §5.1.2: makes the next message number 0 again.
     fn reset(&mut self) {
-        // RFC 8260 §2.3.2: resets both counts.
+        // RFC 8260 §2.3.2: ordered and unordered messages are both numbered from 0 again.
         self.next_ordered = 0;
         self.next_unordered = 0;
         self.begin_new_life();
@@ -72,7 +72,7 @@ impl Stream {
 }
 
 impl Queue {
-    /// Holds back messages on `streams` (empty for all) from now on.
+    /// Holds back messages on `streams` from now on. An empty list stands for all streams.
     pub(crate) fn hold(&mut self, ticket: Ticket, streams: &[u16]) {
         let hold = self.hold.get_or_insert_default();
         if streams.is_empty() {
@@ -87,20 +87,21 @@ impl Queue {
         hold.before.insert(ticket, before);
     }
 
-    /// Whether one of `streams` (empty for any) is already held.
+    /// Whether messages on one of `streams` are held back. An empty list stands for any stream.
     pub(crate) fn is_held(&self, streams: &[u16]) -> bool {
         self.hold.as_deref().is_some_and(|hold| {
             streams.is_empty() || streams.iter().any(|&stream| hold.ticket(stream).is_some())
         })
     }
 
-    /// Whether all messages queued before the hold of `ticket` have been sent once.
+    /// Whether all messages queued before the reset request of `ticket` have been sent once.
     pub(crate) fn is_clear(&self, ticket: Ticket) -> bool {
         let before = self.hold.as_deref().and_then(|hold| hold.before.get(&ticket));
         before.is_none_or(|&before| before == 0)
     }
 
-    /// The request of `ticket` has ended: its streams are reset if `anew`, else they continue.
+    /// Releases the messages held back for `ticket`, whose reset request has ended. If `anew`, the sequence numbers
+    /// of its streams are reset; otherwise they continue.
     pub(crate) fn resume(&mut self, ticket: Ticket, anew: bool) {
         let Some(mut hold) = self.hold.take() else {
             return;
@@ -114,7 +115,7 @@ impl Queue {
                     self.streams.at(slot).reset();
                 }
             }
-            // Messages held back come after the reset and are counted from there.
+            // Messages held back are sent after the reset, so their positions are counted from the reset on.
             for &message in &hold.waiting {
                 let stored = &mut self.messages[message as usize];
                 if hold.ticket(stored.stream) == Some(ticket) {
@@ -138,14 +139,15 @@ impl Queue {
         }
     }
 
-    /// Resets all streams.
+    /// Resets the sequence numbers of all streams.
     pub(crate) fn reset(&mut self) {
         for stream in self.streams.iter_mut() {
             stream.reset();
         }
     }
 
-    /// Whether one of `streams` (empty for any) has numbered a message since its last reset.
+    /// Whether a message of one of `streams` was numbered since the last reset of that stream. An empty list stands
+    /// for any stream.
     pub(crate) fn is_numbered(&self, streams: &[u16]) -> bool {
         if streams.is_empty() {
             return self.streams.iter().any(Stream::is_numbered);

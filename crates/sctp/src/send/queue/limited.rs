@@ -1,6 +1,6 @@
-//! Messages that may be abandoned, in the send buffer.
+//! Stores messages that may be abandoned in the send buffer.
 //!
-//! They have their own buffers instead of space in their stream's ring, so that their bytes can be freed at once.
+//! Such a message has its own buffer instead of space in its stream's ring, so that its bytes can be freed at once.
 //! Chunks already sent stay listed, without bytes, until the peer has acknowledged or skipped their TSNs.
 
 use super::{Cut, Queue};
@@ -11,11 +11,11 @@ use crate::reliability::Reliability;
 /// Whether a message may be abandoned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Promise {
-    /// It is delivered in full.
+    /// The message is delivered in full.
     Full,
-    /// It may be abandoned.
+    /// The message may be abandoned.
     Limited,
-    /// It was abandoned; this many of its chunks are still outstanding.
+    /// The message was abandoned. This number of its chunks are still outstanding.
     Abandoned(u32),
 }
 
@@ -29,37 +29,39 @@ impl Promise {
 }
 
 impl Queue {
-    /// Queues a message and returns its index, if there is room.
+    /// Queues a message if there is room, and returns its index.
     pub(crate) fn push_limited(&mut self, message: Message, payload: &[u8]) -> Result<u32, SendError> {
         self.push(message, payload)?;
         Ok(self.latest)
     }
 
-    /// Returns how many bytes must be freed for `wanted` bytes; `None` if there is room or never will be.
+    /// Returns the number of bytes that must be freed to make room for `wanted` bytes. `None` if there is room, or if
+    /// the buffer is smaller than `wanted` bytes.
     pub(crate) fn missing(&self, wanted: u64) -> Option<u64> {
         let missing = wanted.saturating_sub(self.writable_bytes());
         (missing > 0 && wanted <= self.limit).then_some(missing)
     }
 
-    /// Returns the bytes that the message occupies.
+    /// Returns the number of bytes that the message occupies in the buffer.
     pub(crate) fn held_by(&self, message: u32) -> u64 {
         let stored = &self.messages[message as usize];
         u64::from(stored.length - stored.released)
     }
 
-    /// Returns the bytes of the message that are in chunks and not cumulatively acknowledged.
+    /// Returns the number of bytes of the message that are in chunks and not cumulatively acknowledged.
     pub(crate) fn outstanding_of(&self, message: u32) -> u32 {
         let stored = &self.messages[message as usize];
         stored.cut - stored.released
     }
 
-    /// Returns whether a part of the message has been sent, and whether all of it has been.
+    /// Returns whether at least a part of the message has been sent, and whether all of it has been.
     pub(crate) fn progress(&self, message: u32) -> (bool, bool) {
         let stored = &self.messages[message as usize];
         (stored.cut > 0, stored.cut == stored.length)
     }
 
-    /// Chunks of a message that may be abandoned were acknowledged or skipped and no longer count.
+    /// Releases a chunk of a message that may be abandoned, because the chunk was acknowledged or skipped. Its bytes
+    /// no longer count as buffered.
     #[cold]
     pub(super) fn release_limited(&mut self, message: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -80,12 +82,12 @@ impl Queue {
     fn forget(&mut self, message: u32) {
         let stored = &mut self.messages[message as usize];
         stored.promise = Promise::Full;
-        // It no longer waits for its key.
+        // A completed message no longer needs its key.
         stored.key = None;
         self.gone.push(&mut self.messages, message);
     }
 
-    /// Abandons a message of which `left` chunks stay outstanding.
+    /// Abandons a message, `left` chunks of which stay outstanding.
     pub(crate) fn abandon(&mut self, message: u32, left: u32) {
         let stored = &mut self.messages[message as usize];
         assert!(stored.promise == Promise::Limited, "a message is given up that must not be, or twice");
@@ -96,7 +98,7 @@ impl Queue {
         self.unsent -= u64::from(rest);
         self.stored -= stored.own.take().map_or(0, |own| own.len() as u64);
         stored.promise = Promise::Abandoned(left);
-        // No part of it waits to be sent.
+        // No part of the message waits to be sent any more.
         stored.cut = stored.length;
         let stream = stored.stream;
         self.count_off(slot, held);
@@ -112,14 +114,14 @@ impl Queue {
         }
     }
 
-    /// Whether this is the first chunk of a message that may be abandoned.
+    /// Whether `cut` is the first chunk of a message that may be abandoned.
     #[inline]
     pub(crate) fn begins_limited(&self, cut: Cut) -> bool {
         cut.offset == 0 && self.messages[cut.message as usize].promise != Promise::Full
     }
 
-    /// Returns a message whose last chunk was acknowledged or skipped since the last call. Its index may be reused
-    /// from now on.
+    /// Returns a message whose last chunk was acknowledged or skipped since the last call. The index of the message
+    /// may be reused from now on.
     pub(crate) fn take_gone(&mut self) -> Option<u32> {
         let message = self.gone.pop(&self.messages)?;
         self.stored -= self.messages[message as usize].own.take().map_or(0, |own| own.len() as u64);
@@ -143,7 +145,7 @@ mod tests {
         queue.push_limited(message, &vec![0; bytes]).expect("room")
     }
 
-    /// Sends the next message whole; returns where it begins on its stream.
+    /// Sends the next message as a whole. Returns its position among the bytes of its stream.
     fn send(queue: &mut Queue) -> u64 {
         let cut = queue.next_cut(1_000, 1_400).expect("a message");
         queue.number(cut);
@@ -151,7 +153,7 @@ mod tests {
         queue.message(cut.message).begins
     }
 
-    /// Traces count what the application has written, including messages that were abandoned.
+    /// Traces count all bytes that the application has written, including those of abandoned messages.
     #[test]
     fn what_is_given_up_unsent_keeps_its_place_in_the_stream() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -168,7 +170,7 @@ mod tests {
         assert_eq!(queue.message(first).mid, 0, "but takes no number");
     }
 
-    /// Otherwise the send buffer would grow with every message that may be abandoned.
+    /// Without reuse of memory the send buffer would grow with every message that may be abandoned.
     #[test]
     fn memory_and_numbers_of_messages_that_are_gone_are_used_again() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);
@@ -188,7 +190,8 @@ mod tests {
         assert_eq!(queue.messages.len(), 2);
     }
 
-    /// RFC 6525 §5.1.2: messages held back belong to the time after the reset, where counting starts again.
+    /// RFC 6525 §5.1.2: messages held back are sent after the reset, so their positions are counted from the reset
+    /// on.
     #[test]
     fn what_is_kept_back_is_counted_from_the_reset() {
         let mut queue = Queue::new(100_000, SchedulerKind::Fcfs);

@@ -1,22 +1,23 @@
-//! The send buffer's share of the memory that associations share, and the size of the buffer.
+//! Sizes the send buffer and, if associations share memory, accounts for its memory.
 //!
-//! Twice the data that can be in flight keeps the network busy: one half is in flight, and the application fills the
-//! other meanwhile (Linux does so for TCP, `tcp_sndbuf_expand`). If the peer keeps its window closed, that is little.
-//! The amount is not reduced in a loss recovery, because lost data stays buffered that long.
+//! A buffer of twice the data that can be in flight keeps the network busy. One half is in flight while the
+//! application fills the other half. Linux sizes TCP buffers in the same way (`tcp_sndbuf_expand`). If the peer keeps
+//! its window closed, the buffer stays small. The size is not reduced during loss recovery, because lost data stays
+//! buffered until then.
 
 use super::{Queue, Stored};
 use anabranch_base::{Account, Budget};
 
-/// A share of the memory of all associations.
+/// This association's share of the memory of all associations.
 #[derive(Debug)]
 pub(super) struct Purse {
     account: Account,
-    /// The largest number of bytes that could be in flight so far.
+    /// The largest number of bytes that could be in flight so far, limited by the peer's present window.
     reach: u64,
 }
 
 impl Queue {
-    /// Uses shared memory from now on.
+    /// Makes the queue use memory that associations share.
     pub(crate) fn share(&mut self, budget: &Budget) {
         let account = Account::new(budget, PART);
         self.limit = account.floor().min(self.most);
@@ -28,26 +29,27 @@ impl Queue {
         self.purse.is_some()
     }
 
-    /// Whether a `send` was rejected for lack of room.
+    /// Whether a `send` was rejected for lack of room in the buffer.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.is_some()
     }
 
-    /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, the peer `peer` bytes.
+    /// Adjusts the size of the buffer. The network allows `congestion` bytes in flight, and the peer allows `peer`
+    /// bytes.
     pub(crate) fn follow(&mut self, congestion: u64, peer: u64) {
         let held = self.footprint();
         let beside = held - self.stored;
         let Some(purse) = &mut self.purse else { return };
         purse.reach = purse.reach.max(congestion).min(peer);
         let wanted = purse.account.floor() + 2 * purse.reach;
-        // A ring may have a quarter more memory than it holds bytes.
+        // A ring may have a quarter more memory than it holds bytes, so bytes get four fifths of the share.
         let share = purse.account.limit().saturating_sub(beside) / 5 * 4;
         self.limit = wanted.min(share).min(self.most);
         purse.account.holds(held);
     }
 
-    /// Updates the account after memory was freed.
+    /// Updates the memory account after memory was freed.
     pub(super) fn settle(&mut self) {
         let held = self.footprint();
         if let Some(purse) = &mut self.purse {
@@ -55,13 +57,13 @@ impl Queue {
         }
     }
 
-    /// Whether streams hold clearly more memory than may be buffered now.
+    /// Whether streams hold clearly more memory than the present limit of the buffer.
     #[inline]
     pub(super) fn holds_much(&self) -> bool {
         self.purse.is_some() && self.stored > self.limit + self.limit / 2 + MARGIN
     }
 
-    /// Frees unused memory of a stream.
+    /// Frees unused memory of the stream in `slot`.
     #[cold]
     pub(super) fn trim(&mut self, slot: usize) {
         let bytes = &mut self.streams.at(slot).bytes;
@@ -73,22 +75,22 @@ impl Queue {
         }
     }
 
-    /// Returns how many bytes of memory streams with nothing to send may keep.
+    /// Returns the number of bytes of memory that streams with nothing to send may keep.
     #[inline]
     pub(super) fn most_resting(&self) -> u64 {
-        // Many sessions may be idle, and each may soon have to answer.
+        // Many associations may be idle, and each may soon have to answer, so each keeps a small part of its limit.
         self.purse.as_ref().map_or(self.limit, |purse| (purse.account.limit() / 64).min(self.limit))
     }
 
-    /// Returns the bytes of memory held.
+    /// Returns the number of bytes of memory that the queue holds.
     pub(crate) fn footprint(&self) -> u64 {
         self.stored + (self.messages.capacity() * size_of::<Stored>()) as u64
     }
 }
 
-/// Memory above the limit that is freed only when there is nothing to send.
+/// Memory above the limit, in bytes, that is freed only when there is nothing to send.
 const MARGIN: u64 = 64 << 10;
-/// The send buffer gets 1/`PART` of a session's guaranteed minimum.
+/// The send buffer gets 1/`PART` of the guaranteed minimum memory of an association.
 const PART: u64 = 4;
 
 #[cfg(test)]
@@ -97,7 +99,7 @@ mod tests {
     use crate::config::SchedulerKind;
     use crate::message::Message;
 
-    /// When the limit falls, memory is freed as soon as some data is acknowledged, not only when all is.
+    /// When the limit falls, memory is freed as soon as some data is acknowledged, not only when all data is.
     #[test]
     fn a_ring_follows_a_limit_that_falls() {
         let mut queue = Queue::new(4 << 20, SchedulerKind::Fcfs);

@@ -1,8 +1,8 @@
-//! The send buffer: messages from `send` until their last byte is acknowledged.
+//! The send buffer: holds messages from `send` until their last byte is acknowledged.
 //!
-//! The bytes of a message are copied once, into [`bytes`](super::bytes), and chunks are written from there, also for
-//! retransmissions. The queue numbers ordered messages per stream and counts each stream's bytes for the trace. Its
-//! size is limited.
+//! The bytes of a message are copied once, into [`bytes`](super::bytes). Chunks are written from this copy, also for
+//! retransmissions. The queue numbers ordered messages per stream and counts each stream's bytes for the trace. The
+//! size of the queue is limited.
 //!
 //! Home of RFC 9260 §6.5 (the sender's half) and §11.1.5 (Send).
 
@@ -31,45 +31,47 @@ use memory::Purse;
 use std::ops::Range;
 pub(crate) use undelivered::Undelivered;
 
-/// Queued data is prefetched only when more than this many bytes are buffered, about the size of an L2 cache.
+/// Queued data is prefetched only if more than this number of bytes are buffered, about the size of an L2 cache.
 const NEAR: u64 = 1 << 20;
 
 /// A message in the send buffer.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    /// Length in bytes.
+    /// The length of the message in bytes.
     pub(crate) length: u32,
     pub(crate) stream: u16,
-    /// The number in its stream: the MID, whose lower half is the SSN.
+    /// The number of the message in its stream: the MID, whose lower half is the SSN.
     pub(crate) mid: u32,
     pub(crate) ppid: u32,
-    /// The application's identifier of the message.
+    /// The application's identifier for the message.
     pub(crate) context: u32,
-    /// The shared key that the message is to be signed with, if not the active one.
+    /// The shared key that authenticates the message, if it is not the active key.
     pub(crate) key: Option<u16>,
     pub(crate) unordered: bool,
     pub(crate) immediate: bool,
-    /// The position of its first byte among all bytes ever queued on its stream.
+    /// The position of the message's first byte among all bytes ever queued on its stream.
     pub(crate) begins: u64,
-    /// The slot of its stream.
+    /// The slot of the message's stream in `Queue::streams`.
     slot: u32,
-    /// The position of its bytes in the stream's buffer.
+    /// The position of the message's bytes in the buffer of its stream.
     place: u64,
-    /// Bytes already cut into chunks, and the number of these chunks.
+    /// Number of bytes already cut into chunks, and the number of these chunks.
     cut: u32,
     chunks: u32,
-    /// Bytes acknowledged for good.
+    /// Number of bytes acknowledged for good.
     released: u32,
-    /// Bytes were acknowledged for good out of order (NR-SACK), so `released` is not a prefix.
+    /// Bytes were acknowledged for good out of order (NR-SACK), so the released bytes are not the first ones of the
+    /// message.
     scattered: bool,
     /// Whether the message may be abandoned (RFC 3758).
     promise: Promise,
-    /// Its bytes, if it may be abandoned, so that they can be freed at any time.
+    /// The bytes of a message that may be abandoned. They have their own buffer so that they can be freed at any
+    /// time.
     own: Option<Box<[u8]>>,
 }
 
 impl Stored {
-    /// Returns `length` bytes at `offset` of a message that has its own buffer.
+    /// Returns `length` bytes from `offset` on of a message that has its own buffer.
     #[cold]
     fn own_bytes(&self, offset: u32, length: u32) -> (&[u8], &[u8]) {
         let own = self.own.as_deref().unwrap_or_default();
@@ -77,7 +79,7 @@ impl Stored {
     }
 }
 
-/// Free list of completed messages, linked through `chunks`. It needs no allocation while a SACK is processed.
+/// A list of completed messages, linked through `chunks`. It needs no allocation while a SACK is processed.
 #[derive(Debug)]
 struct Chain(Option<u32>);
 
@@ -121,14 +123,14 @@ pub(crate) struct Cut {
 struct Stream {
     next_ordered: u32,
     next_unordered: u32,
-    /// Bytes ever queued, including abandoned ones.
+    /// Number of bytes ever queued on this stream, including abandoned ones.
     given: u64,
     amount: Amount,
     bytes: StreamBytes,
 }
 
 impl Stream {
-    /// Counts `bytes` more queued bytes and returns the count before. Bytes abandoned before they are sent still
+    /// Counts `bytes` more queued bytes and returns the count before them. Bytes abandoned before they are sent still
     /// count, because the application has counted them.
     #[inline]
     fn count_given(&mut self, bytes: usize) -> u64 {
@@ -143,34 +145,35 @@ impl Stream {
 pub(crate) struct Queue {
     messages: Vec<Stored>,
     free: Chain,
-    /// Completed messages that could be abandoned.
+    /// Completed messages that could be abandoned. The owner of their limits has not yet collected them.
     gone: Chain,
-    /// The index of the latest message.
+    /// The index of the latest queued message.
     latest: u32,
     scheduler: Scheduler,
     streams: Streams<Stream>,
-    /// Messages that are being cancelled and are already removed from the scheduler.
+    /// Messages that are being cancelled and are already removed from the scheduler, in ascending order.
     taken_off: Box<[u32]>,
-    /// Streams that are being reset (RFC 6525).
+    /// Streams that wait for a reset (RFC 6525), and the messages held back on them.
     hold: Option<Box<Hold>>,
-    /// Size of the chunk header before the user data.
+    /// The size in bytes of the DATA or I-DATA header.
     header: usize,
-    /// Configured size of the buffer, its current size, and the bytes in it.
+    /// The configured size of the buffer in bytes. `limit` is the current size, and `buffered` counts the bytes in
+    /// it.
     most: u64,
     limit: u64,
     buffered: u64,
     unsent: u64,
-    /// Memory of streams that have nothing to send, in bytes.
+    /// Memory in bytes of streams that have nothing to send.
     resting: u64,
-    /// Memory of all streams, and of messages with their own buffer, in bytes.
+    /// Memory in bytes of all streams, and of messages with their own buffer.
     stored: u64,
     /// The memory account, if associations share memory.
     purse: Option<Box<Purse>>,
-    /// Bytes of one stream that the current SACK has acknowledged: the slot and the range.
+    /// Bytes of one stream that the current SACK has acknowledged: the slot of the stream, and the range to free.
     freeing: (u32, Range<u64>),
     /// The size of the smallest message that was rejected for lack of room.
     wanted: Option<u64>,
-    /// Streams whose buffered amount has become low and was not reported yet.
+    /// Streams whose buffered amount has become low and that were not reported yet.
     low: Vec<u16>,
 }
 
@@ -199,23 +202,23 @@ impl Queue {
         }
     }
 
-    /// Returns the number of bytes not yet sent in a chunk.
+    /// Returns the number of user bytes not yet sent in a chunk.
     #[inline]
     pub(crate) fn unsent_bytes(&self) -> u64 {
         self.unsent
     }
 
-    /// Returns the number of buffered bytes, unsent and unacknowledged.
+    /// Returns the number of buffered user bytes, unsent and unacknowledged.
     pub(crate) fn buffered_bytes(&self) -> u64 {
         self.buffered
     }
 
-    /// Sets the size of the buffer. Messages already in it are kept.
+    /// Sets the size of the buffer in bytes. Messages already in the buffer are kept.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         (self.most, self.limit) = (limit, limit);
     }
 
-    /// Returns the free space in bytes.
+    /// Returns the free space of the buffer in bytes.
     pub(crate) fn writable_bytes(&self) -> u64 {
         self.limit.saturating_sub(self.buffered)
     }
@@ -242,8 +245,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues `payload` as reliable messages of `piece` bytes, the last one shorter if need be, as far as there is
-    /// room. Returns the number of bytes queued.
+    /// Queues `payload` as reliable messages of `piece` bytes, as far as there is room. The last message may be
+    /// shorter. Returns the number of bytes queued.
     pub(crate) fn push_pieces(
         &mut self,
         message: Message,
@@ -270,7 +273,7 @@ impl Queue {
         Ok(taken)
     }
 
-    /// Checks that the first `piece` of `length` bytes can be queued. Returns the free space in bytes.
+    /// Checks whether the first `piece` of `length` bytes can be queued. Returns the free space in bytes.
     #[inline]
     fn check(&mut self, length: usize, piece: usize) -> Result<usize, SendError> {
         if length == 0 {
@@ -291,7 +294,7 @@ impl Queue {
         Ok(room as usize)
     }
 
-    /// Notes that the application wants to know when there is room for `length` bytes.
+    /// Records that the application waits for room for `length` bytes.
     fn turn_away(&mut self, length: usize) {
         let length = length as u64;
         self.wanted = Some(self.wanted.map_or(length, |wanted| wanted.min(length)));
@@ -311,15 +314,16 @@ impl Queue {
     #[cold]
     fn fresh(&mut self) -> u32 {
         if self.messages.len() < 4 {
-            // Thousands of associations may never have more than one at a time.
+            // Thousands of associations may never have more than one message at a time, so the list grows by single
+            // entries at first.
             self.messages.reserve_exact(1);
         }
         self.messages.push(Stored::empty());
         (self.messages.len() - 1) as u32
     }
 
-    /// Queues a message of `length` bytes and returns its index. Its bytes are at `place` in the stream's buffer, and
-    /// `begins` bytes were queued on the stream before it.
+    /// Queues a message of `length` bytes and returns its index. The bytes of the message are at `place` in the
+    /// stream's buffer, and `begins` bytes were queued on the stream before them.
     #[inline(always)]
     fn enlist(&mut self, message: &Message, slot: usize, (place, begins): (u64, u64), length: usize) -> u32 {
         let index = match self.free.pop(&self.messages) {
@@ -352,7 +356,8 @@ impl Queue {
         index
     }
 
-    /// Numbers a message just before its first chunk is written. A message that is dropped before that leaves no gap.
+    /// Numbers a message just before its first chunk is written. A message that is dropped earlier leaves no gap in
+    /// the numbers.
     #[inline]
     pub(crate) fn number(&mut self, cut: Cut) {
         if cut.offset > 0 {
@@ -360,8 +365,8 @@ impl Queue {
         }
         let stored = &mut self.messages[cut.message as usize];
         let stream = self.streams.at(stored.slot as usize);
-        // RFC 9260 §6.5: ordered messages are numbered, unordered ones are not. RFC 8260 §2.1: unordered messages
-        // have a separate count; both counts may wrap.
+        // RFC 9260 §6.5: only ordered messages have a sequence number. RFC 8260 §2.1: unordered messages are counted
+        // separately; both counts may wrap.
         let next = if stored.unordered { &mut stream.next_unordered } else { &mut stream.next_ordered };
         stored.mid = *next;
         *next = next.wrapping_add(1);
@@ -372,7 +377,7 @@ impl Queue {
         &self.messages[index as usize]
     }
 
-    /// Returns `length` bytes of a message at `offset`, in up to two slices.
+    /// Returns `length` bytes of a message from `offset` on, in up to two slices.
     #[inline(always)]
     pub(crate) fn payload<'a>(
         &'a self,
@@ -387,7 +392,7 @@ impl Queue {
         bytes.slices(message.place + u64::from(offset), length as usize)
     }
 
-    /// Returns the next chunk, if a chunk of at most `largest` user bytes fits into `room` bytes.
+    /// Returns the next chunk, if one of at most `largest` user bytes fits into `room` bytes.
     #[inline]
     pub(crate) fn next_cut(&self, largest: u32, room: usize) -> Option<Cut> {
         let message = self.scheduler.head()?;
@@ -396,7 +401,7 @@ impl Queue {
         Some(Cut { message, offset: stored.cut, length, number: stored.chunks })
     }
 
-    /// Records that the chunk was sent.
+    /// Records that the chunk `cut` was sent.
     #[inline]
     pub(crate) fn commit(&mut self, cut: Cut) {
         let stored = &mut self.messages[cut.message as usize];
@@ -418,8 +423,8 @@ impl Queue {
         }
     }
 
-    /// Returns true once when there is room again after a message was rejected. It waits until there is enough room
-    /// that the application need not be called for every acknowledgement, but not so long that the buffer runs empty.
+    /// Returns true once when the buffer has room again after a message was rejected. This is late enough that the
+    /// application is not called for every acknowledgement, and early enough that the buffer does not run empty.
     #[inline]
     pub(crate) fn take_writable(&mut self) -> bool {
         match self.wanted {
@@ -434,8 +439,9 @@ impl Queue {
         }
     }
 
-    /// RFC 9260 §5.1.1: the peer accepts only `granted` streams. Drops messages that were queued on other streams
-    /// before that was known. Returns them, with their contents if `payloads`.
+    /// RFC 9260 §5.1.1: the peer accepts only `granted` streams. Drops messages that were queued on higher stream
+    /// numbers before this limit was known. Returns these messages; `payloads` says whether their contents are
+    /// included.
     pub(crate) fn drop_beyond(&mut self, granted: u16, payloads: bool) -> Vec<Undelivered> {
         let (mut dropped, mut refused) = (Vec::new(), Vec::new());
         let messages = &self.messages;
@@ -452,7 +458,7 @@ impl Queue {
             let stored = &mut self.messages[message as usize];
             let length = stored.length;
             refused.push(Undelivered { payload, ..stored.undelivered(false) });
-            // No part of it waits to be sent.
+            // No part of the message waits to be sent any more.
             stored.cut = length;
             self.unsent -= u64::from(length);
             self.release(message, length);
@@ -460,19 +466,19 @@ impl Queue {
         refused
     }
 
-    /// RFC 8260 §2.2.1: selects I-DATA or DATA for messages from now on.
+    /// RFC 8260 §2.2.1: selects I-DATA or DATA for all further messages.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.scheduler.set_interleaving(on);
         self.header = if on { IData::HEADER } else { Data::HEADER };
     }
 
-    /// Returns the size of the chunk header before the user data.
+    /// Returns the size in bytes of the DATA or I-DATA header.
     #[inline]
     pub(crate) fn header(&self) -> usize {
         self.header
     }
 
-    /// A packet with new chunks is complete.
+    /// Informs the scheduler that a packet with new chunks is complete.
     #[inline]
     pub(crate) fn packet_done(&mut self) {
         self.scheduler.packet_done();
@@ -490,20 +496,20 @@ impl Queue {
         self.scheduler.set_value(stream, value);
     }
 
-    /// Returns the messages that are to be signed with this key and are not fully acknowledged.
+    /// Returns the messages that are to be authenticated with this key and are not fully acknowledged.
     pub(crate) fn messages_of(&self, key: u16) -> Vec<u32> {
         (0..self.messages.len() as u32).filter(|&message| self.asks_for(message, key)).collect()
     }
 
-    /// Whether the message is to be signed with this key and is neither abandoned nor fully acknowledged.
+    /// Whether the message is to be authenticated with this key and is neither abandoned nor fully acknowledged.
     pub(crate) fn asks_for(&self, message: u32, key: u16) -> bool {
         let stored = &self.messages[message as usize];
         let abandoned = matches!(stored.promise, Promise::Abandoned(_));
         stored.key == Some(key) && stored.released < stored.length && !abandoned
     }
 
-    /// Takes over what outlives a restart: a pending request for room, which must be answered although the buffer is
-    /// empty, and the scheduler settings.
+    /// Takes over the state that outlives a restart: a pending request for room and the scheduler settings. The
+    /// request for room must be answered although the new buffer is empty.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.wanted = before.wanted;
         self.inherit_low(before);

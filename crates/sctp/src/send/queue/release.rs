@@ -1,6 +1,6 @@
-//! Releases acknowledged bytes and their memory.
+//! Releases acknowledged bytes and frees their memory.
 //!
-//! A SACK acknowledges many messages at once: the bytes of one stream are freed in one piece.
+//! A SACK may acknowledge many messages at once. The bytes of consecutive messages of one stream are freed together.
 //!
 //! Home of no rule: RFC 9260 §6.2.1 says when bytes may be freed.
 
@@ -16,7 +16,7 @@ impl Queue {
         self.release_now();
     }
 
-    /// As [`release`](Self::release), but leaves the memory to the next [`release_now`](Self::release_now): once for
+    /// Like [`release`](Self::release), but the next [`release_now`](Self::release_now) frees the memory, once for
     /// many messages.
     #[inline]
     pub(crate) fn release_later(&mut self, message: u32, offset: u32, length: u32) {
@@ -26,12 +26,12 @@ impl Queue {
         self.release_owed(message, offset, length);
     }
 
-    /// Stops counting `bytes` that are not freed yet.
+    /// Stops counting `bytes` as buffered although their memory is not freed yet.
     pub(in crate::send) fn owe(&mut self, bytes: u64) {
         self.buffered -= bytes;
     }
 
-    /// As [`release_later`](Self::release_later), for bytes that no longer count.
+    /// Like [`release_later`](Self::release_later), for bytes that no longer count as buffered.
     #[inline]
     pub(in crate::send) fn release_owed(&mut self, message: u32, offset: u32, length: u32) {
         let stored = &mut self.messages[message as usize];
@@ -71,8 +71,8 @@ impl Queue {
         }
     }
 
-    /// A stream has nothing left to send. Its memory is kept for the next message while all memory kept this way is
-    /// less than one send buffer.
+    /// Handles a stream that has nothing left to send. The stream keeps its memory for the next message as long as
+    /// all memory kept by such streams is less than one send buffer.
     pub(super) fn rest(&mut self, slot: usize) {
         let most = self.most_resting();
         let bytes = &mut self.streams.at(slot).bytes;

@@ -1,26 +1,26 @@
-//! An undelivered message, as reported to the application.
+//! Describes undelivered messages for the application.
 //!
-//! Home of no rule: the callers have them.
+//! Home of no rule: the callers implement the rules.
 
 use super::{Queue, Stored};
 
-/// A message that is not fully acknowledged.
+/// A message that was not fully acknowledged.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Undelivered {
     pub(crate) stream: u16,
     pub(crate) ppid: u32,
     pub(crate) context: u32,
-    /// Its length in bytes.
+    /// The length of the message in bytes.
     pub(crate) bytes: u32,
     pub(crate) unordered: bool,
-    /// Whether at least a part of it was sent.
+    /// Whether at least a part of the message was sent.
     pub(crate) sent: bool,
-    /// Its contents, if they are requested and no byte was acknowledged.
+    /// The contents of the message, if they are requested and no byte was acknowledged.
     pub(crate) payload: Option<Vec<u8>>,
 }
 
 impl Stored {
-    /// Describes the message; `sent` says whether a part of it was sent.
+    /// Describes the message. `sent` says whether a part of it was sent.
     pub(in crate::send) fn undelivered(&self, sent: bool) -> Undelivered {
         let &Self { stream, ppid, context, length: bytes, unordered, .. } = self;
         Undelivered { stream, ppid, context, bytes, unordered, sent, payload: None }
@@ -28,7 +28,7 @@ impl Stored {
 }
 
 impl Queue {
-    /// Returns all bytes of a message if none of them was acknowledged.
+    /// Returns all bytes of a message, or `None` if any of them was acknowledged.
     pub(in crate::send) fn whole(&self, message: u32) -> Option<Vec<u8>> {
         let stored = self.message(message);
         let (first, second) = (stored.released == 0).then(|| self.payload(stored, 0, stored.length))?;

@@ -1,9 +1,9 @@
-//! Chooses the message that the next chunk is cut from.
+//! Chooses the message from which the next chunk is cut.
 //!
-//! Without interleaving, a message that has been started is finished first, because its fragments have consecutive
-//! TSNs. With interleaving, each chunk may come from another stream. Within a stream, messages are always sent one
-//! after the other. Streams with waiting messages are in a heap, by the rank that the scheduler gives them; idle
-//! streams cost nothing.
+//! Without interleaving, a message that has been started is finished first, because its fragments must have
+//! consecutive TSNs. With interleaving, each chunk may come from another stream. Within a stream, messages are always
+//! sent one after the other. A heap holds the streams with waiting messages, by the rank that the scheduler gives
+//! them. Idle streams are not in the heap and cost nothing.
 //!
 //! Home of RFC 8260 §3.
 
@@ -12,47 +12,47 @@ use crate::streams::Streams;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// How many messages ahead to prefetch.
+/// The distance, in messages, of the message that is prefetched from the one that is being cut.
 const SOON: usize = 8;
 
-/// The messages that wait to be sent, by their index in the queue.
+/// The messages that wait to be sent. Each is identified by its index in the queue.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     kind: SchedulerKind,
     interleaving: bool,
-    /// Priority or weight of the streams for which one was set.
+    /// Priority or weight of each stream for which one was set.
     values: BTreeMap<u16, u16>,
     order: Order,
 }
 
 #[derive(Debug)]
 enum Order {
-    /// In the order of `send`.
+    /// All messages in the order of the calls of `send`.
     Fcfs(VecDeque<u32>),
-    /// Streams take turns.
+    /// Streams are served in turn.
     Turns(Box<Turns>),
 }
 
-/// Streams in the order of their turns.
+/// The streams with waiting messages, in the order in which they are served.
 #[derive(Debug)]
 struct Turns {
     lines: Streams<Line>,
     /// Streams with waiting messages, except the one being served.
     ready: BinaryHeap<Reverse<HeapEntry>>,
-    /// The stream that is served until its message or the packet ends.
+    /// The stream that is being served. It is served until its message or the packet ends.
     served: Option<u16>,
-    /// The first message of that stream was started.
+    /// A chunk of the served stream's first message was already cut, and the message is not finished.
     begun: bool,
-    /// That stream may put no more chunks into this packet.
+    /// The served stream may put no more chunks into the current packet.
     sated: bool,
-    /// Counters of turns and messages, which decide which came first.
+    /// Counts the turns of streams; `arrivals` counts the messages. These numbers decide which came first.
     turns: u64,
     arrivals: u64,
     /// Virtual time of fair queueing: the start of the latest chunk, in bytes divided by weight.
     now: u64,
 }
 
-/// An entry of the heap; the smallest is next.
+/// A stream in the heap. The smallest entry is served next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct HeapEntry {
     rank: u64,
@@ -62,9 +62,9 @@ struct HeapEntry {
 
 #[derive(Debug, Default)]
 struct Line {
-    /// Waiting messages, each with its position in the order of `send`.
+    /// Waiting messages of the stream. The first number is the position in the order of the calls of `send`.
     waiting: VecDeque<(u64, u32)>,
-    /// Priority or weight.
+    /// The priority or the weight of the stream.
     value: u16,
     /// The virtual time up to which the stream has used its share.
     paid: u64,
@@ -75,22 +75,22 @@ impl Scheduler {
         Self { kind, interleaving: false, values: BTreeMap::new(), order: Order::new(kind) }
     }
 
-    /// Takes over the settings of the scheduler before a restart.
+    /// Takes over the settings of `before`, the scheduler before a restart of the association.
     pub(crate) fn inherit(&mut self, before: &mut Self) {
         self.kind = before.kind;
         self.order = Order::new(before.kind);
         self.values = std::mem::take(&mut before.values);
     }
 
-    /// Sets whether chunks of several messages may be mixed.
+    /// Sets whether chunks of several messages may be interleaved.
     pub(crate) fn set_interleaving(&mut self, on: bool) {
         self.interleaving = on;
     }
 
-    /// Changes the scheduler. `begun` says that a chunk was already cut from the first message. `stream_of` returns
-    /// the stream of a message.
+    /// Changes the kind of scheduler. `begun` says whether a chunk was already cut from the first message.
+    /// `stream_of` returns the stream of a message.
     pub(crate) fn set_kind(&mut self, kind: SchedulerKind, begun: bool, stream_of: impl Fn(u32) -> u16) {
-        // A message that must be finished stays before all others.
+        // A message that must be finished first stays before all others.
         let first = self.head().filter(|_| begun && !self.interleaving);
         let waiting = match &mut self.order {
             Order::Fcfs(queue) => std::mem::take(queue).into(),
@@ -111,7 +111,7 @@ impl Scheduler {
         }
     }
 
-    /// Sets the priority (0 is the highest) or weight (0 counts as 1) of a stream.
+    /// Sets the priority or the weight of a stream. Priority 0 is the highest; weight 0 counts as 1.
     pub(crate) fn set_value(&mut self, stream: u16, value: u16) {
         self.values.insert(stream, value);
         if let Order::Turns(turns) = &mut self.order
@@ -119,7 +119,7 @@ impl Scheduler {
         {
             turns.lines.at(slot).value = value;
             if self.kind == SchedulerKind::Priority {
-                // Its rank in the heap may have changed.
+                // The stream's rank in the heap may have changed, so the heap is rebuilt.
                 let rank = |turn: HeapEntry| if turn.stream == stream { value.into() } else { turn.rank };
                 let ready = std::mem::take(&mut turns.ready).into_vec().into_iter();
                 turns.ready =
@@ -136,7 +136,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns the message to cut next.
+    /// Returns the message from which the next chunk is cut.
     #[inline]
     pub(crate) fn head(&self) -> Option<u32> {
         match &self.order {
@@ -145,7 +145,7 @@ impl Scheduler {
         }
     }
 
-    /// Returns a message that is to be cut a few messages from now.
+    /// Returns a message from which a chunk will be cut soon, after a few other messages.
     #[inline]
     pub(crate) fn soon(&self) -> Option<u32> {
         match &self.order {
@@ -154,7 +154,7 @@ impl Scheduler {
         }
     }
 
-    /// Removes an abandoned message that waits or was cut in part.
+    /// Removes an abandoned message, unsent or partly sent.
     #[cold]
     pub(crate) fn remove(&mut self, stream: u16, message: u32) {
         match &mut self.order {
@@ -167,7 +167,7 @@ impl Scheduler {
         }
     }
 
-    /// `bytes` of the first message were cut; `done` if they were its last.
+    /// Records that `bytes` of the first message were cut into a chunk. `done` says whether they were its last bytes.
     #[inline]
     pub(crate) fn cut(&mut self, bytes: u32, done: bool) {
         match &mut self.order {
@@ -180,7 +180,7 @@ impl Scheduler {
         }
     }
 
-    /// A packet with new chunks is complete.
+    /// Records that a packet with new chunks is complete.
     #[inline]
     pub(crate) fn packet_done(&mut self) {
         if let Order::Turns(turns) = &mut self.order {
@@ -203,7 +203,8 @@ impl Order {
             SchedulerKind::Fcfs => Self::Fcfs(VecDeque::new()),
             _ => Self::Turns(Box::new(Turns {
                 lines: Streams::new(),
-                // Most associations have one stream, with one message at a time.
+                // Most associations have one stream, with one message at a time, so there is room for one entry at
+                // first.
                 ready: BinaryHeap::with_capacity(1),
                 served: None,
                 begun: false,
@@ -234,7 +235,8 @@ impl Turns {
         }
     }
 
-    /// A packet with new chunks is complete.
+    /// Records that a packet with new chunks is complete. The round-robin scheduler by packet goes on to the next
+    /// stream.
     #[inline(never)]
     fn packet_done(&mut self, kind: SchedulerKind, interleaving: bool) {
         if kind == SchedulerKind::RoundRobinPacket
@@ -250,12 +252,12 @@ impl Turns {
     fn queue(&mut self, kind: SchedulerKind, stream: u16, slot: usize) {
         let line = self.lines.at(slot);
         let rank = match kind {
-            // RFC 8260 §3.2, §3.3: streams take turns.
+            // RFC 8260 §3.2, §3.3: all streams have the same rank and are served in turn.
             SchedulerKind::Fcfs | SchedulerKind::RoundRobin | SchedulerKind::RoundRobinPacket => 0,
-            // RFC 8260 §3.4: 0 is the highest priority (§4.3.2); in turn among equals.
+            // RFC 8260 §3.4: 0 is the highest priority (§4.3.2). Streams of equal priority are served in turn.
             SchedulerKind::Priority => line.value.into(),
-            // RFC 8260 §3.5, §3.6: by the virtual time at which it has used its share, but not before the current
-            // one. An idle stream does not accumulate credit.
+            // RFC 8260 §3.5, §3.6: the rank is the virtual time up to which the stream has used its share. It is not
+            // earlier than the current virtual time, so an idle stream does not accumulate credit.
             SchedulerKind::Fair | SchedulerKind::WeightedFair => {
                 line.paid = line.paid.max(self.now);
                 line.paid
@@ -304,12 +306,12 @@ impl Turns {
         if done {
             line.waiting.pop_front();
         }
-        // After the end of a large message no other is started in this packet, because it would have to be finished
-        // as well.
+        // After the end of a large message no other message is started in this packet, because it would have to be
+        // finished as well.
         self.sated = self.begun && done && kind == SchedulerKind::RoundRobinPacket && !interleaving;
         self.begun = !done;
-        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message are
-        // consecutive, unless they are numbered.
+        // RFC 8260 §3.3: a packet holds chunks of one stream. RFC 9260 §6.9: the fragments of a message have
+        // consecutive TSNs. With interleaving this rule does not apply, because fragments are numbered.
         if kind == SchedulerKind::RoundRobinPacket || (self.begun && !interleaving) {
             self.served = Some(stream);
         } else if !line.waiting.is_empty() {
@@ -317,7 +319,7 @@ impl Turns {
         }
     }
 
-    /// Removes and returns all messages, in the order of `send`.
+    /// Removes and returns all messages, in the order of the calls of `send`.
     fn drain(&mut self) -> Vec<u32> {
         let mut all = Vec::new();
         self.ready.clear();
@@ -342,7 +344,7 @@ impl Turns {
         if line.waiting.is_empty() {
             self.ready.retain(|Reverse(turn)| turn.stream != stream);
         }
-        // The message to be finished is gone: another stream can be chosen.
+        // The message to be finished first is removed, so another stream can be chosen.
         if at == 0 && self.begun && self.served == Some(stream) {
             (self.served, self.begun) = (None, false);
             self.queue_again(kind, stream);
@@ -357,7 +359,7 @@ impl Turns {
         let lines = &self.lines;
         let waits = |stream| lines.get(stream).is_some_and(|line| !line.waiting.is_empty());
         self.ready.retain(|Reverse(turn)| waits(turn.stream));
-        // The message to be finished is gone: another stream can be chosen.
+        // The message to be finished first is removed, so another stream can be chosen.
         if self.begun
             && self.head() != head
             && let Some(stream) = self.served.take()
@@ -369,7 +371,7 @@ impl Turns {
     }
 }
 
-/// The cost of a byte at weight 1; it is divided by the weight.
+/// The cost of a byte at weight 1, in units of virtual time. It is divided by the weight of the stream.
 const BYTE: u64 = 1 << 16;
 
 #[cfg(test)]

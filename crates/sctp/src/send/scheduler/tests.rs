@@ -1,4 +1,4 @@
-//! Compares each scheduler with its description in RFC 8260 §3, also with streams that never run empty.
+//! Compares each scheduler with its description in RFC 8260 §3, also while streams never run out of messages.
 
 use super::*;
 use SchedulerKind::{Fair, Fcfs, Priority, RoundRobin, RoundRobinPacket, WeightedFair};
@@ -6,10 +6,10 @@ use anabranch_base::Rng;
 
 const ALL: [SchedulerKind; 6] = [Fcfs, RoundRobin, RoundRobinPacket, Priority, Fair, WeightedFair];
 
-/// A scheduler with messages of a given number of chunks; a chunk has 1000 bytes.
+/// A scheduler with messages of a given number of chunks. A chunk has 1,000 bytes.
 struct Sender {
     scheduler: Scheduler,
-    /// Stream, and chunks left, by message.
+    /// The stream of each message, and the number of its chunks that are left.
     messages: Vec<(u16, u32)>,
     begun: Option<u32>,
 }
@@ -27,7 +27,7 @@ impl Sender {
         self
     }
 
-    /// Cuts the next chunk and returns its message.
+    /// Cuts the next chunk and returns the message that it belongs to.
     fn chunk(&mut self) -> Option<u32> {
         let message = self.scheduler.head()?;
         let left = &mut self.messages[message as usize].1;
@@ -58,7 +58,7 @@ impl Sender {
     }
 }
 
-/// RFC 8260 §1.1, figures 1 and 2; and §3.1.
+/// RFC 8260 §1.1, figures 1 and 2, and §3.1, the first-come, first-served scheduler.
 #[test]
 fn the_figures_of_the_standard() {
     for (kind, interleaving, want) in [
@@ -83,7 +83,7 @@ fn packets_of_one_stream() {
     assert_eq!(sender.packets(2), [vec![0, 0], vec![0, 0], vec![0], vec![1, 1], vec![1], vec![2]]);
 }
 
-/// RFC 8260 §3.4, §4.3.2: priority 0 before 1, immediately if chunks may be mixed.
+/// RFC 8260 §3.4, §4.3.2: priority 0 is served before priority 1, immediately if chunks may be interleaved.
 #[test]
 fn priorities() {
     for (interleaving, want) in [(true, vec![5, 7, 7, 9, 5, 5]), (false, vec![5, 5, 5, 7, 7, 9])] {
@@ -98,7 +98,7 @@ fn priorities() {
     }
 }
 
-/// RFC 8260 §3.4: a change also applies to waiting messages.
+/// RFC 8260 §3.4: a change of a priority also applies to waiting messages.
 #[test]
 fn a_priority_changes_while_messages_wait() {
     let mut sender = Sender::new(Priority, true);
@@ -107,7 +107,7 @@ fn a_priority_changes_while_messages_wait() {
     assert_eq!(sender.packet(9), [2, 2, 1, 1]);
 }
 
-/// RFC 8260 §3.5, §3.6: streams get equal bytes, or bytes by weight; an idle stream accumulates no credit.
+/// RFC 8260 §3.5, §3.6: streams get equal bytes, or bytes by weight. An idle stream accumulates no credit.
 #[test]
 fn shares() {
     for (kind, want) in [(Fair, 20), (WeightedFair, 30)] {
@@ -138,8 +138,8 @@ fn shares_of_whole_messages() {
     assert!((10..=30).contains(&of_one), "{of_one} chunks of 1 beside 20 of 2");
 }
 
-/// Model test: with any messages and any change of scheduler, every chunk is sent once and the messages of a stream
-/// are sent in order. Without interleaving no message is interrupted.
+/// Model test: with any messages and any change of scheduler, every chunk is sent once. The messages of a stream are
+/// sent in order. Without interleaving no message is interrupted.
 #[test]
 fn every_order_keeps_the_rules() {
     for seed in 0..400 {
@@ -189,7 +189,7 @@ fn every_order_keeps_the_rules() {
     }
 }
 
-/// A removed message leaves no trace, even if it was to be finished first.
+/// A removed message has no effect, even if it was to be finished first.
 #[test]
 fn messages_are_taken_off() {
     for kind in ALL {
@@ -209,7 +209,7 @@ fn what_is_given_up_is_passed_over() {
         for interleaving in [false, true] {
             let mut sender = Sender::new(kind, interleaving);
             sender.push(7, 3).push(7, 1).push(9, 1).push(7, 1).push(9, 2);
-            // One that was started, one that waits, one that is already gone.
+            // Removes a message that was started, one that waits, and one that is already removed.
             assert_eq!(sender.chunk(), Some(0), "{kind:?}");
             for message in [0, 2, 2] {
                 let stream = sender.messages[message as usize].0;

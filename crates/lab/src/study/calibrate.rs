@@ -49,7 +49,7 @@ pub struct Calibration {
     /// The kind of value.
     #[serde(default)]
     pub rule: Rule,
-    /// The tables in which the value is set. If absent, it is set in all tables that have the key.
+    /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
     pub tables: Option<Vec<String>>,
     /// The choice that a reading must have to be calibrated; if absent, all readings are calibrated.
     pub when: Option<String>,

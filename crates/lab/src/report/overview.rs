@@ -1,7 +1,8 @@
 //! The overview of several points: who wins where, in words, as a grid of all points, as curves over each factor, and the
 //! levels at which the lead changes.
 //!
-//! Only factors whose levels are quantities have changes of the lead. The rest of the overview works for all factors.
+//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
+//! factors.
 
 use super::bars::legend;
 use super::causes;
@@ -192,8 +193,8 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry is the place of a crossing, the contestants that are ahead above it, and the contestants that are ahead
-    // below it.
+    // Each entry is a text that says where the lead changes, the contestants that are ahead above that level, and the
+    // contestants that are ahead below it.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);

@@ -11,7 +11,7 @@ use crate::results::{Object, Point, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A stream, as the number of its connection and its own number.
+/// A stream, as (number of the connection, number of the stream).
 type Stream = (u64, u64);
 
 /// The maximum number of streams that are shown per run. The streams whose data was withheld longest are shown.

@@ -266,7 +266,7 @@ fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
 }
 
-/// Returns when each part of an object lasts, as (part, from, until) in nanoseconds.
+/// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
 ///
 /// Only the instants and the lengths of the parts are known, so parts within the same interval are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {

@@ -6,8 +6,8 @@
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A change to one or more settings of the loser, to the winner's values, that makes the loser faster. In
-/// [`Experiment::held_back_by`] the change makes the loser slower.
+/// A change that makes the loser faster: one or more settings of the loser are set to the winner's values. In
+/// [`Experiment::held_back_by`], a change that makes the loser slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
     /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.

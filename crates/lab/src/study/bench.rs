@@ -320,9 +320,8 @@ mod tests {
         assert!(count() > 0);
     }
 
-    /// Checks that a contestant that raced separately under the same conditions has the numbers that a fresh bench would
-    /// give. A change of one contestant runs only that contestant; a change of the network runs all. If contestants share
-    /// the network, no earlier result is reused.
+    /// Checks that reused results equal those of a fresh bench. A change of one contestant runs only that contestant; a
+    /// change of the network runs all. If contestants share the network, no earlier result is reused.
     #[test]
     fn a_contestant_that_was_run_before_is_what_it_would_be_again() {
         let table = |plan: &str| {

@@ -175,7 +175,7 @@ mod tests {
         let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
         let by_runs = Estimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
         assert!((by_runs.mean - 0.1).abs() < 1e-12);
-        // If the ratios are all equal, the interval is one number. A run without a value counts for neither number.
+        // If the ratios are all equal, both ends of the interval are the ratio. A pair with a missing value is left out.
         let same = Estimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
         assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
         assert_eq!(Estimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);

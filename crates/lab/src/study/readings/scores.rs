@@ -78,7 +78,7 @@ impl Scores {
         let (selected, alike) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row, the selection has no row left and uses only the departures.
+            // If there is only one row and it is held out, no row is left to select by, so only the departures decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });

@@ -127,7 +127,7 @@ mod tests {
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
         let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
         let mut race = batch::race(&plan, &options).expect("a race");
-        // The race has a warning that looks like the empty list of points.
+        // The race has a warning that looks like the empty list of points, and must not be mistaken for it.
         race.warnings.push("\n  \"points\": [],".to_owned());
         assert_eq!(race.points.len(), 4);
         let (before, behind) = around_points(&race);

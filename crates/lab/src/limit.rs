@@ -83,7 +83,7 @@ impl Capacity {
 
     /// Returns the capacity of a recorded trace in mahimahi's format. Each entry is the millisecond at which `bytes` may
     /// pass, and the trace repeats after its last entry. The bytes are spread over the millisecond that ends at the entry.
-    /// So the real trace never lets more pass up to any instant.
+    /// So up to any instant, the real trace has let no more bytes pass than this capacity.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
@@ -340,9 +340,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The dependency leaves the link idle for a round trip, which the large object fills. Both responses are released at
-        // 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the child is released at 88.4 +
-        // 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
+        // The dependency leaves the link idle for a round trip, which the large object fills. Both first responses are
+        // released at 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the third object is
+        // released at 88.4 + 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -360,8 +360,8 @@ mod tests {
     #[test]
     fn outages_and_steps_are_waited_out() {
         let up = constant(10, 40);
-        // The response begins at 40.4 ms, and an outage lasts from 50 to 80 ms. 9.6 ms of the transmission pass before the
-        // outage, the other 70.4 ms after it.
+        // The response begins at 40.4 ms, and an outage lasts from 50 to 80 ms. Before the outage, 9.6 ms of the
+        // transmission pass. The other 70.4 ms pass after it.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
         // The rate halves at 60.4 ms. 20 ms of the transmission pass at 10 Mbit/s. The data of the other 60 ms takes 120 ms.
@@ -395,8 +395,8 @@ mod tests {
 
     #[test]
     fn rates_of_a_trace_repeat() {
-        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. 2500 B take three rounds, of the last round
-        // only half of the first millisecond.
+        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. So 2500 B take three rounds, and of the last
+        // round only half of the first millisecond.
         let capacity = Capacity::repeating(vec![(0, 8_000_000), (MS, 0)], Some(4 * MS));
         let up = constant(1_000_000, 0);
         let item = Item { request: 0, response: 2500, ..Item::default() };

@@ -36,7 +36,7 @@ pub struct Race {
     pub world: World,
     /// Facts of the machine, the only part that may differ between two runs of one plan.
     pub host: Host,
-    /// What the reader must know before trusting the numbers, for example page entries that cannot be used.
+    /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be used.
     pub warnings: Vec<String>,
     /// The points, one for each combination of the factors. A race without factors has one point.
     pub points: Vec<Point>,
@@ -182,8 +182,8 @@ pub struct Run {
     /// Time from the first path failure until the sender of the data declared that path failed; null if it never did.
     #[serde(default)]
     pub declared_failed_ns: Option<u64>,
-    /// Time from the first path failure to the first arrival of data that was sent after it; null if there was no failure or
-    /// no such data.
+    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if there is no
+    /// such time.
     pub failover_ns: Option<u64>,
     /// Time from the first path failure until the application again received data at half the previous rate or more. The
     /// rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.

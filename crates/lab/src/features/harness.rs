@@ -323,7 +323,7 @@ impl Harness {
         self.until(milliseconds, |_| false).await;
     }
 
-    /// Lets `milliseconds` of virtual time pass without reading received data, then reads it.
+    /// Lets `milliseconds` of virtual time pass without reading received data, then reads all of it.
     pub async fn sleep(&mut self, milliseconds: u64) {
         let next = self.now() + Duration::from_millis(milliseconds);
         self.worlds[A].sleep_until(next).await;

@@ -170,7 +170,7 @@ pub struct Features {
 pub struct Drawing {
     /// The title.
     pub title: String,
-    /// What the reader should notice.
+    /// A note that says what the ladder shows.
     pub note: String,
     /// The packets as seen by host A.
     pub ladder: String,

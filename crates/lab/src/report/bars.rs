@@ -1,5 +1,5 @@
-//! Draws the times of all contestants: a bar for each, every run as a dot on its bar, and the limit that no contestant can
-//! beat.
+//! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit that
+//! no contestant can beat.
 
 use super::chart::backend::{CONTESTANTS, Ink};
 use super::chart::figure::{Data, Figure, Width};

@@ -1,4 +1,4 @@
-//! Explains why the winner wins, as found by experiments: the setting that was changed in the loser, its effect on the
+//! Explains why the winner wins, as found by experiments. Names the setting that was changed in the loser, its effect on the
 //! loser's time, and the settings that did not matter.
 //!
 //! Writes the text and a small figure. If there were no experiments, the text says so. The parts of the response time
@@ -13,7 +13,8 @@ use super::words::{explained, is_plural};
 use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
-/// Returns the comparison for which causes were searched; if there are several, the one with the best ranks.
+/// Returns the comparison for which causes were searched. If there are several, returns the one whose contestants have the
+/// best ranks.
 pub(super) fn of(point: &Point) -> Option<&Comparison> {
     let tried = |comparison: &&Comparison| comparison.experiment.is_some();
     let ranks = |comparison: &&Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
@@ -131,7 +132,7 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
     found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(said).collect()
 }
 
-/// Returns the name, in words, of a contestant as typed.
+/// Returns the name in words of the contestant that was typed as `typed`.
 fn name(point: &Point, typed: &str) -> String {
     let place = point.contestants.iter().position(|contestant| contestant.name == typed);
     place.map_or_else(|| typed.to_owned(), |place| super::words::names(point).swap_remove(place))

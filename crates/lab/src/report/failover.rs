@@ -1,5 +1,5 @@
-//! Draws the effects of the first path failure, in the median run of each contestant: how long nothing arrived, how long the
-//! rate was below half of the previous rate, and when the hosts detected the failure.
+//! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
+//! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};

@@ -1,4 +1,4 @@
-//! Draws how contestants that raced at the same time shared the network: each contestant's share until the first one
+//! Draws how contestants that raced at the same time shared the network. Shows each contestant's share until the first one
 //! finished, and how equal the shares are.
 
 use super::bars::legend;

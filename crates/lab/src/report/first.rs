@@ -78,7 +78,7 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("</section>\n");
 }
 
-/// Writes the margin of the winner in words, below the headline.
+/// Writes by how much the winner is ahead, in words below the headline.
 pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
     let margin = standing.margin();
     if !margin.is_empty() {

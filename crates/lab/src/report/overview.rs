@@ -1,4 +1,4 @@
-//! The overview of several points: who wins where, in words, as a grid of all points, as curves over each factor, and the
+//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and the
 //! levels at which the lead changes.
 //!
 //! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
@@ -125,7 +125,8 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
 /// level at which one contestant is clearly ahead and the first level at which the other one is.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// The contestant that is ahead above the crossing. The next field is the contestant that is ahead below the crossing.
+    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead below
+    /// it.
     above: usize,
     below: usize,
     at: String,
@@ -193,8 +194,8 @@ fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> V
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Each entry is a text that says where the lead changes, the contestants that are ahead above that level, and the
-    // contestants that are ahead below it.
+    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the contestants
+    // ahead below it.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);
@@ -238,7 +239,7 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points whose remedies are listed.
+/// The maximum number of points for which helpful changes of settings are listed.
 const MOST_REMEDIES: usize = 4;
 
 /// Draws who wins where: the map over two factors, the times over each factor, and the table of all points.

@@ -1,5 +1,5 @@
-//! Draws how a page fills up: the share of its bytes and the share of its objects that have arrived by each time, as means
-//! over all seeds.
+//! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by each
+//! time.
 //!
 //! The area above such a curve is the mean arrival time of a byte or of an object. A small area is good, as with the Speed
 //! Index of browsers.

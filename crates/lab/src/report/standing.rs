@@ -31,7 +31,7 @@ pub(super) struct Place {
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub places: Vec<Place>,
-    /// For each place, the comparison of its contestant with the first contestant.
+    /// For each of the `places`, the comparison of its contestant with the first contestant.
     behind: Vec<Option<Comparison>>,
 }
 

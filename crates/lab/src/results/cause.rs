@@ -1,4 +1,4 @@
-//! The causes that experiments found for why one contestant is faster than another.
+//! The causes of one contestant's lead over another, as found by experiments.
 //!
 //! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the loser 1.6 times faster.
 //! This module also writes the lines about causes below the table.
@@ -56,7 +56,7 @@ pub struct Experiment {
     /// The gap under changed conditions. Each condition removes something from the network or the workload, for both
     /// contestants.
     pub conditions: Vec<Condition>,
-    /// What was not tested, and why.
+    /// The experiments that were not made, each with the reason.
     pub notes: Vec<String>,
 }
 
@@ -145,7 +145,8 @@ impl Comparison {
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
         }
-        // Readers who would never disable security still want to know how much of the gap is due to TLS and DTLS.
+        // The gap without TLS and DTLS has a line of its own, because readers who would never disable security still want to
+        // know its cost.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
         lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));

@@ -17,7 +17,7 @@ pub fn shown(typed: &str) -> &str {
 }
 
 /// Returns one file name part per contestant, in the order of the contestants. The parts consist of letters, digits, dots,
-/// underscores and hyphens, and are unique on every system.
+/// underscores and hyphens. They are distinct even on file systems that ignore case.
 #[must_use]
 pub fn file_names(typed: &[&str]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };

@@ -1,5 +1,5 @@
-//! Decides a comparison of two contestants from the ratio of their values and its interval. If it is undecided, estimates
-//! how many more seeds would decide it.
+//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is undecided,
+//! estimates how many more seeds would decide it.
 //!
 //! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if the
 //! interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. If all ratios are identical, they have no
@@ -13,7 +13,8 @@ use crate::results::{Bound, Comparison, Verdict};
 pub const GAP: f64 = 1.03;
 
 /// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds have the
-/// same ratio with 95 % confidence ([`median_ci95`](super::interval::median_ci95); 2 x 2^-6 is 3 %).
+/// same ratio with 95 % confidence. The probability of the opposite is 2 x 2^-6, or 3 %
+/// ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
 /// How the first contestant compares with the others.
@@ -95,7 +96,8 @@ pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
 fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // If the gap matters, the half width must exclude 1. Otherwise the whole interval must stay within 3 %.
+    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. The target is the
+    // half width at which it does.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;

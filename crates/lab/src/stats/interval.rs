@@ -63,8 +63,8 @@ pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
 fn t_tail(degrees: usize, angle: f64) -> f64 {
     let (sin, cos) = angle.sin_cos();
     let is_odd = degrees % 2 == 1;
-    // The series for even degrees is 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 .., for odd degrees cos + 2/3 cos^3 + 2 4/(3 5) cos^5
-    // ...
+    // The series for even degrees is 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 + .. The series for odd degrees is cos + 2/3 cos^3 + 2
+    // 4/(3 5) cos^5 + ..
     let (mut term, mut sum) = if is_odd { (cos, 0.0) } else { (1.0, 0.0) };
     let mut power = usize::from(is_odd);
     while power + 2 <= degrees {
@@ -79,8 +79,8 @@ fn t_tail(degrees: usize, angle: f64) -> f64 {
     (1.0 - within) / 2.0
 }
 
-/// Returns the factor by which 95 % intervals over `values` values must be widened so that `comparisons` such intervals all
-/// hold with a probability of 95 % (Bonferroni).
+/// Returns the factor by which 95 % intervals over `values` values must be widened for several comparisons (Bonferroni).
+/// Then `comparisons` intervals all hold with a probability of 95 %.
 #[must_use]
 pub fn widened(values: usize, comparisons: usize) -> f64 {
     if values < 2 || comparisons < 2 {
@@ -89,7 +89,8 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
     t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
 }
 
-/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 %.
+/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 % of
+/// the exact quantile.
 #[must_use]
 pub fn t_quantile_90(degrees: usize) -> f64 {
     match degrees {

@@ -109,8 +109,8 @@ fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
 }
 
-/// Returns the number of runs that differ in more than their seed. Runs differ if their outcome or page time differs, or if
-/// an object was issued, begun or delivered at another time.
+/// Returns the number of runs that differ in more than their seed. Runs differ if their outcome or page time differs. They
+/// also differ if an object was issued, or its first or last byte arrived, at another time.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {

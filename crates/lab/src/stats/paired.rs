@@ -1,6 +1,6 @@
 //! Compares two contestants on the same seeds.
 //!
-//! Two runs with the same seed draw the same random numbers, but do not meet identical conditions: once the runs differ,
+//! Two runs with the same seed draw the same random numbers, but do not meet identical conditions. Once the runs differ,
 //! packet k is a different packet in each. Pairing by seed still removes the variation that both runs share. The ratio is
 //! therefore taken seed by seed.
 

@@ -2,7 +2,7 @@
 //!
 //! A contestant's share is its part of the body bytes that arrived while all contestants were loading. That span begins when
 //! the last contestant starts (in the simulation, all start at once) and ends when the first one finishes. Jain's index of
-//! the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal, and 1/n if one of n contestants has everything.
+//! the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n contestants has everything.
 
 use crate::results::{Run, Sharing};
 

@@ -88,9 +88,9 @@ impl Baseline {
     }
 
     /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if our
-    /// values equal the published ones, 0 if they are no better than the model's, and below 0 if they are worse. Each error
-    /// is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or the model
-    /// have no value, do not count.
+    /// values equal the published ones, and 0 if they are no better than the model's. It is below 0 if they are worse. Each
+    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or the
+    /// model have no value, do not count.
     #[must_use]
     pub fn skill(&self, ours: &[Cell]) -> Option<f64> {
         let off = |cell: &Cell| cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.printed).ln());
@@ -104,7 +104,8 @@ impl Baseline {
     }
 }
 
-/// Returns the values that a model predicts for every contestant at a place. `heads` is as in [`Metric::of`].
+/// Returns the values that a model predicts for every contestant of the plan of a [`Place`]. `heads` is as in
+/// [`Metric::of`].
 fn predicted(model: Model, place: &Place, heads: u64) -> Point {
     let plan = &place.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {

@@ -71,7 +71,7 @@ pub struct Bench<'a> {
     done: usize,
 }
 
-/// A place whose figures are not stored.
+/// A [`Place`] whose figures are not stored.
 struct Missing<'a> {
     /// The name under which the figures will be stored.
     name: &'a String,
@@ -195,8 +195,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Makes the figures of a place known. New figures are read back from their text, too, so that a continued run gives the
-    /// same result as an uninterrupted one.
+    /// Adds the figures of a place to those that the bench knows. New figures are read back from their text, too, so that a
+    /// continued run gives the same result as an uninterrupted one.
     fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.known.insert(name.to_owned(), Rc::new(point));

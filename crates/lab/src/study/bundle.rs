@@ -1,6 +1,7 @@
-//! A study as an artifact for reviewers. The bundle has the study's files and plans, a script that runs the study again and
-//! compares the results, a map from each claim to its command, and a page that describes the expected output. This module
-//! writes the texts. The caller writes them to a directory, together with the program and the output of its runs.
+//! A study as an artifact for reviewers. The bundle has the study's files and plans, and a script that runs the study again
+//! and compares the results. It also has a map from each claim to its command, and a page that describes the expected
+//! output. This module writes the texts. The caller writes them to a directory, together with the program and the output of
+//! its runs.
 
 use super::check::Check;
 use super::shipped::SHIPPED;

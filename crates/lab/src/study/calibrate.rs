@@ -28,8 +28,8 @@ const TRIALS: usize = 24;
 const NEAR: f64 = 0.0005;
 /// The maximum change of a number in one step, as a logarithm.
 const FAR: f64 = std::f64::consts::LN_2 * 2.0;
-/// The smallest effect that a number must have on its own cell, as the ratio of logarithms; otherwise the number stays
-/// unchanged. At this limit, doubling the number moves the cell by less than a thousandth.
+/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of ln(number).
+/// A number with a smaller effect stays unchanged; doubling it would move the cell by less than a thousandth.
 const FLAT: f64 = 0.001;
 /// The size of the trial step that measures the effect of a number, as a logarithm.
 const ASIDE: f64 = 0.2;
@@ -51,7 +51,8 @@ pub struct Calibration {
     pub rule: Rule,
     /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
     pub tables: Option<Vec<String>>,
-    /// The choice that a reading must have to be calibrated; if absent, all readings are calibrated.
+    /// The identifier of the choice that a reading must have for this calibration to apply; if absent, it applies to all
+    /// readings.
     pub when: Option<String>,
 }
 

@@ -52,13 +52,13 @@ pub struct Cell {
 /// How far a measured cell is from the published value. The interval is that of our mean divided by the published number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The whole interval is within a factor of 1.1 of 1.
+    /// The whole interval is between 1/1.1 and 1.1.
     Agrees,
-    /// The whole interval is within a factor of 1.5 of 1.
+    /// The whole interval is between 1/1.5 and 1.5.
     Near,
-    /// The whole interval is more than a factor of 1.5 from 1.
+    /// The whole interval is below 1/1.5 or above 1.5.
     Differs,
-    /// Only a part of the interval is within a factor of 1.5 of 1.
+    /// Only a part of the interval is between 1/1.5 and 1.5.
     Undetermined,
     /// No run has a value.
     Missing,

@@ -1,4 +1,4 @@
-//! Orders of contestants: for every pair of contestants at the same point of a table, which one has the larger published
+//! Orders of contestants. For every pair of contestants at the same point of a table: which one has the larger published
 //! value, and whether our values agree.
 //!
 //! Orders within a row of the table share their causes. So the rows in which all orders agree are counted, too. By chance

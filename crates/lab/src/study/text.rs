@@ -326,8 +326,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // If a model has equal numbers for two contestants, it has no order for them, so the order counts as neither
-            // right nor wrong.
+            // If a model has equal numbers for two contestants, it has no order for them, which can be neither right nor
+            // wrong.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),

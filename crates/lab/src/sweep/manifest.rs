@@ -37,7 +37,7 @@ pub struct Manifest {
     pub inputs: String,
     /// The files that the sweep read, as the report names them.
     pub files: Vec<Input>,
-    /// What the reader must know before trusting the numbers.
+    /// Warnings that the reader must know before trusting the numbers.
     pub warnings: Vec<String>,
     /// The shard in this directory; absent if the directory holds all points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ impl Manifest {
     /// Returns the shard in this directory; `None` if the directory holds all points.
     ///
     /// # Errors
-    /// A one-line message if the field is not a valid shard.
+    /// A one-line message if the field `shard` does not name a valid shard.
     pub fn part(&self) -> Result<Option<Shard>, String> {
         self.shard
             .as_deref()

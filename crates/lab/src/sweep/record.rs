@@ -21,7 +21,7 @@ pub struct Record {
     pub files: Vec<String>,
     /// The result of the point.
     pub point: Point,
-    /// The outcome of the plan's expectations at this point. They all have 0 as the number of the point.
+    /// The outcome of the plan's expectations at this point. Each outcome has 0 as the number of the point.
     pub expectations: Vec<Expectation>,
 }
 

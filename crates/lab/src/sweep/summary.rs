@@ -152,7 +152,7 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// Returns one line for each factor line along which the lead changes, for example
+    /// Returns one line of text for each line of points along which the lead changes, for example
     /// `sctp wins above loss 1.3%, six below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {

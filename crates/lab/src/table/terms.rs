@@ -1,5 +1,5 @@
-//! The terms on which contestants raced, as lines of text: how each contestant uses the network, which settings differ
-//! between contestants, and which are equal for all.
+//! The terms on which contestants raced, as lines of text. The lines say how each contestant uses the network, which
+//! settings differ between contestants, and which are equal for all.
 
 use crate::results::{Contestant, Point, label};
 use crate::transports::Transports;
@@ -42,7 +42,7 @@ const BID: [&str; 12] = [
     "when-full",
     "http",
     "concurrent",
-    // The pseudo-setting `security` covers the next settings.
+    // The pseudo-setting `security` covers the three settings below.
     "tls",
     "dtls",
     "transport",

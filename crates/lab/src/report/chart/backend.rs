@@ -158,7 +158,7 @@ impl DrawingBackend for Svg<'_> {
     }
 
     fn draw_pixel(&mut self, _: BackendCoord, _: BackendColor) -> Drawn {
-        // Nothing must be flushed, because the methods below have already written all shapes.
+        // Single pixels are ignored, because all content is drawn as shapes by the methods below.
         Ok(())
     }
 

@@ -2,10 +2,11 @@
 //! published values, and how near it comes to rows that had no part in choosing it.
 //!
 //! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group of a
-//! table's cells, for example those of one contestant at one loss; the file names the columns that make a row. The error of
-//! a row is the root of the mean square of ln(ours/published). The loss of a reading is the mean error over the rows,
-//! equally weighted, without calibrated cells. Calibrated inputs are set anew for every reading
-//! ([`calibrate`](super::calibrate)).
+//! table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The error of
+//! a row is the root of the mean square of ln(ours/published).
+//!
+//! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs are
+//! set anew for every reading ([`calibrate`](super::calibrate)).
 //!
 //! All readings within one standard error of the least loss count as equal. Of these, the one that departs least from the
 //! paper's statements is chosen. Ties are broken by departures from the defaults of the paper's day, then by the order in

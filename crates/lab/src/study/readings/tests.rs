@@ -42,8 +42,8 @@ fn what_is_left_out_is_scored_by_what_the_rest_chooses() {
     // 0.0577. Reading b has the mean 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.alike), (1, 1));
-    // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is selected:
-    // its means are 0.25 and 0.2 with standard errors of 0.05 and 0.1, and b has 0.45 both times.
+    // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is selected.
+    // Its means are then 0.25 and 0.2 with standard errors of 0.05 and 0.1; those of b are 0.45.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
     assert_eq!(found.stated, 0, "the first, where nothing departs");

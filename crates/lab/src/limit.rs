@@ -8,9 +8,9 @@
 //! Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the smallest delay
 //! of all paths.
 //!
-//! Both steps are optimistic for every transport. No object can be released earlier than if it were alone. A fluid that
-//! never idles while an object is released ends at least as early as any order of serving the objects. So the page time is a
-//! true lower bound, and so is [`Limit::earliest`] for a single object.
+//! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than if it
+//! were alone. A fluid that never idles while an object is released ends at least as early as any order of serving the
+//! objects. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
 //!
 //! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
 //! [`UNLIMITED`] a transmission takes no time.

@@ -114,8 +114,12 @@ pub const BARE_RACE: [&str; 4] = [
 const BARE_MESSAGES: [&str; 3] =
     ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
 
-/// The default contestants of a race without encryption. Browsers open six connections. One TCP connection and one SCTP
-/// association follow. Six associations claim as much bandwidth as six connections.
+/// The default contestants of a race without encryption:
+///
+/// - six TCP connections, as browsers open them;
+/// - one TCP connection;
+/// - one SCTP association;
+/// - six SCTP associations, which claim as much bandwidth as six connections.
 pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
 
 /// The properties of a race that determine its default contestants.

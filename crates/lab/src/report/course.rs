@@ -1,5 +1,5 @@
-//! Draws the details of a run that packets do not show: congestion windows over time, queueing delays, and the packets that
-//! the network lost.
+//! Draws the course of a run, which its packets do not show: congestion windows over time, queueing delays, and the packets
+//! that the network lost.
 
 use super::chart::backend::{CONTESTANTS, Ink};
 use super::chart::figure::{Data, Figure, Width};

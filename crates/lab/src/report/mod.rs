@@ -78,7 +78,7 @@ pub struct Captured {
     pub about: String,
     /// The contents of the capture.
     pub decoded: Decoded,
-    /// Details of the run that packets do not show.
+    /// The course of the run: congestion windows, queueing delays and losses, which its packets do not show.
     pub course: Course,
 }
 

@@ -115,7 +115,7 @@ fn one(
     }
 }
 
-/// The largest number of rows at which every row has its name.
+/// If there are at most this many rows, every row has its name.
 const NAMED_ROWS: usize = 160;
 /// The space above the first row, in pixels.
 const TOP: f64 = 20.0;

@@ -32,7 +32,7 @@ pub struct Cause {
     /// The levels that select the point: factor, or `object`, to level.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
-    /// The bounds of the effect: the number with the change divided by the number without it.
+    /// The bounds of the effect. The effect is the number with the change divided by the number without it.
     pub effect: [f64; 2],
     /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and `{is}` by
     /// the number with it.
@@ -99,13 +99,13 @@ impl Kind {
 pub struct Found {
     /// The definition of the cause.
     pub cause: Cause,
-    /// The effect: the number with the change divided by the number without it; `None` if there is no value.
+    /// The number with the change divided by the number without it; `None` if there is no value.
     pub effect: Option<Estimate>,
     /// The number without the change, and the number with it.
     pub numbers: [Option<f64>; 2],
     /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// Whether the study ran with changed assumptions, to which the sentence of the cause does not apply.
+    /// Whether the study ran with changed assumptions. The sentence of the cause does not apply to them.
     pub elsewhere: bool,
     /// The figures without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,

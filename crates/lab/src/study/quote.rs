@@ -35,15 +35,15 @@ use std::fmt::Write;
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// A number of cells or orders: the table, what is counted, and the labels that the cells must have.
+    /// A number of cells or orders, as (table, kind of count, labels that the cells must have).
     Count(String, Count, BTreeMap<String, String>),
-    /// A number of a contestant: the table, the term, and for a ratio the term in the denominator.
+    /// A number of a contestant, as (table, term, term in the denominator of a ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
     /// A figure of the readings.
     Readings(Scored),
     /// A figure of the sensitivity.
     Sensitivity(Hangs),
-    /// The number of cells that a cause moves away from the published values: the table and the cause.
+    /// The number of cells that a cause moves away from the published values, as (table, cause).
     Takes(String, String),
 }
 

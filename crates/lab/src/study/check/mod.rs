@@ -24,8 +24,10 @@
 //! The interval of such a point is widened for the number of comparisons (Bonferroni), counted over all checks of a reading.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs, the
-//! ratio of the means is used, because the paper compares means. If a value is 0, there is no ratio. Then the differences of
-//! all runs decide orders and trends, and a check with bounds of a ratio is undetermined.
+//! ratio of the means is used, because the paper compares means.
+//!
+//! If a value is 0, there is no ratio. Orders and trends are then decided by the differences of all runs. A check of a ratio
+//! against bounds is undetermined.
 
 mod decide;
 mod parse;

@@ -99,8 +99,8 @@ pub struct Panel {
 pub struct Curve {
     /// The name of the contestant.
     pub name: String,
-    /// Our values at each level: [low, mean, high]. `low` and `high` are the 2.5th and 97.5th percentile of means over as
-    /// many runs as a published value averages.
+    /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of means over
+    /// as many runs as a published value averages.
     pub ours: Vec<Option<[f64; 3]>>,
     /// The published values; `None` for a level without one.
     pub printed: Vec<Option<f64>>,

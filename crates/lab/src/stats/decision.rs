@@ -200,7 +200,8 @@ mod tests {
         assert_eq!(one(2.0, false), Verdict::Undecided);
     }
 
-    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios decide, five do not.
+    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide, five are
+    /// not.
     #[test]
     fn runs_that_are_all_alike_decide_where_they_are_six() {
         let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });

@@ -51,12 +51,12 @@ pub struct Definition {
     /// The part of the plan that was chosen after its author had seen the rows of the table. Their orders are then not held
     /// out, except by readings.
     pub seen: Option<String>,
-    /// The cells that set an input of ours and therefore prove nothing. Each entry is a set of labels, and a cell with all
-    /// of them is meant.
+    /// The cells that set an input of ours and therefore prove nothing. Each entry is a set of labels. A cell is meant if it
+    /// has all labels of an entry.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels, and a
-    /// cell with all of them is meant.
+    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels. A cell is
+    /// meant if it has all labels of an entry.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
     /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds

@@ -19,7 +19,7 @@ pub struct Scored {
     pub left: Option<f64>,
     /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
-    /// For each row of orders, the number of orders that are as published, and the number of all orders.
+    /// For each row with orders, the number of orders that are as published, and the number of all orders.
     pub orders: Vec<(usize, usize)>,
 }
 

@@ -1,4 +1,4 @@
-//! Compares a new result with an old one.
+//! Compares a new race result with an old one.
 
 use crate::results::{Contestant, Point, Race};
 use crate::stats::metrics;
@@ -7,8 +7,8 @@ use std::fmt::Write;
 /// The metrics that are compared.
 const METRICS: [&str; 4] = ["page_ms", "object_ms", "retransmitted", "wire_bytes"];
 
-/// Compares every contestant that both results have, at every point that both have: new over old. Runs are paired by seed if
-/// both have that seed. Contestants that only one result has are listed.
+/// Compares each contestant's new figures with its old ones, at every point that both results have. Runs with the same seed
+/// are paired. Contestants that only one result has are listed.
 #[must_use]
 pub fn render(old: &Race, new: &Race) -> String {
     let rows = table(&new.points.iter().map(|new| point(old, new)).collect::<String>());
@@ -27,7 +27,7 @@ pub fn render(old: &Race, new: &Race) -> String {
     format!("{rows}Not compared, the other result having no contestant of that name: {}\n", alone.join(", "))
 }
 
-/// The rows of one point of the new result.
+/// Renders the rows of one point of the new result; empty if the old result does not have the point.
 #[must_use]
 pub fn point(old: &Race, point: &Point) -> String {
     let mut out = String::new();
@@ -41,7 +41,7 @@ pub fn point(old: &Race, point: &Point) -> String {
     out
 }
 
-/// The rows of all points under their heading.
+/// Renders the rows of all points below their heading.
 #[must_use]
 pub fn table(rows: &str) -> String {
     if rows.is_empty() {
@@ -53,7 +53,7 @@ pub fn table(rows: &str) -> String {
     )
 }
 
-/// The contestants of a result; they are the same at every point.
+/// Returns the contestants of a result; they are the same at every point.
 fn contestants(race: &Race) -> impl Iterator<Item = &Contestant> {
     race.points.first().into_iter().flat_map(|point| &point.contestants)
 }
@@ -64,7 +64,7 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
     if !levels.is_empty() {
         label = format!("{label} ({})", levels.join(", "));
     }
-    // The runs whose seeds both results have, in the same order.
+    // Returns the runs of `from` whose seeds `other` has, too. Both lists of runs have the same order.
     let common = |from: &Contestant, other: &Contestant| {
         let has = |seed: u64| other.runs.iter().any(|run| run.seed == seed);
         from.runs.iter().filter(|run| has(run.seed)).cloned().collect::<Vec<_>>()
@@ -81,7 +81,7 @@ fn rows(out: &mut String, point: &Point, old: &Contestant, new: &Contestant) {
             (None, _) => "-".to_owned(),
         };
         let shown = |value: Option<f64>| value.map_or("-".to_owned(), |v| format!("{v:.1}"));
-        // The name of `page_ms` depends on the workload: page, transfer or messages.
+        // The row of `page_ms` is named after the workload: `page_ms`, `transfer_ms` or `messages_ms`.
         let named =
             if metric == "page_ms" { format!("{}_ms", point.workload.whole()) } else { metric.to_owned() };
         let _ = writeln!(

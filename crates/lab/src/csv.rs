@@ -3,20 +3,20 @@
 use crate::results::{Outcome, PARTS, Point, Race, Why};
 use std::fmt::Write;
 
-/// The race as CSV (RFC 4180, but lines end in a line feed alone). An unknown value is an empty field.
+/// Renders the race as CSV (RFC 4180, but each line ends in a line feed alone). An unknown value is an empty field.
 #[must_use]
 pub fn render(race: &Race) -> String {
     let factors: Vec<&str> = factors(race.points.first());
     header(&factors) + &race.points.iter().map(|point| rows(&factors, point)).collect::<String>()
 }
 
-/// The factors of a race, given its first point, in the order of their columns.
+/// Returns the factors of a race, given its first point, in the order of their columns.
 #[must_use]
 pub fn factors(first: Option<&Point>) -> Vec<&str> {
     first.map_or(Vec::new(), |point| point.factors.keys().map(String::as_str).collect())
 }
 
-/// The first line.
+/// Returns the first line, with the names of the columns.
 #[must_use]
 pub fn header(factors: &[&str]) -> String {
     let mut header: Vec<String> = factors.iter().map(|factor| field(factor)).collect();
@@ -39,7 +39,7 @@ pub fn header(factors: &[&str]) -> String {
     header.join(",") + "\n"
 }
 
-/// The lines of a point.
+/// Returns the lines of a point.
 #[must_use]
 pub fn rows(factors: &[&str], point: &Point) -> String {
     let mut out = String::new();

@@ -1,21 +1,22 @@
-//! Results as JSON text with one line per run, so that two results can be compared line by line.
+//! Writes results as JSON text with one line per run, so that two results can be compared line by line.
 
 use crate::results::{Point, Race};
 use serde::Serialize;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter, Serializer};
 use std::io::{self, Write};
 
-/// The race as JSON, ending in a line feed.
+/// Renders the race as JSON, ending in a line feed.
 #[must_use]
 pub fn render(race: &Race) -> String {
     written(race, Shallow::default()) + "\n"
 }
 
-/// The text before and after the points of a race. Each point goes between the two as [`point`] renders it.
+/// Returns the text before and after the points of a race. The caller writes each point between the two texts, as [`point`]
+/// renders it.
 #[must_use]
 pub fn around_points(race: &Race) -> (String, String) {
     let text = render(&Race { points: Vec::new(), ..race.clone() });
-    // No key or string contains a raw line feed, so this text occurs only once.
+    // No key or string contains a raw line feed, so the text of the empty list occurs only once.
     let (before, behind) = text.split_once(EMPTY).unwrap_or((&text, ""));
     (format!("{before}\n  \"points\": ["), format!("\n  ],{behind}"))
 }
@@ -34,7 +35,7 @@ pub fn point(point: &Point, first: bool) -> String {
     format!("{separator}\n    {}", written(point, within))
 }
 
-/// Nesting depth of a point: the race and the list of points.
+/// The nesting depth of a point, which is inside the race and the list of points.
 const POINT_DEPTH: usize = 2;
 
 fn written(value: &impl Serialize, formatter: Shallow) -> String {
@@ -45,7 +46,7 @@ fn written(value: &impl Serialize, formatter: Shallow) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// A JSON formatter that breaks and indents lines down to each run, but writes the run itself on one line.
+/// A JSON formatter that breaks and indents lines down to each run. The run itself is on one line.
 #[derive(Default)]
 struct Shallow {
     depth: usize,
@@ -53,7 +54,8 @@ struct Shallow {
     compact: CompactFormatter,
 }
 
-/// Deepest level with line breaks: race, points, point, contestants, contestant, runs. The contents of a run are deeper.
+/// The deepest level with line breaks, counted as race, points, point, contestants, contestant, runs. The contents of a run
+/// are deeper.
 const DEEPEST_WITH_LINES: usize = 6;
 
 impl Shallow {
@@ -125,7 +127,7 @@ mod tests {
         let plan = Draft::from_flags(flags).and_then(Plan::interpret).expect("a plan");
         let options = Options { threads: 1, progress: &|_| {}, stop: &AtomicBool::new(false) };
         let mut race = batch::race(&plan, &options).expect("a race");
-        // A string may contain text that looks like the list of points.
+        // The race has a warning that looks like the empty list of points, and must not be mistaken for it.
         race.warnings.push("\n  \"points\": [],".to_owned());
         assert_eq!(race.points.len(), 4);
         let (before, behind) = around_points(&race);

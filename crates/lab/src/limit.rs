@@ -1,32 +1,35 @@
-//! A lower bound on page times: a page over the bare capacity of its network.
+//! A lower bound on the time to load a page over a network: what no transport can beat.
 //!
-//! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network. Its
-//! request goes up at the link rate and takes the delay, the server takes its time, and the response goes down in the same
-//! way. Its delivery then releases the objects that it triggers.
+//! The *earliest release* of each object follows from dependencies alone, as if the object were alone on the network. The
+//! object's request goes up at the link rate and takes the delay. The server takes its time, and the response goes down in
+//! the same way. The delivery of the object then releases the objects that it triggers.
 //!
-//! All responses go down as a fluid through the summed capacity of all paths, first in first out by release. Only HTTP bytes
-//! count: no transport or IP header, no handshake, no loss. The last response also takes the smallest delay of all paths.
+//! All responses go down as a fluid through the summed capacity of all paths, first in, first out, in the order of release.
+//! Only HTTP bytes count: no transport or IP header, no handshake, no loss. The last response also takes the smallest delay
+//! of all paths.
 //!
-//! Both halves are optimistic for every transport. Nothing can be released earlier than if it were alone. A fluid that never
-//! idles while something is released ends at least as early as any serving order. So the page time is a true lower bound,
-//! and so is [`Limit::earliest`] for a single object. Arithmetic is exact: integer nanoseconds, rounded up once at the end
-//! of each transmission, as any real instant would be. At the rate [`UNLIMITED`] transmission takes no time at all.
+//! The earliest releases and the fluid are both optimistic for every transport. No object can be released earlier than if it
+//! were alone. A fluid that never idles while an object is released ends at least as early as any order of serving the
+//! objects. So the page time is a true lower bound, and so is [`Limit::earliest`] for a single object.
+//!
+//! The arithmetic is exact. Times are integer nanoseconds, rounded up once at the end of each transmission. At the rate
+//! [`UNLIMITED`] a transmission takes no time.
 
-/// The capacity of one direction of one path over time: constant between steps, zero during outages.
+/// The capacity of one direction of one path over time. It is constant between steps, and zero during outages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// (start in nanoseconds, bits per second) of each step, in ascending order; the first starts at 0.
+    /// Each step as (start in nanoseconds, bits per second), in ascending order. The first step starts at 0.
     steps: Vec<(u64, u64)>,
-    /// The steps repeat after this number of nanoseconds.
+    /// The number of nanoseconds after which the steps repeat; `None` if they do not.
     period: Option<u64>,
-    /// Outages as (start, end) in nanoseconds, the end exclusive; nothing passes meanwhile.
+    /// Outages as (start, end) in nanoseconds, the end exclusive. Nothing passes during an outage.
     outages: Vec<(u64, u64)>,
 }
 
-/// One direction of the network: all its paths.
+/// One direction of the network, over all its paths.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Direction {
-    /// Capacity of each path.
+    /// The capacity of each path.
     pub paths: Vec<Capacity>,
     /// The smallest one-way delay of all paths, nanoseconds.
     pub delay_ns: u64,
@@ -39,31 +42,31 @@ pub struct Item {
     pub request: u64,
     /// Bytes of the response, including the HTTP head.
     pub response: u64,
-    /// Index of the earlier item whose delivery releases this one.
+    /// The index of the earlier item whose delivery releases this one.
     pub initiator: Option<usize>,
-    /// Time from that delivery (or from the start) until the request is issued, nanoseconds.
+    /// Time from the delivery of the initiator (or from the start) until the request is issued, nanoseconds.
     pub think_ns: u64,
     /// Processing time of the server, nanoseconds.
     pub server_ns: u64,
 }
 
-/// The bound. A time is `None` if the capacity never suffices.
+/// The lower bound. A time is `None` if the capacity never suffices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// Time until everything is delivered, nanoseconds from the start.
+    /// Time from the start until every item is delivered, nanoseconds.
     pub page_ns: Option<u64>,
-    /// The earliest delivery of each item if it were alone with the items on which it depends.
+    /// The earliest delivery of each item, as if it were alone with the items on which it depends.
     pub earliest: Vec<Option<u64>>,
 }
 
 impl Capacity {
-    /// A constant rate.
+    /// Returns a constant capacity.
     #[must_use]
     pub fn constant(bits_per_second: u64) -> Self {
         Self { steps: vec![(0, bits_per_second)], period: None, outages: Vec::new() }
     }
 
-    /// The rate is that of the last step reached; `steps` are (nanosecond, bits per second). Nothing passes before the first
+    /// Returns a capacity that changes at each of the `steps` (nanosecond, bits per second). Nothing passes before the first
     /// step.
     #[must_use]
     pub fn stepwise(mut steps: Vec<(u64, u64)>) -> Self {
@@ -78,15 +81,15 @@ impl Capacity {
         Self { steps, period: None, outages: Vec::new() }
     }
 
-    /// A recorded trace in mahimahi's format: each entry is the millisecond at which `bytes` may pass. The trace repeats
-    /// after its last entry. The bytes are spread over the millisecond that ends there, so the real trace never let more
-    /// pass at any instant.
+    /// Returns the capacity of a recorded trace in mahimahi's format. Each entry is the millisecond at which `bytes` may
+    /// pass, and the trace repeats after its last entry. The bytes are spread over the millisecond that ends at the entry.
+    /// So up to any instant, the real trace has let no more bytes pass than this capacity.
     #[must_use]
     pub fn opportunities(milliseconds: &[u64], bytes: u64) -> Self {
         let period = milliseconds.iter().copied().max().unwrap_or(0).max(1);
         let mut counts = std::collections::BTreeMap::new();
         for &at in milliseconds {
-            // An entry at 0 belongs to the first millisecond, an entry at the end to the last.
+            // An entry at 0 belongs to the first millisecond, an entry at the end of the trace to the last millisecond.
             *counts.entry(at.max(1) - 1).or_insert(0_u64) += 1;
         }
         let mut steps = Vec::new();
@@ -99,13 +102,13 @@ impl Capacity {
         Self { period: Some(period * MS), ..Self::stepwise(steps) }
     }
 
-    /// The steps, as in [`stepwise`](Self::stepwise), repeat after `period` nanoseconds.
+    /// Returns a capacity whose steps, as in [`stepwise`](Self::stepwise), repeat after `period` nanoseconds.
     #[must_use]
     pub fn repeating(steps: Vec<(u64, u64)>, period: Option<u64>) -> Self {
         Self { period, ..Self::stepwise(steps) }
     }
 
-    /// Adds an outage from `from_ns` until `until_ns` (`u64::MAX`: permanent).
+    /// Adds an outage from `from_ns` until `until_ns`; `u64::MAX` means that it never ends.
     #[must_use]
     pub fn with_outage(mut self, from_ns: u64, until_ns: u64) -> Self {
         if from_ns < until_ns {
@@ -114,7 +117,7 @@ impl Capacity {
         self
     }
 
-    /// Returns the bits per second at `at`, and when that may next change.
+    /// Returns the capacity at the nanosecond `at`, in bits per second, and the nanosecond of the next possible change.
     fn at(&self, at: u64) -> (u64, u64) {
         let (base, within) = match self.period {
             Some(period) => (at - at % period, at % period),
@@ -139,10 +142,11 @@ impl Capacity {
         (if out { 0 } else { rate }, change)
     }
 
-    /// Whether no capacity is left after `at`: an outage is permanent, or all remaining steps are 0.
+    /// Returns whether no capacity is left after `at`, because an outage never ends or all remaining steps are 0.
     fn is_over(&self, at: u64) -> bool {
         let cut_off = self.outages.iter().any(|&(from, until)| from <= at && until == u64::MAX);
-        // If the steps repeat, all of them are still to come; otherwise the step at `at` and the later ones.
+        // If the steps repeat, all of them are still to come. Otherwise the step that is current at `at` and the later steps
+        // remain.
         let current = self.steps.partition_point(|&(step, _)| step <= at).saturating_sub(1);
         let first = if self.period.is_some() { 0 } else { current };
         let silent = self.steps[first..].iter().all(|&(_, rate)| rate == 0);
@@ -150,14 +154,15 @@ impl Capacity {
     }
 }
 
-/// One direction as a queue of fluid.
+/// One direction of the network, modelled as a queue of fluid.
 struct Fluid<'a> {
     direction: &'a Direction,
-    /// The nanosecond by which everything accepted so far has passed.
+    /// The nanosecond by which all bytes accepted so far have passed.
     now: u64,
-    /// Unused capacity (bit-nanoseconds per second) between the exact end and `now`.
+    /// The unused capacity (bit-nanoseconds per second) between the exact end of the last transmission and `now`.
     spare: u128,
-    /// The common period of all paths, its capacity, and the time of the last start or end of an outage.
+    /// The common period of all paths, the capacity of one period, and the time of the last start or end of an outage.
+    /// `None` if the paths have no common period.
     round: Option<(u64, u128, u64)>,
 }
 
@@ -166,7 +171,8 @@ impl<'a> Fluid<'a> {
         Self { direction, now: 0, spare: 0, round }
     }
 
-    /// Returns when the last of `bytes`, released at `release`, has passed. Everything accepted before goes first.
+    /// Returns the nanosecond at which the last of `bytes` has passed, if they are released at `release`. All bytes accepted
+    /// before pass first. `None` if the capacity never suffices.
     fn pass(&mut self, release: u64, bytes: u64) -> Option<u64> {
         if release >= self.now {
             self.now = release;
@@ -180,7 +186,7 @@ impl<'a> Fluid<'a> {
         need -= self.spare;
         self.spare = 0;
         loop {
-            // Skips whole periods at once: a large object may need many repetitions of a short trace.
+            // Skips whole periods at once, because a large object may need many repetitions of a short trace.
             if let Some((period, capacity, settled)) = self.round
                 && self.now >= settled
                 && self.now.is_multiple_of(period)
@@ -221,8 +227,8 @@ impl<'a> Fluid<'a> {
     }
 }
 
-/// The common period of `paths` if all repeat with the same one, the capacity of one period, and when the last outage is
-/// over.
+/// Returns the common period of `paths`, the capacity of one period, and the time of the last start or end of an outage.
+/// `None` if the paths do not all repeat with the same period.
 fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     let period = paths.first()?.period?;
     let edges = paths.iter().flat_map(|path| &path.outages).flat_map(|&(from, until)| [from, until]);
@@ -240,8 +246,8 @@ fn round(paths: &[Capacity]) -> Option<(u64, u128, u64)> {
     (capacity > 0).then_some((period, capacity, settled))
 }
 
-/// The lower bound for `items` over a network of these two directions. An item whose initiator does not come before it
-/// counts as issued at the start.
+/// Computes the lower bound for `items` over a network with these two directions. An item whose initiator is not an earlier
+/// item counts as issued at the start.
 #[must_use]
 pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     let (up_round, down_round) = (round(&up.paths), round(&down.paths));
@@ -279,7 +285,7 @@ pub fn limit(items: &[Item], up: &Direction, down: &Direction) -> Limit {
     Limit { page_ns, earliest }
 }
 
-/// The rate, in bits per second, of a link on which packets take no time. At this rate or more nothing is rounded up.
+/// The rate, in bits per second, of a link on which packets take no time. At this rate or more, no time is rounded up.
 pub const UNLIMITED: u64 = 1 << 62;
 
 /// Nanoseconds in a millisecond.
@@ -304,7 +310,8 @@ mod tests {
 
     #[test]
     fn one_object_by_hand() {
-        // Up: 500 B at 10 Mbit/s take 0.4 ms, plus 40 ms delay. Down: 100,000 B take 80 ms, plus 40 ms delay.
+        // Up: 500 B at 10 Mbit/s take 0.4 ms, plus 40 ms delay. Down: 100,000 B take 80 ms, plus 40 ms delay. Together 160.4
+        // ms.
         let net = constant(10, 40);
         let limit = limit(&[object(100_000, None)], &net, &net);
         assert_eq!(limit.page_ns, Some(160_400_000));
@@ -313,8 +320,8 @@ mod tests {
 
     #[test]
     fn a_document_and_what_it_embeds_by_hand() {
-        // HTML 10,000 B: 0.4 + 40 + 8 + 40 = 88.4 ms, which releases its two images. Both requests have arrived at 88.4 +
-        // 0.4 + 40 = 128.8 ms. 2 x 50,000 B take 80 ms, plus 40 ms delay: 248.8 ms.
+        // The HTML of 10,000 B takes 0.4 + 40 + 8 + 40 = 88.4 ms, and releases its two images. Both image requests arrive at
+        // 88.4 + 0.4 + 40 = 128.8 ms. The images, 2 x 50,000 B, take 80 ms plus 40 ms delay: 248.8 ms.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(50_000, Some(0)), object(50_000, Some(0))];
         let limit = limit(&page, &net, &net);
@@ -333,9 +340,9 @@ mod tests {
 
     #[test]
     fn an_unrelated_object_fills_the_wait_of_a_chain() {
-        // The chain leaves the link idle for a round trip, which the large object fills. Both responses are released at 40.4
-        // ms; 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the child is released at 88.4 + 40.4 = 128.8
-        // ms; it adds 8 ms and 40 ms delay.
+        // The dependency leaves the link idle for a round trip, which the large object fills. Both first responses are
+        // released at 40.4 ms, and their 10,000 B and 100,000 B take until 128.4 ms. By dependency alone the third object is
+        // released at 88.4 + 40.4 = 128.8 ms. It adds 8 ms and 40 ms delay.
         let net = constant(10, 40);
         let page = [object(10_000, None), object(100_000, None), object(10_000, Some(0))];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(176_800_000));
@@ -353,14 +360,14 @@ mod tests {
     #[test]
     fn outages_and_steps_are_waited_out() {
         let up = constant(10, 40);
-        // The response begins at 40.4 ms. With an outage from 50 to 80 ms, 9.6 ms pass before it, the other 70.4 ms after
-        // it.
+        // The response begins at 40.4 ms, and an outage lasts from 50 to 80 ms. Before the outage, 9.6 ms of the
+        // transmission pass. The other 70.4 ms pass after it.
         let down = direction(Capacity::constant(10_000_000).with_outage(50 * MS, 80 * MS), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(190_400_000));
-        // Half the rate from 60.4 ms on: 20 ms at 10 Mbit/s; the data of the other 60 ms takes 120 ms.
+        // The rate halves at 60.4 ms. 20 ms of the transmission pass at 10 Mbit/s. The data of the other 60 ms takes 120 ms.
         let down = direction(Capacity::stepwise(vec![(0, 10_000_000), (60_400_000, 5_000_000)]), 40);
         assert_eq!(limit(&[object(100_000, None)], &up, &down).page_ns, Some(220_400_000));
-        // The other path carries the object during the outage.
+        // One path has an outage, and the other path carries the object.
         let down = Direction {
             paths: vec![
                 Capacity::constant(5_000_000).with_outage(0, u64::MAX),
@@ -388,7 +395,8 @@ mod tests {
 
     #[test]
     fn rates_of_a_trace_repeat() {
-        // 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. 2500 B take three rounds, in the last only half of the 1 ms.
+        // Each round passes 8 Mbit/s for 1 ms (1000 B), then nothing for 3 ms. So 2500 B take three rounds, and of the last
+        // round only half of the first millisecond.
         let capacity = Capacity::repeating(vec![(0, 8_000_000), (MS, 0)], Some(4 * MS));
         let up = constant(1_000_000, 0);
         let item = Item { request: 0, response: 2500, ..Item::default() };
@@ -397,7 +405,8 @@ mod tests {
 
     #[test]
     fn a_trace_repeats_and_never_lets_more_pass_than_recorded() {
-        // 1500 B at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms: the seventh passes at 11 ms, the sixth at 10 ms.
+        // The trace lets 1500 B pass at 1, 2 and 5 ms, then at 6, 7, 10 and 11 ms. So the sixth 1500 B have passed at 10 ms,
+        // the seventh at 11 ms.
         let down = direction(Capacity::opportunities(&[1, 2, 5], 1500), 0);
         let up = constant(1000, 0);
         let page = [Item { request: 0, response: 7 * 1500, ..Item::default() }];
@@ -408,7 +417,7 @@ mod tests {
 
     #[test]
     fn rounding_is_not_added_up() {
-        // 8/3 ns per byte: 300 bytes one by one take 800 ns, not 900 ns.
+        // A byte takes 8/3 ns. 300 bytes, each its own object, take 800 ns, not 900 ns.
         let net = Direction { paths: vec![Capacity::constant(3_000_000_000)], delay_ns: 0 };
         let page = vec![Item { response: 1, ..Item::default() }; 300];
         assert_eq!(limit(&page, &net, &net).page_ns, Some(800));
@@ -416,12 +425,13 @@ mod tests {
 
     #[test]
     fn whole_repetitions_are_passed_at_once() {
-        // 1500 bytes per millisecond: a tebibyte would be 700 million repetitions.
+        // The trace passes 1500 bytes per millisecond, so this object of about a tebibyte needs 700 million repetitions.
         let down = direction(Capacity::opportunities(&[1], 1500), 0);
         let up = direction(Capacity::constant(UNLIMITED), 0);
         let bytes = 1_500 * 700_000_000;
         assert_eq!(limit(&[object(bytes, None)], &up, &down).page_ns, Some(700_000_000 * MS));
-        // The same without skipping: a far future outage prevents the skip, and is never reached.
+        // Without skipping, the result must be the same. An outage in the far future prevents the skip, and is never
+        // reached.
         let trace = || Capacity::opportunities(&[1, 2, 5, 9], 1500);
         let far = 3_600_000_000_000;
         for bytes in [1, 1_499, 1_500, 6_000, 6_001, 123_456, 1_000_000] {
@@ -472,7 +482,7 @@ mod tests {
         }
     }
 
-    /// A transport without overhead that sends, packet by packet, a randomly chosen released object.
+    /// Simulates a transport without overhead that sends packets of randomly chosen released objects. Returns the page time.
     fn some_order(page: &[Item], rate: u64, delay: u64, rng: &mut Rng) -> u64 {
         let send = |bytes: u64| (bytes * 8_000_000_000).div_ceil(rate);
         let mut left: Vec<u64> = page.iter().map(|item| item.response).collect();

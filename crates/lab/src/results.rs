@@ -1,10 +1,11 @@
 //! The results of a race: the schema `anabranch.race/2`.
 //!
-//! Owns the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from them
-//! without another run. The JSON Schema beside the source (`schema/race-2.json`) describes the same format for other
-//! languages. Names carry their units. Times are integer nanoseconds of the run's own clock, from its start. Keys are
-//! written in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host are
-//! in [`Host`] and nowhere else.
+//! Defines the types that `--json` and `--out` write and that the report reads back. Every figure can be redrawn from them
+//! without another run. The JSON Schema in `schema/race-2.json` describes the same format for other languages.
+//!
+//! The names of fields carry units. Times are integer nanoseconds of the run's own clock, from its start. Keys are written
+//! in the order of the fields, maps in alphabetical order, so equal results have equal bytes. Facts of the host are only in
+//! [`Host`].
 
 mod cause;
 mod coverage;
@@ -18,26 +19,26 @@ use crate::stats::metrics;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// The schema's name, the first key of every result file.
+/// The name and version of the schema, the first key of every result file.
 pub const SCHEMA: &str = "anabranch.race/2";
 
-/// Width of the buckets of [`Series`], nanoseconds.
+/// The width of the buckets of [`Series`], in nanoseconds.
 pub const BUCKET_NS: u64 = 100_000_000;
 
 /// The complete result of a race.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Race {
-    /// [`SCHEMA`].
+    /// The schema, always [`SCHEMA`].
     pub schema: String,
-    /// Everything needed to run it again: the keys and values of the plan file.
+    /// The keys and values of the plan file, which are all that is needed to run the race again.
     pub plan: serde_json::Value,
-    /// The kind of network on which it ran.
+    /// The kind of network on which the race ran.
     pub world: World,
-    /// Facts of the machine; the only part that may differ between two runs of one plan.
+    /// Facts of the machine, the only part that may differ between two runs of one plan.
     pub host: Host,
-    /// What the reader must know before trusting the numbers, for example page entries that cannot be used.
+    /// Warnings that the reader must know before trusting the numbers, for example about page entries that cannot be used.
     pub warnings: Vec<String>,
-    /// One for each combination of the factors; a plain race has one.
+    /// The points, one for each combination of the factors. A race without factors has one point.
     pub points: Vec<Point>,
     /// The outcome of each `[[expect]]` of the plan.
     pub expectations: Vec<Expectation>,
@@ -49,66 +50,66 @@ pub struct Race {
 pub enum World {
     /// The simulated network, in virtual time.
     Virtual,
-    /// Real packets through the same link elements.
+    /// Real packets through the kernel, with the same link elements as in the simulation.
     Emulated,
 }
 
-/// Facts of the machine and of this execution.
+/// Facts of the machine and of this run of the program.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Host {
-    /// The program's version.
+    /// The version of the program.
     pub version: String,
-    /// Operating system.
+    /// The operating system.
     pub os: String,
-    /// Processor architecture.
+    /// The processor architecture.
     pub arch: String,
-    /// Number of threads that ran simulations; absent if the race was run point by point, perhaps on several machines.
+    /// The number of threads that ran simulations; absent if the points were run one by one, perhaps on several machines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Seconds that the whole race took; absent in the same case.
+    /// The seconds that the whole race took; absent if the points were run one by one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elapsed_s: Option<f64>,
-    /// The kernel's version, if the kernel's protocols and namespaces were used (the emulated world).
+    /// The version of the kernel, if the race used the kernel's protocols and namespaces (the emulated world).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// Whether that kernel has its own SCTP.
+    /// Whether the kernel has an SCTP of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_sctp: Option<bool>,
 }
 
-/// One combination of the factors.
+/// The results of one combination of the factors' levels.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Point {
-    /// Level of each factor, as text; empty for a plain race.
+    /// The level of each factor, as text; empty for a race without factors.
     pub factors: BTreeMap<String, String>,
     /// The network, described in one line.
     pub network: String,
-    /// When the first path fails, nanoseconds of a run's clock; absent if no path fails.
+    /// When the first path fails, in nanoseconds on a run's clock; absent if no path fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure_ns: Option<u64>,
     /// The workload of this point.
     pub workload: Workload,
-    /// Something is drawn from the seed, for example loss or jitter. Otherwise identical runs count as one.
+    /// Whether anything is drawn from the seed, for example loss or jitter. If not, identical runs count as one.
     pub chance: bool,
-    /// How contestants that raced together shared the network, one entry per seed; left out if each raced alone.
+    /// How contestants that raced at the same time shared the network, one entry per seed; left out if each raced alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sharing: Vec<Sharing>,
     /// The contestants, in the order of the plan.
     #[serde(rename = "arms")]
     pub contestants: Vec<Contestant>,
-    /// Each contestant compared with every contestant before it. Comparisons with the first cover every metric, the others
-    /// only the metric of the verdict.
+    /// Each contestant compared with every contestant before it. Comparisons with the first contestant cover every metric,
+    /// the others only the metric of the verdict.
     pub comparisons: Vec<Comparison>,
 }
 
-/// The data to transfer.
+/// The data that a run transfers.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Workload {
-    /// Name of the page, or a description of the objects.
+    /// The name of the page, or a description of the objects.
     pub name: String,
     /// Number of objects.
     pub objects: u64,
-    /// Sum of their body bytes.
+    /// The sum of the objects' body bytes.
     pub bytes: u64,
     /// Bytes of each request's head; left out if the plan does not specify them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -116,22 +117,22 @@ pub struct Workload {
     /// Bytes of each response's head; left out if the plan does not specify them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_head: Option<u64>,
-    /// When an unfinished run is stopped, nanoseconds of its clock; null in results that do not record it.
+    /// When an unfinished run is stopped, in nanoseconds on its clock; null in results that do not record the deadline.
     #[serde(default)]
     pub deadline_ns: Option<u64>,
-    /// The objects are messages: the result is their delays, not the time until the last one.
+    /// Whether the objects are messages. The figures of messages are their delays, not the time until the last message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub messages: bool,
 }
 
 impl Workload {
-    /// Whether this is a bulk transfer: one object named `bulk ...`.
+    /// Returns whether the workload is a bulk transfer: one object in a workload named `bulk ...`.
     #[must_use]
     pub fn is_bulk(&self) -> bool {
         self.objects == 1 && self.name.starts_with("bulk ")
     }
 
-    /// The noun for what `page_ms` measures, the time until the whole workload has arrived.
+    /// Returns the noun for the workload whose time `page_ms` measures: page, transfer or messages.
     #[must_use]
     pub fn whole(&self) -> &'static str {
         match (self.messages, self.is_bulk()) {
@@ -142,20 +143,20 @@ impl Workload {
     }
 }
 
-/// One contestant at one point.
+/// The results of one contestant at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Contestant {
-    /// The contestant's string as typed.
+    /// The contestant as typed.
     #[serde(rename = "arm")]
     pub name: String,
-    /// Every setting it ran with, as text: `transport`, `connections`, `streams`, `pipeline`, `profile`, and each
-    /// knob of the profile.
+    /// Every setting that the contestant ran with, as text: `transport`, `connections`, `streams`, `pipeline`, `profile`,
+    /// and each knob of the profile.
     pub settings: BTreeMap<String, String>,
-    /// The seed with the median page time: the run to show when one run represents all.
+    /// The seed with the median page time. Its run is shown when one run represents all.
     pub median_seed: u64,
     /// The number of runs that differ in more than their seed.
     pub distinct_runs: u64,
-    /// One for each seed, in the order of the seeds.
+    /// The runs, one for each seed, in the order of the seeds.
     pub runs: Vec<Run>,
     /// Statistics over the runs.
     pub summary: Summary,
@@ -168,49 +169,48 @@ pub struct Run {
     pub seed: u64,
     /// How the run ended.
     pub outcome: Outcome,
-    /// When the run started on the clock of the network, which times path failures. Absent in the virtual world, where both
-    /// clocks are the same.
+    /// When the run started, on the clock of the network, which also times path failures. Absent in the simulation, where
+    /// both clocks are the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_ns: Option<u64>,
-    /// From the start until every object was delivered; null unless the outcome is `done`.
+    /// Time from the start until every object was delivered; null unless the outcome is `done`.
     pub page_ns: Option<u64>,
-    /// Lower bound on the page time for any contestant on this network, from the start until everything is released and
-    /// transferred.
+    /// Lower bound on the page time for any contestant on this network. See [`limit`](crate::limit).
     pub limit_ns: Option<u64>,
-    /// Mean time from opening a connection until it may carry user data; null if none was established.
+    /// Mean time from opening a connection until it may carry user data; null if no connection was established.
     pub connect_ns: Option<u64>,
-    /// From the first path failure until the data's sender declared that path failed; null if it never did.
+    /// Time from the first path failure until the sender of the data declared that path failed; null if it never did.
     #[serde(default)]
     pub declared_failed_ns: Option<u64>,
-    /// From the first path failure to the first arrival of data that was sent after it; null if either is missing.
+    /// Time from the first path failure to the first arrival of data that was sent after the failure; null if there is no
+    /// such time.
     pub failover_ns: Option<u64>,
-    /// From the first path failure until the application again received data at half the previous rate or more. The rate
-    /// must last for a second, or to the end of the transfer. Null if that never happened.
+    /// Time from the first path failure until the application again received data at half the previous rate or more. The
+    /// rate must last for a second, or to the end of the transfer. Null if the rate was not reached again.
     #[serde(default)]
     pub restored_ns: Option<u64>,
-    /// Path state changes that a multipath transport detected, in order of time.
+    /// Changes of path states that a multipath transport detected, in the order of time.
     pub path_events: Vec<PathEvent>,
-    /// Connections or associations opened.
+    /// The number of connections or associations that were opened.
     pub connections: u64,
     /// The objects, in the order of the page.
     pub objects: Vec<Object>,
-    /// Packets by direction.
+    /// The number of packets in each direction.
     pub packets: Directions<Packets>,
-    /// What iptables rules counted, if they dropped packets in place of the links.
+    /// The packets that iptables rules counted, if rules dropped packets instead of the links; otherwise absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<Directions<Rules>>,
     /// Whether Multipath TCP connections remained multipath; absent for other transports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multipath: Option<Multipath>,
-    /// The longest delay by which a packet left an emulated link late because this machine was busy; absent in the virtual
-    /// world.
+    /// The longest time that a packet left an emulated link late because this machine was busy; absent in the simulation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
     /// Loss recovery events of the senders.
     pub events: Events,
-    /// IP bytes the hosts handed to the paths, by direction.
+    /// IP bytes that the hosts handed to the paths, by direction.
     pub wire_bytes: Directions<u64>,
-    /// Bytes over time.
+    /// The bytes transferred over time.
     pub series: Series,
 }
 
@@ -219,9 +219,9 @@ pub struct Run {
 pub struct PathEvent {
     /// The number of the path, from 1.
     pub path: u64,
-    /// When its host detected the change.
+    /// When the host of the transport detected the change, in nanoseconds.
     pub at_ns: u64,
-    /// The state from then on.
+    /// The state after the change.
     pub state: PathState,
     /// The host that detected the change.
     pub by: Side,
@@ -233,17 +233,17 @@ pub struct PathEvent {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum PathState {
-    /// Recent packets were not answered; data goes to other paths (RFC 7829).
+    /// The peer did not answer recent packets, so data goes to other paths (RFC 7829).
     #[serde(rename = "potentially-failed")]
     PotentiallyFailed,
-    /// Nothing answers on this path (for SCTP: RFC 9260 §8.2).
+    /// The peer does not answer on this path at all (for SCTP: RFC 9260 §8.2).
     Failed,
-    /// The path answers again.
+    /// The peer answers again on this path.
     Active,
 }
 
 impl PathState {
-    /// The state in words, as every output writes it.
+    /// Returns the state in words, as every output writes it.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -258,9 +258,9 @@ impl PathState {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Side {
-    /// The host that fetches.
+    /// The host that requests the objects.
     Client,
-    /// The host that serves.
+    /// The host that sends the objects.
     Server,
 }
 
@@ -281,63 +281,64 @@ pub enum Outcome {
 pub struct Object {
     /// The object's name, a path or URL as in the page.
     pub name: String,
-    /// Body bytes.
+    /// The number of body bytes.
     pub bytes: u64,
-    /// The connection that carried it, identified by the port of its initiator; null if it was never assigned one.
+    /// The connection that carried the object, identified by the port of its initiator; null if the object was never
+    /// assigned to one.
     pub connection: Option<u64>,
-    /// The stream that carried it (0 on TCP); null if it was never assigned one.
+    /// The stream that carried the object (0 on TCP); null if the object was never assigned to one.
     pub stream: Option<u64>,
-    /// When the client wanted it; null if the object that triggers it was not delivered.
+    /// When the client wanted the object; null if the object that triggers it was not delivered.
     pub issued_ns: Option<u64>,
-    /// When the first byte of its response reached the application.
+    /// When the first byte of the response reached the application; null if none did.
     pub first_byte_ns: Option<u64>,
-    /// When its last byte reached the application; null if it never did.
+    /// When the last byte of the response reached the application; null if it never did.
     pub delivered_ns: Option<u64>,
-    /// The object is background traffic and counts in no figure about objects.
+    /// Whether the object is background traffic, which counts in no figure about objects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
-    /// Why it failed; null if it did not.
+    /// Why the object failed; null if it did not fail.
     pub failure: Option<String>,
-    /// The response time in parts that add up to `delivered_ns - issued_ns`; null if not delivered.
+    /// The parts of the response time, which add up to `delivered_ns - issued_ns`; null if the object was not delivered.
     pub why: Option<Why>,
     /// The parts of `send_ns`; null if not known.
     pub send_detail: Option<SendDetail>,
-    /// The instants between `issued_ns` and `delivered_ns` that separate the parts; null if not known.
+    /// The instants between `issued_ns` and `delivered_ns` that separate the parts of the response time; null if not known.
     pub instants: Option<Instants>,
 }
 
-/// The response time of one object, partitioned. In the emulated world a part that cannot be measured is null. In the
-/// virtual world no part is null, and they add up exactly.
+/// The response time of one object, divided into parts. In the simulation every part is known, and the parts add up exactly.
+/// In the emulated world a part is null if it cannot be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Why {
-    /// Wait for the transport's handshake of the object's connection. If the transport has built-in encryption, only until
-    /// the server's first packet arrives.
+    /// Time that the object waited for the transport's handshake of its connection. If the transport has built-in
+    /// encryption, this part ends when the server's first packet arrives.
     pub connect_ns: Option<u64>,
-    /// Wait for the TLS handshake that follows, or for the DTLS handshake that comes before. If the transport has built-in
-    /// encryption, the rest of the handshake after the server's first packet.
+    /// Time that the object waited for the TLS handshake after, or the DTLS handshake before, the transport's handshake. If
+    /// the transport has built-in encryption, the rest of the handshake after the server's first packet.
     #[serde(default = "no_time")]
     pub secure_ns: Option<u64>,
-    /// Wait for a free stream or slot.
+    /// Time that the request waited for a free stream or slot.
     pub queue_ns: Option<u64>,
-    /// Wait in the sender while it had nothing to retransmit: for window or pacing, or while other objects were sent.
+    /// Time in the sender while it had nothing to retransmit: it waited for window or pacing, or sent other objects.
     pub send_ns: Option<u64>,
-    /// Wait in the server's transport while it retransmitted other bytes.
+    /// Time that the object waited in the server's transport while the transport retransmitted other bytes.
     pub stalled_ns: Option<u64>,
-    /// Wait of the request behind earlier exchanges of its connection.
+    /// Time that the request waited behind earlier exchanges of its connection.
     pub ahead_ns: Option<u64>,
     /// Processing time of the server.
     pub server_ns: Option<u64>,
-    /// Repair of the object's own bytes by fast retransmission.
+    /// Time to repair lost bytes of the object by fast retransmission.
     pub recovery_ns: Option<u64>,
-    /// Repair of the object's own bytes by a retransmission timer.
+    /// Time to repair lost bytes of the object by a retransmission timer.
     pub timeout_ns: Option<u64>,
-    /// Network time of the two decisive packets: queues, serialization, propagation.
+    /// Network time of the two decisive packets, of request and response: queues, serialization, propagation.
     pub wire_ns: Option<u64>,
-    /// Complete at the receiver, but withheld because of another object's missing bytes.
+    /// Time that the complete object was withheld at the receiver because bytes of another object were missing.
     pub blocked_ns: Option<u64>,
 }
 
-/// The value of `secure_ns` in results that predate TLS and lack it.
+/// Returns the value of `secure_ns` for results that lack the field because they are older than TLS in this program.
 #[expect(clippy::unnecessary_wraps, reason = "the part's type")]
 const fn no_time() -> Option<u64> {
     Some(0)
@@ -350,7 +351,7 @@ pub const PARTS: [&str; 11] = [
 ];
 
 impl Why {
-    /// The parts, in the order of [`PARTS`]; `None` if a part is not known.
+    /// Returns the parts in the order of [`PARTS`]; a part is `None` if it is not known.
     #[must_use]
     pub const fn parts(&self) -> [Option<u64>; 11] {
         [
@@ -368,55 +369,57 @@ impl Why {
         ]
     }
 
-    /// Whether every part is known.
+    /// Returns whether every part is known.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.parts().iter().all(Option::is_some)
     }
 
-    /// The sum of all parts in nanoseconds; unknown parts count as zero.
+    /// Returns the sum of all parts in nanoseconds; unknown parts count as zero.
     #[must_use]
     pub fn sum(&self) -> u64 {
         self.parts().into_iter().flatten().sum()
     }
 }
 
-/// The parts of `send_ns`; the three add up to it.
+/// The three parts of `send_ns`, which add up to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct SendDetail {
-    /// The congestion window was full.
+    /// Time while the congestion window was full.
     pub cwnd_ns: u64,
-    /// The receiver's window was full.
+    /// Time while the receiver's window was full.
     pub rwnd_ns: u64,
-    /// The sender served other objects first, or waited for a reason of its own.
+    /// Time while the sender served other objects first, or waited for a reason of its own.
     pub turn_ns: u64,
 }
 
-/// Nine of the eleven instants, in non-decreasing order; `issued` and `delivered` are in [`Object`].
+/// Nine of the eleven instants in the life of an object, in non-decreasing order. The other two, `issued` and `delivered`,
+/// are in [`Object`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Instants {
-    /// Connection usable, and a stream or slot free.
+    /// The connection is usable, and a stream or slot is free.
     pub assigned_ns: u64,
     /// First transmission of the packet whose arrival completed the request.
     pub req_sent_ns: u64,
-    /// Transmission of the copy of that packet that arrived.
+    /// Transmission of the copy that arrived, original or retransmission, of the packet that completed the request.
     pub req_copy_ns: u64,
-    /// The request is complete at the server host.
+    /// The request is complete at the server's host.
     pub req_in_ns: u64,
     /// The server starts to process the request.
     pub serving_ns: u64,
-    /// First response byte given to the transport.
+    /// The server gives the first response byte to the transport.
     pub written_ns: u64,
     /// First transmission of the packet whose arrival completed the object.
     pub sent_ns: u64,
-    /// Transmission of the copy of that packet that arrived first.
+    /// Transmission of the copy that arrived first, original or retransmission, of the packet that completed the object.
     pub copy_ns: u64,
-    /// All bytes of the object are at the receiver.
+    /// All bytes of the object have arrived at the receiver.
     pub complete_ns: u64,
 }
 
 impl Point {
-    /// The runs of a contestant that had not ended when the first path failed; only one run if all are identical.
+    /// Returns the runs of a contestant that had not ended when the first path failed. If all runs are identical, only one
+    /// counts.
     pub fn met_failure<'a>(&self, contestant: &'a Contestant) -> impl Iterator<Item = &'a Run> {
         let at = self.failure_ns;
         let runs = metrics::counted(&contestant.runs, self.terms()).iter();
@@ -433,61 +436,62 @@ pub struct Directions<T> {
     pub down: T,
 }
 
-/// Packets of one direction, over all paths.
+/// The packets of one direction, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Packets {
-    /// Sent by the host.
+    /// Packets that the host sent.
     pub sent: u64,
-    /// Lost by the network, whatever the reason (loss model, full queue, outage, corruption).
+    /// Packets that the network lost, whatever the reason (loss model, full queue, outage, corruption).
     pub lost: u64,
     /// Packets that carried a retransmission.
     pub retransmitted: u64,
 }
 
-/// What iptables rules counted in one direction, over all paths.
+/// The packets that iptables rules counted in one direction, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Rules {
     /// Packets that reached the rules.
     pub packets: u64,
-    /// Packets that the rules dropped; the direction's lost packets include them.
+    /// Packets that the rules dropped. The lost packets of the direction include them.
     pub dropped: u64,
 }
 
 /// Whether Multipath TCP connections remained multipath.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Multipath {
-    /// Connections opened.
+    /// The number of connections opened.
     pub connections: u64,
-    /// Connections that fell back to plain TCP; null if the kernel does not report it.
+    /// The number of connections that fell back to plain TCP; null if the kernel does not report it.
     pub fallbacks: Option<u64>,
 }
 
 /// Loss recovery events of the senders on both sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Events {
-    /// Retransmission timers that expired.
+    /// The number of retransmission timers that expired.
     pub timeouts: u64,
-    /// Fast retransmissions (packets).
+    /// The number of packets sent by fast retransmission.
     pub fast: u64,
-    /// Retransmissions known to have been unnecessary; null if the stack cannot know.
+    /// The number of retransmissions known to have been unnecessary; null if the stack cannot know.
     pub spurious: Option<u64>,
 }
 
-/// Bytes over time. Each list has one number per bucket of `bucket_ns`, from the start; trailing zeros are left out.
+/// Bytes over time. Each list has one number per bucket of `bucket_ns`, from the start of the run; trailing zeros are left
+/// out.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Series {
-    /// [`BUCKET_NS`].
+    /// The width of a bucket, always [`BUCKET_NS`].
     pub bucket_ns: u64,
-    /// The paths, in order.
+    /// The paths, in their order in the network.
     pub paths: Vec<Directions<PathSeries>>,
-    /// Body bytes as the receiving application read them. A response that was fetched again counts from its second start.
+    /// Body bytes that the receiving application read. A response that was fetched again counts from its second start.
     pub application: Vec<u64>,
 }
 
 /// One direction of one path over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct PathSeries {
-    /// IP bytes the host handed to the path.
+    /// IP bytes that the host handed to the path.
     pub wire: Vec<u64>,
     /// IP bytes that arrived at the other host.
     pub delivered: Vec<u64>,
@@ -496,18 +500,18 @@ pub struct PathSeries {
 /// The outcome of one `[[expect]]` at one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Expectation {
-    /// Index of the point, from 0.
+    /// The index of the point, from 0.
     pub point: u64,
     /// The expectation, in one line.
     pub expected: String,
-    /// The measured value; null if nothing finished.
+    /// The measured value; null if no run finished.
     pub found: Option<f64>,
     /// Whether the expectation holds.
     pub met: bool,
 }
 
 impl Race {
-    /// Reads a result file.
+    /// Reads the text of a result file.
     ///
     /// # Errors
     /// A one-line message if the text is not JSON, has another schema, or has a field that is missing or of the wrong type.

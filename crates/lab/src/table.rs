@@ -1,9 +1,11 @@
-//! The table on standard output.
+//! The table of a race on standard output.
 //!
-//! Each point has two blocks and a sentence. The first block shows times with their intervals, the second the work of
-//! network and transports and where the time went. Then come the terms on which each contestant raced, because six
-//! connections claim a larger share of the bandwidth than one association. A few points end with a grid and a sentence about
-//! all of them; for many points only these two are shown. Lines have at most 100 columns.
+//! Each point has two blocks and a sentence. The first block shows times with their intervals. The second block shows the
+//! work of network and transports, and the parts of the response time. Then come the terms on which each contestant raced,
+//! because six connections claim a larger share of the bandwidth than one association.
+//!
+//! If a race has a few points, a grid and a sentence about all of them come at the end. If it has many points, only the grid
+//! and the sentence are shown. Lines have at most 100 columns.
 
 mod pictures;
 mod terms;
@@ -20,9 +22,9 @@ use std::fmt::Write;
 /// Presentation options of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Style {
-    /// Emphasize text with terminal escapes.
+    /// Whether text is emphasized with terminal escapes.
     pub color: bool,
-    /// Add bars, data arrivals over time, and a small waterfall: for people, not for programs.
+    /// Whether to add bars, sparklines of arriving data, and a small waterfall. They are for people, not for programs.
     pub pictures: bool,
 }
 
@@ -36,16 +38,16 @@ impl Style {
     }
 }
 
-/// Maximum line width, in columns.
+/// The maximum width of a line, in columns.
 pub const COLUMNS: usize = 100;
 
-/// The whole race as text, with the standard transports.
+/// Renders the whole race as text, with the standard transports.
 #[must_use]
 pub fn render(race: &Race, style: Style) -> String {
     render_with(race, style, &Transports::standard())
 }
 
-/// The whole race as text. `transports` supplies the words that describe each transport.
+/// Renders the whole race as text. `transports` supplies the words that describe each transport.
 #[must_use]
 pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String {
     let axes = Axes::of(race.points.iter().map(|point| &point.factors));
@@ -56,24 +58,24 @@ pub fn render_with(race: &Race, style: Style, transports: &Transports) -> String
     table.text(&race.warnings, &race.expectations)
 }
 
-/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many only in
-/// summary.
+/// Builds the table of a race whose points arrive one by one, in any order. A few points are shown in full, many points only
+/// in summary.
 #[derive(Clone, Debug)]
 pub struct Table {
     style: Style,
     count: usize,
     summary: Summary,
-    /// The text of each point that is shown: without its terms, and with them.
+    /// The texts of each point that is shown: without its terms, and with its terms.
     blocks: BTreeMap<usize, [String; 2]>,
     about: About,
 }
 
-/// What the points have in common.
+/// The terms and the workload of the points, and whether all points have the same.
 #[derive(Clone, Default, Debug)]
 struct About {
-    /// The terms of the first point; shown once after all blocks if every point has the same.
+    /// The terms of the first point. They are shown once, after all blocks, if every point has the same terms.
     terms: Vec<String>,
-    /// Workload and seeds of the first point.
+    /// The workload and the seeds of the first point.
     workload: String,
     seeds: String,
     points: usize,
@@ -85,14 +87,14 @@ struct About {
 const BLOCKS: usize = 4;
 
 impl Table {
-    /// An empty table for `count` points over these factors.
+    /// Returns an empty table for `count` points over these factors.
     #[must_use]
     pub fn new(axes: Axes, count: usize, style: Style) -> Self {
         let about = About { same_terms: true, same_workload: true, ..About::default() };
         Self { style, count, summary: Summary::new(axes), blocks: BTreeMap::new(), about }
     }
 
-    /// Adds point `index`, from 0, with the standard transports.
+    /// Adds the point with this `index` (from 0), with the standard transports.
     pub fn add(&mut self, index: usize, point: &Point) {
         self.add_with(index, point, &Transports::standard());
     }
@@ -114,14 +116,14 @@ impl Table {
         about.same_workload &= about.workload == point.workload.name;
     }
 
-    /// The text of everything added so far.
+    /// Returns the text of all points added so far.
     #[must_use]
     pub fn text(&self, warnings: &[String], expectations: &[Expectation]) -> String {
         let (mut out, about, style) = (String::new(), &self.about, self.style);
         for warning in warnings {
             out += &wrapped(&format!("warning: {warning}"), 0);
         }
-        // Terms that hold for all points are written once, after them.
+        // If all points have the same terms, these terms are written once, after the points.
         let shared = about.same_terms && about.points > 1;
         let blocks: Vec<&str> =
             self.blocks.values().map(|block| block[usize::from(!shared)].as_str()).collect();
@@ -140,7 +142,7 @@ impl Table {
         out + &self::expectations(expectations)
     }
 
-    /// The summary of all points.
+    /// Renders the summary of all points: legend, grid and sentence.
     fn together(&self) -> String {
         let (summary, style) = (&self.summary, self.style);
         let mut out = "\n".to_owned();
@@ -155,7 +157,7 @@ impl Table {
     }
 }
 
-/// The outcome of the plan's expectations; if there are many, only the missed ones are listed.
+/// Renders the outcome of the plan's expectations. If there are many, only those that were not met are listed.
 #[must_use]
 pub fn expectations(expectations: &[Expectation]) -> String {
     let all = expectations.len() <= MOST_EXPECTATIONS;
@@ -175,8 +177,8 @@ pub fn expectations(expectations: &[Expectation]) -> String {
     out
 }
 
-/// The terms on which the contestants of a point raced, for a report that gives them these names. One line each: how each
-/// uses the network, which terms are unequal, which are equal.
+/// Returns the terms on which the contestants of a point raced, for a report that gives the contestants these names. The
+/// lines say how each contestant uses the network, which terms are unequal, and which are equal.
 #[must_use]
 pub fn terms(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
     terms::in_words(point, transports, names)
@@ -189,7 +191,7 @@ fn faint_lines(lines: &[String], style: Style) -> String {
     lines.iter().map(|line| style_lines(&wrapped(line, 2), |line| style.faint(line))).collect()
 }
 
-/// Renders one point, including these lines about its terms.
+/// Renders one point, with these lines about its terms.
 fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     let mut out = String::new();
     if !point.factors.is_empty() {
@@ -231,7 +233,8 @@ fn point_table(point: &Point, terms: &[String], style: Style) -> String {
     out + &why(point)
 }
 
-/// Why the winner is faster than the next contestant that is not level with it: one line per finding of the experiments.
+/// Renders why the winner is faster than the next contestant that is not level with it, with one line per finding of the
+/// experiments.
 fn why(point: &Point) -> String {
     let ranks = |comparison: &Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     let of_winner = |comparison: &&Comparison| ranks(comparison).is_some_and(|[first, _]| first == 1);
@@ -243,7 +246,7 @@ fn why(point: &Point) -> String {
     lines.iter().flatten().enumerate().map(item).collect()
 }
 
-/// `100 runs, seeds 1-100`, and how many of them are distinct.
+/// Describes the runs, for example `100 runs, seeds 1-100`, and how many of them are distinct.
 fn seeds(point: &Point) -> String {
     let seeds = run_seeds(point);
     let runs = point.contestants.first().map_or(0, |contestant| contestant.runs.len());
@@ -256,7 +259,7 @@ fn seeds(point: &Point) -> String {
     }
 }
 
-/// `100 runs, seeds 1-100`.
+/// Describes the runs and their seeds, for example `100 runs, seeds 1-100`.
 fn run_seeds(point: &Point) -> String {
     match point.contestants.first().map_or(&[][..], |contestant| contestant.runs.as_slice()) {
         [] => "no run".to_owned(),
@@ -269,7 +272,7 @@ fn times(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
     let whole = format!("{} ms", point.workload.whole());
     let whole_width = whole.len().max(7);
-    // A bulk transfer is one object, whose time is in the table already.
+    // A bulk transfer is one object, and the table already has its time.
     let objects = !point.workload.is_bulk();
     let last = |text: &str| if objects { format!("  {text:>8}") } else { String::new() };
     let others = name_width + whole_width + 32 + last("").len();
@@ -305,13 +308,13 @@ fn times(point: &Point, style: Style) -> String {
     out
 }
 
-/// The prefix `>=` if runs did not finish: they count with their deadline, so the figure is a lower bound.
+/// Returns the prefix `>=` if runs did not finish. They count with their deadline, so the figure is a lower bound.
 fn at_least(stat: &Stat) -> &'static str {
     if stat.failed > 0 && stat.n > 0 { ">=" } else { "" }
 }
 
-/// The heading and the width of the column that compares contestants with the first, given that `others` columns are used.
-/// The column is as wide as the first contestant's name needs, if there is room.
+/// Returns the heading and the width of the column that compares contestants with the first one. `others` is the width of
+/// all other columns. The column is as wide as the first contestant's name needs, if there is room.
 fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
     let first = point.contestants.first().map_or("", Contestant::label);
     let room = COLUMNS.saturating_sub(others).max(RATIO_WIDTH);
@@ -320,10 +323,10 @@ fn versus(what: &str, point: &Point, others: usize) -> (String, usize) {
     (heading, width)
 }
 
-/// Columns needed by a ratio and its interval.
+/// The number of columns that a ratio and its interval need.
 const RATIO_WIDTH: usize = 22;
 
-/// Message delays; each figure is the geometric mean over the runs.
+/// Renders the message delays. Each figure is the geometric mean over the runs.
 fn delays(point: &Point, style: Style) -> String {
     let name_width = name_width(point);
     let (versus, ratio_width) = versus("p95 to", point, name_width + 55);
@@ -354,7 +357,7 @@ fn delays(point: &Point, style: Style) -> String {
     out
 }
 
-/// A contestant's ratio to the first contestant, with its interval.
+/// Formats a contestant's ratio to the first contestant, with its interval.
 fn ratio(point: &Point, contestant: &str, metric: &str) -> String {
     let first = point.contestants.first().map_or("", |contestant| contestant.name.as_str());
     let against = |c: &&Comparison| c.a == contestant && c.b == first && c.metric == metric;
@@ -407,8 +410,9 @@ fn work(point: &Point, style: Style) -> String {
     out
 }
 
-/// The effects of the first path failure: time until the path was declared failed, until new data arrived, until service was
-/// restored. Figures are means over the runs in which that happened; if these are not all runs, their number is shown.
+/// Renders the effects of the first path failure: the time until the path was declared failed, until new data arrived, and
+/// until service was restored. Each figure is the mean over the runs in which the event happened. If it did not happen in
+/// all runs, the number of runs is shown.
 fn failures(point: &Point, style: Style) -> String {
     let name_width = name_width(point).max(FAILOVER.len());
     let mut out = style_lines(
@@ -438,8 +442,8 @@ fn failures(point: &Point, style: Style) -> String {
     out
 }
 
-/// How contestants that raced together shared the network, over the seeds: `together: shares of the bytes until the first
-/// was done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
+/// Renders how contestants that raced at the same time shared the network, over the seeds. For example:
+/// `together: shares of the bytes until the first was done: tcp 38 %, sctp 62 %; Jain's index 0.95 (0.87-1.00)`.
 fn sharing(point: &Point) -> Option<String> {
     if point.sharing.is_empty() {
         return None;
@@ -460,12 +464,12 @@ fn sharing(point: &Point) -> Option<String> {
     ))
 }
 
-/// Heading above the contestants' names in the table whose times count from a path failure.
+/// The heading above the contestants' names in the table whose times count from a path failure.
 const FAILOVER: &str = "failover ms, until";
 
-/// The path state changes in the median run, as the contestant detected them: `sctp, seed 4, after the failure: path 1
-/// failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times count from the path failure, as in the
-/// table, or from the start if there is none.
+/// Renders the path state changes that the contestant detected in its median run. For example:
+/// `sctp, seed 4, after the failure: path 1 failed at 8.02 s by the server, path 1 active at 14.3 s by the server`. Times
+/// count from the path failure, or from the start if there is none.
 fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
     let run = contestant.runs.iter().find(|run| run.seed == contestant.median_seed)?;
     let failure = point.failure_ns;
@@ -487,10 +491,10 @@ fn path_events(point: &Point, contestant: &Contestant) -> Option<String> {
         .then(|| format!("{}, seed {}{since}: {}", contestant.label(), run.seed, parts.join(", ")))
 }
 
-/// The maximum number of path events in a contestant's line.
+/// The maximum number of path events in the line of a contestant.
 const PATH_EVENTS: usize = 6;
 
-/// The contestants' names as shown in the rows.
+/// Returns the names of the contestants as shown in the rows.
 fn names(point: &Point) -> Vec<String> {
     let names: Vec<&str> = point.contestants.iter().map(Contestant::label).collect();
     labels(&names, name_width(point))
@@ -506,7 +510,7 @@ fn name_width(point: &Point) -> usize {
         .clamp(10, 22)
 }
 
-/// The geometric mean: the printed ratio of two contestants is the quotient of these.
+/// Formats the geometric mean. The printed ratio of two contestants is the quotient of their geometric means.
 fn typical(stat: &Stat) -> String {
     optional(stat.geometric_mean)
 }
@@ -519,7 +523,8 @@ fn mean(stat: &Stat) -> String {
     optional(stat.mean)
 }
 
-/// Formats a value with about four digits and no exponent: `12345`, `1234`, `123.4`, `12.3`, `1.2`, `7`.
+/// Formats a value with about four digits and without an exponent, for example `12345`, `1234`, `123.4`, `12.3`, `1.2` or
+/// `7`.
 fn figure(value: f64) -> String {
     match value.abs() {
         v if v >= 1000.0 || v == v.trunc() => format!("{value:.0}"),
@@ -528,7 +533,7 @@ fn figure(value: f64) -> String {
     }
 }
 
-/// Wraps `text` at [`COLUMNS`]; later lines are indented.
+/// Wraps `text` at [`COLUMNS`]. Lines after the first are indented by `indent` columns.
 fn wrapped(text: &str, indent: usize) -> String {
     let (mut out, mut column) = (String::new(), 0);
     for word in text.split_whitespace() {

@@ -1,7 +1,8 @@
-//! The list of transports that can race, and the worlds in which each runs.
+//! The list of transports that can race, and whether each runs in the virtual world, the emulated world, or both.
 //!
-//! Each transport is a line of [`Transports::standard`]; external ones are added by [`Transports::with`]. All other code
-//! looks transports up in this list and asks them for their capabilities.
+//! The virtual world is the simulation. The emulated world sends real packets through the kernel of this machine.
+//! [`Transports::standard`] lists the built-in transports, and [`Transports::with`] adds external ones. All other code looks
+//! transports up in the list and asks them for their capabilities.
 
 use crate::results::label;
 use anabranch_quic::Quic;
@@ -15,14 +16,14 @@ use anabranch_world::kernel::KernelProtocol;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// The interface that runs a transport in the emulated world.
+/// The interface of a protocol that runs in the emulated world.
 #[cfg(target_os = "linux")]
 pub type Emulated = dyn Runs<anabranch_world::os::OsWorld>;
-/// Placeholder for that interface on systems without an emulated world.
+/// Placeholder for the interface [`Emulated`] on systems without an emulated world.
 #[cfg(not(target_os = "linux"))]
 pub type Emulated = dyn Protocol;
 
-/// A transport that can race. It derefs to the protocol of our engine if there is one, otherwise to that of the kernel.
+/// A transport that can race. It derefs to the protocol of our engine if there is one, otherwise to the kernel's protocol.
 #[derive(Clone, Debug)]
 pub struct Transport {
     simulated: Option<Arc<dyn Runs<SimWorld>>>,
@@ -31,60 +32,60 @@ pub struct Transport {
     visit: Option<Visit>,
 }
 
-/// Connects a client to a server before an experiment so that the client holds session tickets. Only for transports with
-/// built-in encryption.
+/// A function that connects a client to a server before an experiment, so that the client holds session tickets. Only
+/// transports with built-in encryption have one.
 pub type Visit = fn(&dyn Settings, &Client, &Server) -> Result<(), String>;
 
 impl Transport {
-    /// A transport that runs in the virtual world.
+    /// Returns a transport that runs in the virtual world.
     pub fn simulated(protocol: impl Runs<SimWorld> + 'static) -> Self {
         let simulated: Arc<dyn Runs<SimWorld>> = Arc::new(protocol);
         Self { protocol: simulated.clone(), simulated: Some(simulated), emulated: None, visit: None }
     }
 
-    /// A transport that runs in the emulated world only.
+    /// Returns a transport that runs only in the emulated world.
     #[must_use]
     pub fn emulated(protocol: Arc<Emulated>) -> Self {
         Self { simulated: None, protocol: protocol.clone(), emulated: Some(protocol), visit: None }
     }
 
-    /// Adds the protocol that runs in the emulated world under this transport's name.
+    /// Adds the protocol that runs in the emulated world under the name of this transport.
     #[must_use]
     pub fn and_emulated(self, protocol: Arc<Emulated>) -> Self {
         Self { emulated: Some(protocol), ..self }
     }
 
-    /// Adds the function that makes visits, for a transport with built-in encryption.
+    /// Adds the function that makes visits ([`Visit`]), for a transport with built-in encryption.
     #[must_use]
     pub fn with_visits(self, visit: Visit) -> Self {
         Self { visit: Some(visit), ..self }
     }
 
-    /// The function that makes visits; `None` unless the transport has built-in encryption.
+    /// Returns the function that makes visits ([`Visit`]); `None` unless the transport has built-in encryption.
     #[must_use]
     pub fn visit(&self) -> Option<Visit> {
         self.visit
     }
 
-    /// The protocol that runs in the virtual world, if any.
+    /// Returns the protocol that runs in the virtual world, if any.
     #[must_use]
     pub fn in_simulation(&self) -> Option<&Arc<dyn Runs<SimWorld>>> {
         self.simulated.as_ref()
     }
 
-    /// The protocol that runs in the emulated world, if any.
+    /// Returns the protocol that runs in the emulated world, if any.
     #[must_use]
     pub fn in_emulation(&self) -> Option<&Arc<Emulated>> {
         self.emulated.as_ref()
     }
 
-    /// Whether only the kernel implements it: there is no engine of ours, so it runs in the emulated world only.
+    /// Returns whether only the kernel implements the transport, so that it runs only in the emulated world.
     #[must_use]
     pub fn is_kernels(&self) -> bool {
         self.simulated.is_none()
     }
 
-    /// Whether the kernel runs it in the emulated world, even if we also have an engine for it.
+    /// Returns whether the kernel runs the transport in the emulated world, even if there is also an engine of ours.
     #[must_use]
     pub fn is_kernels_emulated(&self) -> bool {
         self.emulated.as_ref().is_some_and(|protocol| protocol.capabilities().kernel)
@@ -99,8 +100,8 @@ impl Deref for Transport {
     }
 }
 
-/// The default contestants of a race: what carries web pages today, each configured as browsers and servers do. All are
-/// encrypted, and all send objects in order of urgency.
+/// The default contestants of a race: the transports that carry web pages today, each configured as browsers and servers do.
+/// All are encrypted, and all send objects in the order of urgency.
 pub const BARE_RACE: [&str; 4] = [
     "http1=tcp:connections=6,tls=yes,priority=yes",
     "http2=tcp:http=2,tls=yes",
@@ -108,30 +109,34 @@ pub const BARE_RACE: [&str; 4] = [
     "sctp-dtls=sctp:dtls=yes,priority=yes",
 ];
 
-/// The default contestants if the workload is messages, which are not requests. QUIC is missing because messages use streams
-/// that the server opens.
+/// The default contestants if the workload is messages, which are not requests. QUIC is not among them, because messages use
+/// streams that the server opens.
 const BARE_MESSAGES: [&str; 3] =
     ["six-tls=tcp:connections=6,tls=yes", "tcp-tls=tcp:tls=yes", "sctp-dtls=sctp:dtls=yes"];
 
-/// The default contestants of a race in the clear: six connections, as browsers open them; one TCP connection; one SCTP
-/// association; and six associations, which claim as much bandwidth as six connections.
+/// The default contestants of a race without encryption:
+///
+/// - six TCP connections, as browsers open them;
+/// - one TCP connection;
+/// - one SCTP association;
+/// - six SCTP associations, which claim as much bandwidth as six connections.
 pub const CLEARTEXT_RACE: [&str; 4] = ["six=tcp:connections=6", "tcp", "sctp", "six-sctp=sctp:connections=6"];
 
-/// What determines the default contestants.
+/// The properties of a race that determine its default contestants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Bare {
-    /// The plan asks for a race in the clear.
+    /// Whether the plan asks for a race without encryption.
     pub cleartext: bool,
-    /// There are several networks. An association under DTLS has one path (RFC 8261 §6.1), so all contestants are in the
-    /// clear.
+    /// Whether there are several networks. An association under DTLS has only one path (RFC 8261 §6.1), so all contestants
+    /// race without encryption.
     pub several_paths: bool,
-    /// The workload is messages.
+    /// Whether the workload is messages.
     pub messages: bool,
-    /// The race runs in the emulated world.
+    /// Whether the race runs in the emulated world.
     pub emulated: bool,
 }
 
-/// The form of background traffic, for help texts.
+/// The form in which background traffic is typed, for help texts.
 pub const BACKGROUND_FORM: &str = "tcp:flows=N";
 
 /// The transports that can race, in the order in which they are listed.
@@ -141,7 +146,7 @@ pub struct Transports {
 }
 
 impl Transports {
-    /// The built-in transports.
+    /// Returns the built-in transports.
     #[must_use]
     pub fn standard() -> Self {
         Self::default()
@@ -163,7 +168,7 @@ impl Transports {
         self
     }
 
-    /// The default contestants of a race.
+    /// Returns the default contestants of a race with these properties.
     #[must_use]
     pub fn bare(&self, bare: Bare) -> Vec<&'static str> {
         let all: &[&str] = match bare {
@@ -179,7 +184,7 @@ impl Transports {
         all.iter().copied().filter(|text| there(text)).collect()
     }
 
-    /// The transport of this name.
+    /// Returns the transport of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<&Arc<Transport>> {
         self.iter().find(|transport| transport.name() == name)
@@ -190,7 +195,7 @@ impl Transports {
         self.all.iter()
     }
 
-    /// The names of all transports.
+    /// Returns the names of all transports.
     #[must_use]
     pub fn names(&self) -> Vec<&'static str> {
         self.iter().map(|transport| transport.name()).collect()

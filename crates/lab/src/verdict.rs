@@ -1,8 +1,8 @@
-//! The one-sentence verdict of a point, and the parts of the response time.
+//! The verdict of a point in one sentence, and the parts of the response time.
 //!
-//! The winner is the contestant with the smallest geometric mean. Whether its lead is significant is decided by the
-//! comparison ([`decision`](crate::stats::decision)). The sentence does not say why it wins. Where one contestant spends its
-//! time does not show which change would help. The largest difference between two contestants need not be the cause.
+//! The winner is the contestant with the smallest geometric mean. The comparison decides whether its lead is significant
+//! ([`decision`](crate::stats::decision)). The sentence does not say why the winner is faster. Where one contestant spends
+//! its time does not show which change would help. The largest difference between two contestants need not be the cause.
 
 use crate::results::{Comparison, Contestant, Outcome, PARTS, Point, Verdict};
 use crate::stats::decision::{Usual, rounded_up, usual};
@@ -10,8 +10,9 @@ use crate::stats::metrics;
 use anabranch_base::time::Duration;
 use anabranch_base::units::format_span;
 
-/// Mean milliseconds per object in each part, in the order of [`PARTS`]. Averages the objects of all runs for which every
-/// part is known; `None` if there are none. If some objects are missing, [`Contestant::shortfall`] says so.
+/// Returns the mean milliseconds per object in each part, in the order of [`PARTS`]. The mean is over the objects of all
+/// runs for which every part is known. `None` if there is no such object. If some objects are missing,
+/// [`Contestant::shortfall`] says so.
 #[must_use]
 pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     let mut sums = [0.0; PARTS.len()];
@@ -31,7 +32,7 @@ pub fn mean_parts(contestant: &Contestant) -> Option<[f64; PARTS.len()]> {
     (n > 0).then(|| sums.map(|sum| sum / n as f64))
 }
 
-/// The largest parts: `blocked 41 %, send 22 %, wire 20 %`.
+/// Formats the largest parts of a contestant's response time, for example `blocked 41 %, send 22 %, wire 20 %`.
 #[must_use]
 pub fn dominant(contestant: &Contestant, most: usize) -> String {
     let Some(means) = mean_parts(contestant) else { return "-".to_owned() };
@@ -40,7 +41,7 @@ pub fn dominant(contestant: &Contestant, most: usize) -> String {
         return "-".to_owned();
     }
     let mut ranked: Vec<(&str, f64)> = PARTS.into_iter().zip(means).collect();
-    // The sort is stable: equal parts keep their order.
+    // The sort is stable, so equal parts keep their order.
     ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
     let shares =
         ranked.iter().map(|(name, ms)| (name, 100.0 * ms / total)).filter(|(_, share)| *share >= 1.0);
@@ -55,7 +56,7 @@ struct Clauses {
     undecided: Vec<String>,
 }
 
-/// The contestants with at least one finished run, with the geometric mean of the deciding metric, smallest first.
+/// Returns the contestants with at least one finished run and their geometric mean of the deciding metric, smallest first.
 #[must_use]
 pub fn ranked(point: &Point) -> Vec<(&Contestant, f64)> {
     let metric = point.decisive();
@@ -74,7 +75,7 @@ fn finished(contestant: &Contestant, metric: &str) -> bool {
     contestant.runs.iter().any(|run| metrics::value(run, metric).is_some())
 }
 
-/// One sentence about page times or message delays at a point.
+/// Returns one sentence about page times or message delays at a point.
 #[must_use]
 pub fn sentence(point: &Point) -> String {
     let metric = point.decisive();
@@ -100,7 +101,7 @@ pub fn sentence(point: &Point) -> String {
     } else if rest.is_empty() {
         parts.push(format!("{name} {does} in {}", milliseconds(*time)));
     }
-    // If the winner is significantly faster than nobody, the first clause names it.
+    // If the winner is not faster than any other contestant, the first clause must name the winner.
     let mut subject = if parts.is_empty() { format!("{name} is ") } else { String::new() };
     if !clauses.level.is_empty() {
         parts.push(format!("{}level with {}", std::mem::take(&mut subject), and(&clauses.level)));
@@ -122,7 +123,7 @@ pub fn sentence(point: &Point) -> String {
 }
 
 impl Clauses {
-    /// Adds the clause for the comparison of another contestant with the winner.
+    /// Adds the clause that compares another contestant with the winner.
     fn add(&mut self, found: &Comparison, other: &str) {
         let Some(ratio) = found.ratio else { return };
         let digits = match (found.exact, found.ci95) {
@@ -158,7 +159,7 @@ impl Clauses {
     }
 }
 
-/// Says that unfinished runs count with their deadline: a sentence with a leading space, or an empty string.
+/// Returns a note that unfinished runs count with their deadline: a sentence with a leading space, or an empty string.
 fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     let count = |contestant: &Contestant| contestant.summary.page_ms.failed;
     let some: Vec<String> = ranked
@@ -178,7 +179,8 @@ fn unfinished(point: &Point, ranked: &[(&Contestant, f64)]) -> String {
     format!(" {} did not finish, and count as at least the deadline.", and(&some))
 }
 
-/// Says when service was restored after the first path failure: a sentence with a leading space, or an empty string.
+/// Returns a note on when service was restored after the first path failure: a sentence with a leading space, or an empty
+/// string.
 fn restored(point: &Point) -> String {
     let restored_after = |contestant: &Contestant| {
         let (runs, stat) = (point.met_failure(contestant).count() as u64, &contestant.summary.restored_ms);
@@ -202,7 +204,8 @@ fn restored(point: &Point) -> String {
     format!(" When a path fails at {at} s, service is restored {}.", and(&all))
 }
 
-/// Says which runs the deadline stopped, and what to write instead: a sentence with a leading space, or an empty string.
+/// Returns a note on which runs the deadline stopped, and which deadline to use instead: a sentence with a leading space, or
+/// an empty string.
 fn cut_off(point: &Point) -> String {
     let late = |contestant: &Contestant| {
         contestant.runs.iter().filter(|run| run.outcome == Outcome::Deadline).count()
@@ -228,8 +231,8 @@ fn cut_off(point: &Point) -> String {
     format!(" The deadline (--deadline {}) ended {}; {advice}.", span(deadline), and(&ended))
 }
 
-/// A deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds. `None` if one
-/// of them had received nothing.
+/// Returns a deadline that the stopped runs would have met at their mean rate so far, plus a fifth, in whole seconds. It is
+/// at least twice the present deadline. `None` if a stopped run has received nothing.
 fn enough(point: &Point, deadline: u64) -> Option<u64> {
     let runs = point
         .contestants
@@ -249,7 +252,7 @@ fn enough(point: &Point, deadline: u64) -> Option<u64> {
 /// The latest deadline that a plan accepts.
 const MAX_DEADLINE_NS: u64 = 86_400_000_000_000;
 
-/// Formats milliseconds: `1.24 s`, `340 ms`, `12.5 ms`.
+/// Formats milliseconds, for example `1.24 s`, `340 ms` or `12.5 ms`.
 #[must_use]
 pub fn milliseconds(ms: f64) -> String {
     match ms {

@@ -1,4 +1,4 @@
-//! Rows that the published table does not have: features that came after it.
+//! Rows of the feature table for features that came after the published table.
 
 use super::harness::{Carrier, Harness, How};
 use super::published_rows::{bytes, numbered, numbers};
@@ -8,7 +8,7 @@ use anabranch_base::time::Duration;
 use anabranch_sctp::Direction;
 use std::net::SocketAddr;
 
-/// The rows.
+/// The rows, in the order of the table.
 pub const ROWS: &[Row] = &[
     Row {
         name: "data before the set-up is done",
@@ -66,7 +66,8 @@ fn early_data(kind: Kind) -> Result<Cell, String> {
     })?;
     let (Some(first), _) = first else { return Ok(Cell::of(false, "the message never arrived".to_owned())) };
     let trips = first.as_micros() as f64 / 40_000.0;
-    // The set-up has four packets, and the third can carry the message: that is the earliest possible.
+    // SCTP's set-up has four packets, and the third can carry the message. So the message can arrive after one and a half
+    // round trips (60 ms) at the earliest.
     let yes = first < Duration::from_millis(65);
     Ok(Cell::of(yes, format!("B has the message after {trips:.1} round trips")))
 }
@@ -82,7 +83,7 @@ fn interleaving(kind: Kind) -> Result<Cell, String> {
             harness.pass(20).await;
             harness.send(A, &numbered(2, 8), How { stream: 1, ..How::default() });
             harness.until(10_000, |harness| bytes(&harness.got[B]) >= 60_008).await;
-            // Without streams, the small message arrives with the last bytes.
+            // Without streams, the small message counts as arrived when the last bytes arrive.
             let (mut seen, mut small, mut large) = (0, None, None);
             for part in &harness.got[B] {
                 let after = (part.at - begun).as_millis() as u64;

@@ -1,4 +1,4 @@
-//! The flood: opening packets from addresses that never answer, and an honest client among them.
+//! A flood of opening packets from addresses that never answer, while an honest client tries to connect.
 
 use super::harness::{Carrier, Harness, How};
 use super::published_rows::without_connection;
@@ -13,11 +13,11 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
-/// Number of opening packets, and how many are sent per millisecond.
+/// The number of opening packets, and how many are sent per millisecond.
 const PACKETS: u32 = 20_000;
 const AT_ONCE: u32 = 20;
 
-/// Milliseconds after the flood until state is measured again. By then half-open connections have been given up.
+/// Milliseconds after the flood until the listener's state is measured again. By then it has given up half-open connections.
 const LATER: u64 = 120_000;
 
 /// The state that a listener holds for peers.
@@ -25,15 +25,16 @@ const LATER: u64 = 120_000;
 struct Kept {
     /// Number of connections, including half-open ones.
     connections: usize,
-    /// Total bytes.
+    /// Bytes of state for all peers.
     bytes: usize,
 }
 
-/// A listener's state and behaviour under the flood. The honest client's own connection does not count.
+/// The state and behaviour of a listener under the flood. The honest client's own connection is not counted in the last
+/// state.
 struct Seen {
-    /// State before the flood, at most during it, and [`LATER`] after it.
+    /// State before the flood, maximum during the flood, and state [`LATER`] after the flood.
     kept: [Kept; 3],
-    /// Milliseconds until the honest client was connected; `None` if that took more than 10 s.
+    /// Milliseconds until the honest client was connected; `None` if it was not connected within 10 s.
     connected: Option<u64>,
 }
 
@@ -50,7 +51,7 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::switched(plain.holds(), on.holds(), observed))
 }
 
-/// Measures a flood, and subtracts the state that the honest client leaves behind without a flood.
+/// Measures a flood. Subtracts from the last state what the honest client alone leaves behind, as measured without a flood.
 fn flooded(kind: Kind, changes: &[(&str, &str)]) -> Result<Seen, String> {
     let carrier = kind.carrier(changes);
     let mut seen = flood(kind, &carrier, PACKETS)?;
@@ -64,7 +65,7 @@ fn flooded(kind: Kind, changes: &[(&str, &str)]) -> Result<Seen, String> {
 }
 
 impl Seen {
-    /// Whether the listener holds little state and still serves the honest client.
+    /// Returns whether the listener holds less than 1 MiB of state and connects the honest client in less than a second.
     fn holds(&self) -> bool {
         self.kept[1].bytes < 1 << 20 && self.connected.is_some_and(|ms| ms < 1_000)
     }

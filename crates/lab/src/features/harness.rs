@@ -1,7 +1,7 @@
-//! Two hosts that exchange messages over one transport, and a record of what each received.
+//! Two hosts that exchange messages over one transport, and a record of the messages that each host received.
 //!
-//! The harness drives the engines below the session layer, because the probes ask what a transport itself does with
-//! messages, streams and addresses. UDP uses the world's own socket.
+//! The harness drives the engines directly, below the session layer, because the probes ask what a transport itself does
+//! with messages, streams and addresses. UDP has no engine: it uses a UDP socket of the simulation.
 
 use super::testbed::{A, B, PORT, Testbed};
 use anabranch_base::time::{Duration, Instant};
@@ -23,14 +23,14 @@ use std::task::Poll;
 pub enum Carrier {
     /// UDP datagrams.
     Udp,
-    /// TCP with these settings.
+    /// TCP with this configuration.
     Tcp(Box<tcp::Config>),
-    /// SCTP with these settings.
+    /// SCTP with this configuration.
     Sctp(Box<sctp::Config>),
 }
 
 impl Carrier {
-    /// TCP with its default profile and these changes.
+    /// Returns TCP with its default profile, changed by these knobs and values.
     pub fn tcp(changes: &[(&str, &str)]) -> Self {
         let mut config = tcp::Config::default();
         for (key, value) in changes {
@@ -40,7 +40,7 @@ impl Carrier {
         Self::Tcp(Box::new(config))
     }
 
-    /// SCTP with its default profile and these changes.
+    /// Returns SCTP with its default profile, changed by these knobs and values.
     pub fn sctp(changes: &[(&str, &str)]) -> Self {
         let mut config = sctp::Config::default();
         for (key, value) in changes {
@@ -54,9 +54,9 @@ impl Carrier {
 /// The data that a receiver got in one read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivery {
-    /// Time of the read.
+    /// The time of the read.
     pub at: Instant,
-    /// Stream of the data.
+    /// The stream on which the data arrived.
     pub stream: u16,
     /// The data.
     pub bytes: Vec<u8>,
@@ -67,9 +67,9 @@ pub struct Delivery {
 pub struct How {
     /// Stream to send on.
     pub stream: u16,
-    /// Deliver without regard to order.
+    /// Whether the receiver may deliver the message out of order.
     pub unordered: bool,
-    /// Abandon the message when it is older than this.
+    /// The age at which the sender abandons the message.
     pub lifetime: Option<Duration>,
 }
 
@@ -88,7 +88,7 @@ impl<E: Engine<Event: 'static> + 'static> EngineOwner for Owner<E> {
     }
 
     fn handle_event(&mut self, _: Instant, event: E::Event) {
-        // Bounded, because every probe reads the events once per millisecond.
+        // The list stays short, because every probe takes the events out once per millisecond.
         self.events.push(event);
     }
 
@@ -117,7 +117,7 @@ impl<E: Engine<Event: 'static> + 'static> Host<E> {
         Ok(Self { shared, _driver: world.spawn("engine", task) })
     }
 
-    /// Runs a command on the engine.
+    /// Runs `act` on the engine, and wakes the task that drives it.
     fn with<R>(&self, act: impl FnOnce(&mut E) -> R) -> R {
         let mut shared = self.shared.borrow_mut();
         let done = act(&mut shared.engine);
@@ -141,37 +141,37 @@ pub struct Harness {
     worlds: [SimWorld; 2],
     ends: [End; 2],
     addresses: [Vec<IpAddr>; 2],
-    /// The data that each side received, in order.
+    /// The data that each side received, in order of arrival.
     pub got: [Vec<Delivery>; 2],
-    /// Which sides read received data.
+    /// Whether each side's application reads received data.
     pub reads: [bool; 2],
-    /// Sides whose peer has closed its sending direction.
+    /// Whether each side's peer has closed its sending direction.
     pub finished: [bool; 2],
-    /// Sides whose connection is established.
+    /// Whether each side's connection is established.
     pub up: [bool; 2],
-    /// Sides whose connection has ended.
+    /// Whether each side's connection has ended.
     pub closed: [bool; 2],
-    /// Every event of the engines, as text.
+    /// Every event of the engines, as text, with the side of the engine.
     pub events: Vec<(usize, String)>,
-    /// SCTP streams of each side that have something to read.
+    /// For each side, the SCTP streams that have data to read.
     readable: [BTreeSet<u16>; 2],
-    /// Messages that each side's transport has not accepted yet because its buffer was full.
+    /// For each side, the messages that the transport has not accepted yet because its buffer was full.
     waiting: [VecDeque<(Vec<u8>, How)>; 2],
 }
 
 impl Harness {
-    /// Starts both hosts; B listens if the transport supports listening.
+    /// Starts both hosts. Side B listens if the transport supports listening.
     ///
     /// # Errors
-    /// The error of the simulated world.
+    /// Returns the error of the simulation.
     pub async fn start(testbed: &Testbed, carrier: &Carrier) -> io::Result<Self> {
         Self::start_on(testbed, carrier, usize::MAX).await
     }
 
-    /// Starts both hosts; A's transport uses only the first `paths` of its addresses.
+    /// Starts both hosts. Side A's transport uses only the first `paths` of its addresses.
     ///
     /// # Errors
-    /// The error of the simulated world.
+    /// Returns the error of the simulation.
     pub async fn start_on(testbed: &Testbed, carrier: &Carrier, paths: usize) -> io::Result<Self> {
         let worlds = testbed.nodes.map(|node| testbed.network.world(node));
         let mut ends = Vec::new();
@@ -200,12 +200,12 @@ impl Harness {
         })
     }
 
-    /// The current virtual time.
+    /// Returns the current virtual time.
     pub fn now(&self) -> Instant {
         self.worlds[A].now()
     }
 
-    /// A opens a connection to B at `port`; does nothing for UDP.
+    /// Opens a connection from side A to `port` on side B. Does nothing for UDP.
     pub fn open(&mut self, port: u16) {
         let now = self.now();
         let peer: Vec<SocketAddr> = self.addresses[B].iter().map(|ip| SocketAddr::new(*ip, 0)).collect();
@@ -217,7 +217,7 @@ impl Harness {
             End::Sctp { host, id } => {
                 let ask = sctp::Associate {
                     peer,
-                    // A restarted host must use the same port.
+                    // The port is fixed, because a host must use the same port after a restart as before.
                     local_port: Some(5000),
                     ..sctp::Associate::to(([0, 0, 0, 0], 0).into(), port)
                 };
@@ -226,18 +226,18 @@ impl Harness {
         }
     }
 
-    /// Opens a connection to the listener and waits, at most 10 s, until both sides have established it.
+    /// Opens a connection from A to the listener on B. Waits at most 10 s until both sides have established it.
     pub async fn connect(&mut self) -> bool {
         self.open(PORT);
         self.until(10_000, |harness| harness.up[A] && harness.up[B]).await
     }
 
-    /// Restarts a side's host, which loses all its memory.
+    /// Restarts the host of a side, which loses all its memory.
     ///
     /// # Errors
-    /// The error of the simulated world.
+    /// Returns the error of the simulation.
     pub async fn restart(&mut self, side: usize, carrier: &Carrier) -> io::Result<()> {
-        // The old engine's socket must be closed before the new one is opened.
+        // The old engine's socket must be closed before the new engine opens one.
         let gone =
             End::Udp { socket: Box::new(self.worlds[side].bind(Local::Udp { port: 1 }).await?), port: 1 };
         drop(std::mem::replace(&mut self.ends[side], gone));
@@ -250,14 +250,14 @@ impl Harness {
         Ok(())
     }
 
-    /// Hands a message to a side's transport, or queues it until there is room. Returns false if the transport no longer
-    /// accepts messages.
+    /// Hands a message to a side's transport. The message is queued while the transport's buffer is full. Returns false if
+    /// the transport no longer accepts messages.
     pub fn send(&mut self, side: usize, message: &[u8], how: How) -> bool {
         self.waiting[side].push_back((message.to_vec(), how));
         self.flush(side)
     }
 
-    /// Sends the queued messages. Returns false if the transport permanently refuses one, which is dropped.
+    /// Sends the queued messages. Returns false if the transport permanently refuses a message, which is then dropped.
     fn flush(&mut self, side: usize) -> bool {
         let now = self.now();
         while let Some((message, how)) = self.waiting[side].pop_front() {
@@ -300,7 +300,7 @@ impl Harness {
         true
     }
 
-    /// Ends a side's sending direction: a half close on TCP, a shutdown on SCTP.
+    /// Closes the sending direction of a side: a half close on TCP, a shutdown on SCTP.
     pub fn finish(&mut self, side: usize) {
         let now = self.now();
         match &mut self.ends[side] {
@@ -318,19 +318,19 @@ impl Harness {
         }
     }
 
-    /// Lets `milliseconds` pass, reading once per millisecond.
+    /// Lets `milliseconds` of virtual time pass. Reads received data once per millisecond.
     pub async fn pass(&mut self, milliseconds: u64) {
         self.until(milliseconds, |_| false).await;
     }
 
-    /// Lets `milliseconds` pass without reading, then reads.
+    /// Lets `milliseconds` of virtual time pass without reading received data, then reads all of it.
     pub async fn sleep(&mut self, milliseconds: u64) {
         let next = self.now() + Duration::from_millis(milliseconds);
         self.worlds[A].sleep_until(next).await;
         self.take();
     }
 
-    /// Lets time pass until `enough` is true, at most `milliseconds`, and reads once per millisecond.
+    /// Lets virtual time pass until `enough` is true, at most `milliseconds`. Reads received data once per millisecond.
     pub async fn until(&mut self, milliseconds: u64, enough: impl Fn(&Self) -> bool) -> bool {
         for _ in 0..milliseconds {
             self.take();
@@ -344,7 +344,7 @@ impl Harness {
         enough(self)
     }
 
-    /// Reads received data and collects the engines' events.
+    /// Sends queued messages, reads received data, and collects the engines' events.
     fn take(&mut self) {
         let now = self.now();
         for side in [A, B] {
@@ -422,7 +422,7 @@ impl Harness {
         }
     }
 
-    /// Calls `look` with a side's SCTP engine and association, if it has them.
+    /// Calls `look` with a side's SCTP engine and association. Returns `None` if the side has no association.
     pub fn sctp<R>(
         &mut self,
         side: usize,
@@ -434,7 +434,7 @@ impl Harness {
         }
     }
 
-    /// Calls `look` with a side's TCP engine and connection, if it has them.
+    /// Calls `look` with a side's TCP engine and connection. Returns `None` if the side has no connection.
     pub fn tcp<R>(
         &mut self,
         side: usize,
@@ -446,7 +446,7 @@ impl Harness {
         }
     }
 
-    /// The number of connections or associations that a side's transport holds, including half-open ones.
+    /// Returns the number of connections or associations that a side's transport holds, including half-open ones.
     pub fn held(&self, side: usize) -> usize {
         match &self.ends[side] {
             End::Udp { .. } => 0,
@@ -455,7 +455,7 @@ impl Harness {
         }
     }
 
-    /// The number of bytes of state that a side's transport holds for its peers.
+    /// Returns the bytes of state that a side's transport holds for its peers.
     pub fn held_bytes(&self, side: usize) -> usize {
         match &self.ends[side] {
             End::Udp { .. } => 0,
@@ -467,7 +467,8 @@ impl Harness {
     }
 }
 
-/// Starts a side's transport; `life` labels the random numbers of a restarted one.
+/// Starts the transport of a side. `life` distinguishes the random numbers of a restarted transport from those of its
+/// predecessor.
 async fn end(world: &SimWorld, side: usize, carrier: &Carrier, paths: usize, life: &str) -> io::Result<End> {
     Ok(match carrier {
         Carrier::Udp => {

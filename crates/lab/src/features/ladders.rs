@@ -1,4 +1,4 @@
-//! Packet ladders, side by side: connection set-up, termination, stream sequence numbers, and the addresses of an
+//! Packet ladders, shown side by side: connection set-up, termination, stream sequence numbers, and the addresses of an
 //! association.
 
 use super::harness::{Carrier, How};
@@ -39,7 +39,7 @@ pub(super) fn all() -> Result<Vec<Drawing>, String> {
     ])
 }
 
-/// Renders ladders side by side, each with its own times: packet names without their contents.
+/// Renders the ladders side by side, each with its own times. They show the names of packets, without their contents.
 pub(super) fn beside(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
     let columns: Vec<(&str, Vec<String>)> = titles
         .iter()
@@ -66,14 +66,14 @@ pub(super) fn beside(titles: &[(&str, &str)], drawings: &[Drawing]) -> String {
     out
 }
 
-/// Shortens a line of a ladder to the time, the direction, and the names of what is in the packet.
+/// Shortens a line of a ladder to the time, the direction, and the names of the chunks or flags in the packet.
 fn leg(line: &str) -> String {
     let Some((arrow, (ends, what))) = ["──►", "◄──"].iter().find_map(|a| Some((a, line.split_once(a)?)))
     else {
         return String::new();
     };
     let time = ends.split_whitespace().next().unwrap_or("");
-    // After the arrow comes the other end, then the packet. Values contain an equals sign or follow a name.
+    // After the arrow come the name of the other end and the packet. Values contain an equals sign or follow a name.
     let what = what.trim_start().split_once(' ').map_or("", |(_, rest)| rest);
     let name = |part: &str| {
         let words = part.split_whitespace();
@@ -84,10 +84,10 @@ fn leg(line: &str) -> String {
     format!("{time} {arrow} {}", names.join("; "))
 }
 
-/// The drawings of connection set-up, by transport.
+/// The titles of the drawings of connection set-up, by transport.
 pub(super) const SETUPS: [(&str, &str); 3] =
     [("SCTP", EARLY), ("SCTP, cookie_data=no", LATE), ("TCP", HANDSHAKE)];
-/// The drawings of termination, by transport.
+/// The titles of the drawings of termination, by transport.
 pub(super) const ENDINGS: [(&str, &str); 2] = [("SCTP", THREE), ("TCP", FOUR)];
 
 const EARLY: &str = "4-way set-up of SCTP, data in the third packet";
@@ -106,7 +106,7 @@ fn setup(title: &str, note: &str, carrier: &Carrier, kind: Kind) -> Result<Drawi
         }
         harness.send(A, b"first bytes of data", How::default());
         harness.until(1_000, |harness| !harness.got[B].is_empty()).await;
-        // Packets that are still on their way back, including the last leg.
+        // Waits for packets that are still on the way back, so that the ladder includes them.
         harness.pass(30).await;
         harness.got[B].first().map(|part| (part.at - begun).as_millis())
     })?;
@@ -129,7 +129,7 @@ fn ending(title: &str, note: &str, kind: Kind) -> Result<Drawing, String> {
         harness.pass(1_000).await;
         begun
     })?;
-    // The set-up is left out: it has its own drawings.
+    // The packets of the set-up are left out, because other drawings show them.
     let from = begun.as_nanos() / 1_000_000;
     let ladder = testbed.ladder(kind.ladder())?;
     let late = |line: &&str| {

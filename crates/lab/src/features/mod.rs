@@ -1,8 +1,8 @@
-//! The features of each transport, found by experiment.
+//! The feature table: which features each transport has, found by experiment.
 //!
-//! Owns the feature table. For every row and transport, a probe in the virtual network records what was observed. The
-//! published table is shown beside it, with further rows that it lacks, and with ladders that explain some rows. No cell is
-//! a constant: if a mechanism breaks, its row changes.
+//! For every row and transport, a probe in the simulation records what it observed. The published table is shown for
+//! comparison. Further rows show features that the published table lacks, and packet ladders explain some rows. No cell is a
+//! constant: if a mechanism breaks, its row changes.
 
 mod extra_rows;
 mod flood;
@@ -19,7 +19,7 @@ use serde::Serialize;
 use std::fmt::Write;
 use testbed::Testbed;
 
-/// The transport of a cell.
+/// The transport whose feature a cell describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// UDP.
@@ -34,7 +34,7 @@ impl Kind {
     /// All transports, in the order of the table's columns.
     pub const ALL: [Self; 3] = [Self::Udp, Self::Tcp, Self::Sctp];
 
-    /// The usual spelling of the name.
+    /// Returns the usual spelling of the transport's name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The transport with its default profile and these knobs.
+    /// Returns the transport with its default profile, changed by these knobs and values.
     fn carrier(self, changes: &[(&str, &str)]) -> Carrier {
         match self {
             Self::Udp => Carrier::Udp,
@@ -81,7 +81,7 @@ impl Verdict {
         if yes { Self::Yes } else { Self::No }
     }
 
-    /// The word used in the tables.
+    /// Returns the word that the tables use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,7 +98,7 @@ impl Verdict {
 pub struct Cell {
     /// The verdict.
     pub verdict: Verdict,
-    /// What was observed, in a few words.
+    /// The observation of the probe, in a few words.
     pub observed: String,
 }
 
@@ -107,7 +107,7 @@ impl Cell {
         Self { verdict: Verdict::of(yes), observed }
     }
 
-    /// The verdict from two runs of a probe: with default settings, and with the mechanism switched on.
+    /// Derives the verdict from two runs of a probe: with default settings, and with the mechanism switched on.
     fn switched(by_default: bool, switched_on: bool, observed: String) -> Self {
         let verdict = match (by_default, switched_on) {
             (true, _) => Verdict::Yes,
@@ -118,7 +118,7 @@ impl Cell {
     }
 }
 
-/// A row and the probe that decides its cells.
+/// A row of the table, and the probe that decides its cells.
 struct Row {
     name: &'static str,
     /// The description of the experiment.
@@ -129,16 +129,15 @@ struct Row {
 /// The results of a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Line {
-    /// The feature.
+    /// The name of the feature.
     pub feature: String,
     /// The description of the experiment.
     pub done: String,
-    /// One cell per column: transport, result, published value (null for a row of our own), and why the two differ (null if
-    /// they agree).
+    /// The cells of the row, one per transport.
     pub cells: Vec<Column>,
 }
 
-/// One transport's cell of a line.
+/// The cell of one transport in a row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Column {
     /// The transport's name.
@@ -146,9 +145,9 @@ pub struct Column {
     /// The result of the probe.
     #[serde(flatten)]
     pub cell: Cell,
-    /// The value in the published table.
+    /// The value in the published table; `None` for a row that the published table does not have.
     pub published: Option<String>,
-    /// Why the two differ; `None` if they agree or nothing is published.
+    /// Why the result differs from the published value; `None` if they agree or nothing is published.
     pub why: Option<String>,
 }
 
@@ -157,33 +156,33 @@ pub struct Column {
 pub struct Features {
     /// Name and version of the schema.
     pub schema: &'static str,
-    /// The rows of the published table.
+    /// The rows that the published table has, too.
     pub rows: Vec<Line>,
     /// Rows that the published table does not have.
     #[serde(rename = "further")]
     pub extra: Vec<Line>,
-    /// Ladders with title, note and packets.
+    /// The packet ladders, each with title and note.
     pub ladders: Vec<Drawing>,
 }
 
-/// A drawing of a conversation.
+/// A packet ladder of one conversation.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drawing {
     /// The title.
     pub title: String,
-    /// What the reader should notice.
+    /// A note that says what the ladder shows.
     pub note: String,
-    /// The packets as seen by A's host.
+    /// The packets as seen by host A.
     pub ladder: String,
 }
 
-/// The number of rows that [`run`] runs.
+/// The number of rows whose probes [`run`] runs.
 pub const ROWS: usize = published_rows::ROWS.len() + extra_rows::ROWS.len();
 
-/// Runs every probe; `progress` is called with the number of finished rows.
+/// Runs every probe, and calls `progress` with the number of finished rows.
 ///
 /// # Errors
-/// One line with row and transport: a probe could not be run, which is a defect in this program.
+/// A one-line message with row and transport if a probe could not be run, which is a defect in this program.
 pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     let mut done = 0;
     let mut lines = |rows: &[Row], published: bool| -> Result<Vec<Line>, String> {
@@ -208,10 +207,10 @@ pub fn run(mut progress: impl FnMut(usize)) -> Result<Features, String> {
     })
 }
 
-/// Runs the probes of one row, of either table.
+/// Runs the probes of one row of either table.
 ///
 /// # Errors
-/// One line: there is no such row, or the error of [`run`].
+/// A one-line message if there is no such row, or the error of [`run`].
 pub fn line(feature: &str) -> Result<Line, String> {
     let all = [(published_rows::ROWS, true), (extra_rows::ROWS, false)];
     let mut rows = all.iter().flat_map(|(rows, published)| rows.iter().map(move |row| (row, *published)));
@@ -234,7 +233,7 @@ fn column(row: &Row, kind: Kind, published: bool) -> Result<Column, String> {
     Ok(Column { transport: kind.name().to_owned(), cell, published, why })
 }
 
-/// The value in the published table.
+/// Returns the value of a cell in the published table; `None` if the table does not have the feature.
 fn published(feature: &str, kind: Kind) -> Option<String> {
     let column = match kind {
         Kind::Sctp => 1,
@@ -248,7 +247,7 @@ fn published(feature: &str, kind: Kind) -> Option<String> {
 
 const PUBLISHED: &str = include_str!("published.csv");
 
-/// Runs `probe` over a conversation on `testbed`.
+/// Starts both hosts on `testbed`, and runs `probe` with them.
 fn hold<T>(
     testbed: &Testbed,
     carrier: &Carrier,
@@ -261,7 +260,7 @@ fn hold<T>(
 }
 
 impl Features {
-    /// The number of cells that differ from the published table for no known reason.
+    /// Returns the number of cells that differ from the published table for no known reason.
     #[must_use]
     pub fn unexplained(&self) -> usize {
         let cells = self.rows.iter().flat_map(|line| &line.cells);
@@ -275,7 +274,7 @@ impl Features {
         text + "\n"
     }
 
-    /// Renders the two tables alone.
+    /// Renders only the two tables.
     #[must_use]
     pub fn tables(&self) -> String {
         let title = "rows of the published table: what we find (was: what is published, where it differs)";

@@ -1,7 +1,7 @@
-//! The sixteen rows of the published table, each cell decided by a run.
+//! The sixteen rows of the published table. The result of a run decides each cell.
 //!
-//! Each row describes an experiment; a probe carries it out over one transport and reports what was observed. No single run
-//! yields `optional`: it means that the same probe succeeds with a mechanism switched on and fails without it.
+//! Each row describes an experiment. A probe carries the experiment out over one transport and reports what it observed. The
+//! verdict `optional` needs two runs of a probe: it succeeds with a mechanism switched on and fails without it.
 
 use super::harness::{Delivery, Harness, How};
 use super::testbed::{A, B, Testbed};
@@ -78,19 +78,19 @@ pub(super) fn bytes(got: &[Delivery]) -> usize {
     got.iter().map(|part| part.bytes.len()).sum()
 }
 
-/// All bytes in the order of delivery.
+/// Returns all received bytes in the order of delivery.
 fn joined(got: &[Delivery]) -> Vec<u8> {
     got.iter().flat_map(|part| part.bytes.iter().copied()).collect()
 }
 
-/// A message of `size` bytes that begins with its number.
+/// Returns a message of `size` bytes that begins with its number.
 pub(super) fn numbered(number: u32, size: usize) -> Vec<u8> {
     let mut message = number.to_be_bytes().to_vec();
     message.resize(size, 0x5a);
     message
 }
 
-/// The numbers of the received messages, which are `size` bytes each.
+/// Returns the numbers of the received messages, which have `size` bytes each.
 pub(super) fn numbers(got: &[Delivery], size: usize) -> Vec<u32> {
     let all = joined(got);
     all.chunks_exact(size).filter_map(|m| m.first_chunk().map(|head| u32::from_be_bytes(*head))).collect()
@@ -138,7 +138,8 @@ fn connection(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(yes, observed))
 }
 
-/// Questions that require a connection are not applicable to a transport without connections.
+/// Returns the cell "not applicable" for a transport without connections, because the question of the row requires a
+/// connection; otherwise `None`.
 pub fn without_connection(kind: Kind) -> Result<Option<Cell>, String> {
     let cell = connection(kind)?;
     let observed = format!("there is no connection: {}", cell.observed);
@@ -213,13 +214,14 @@ fn ordered(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(yes, format!("{} of 200 came, {early} after one with a higher number", got.len())))
 }
 
-/// Makes the path lose everything sent in this millisecond and the next three.
+/// Makes the path lose every packet that is sent in this millisecond and the next three.
 pub(super) async fn lose_next(harness: &mut Harness, testbed: &Testbed) {
     testbed.network.outage(testbed.links[0], harness.now(), Some(Duration::from_millis(4)));
     harness.pass(1).await;
 }
 
-/// Sends ten messages, the first of them while the path is down, and returns the order in which they arrived.
+/// Sends ten messages, the first of them while the path is down. Returns the numbers of the messages in the order in which
+/// they arrived.
 async fn first_of_ten_lost(harness: &mut Harness, testbed: &Testbed, how: How) -> Vec<u32> {
     harness.connect().await;
     harness.pass(500).await;
@@ -247,7 +249,7 @@ fn unordered(kind: Kind) -> Result<Cell, String> {
 }
 
 fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
-    // A reader that does not read.
+    // Flow control: side B does not read the data that it receives.
     let testbed = Testbed::new(1, &["rate=100mbit,rtt=20ms,queue=1000p"])?;
     hold(&testbed, &kind.carrier(&[("rcvbuf", "64KiB")]), async |harness| {
         harness.connect().await;
@@ -255,7 +257,7 @@ fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
         offer(harness, 1000, 5_000).await;
     })?;
     let unread: u64 = entered(&testbed.passages(), Direction::Up).map(|p| u64::from(p.bytes)).sum();
-    // A narrow path.
+    // Congestion control: the path is narrower than the rate of the offered messages.
     let testbed = Testbed::new(1, &["rate=1mbit,rtt=40ms,queue=20p"])?;
     hold(&testbed, &kind.carrier(&[]), async |harness| {
         harness.connect().await;
@@ -276,11 +278,13 @@ fn flow_and_congestion(kind: Kind) -> Result<Cell, String> {
     ))
 }
 
-/// Offers messages of 1000 B, one per millisecond, for this long; retries when the transport does not accept one.
+/// Offers messages of 1000 B for this many milliseconds, one per millisecond. Offers a message again if the transport does
+/// not accept it.
 async fn offer(harness: &mut Harness, messages: u32, milliseconds: u64) {
     let mut next = 0;
     for _ in 0..milliseconds {
-        // Nothing limits a UDP sender: one message per millisecond is already eight times the capacity of the narrow path.
+        // Nothing limits a UDP sender, and one message per millisecond is already eight times the capacity of the narrow
+        // path.
         if next < messages && harness.send(A, &numbered(next, 1000), How::default()) {
             next += 1;
         }
@@ -353,7 +357,7 @@ fn sack(kind: Kind) -> Result<Cell, String> {
                 off.0,
                 if off.1 { "complete too" } else { "not complete" }
             );
-            // If the transport also works without the mechanism, the mechanism is optional.
+            // SACK is optional if the transport also works without it.
             Ok(Cell {
                 verdict: if off.1 && plain.0 > 0 { Verdict::Optional } else { Verdict::of(plain.0 > 0) },
                 observed,
@@ -391,7 +395,7 @@ fn path_mtu(kind: Kind) -> Result<Cell, String> {
         bytes(&harness.got[B])
     })?;
     let passages = testbed.passages();
-    // The packets that A sends on its own link; the second half of them is checked.
+    // The sizes of the packets that A sends on its own link. Only the second half of them is checked.
     let sizes: Vec<u32> =
         entered(&passages, Direction::Up).filter(|p| p.link == testbed.links[0]).map(|p| p.bytes).collect();
     let late = sizes[sizes.len() / 2..].iter().copied().max().unwrap_or(0);
@@ -413,7 +417,7 @@ fn fragmentation(kind: Kind) -> Result<Cell, String> {
         harness.pass(2_000).await;
         (large, from)
     })?;
-    // Every packet that carries a small message has at least 20 B besides its headers.
+    // A packet that carries a small message has at least 20 B besides its headers.
     let small = |p: &&Passage| p.at >= from && p.bytes >= 20 + 8 + 20;
     let acks = |p: &&Passage| kind != Kind::Udp && p.bytes < 20 + 12 + 20;
     let packets = entered(&testbed.passages(), Direction::Up).filter(small).filter(|p| !acks(p)).count();

@@ -1,11 +1,11 @@
-//! Reasons why a cell of ours differs from the published one.
+//! Reasons why a cell of our feature table differs from the published one.
 
 use super::{Kind, Verdict};
 
-/// No reason is known: this is a defect of the program or of the probe.
+/// The text if no reason is known, which is a defect of the program or of the probe.
 pub(super) const UNKNOWN: &str = "No reason is known: please report it.";
 
-/// The reason for a verdict that differs.
+/// Returns the reason why the verdict `found` differs from the published one.
 pub(super) fn of(feature: &str, kind: Kind, found: Verdict) -> &'static str {
     match (feature, kind, found) {
         ("explicit congestion notification support", Kind::Sctp, Verdict::Optional) => {

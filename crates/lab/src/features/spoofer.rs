@@ -1,4 +1,5 @@
-//! The forger: a third host that sends a packet as if it were A. B has no key to distinguish the two.
+//! A probe with a forger: a third host that sends a packet with A's address as the source. No key lets B distinguish the
+//! forger from A.
 
 use super::harness::{Harness, How};
 use super::published_rows::{numbered, numbers};
@@ -14,11 +15,11 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::task::{Context, Poll, Waker};
 
-/// Bytes per message, and the number of the forged message.
+/// The number of bytes per message, and the number of the forged message.
 const SIZE: usize = 50;
 const FORGED: u32 = 666;
 
-/// Whether B accepts a forged packet as A's.
+/// Probes whether B accepts a forged packet as if A had sent it.
 pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     let (testbed, forger) = testbed()?;
     let came = testbed.run(async {
@@ -39,12 +40,13 @@ pub(super) fn probe(kind: Kind) -> Result<Cell, String> {
     Ok(Cell::of(came.contains(&1) && !taken, format!("it takes no key; {what} {word}")))
 }
 
-/// A and B with a router between them, and a third host that also claims A's address.
+/// Builds a network of A and B with a router between them, and a third host that also has A's address.
 fn testbed() -> Result<(Testbed, NodeId), String> {
     let network = Network::new(1);
     let addresses: [Vec<IpAddr>; 2] =
         [vec![Ipv4Addr::new(10, 0, 1, 1).into()], vec![Ipv4Addr::new(10, 0, 2, 1).into()]];
-    // Created first, because packets to a shared address go to the host that was created last.
+    // The forger is created first, because packets to a shared address go to the host that was created last, which must be
+    // A.
     let forger = network.host("C", &addresses[A]);
     let nodes = [network.host("A", &addresses[A]), network.host("B", &addresses[B])];
     let router = network.router("router");
@@ -58,7 +60,7 @@ fn testbed() -> Result<(Testbed, NodeId), String> {
     Ok((Testbed { network, nodes, addresses, links, router: Some(router) }, forger))
 }
 
-/// Sends the packet that A would send next.
+/// Sends from the forger the packet that A would send next.
 async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()> {
     let [source, target] = [testbed.addresses[A][0], testbed.addresses[B][0]];
     let message = numbered(FORGED, SIZE);
@@ -78,7 +80,7 @@ async fn inject(testbed: &Testbed, forger: NodeId, kind: Kind) -> io::Result<()>
     }
 }
 
-/// Builds the segment that follows the last one with data from A, as an eavesdropper could.
+/// Builds the TCP segment that follows A's last segment with data, as an eavesdropper could.
 fn next_segment(testbed: &Testbed, source: IpAddr, target: IpAddr, message: &[u8]) -> io::Result<Vec<u8>> {
     let seen = testbed.network.finish_capture(testbed.nodes[A])?;
     let mut reader = pcap::Reader::new(&seen).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! The virtual network of a probe: two hosts, the paths between them, and a record of all packets.
+//! The network of a probe in the simulation: two hosts, the paths between them, and a record of all packets.
 
 use anabranch_base::time::{Duration, Instant};
 use anabranch_link::LinkSpec;
@@ -8,9 +8,9 @@ use anabranch_wire::pcap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The side that opens the connection, and the side that accepts it (B).
+/// The index of side A, which opens the connection. Side B accepts it.
 pub const A: usize = 0;
-/// See [`A`].
+/// The index of side B, which accepts the connection. Side A opens it.
 pub const B: usize = 1;
 
 /// The port that B listens on.
@@ -18,23 +18,23 @@ pub const PORT: u16 = 8000;
 
 /// The network of a probe.
 pub struct Testbed {
-    /// The network.
+    /// The simulated network.
     pub network: Network,
-    /// A and B.
+    /// The hosts A and B.
     pub nodes: [NodeId; 2],
-    /// Their addresses, one per path.
+    /// The addresses of A and of B, one address per path.
     pub addresses: [Vec<IpAddr>; 2],
-    /// The paths; the up direction is from A to B.
+    /// The links of the paths. The up direction is from A to B.
     pub links: Vec<LinkId>,
-    /// The router between them, if there is one.
+    /// The router between A and B, if there is one.
     pub router: Option<NodeId>,
 }
 
 impl Testbed {
-    /// Two hosts with a path for each of `links`; all packets are recorded.
+    /// Builds two hosts with a path for each of `links`. All packets are recorded.
     ///
     /// # Errors
-    /// The error message of a link that cannot be built.
+    /// Returns the error message of a link that cannot be built.
     pub fn new(seed: u64, links: &[&str]) -> Result<Self, String> {
         let network = Network::new(seed);
         let address = |host: u8| -> Vec<IpAddr> {
@@ -53,10 +53,10 @@ impl Testbed {
         Ok(Self { network, nodes, addresses, links: built, router: None })
     }
 
-    /// Two hosts with a router between them, and a third host C with `third` addresses (at least one) on the same router.
+    /// Builds two hosts with a router between them. A third host C on the same router has `third` addresses, at least one.
     ///
     /// # Errors
-    /// The same as [`Testbed::new`].
+    /// Returns the same errors as [`Testbed::new`].
     pub fn routed(seed: u64, near: &str, far: &str, third: u8) -> Result<(Self, NodeId), String> {
         let network = Network::new(seed);
         let addresses: [Vec<IpAddr>; 2] =
@@ -80,25 +80,25 @@ impl Testbed {
         Ok((Self { network, nodes, addresses, links, router: Some(router) }, c))
     }
 
-    /// Runs `probe` to its end, for at most an hour of virtual time.
+    /// Runs `probe` until it ends, for at most an hour of virtual time.
     ///
     /// # Errors
-    /// One line: the probe stalled, or the world returned an error.
+    /// A one-line message if the probe stalled or the simulation returned an error.
     pub fn run<T>(&self, probe: impl Future<Output = io::Result<T>>) -> Result<T, String> {
         let ended = self.network.run(probe, Instant::ZERO + Duration::from_secs(3600));
         let done = ended.done().ok_or("the probe came to no end")?;
         done.map_err(|error| error.to_string())
     }
 
-    /// The records of packets that crossed links since the last call.
+    /// Returns the records of packets that crossed links since the last call.
     pub fn passages(&self) -> Vec<Passage> {
         self.network.take_passages()
     }
 
-    /// The packets seen by A's interfaces, as a ladder.
+    /// Renders the packets seen by A's interfaces as a packet ladder.
     ///
     /// # Errors
-    /// If the capture cannot be read.
+    /// Returns an error message if the capture cannot be read.
     pub fn ladder(&self, transport: Transport) -> Result<String, String> {
         let bytes = self.network.finish_capture(self.nodes[A]).map_err(|error| error.to_string())?;
         let mut ladder = Ladder::new(transport, "A", "B");
@@ -112,7 +112,7 @@ impl Testbed {
         }
         let mut reader = pcap::Reader::new(&bytes).map_err(|error| error.to_string())?;
         while let Some(record) = reader.next_packet().map_err(|error| error.to_string())? {
-            // IPv4 without options: what these hosts send.
+            // These hosts send only IPv4 without options.
             if let Some((source, target, body)) = v4(record.packet) {
                 ladder.packet(Instant::from_nanos(record.at_nanos), source, target, body, "");
             }
@@ -121,7 +121,7 @@ impl Testbed {
     }
 }
 
-/// Returns source, target and payload of an IPv4 packet.
+/// Returns the source address, the destination address and the payload of an IPv4 packet.
 pub fn v4(packet: &[u8]) -> Option<(IpAddr, IpAddr, &[u8])> {
     let length = usize::from(packet.first()? & 15) * 4;
     let address =

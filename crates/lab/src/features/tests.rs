@@ -1,4 +1,4 @@
-//! Pins the tables, and checks that no difference is unexplained.
+//! Compares the tables with their expected text, and checks that every difference from the published table has a reason.
 
 use super::*;
 

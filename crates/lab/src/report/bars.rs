@@ -1,4 +1,5 @@
-//! The times of all contestants: a bar for each, with every run as a dot on it, and the limit that none can beat.
+//! Draws the times of all contestants. Each contestant has a bar, with every run as a dot on it. A line shows the limit that
+//! no contestant can beat.
 
 use super::chart::backend::{CONTESTANTS, Ink};
 use super::chart::figure::{Data, Figure, Width};
@@ -8,7 +9,7 @@ use super::svg::span;
 use super::words::{self, capital, short_time, term};
 use crate::results::Point;
 
-/// With more dots than this, no dot has a tooltip.
+/// If a contestant has more runs than this, its dots have no tooltips.
 const SPOKEN: usize = 600;
 
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide: Width) {
@@ -61,16 +62,16 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
             left,
             below: 22,
         };
-        // Leaves room for the time behind the longest bar, and above all bars for the limit's name.
+        // Leaves room for the time right of the longest bar, and for the name of the limit above all bars.
         let x = Axis::time(0.0, high * 1.04, if narrow { 4 } else { 6 });
-        // Space above the first bar, for the limit's name and the first time.
+        // Space above the first bar, for the name of the limit and the first time.
         let above = if narrow { -0.9 } else { -1.15 };
         let y = Axis::bare(rows as f64 - 0.5, above);
         chart::draw(svg, frame, [&x, &y], |plot| {
             for (i, place) in standing.places.iter().enumerate() {
                 let contestant = &point.contestants[place.index];
                 let ink = Ink::contestant(place.index);
-                // On a narrow screen the name is above the bar.
+                // On a narrow screen the contestant's name is above its bar, so the bar is lower.
                 let middle = i as f64 + if narrow { 0.18 } else { 0.0 };
                 let tall = if narrow { 24.0 } else { 28.0 };
                 let time = standing::shown(place);
@@ -98,7 +99,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
                 let radius = if values.len() > 200 { 1.6 } else { 2.6 };
                 let step = f64::from(row) * 1.1;
                 let dots = values.iter().enumerate().map(|(k, (seed, ms))| {
-                    // Dots are spread over the bar's height, the same way each time.
+                    // Dots are spread over the height of the bar, in the same pattern in every drawing.
                     let off = ((k * 7) % 11) as f64 / 11.0 - 0.45;
                     let title = if values.len() <= SPOKEN {
                         format!("seed {seed}: {}", span(*ms))
@@ -131,7 +132,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing, wide:
     });
 }
 
-/// The mean limit of a point in milliseconds; `None` for messages, where it has no meaning.
+/// Returns the mean limit of a point in milliseconds; `None` for messages, for which a limit has no meaning.
 pub(super) fn limit(point: &Point) -> Option<f64> {
     if point.workload.messages {
         return None;
@@ -141,12 +142,12 @@ pub(super) fn limit(point: &Point) -> Option<f64> {
     (!limits.is_empty()).then(|| limits.iter().sum::<f64>() / limits.len() as f64)
 }
 
-/// Shortens a name to fit the margin.
+/// Shortens a name to `width` characters, so that it fits the margin.
 fn short(name: &str, width: usize) -> String {
     super::svg::shortened(name, width)
 }
 
-/// The legend of the contestants' colours, as HTML.
+/// Renders the legend of the contestants' colours, as HTML.
 pub(super) fn legend(names: &[String]) -> String {
     let key = |(i, name): (usize, &String)| {
         format!(

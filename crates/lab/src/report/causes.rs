@@ -1,7 +1,7 @@
-//! Why the winner wins, as found by experiments: the setting that was changed in the loser, its effect on the loser's time,
-//! and what did not matter.
+//! Explains why the winner wins, as found by experiments. Names the setting that was changed in the loser, its effect on the
+//! loser's time, and the settings that did not matter.
 //!
-//! Owns the text and the small figure. If there were no experiments, the text says so. The parts of the response time
+//! Writes the text and a small figure. If there were no experiments, the text says so. The parts of the response time
 //! (`parts`) describe where time went, but name no cause.
 
 use super::chart::backend::Ink;
@@ -13,19 +13,20 @@ use super::words::{explained, is_plural};
 use crate::results::{Cause, Comparison, Condition, Effect, Experiment, Point};
 use std::fmt::Write;
 
-/// The comparison for which causes were searched; if there are several, the one with the best ranks.
+/// Returns the comparison for which causes were searched. If there are several, returns the one whose contestants have the
+/// best ranks.
 pub(super) fn of(point: &Point) -> Option<&Comparison> {
     let tried = |comparison: &&Comparison| comparison.experiment.is_some();
     let ranks = |comparison: &&Comparison| comparison.experiment.as_ref().map(|experiment| experiment.ranks);
     point.comparisons.iter().filter(tried).min_by_key(ranks)
 }
 
-/// Formats a ratio: `×1.6`.
+/// Formats a ratio, for example `×1.6`.
 fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("×{ratio:.1}") } else { format!("×{ratio:.2}") }
 }
 
-/// The change, in words and as typed.
+/// Describes the change of a cause, in words and as typed.
 fn subject(cause: &Cause) -> String {
     let explained = explained(&cause.factor, about(&cause.factor));
     let typed = match cause.change.split_once(',') {
@@ -39,7 +40,7 @@ fn subject(cause: &Cause) -> String {
     }
 }
 
-/// Describes a change of one setting for readers who do not know its key.
+/// Describes a change of one setting for readers who do not know the key of the setting.
 fn plainly(change: &str, was: &str) -> Option<String> {
     let (key, value) = change.split_once('=').filter(|(_, value)| !value.contains(','))?;
     let what = match (key, value) {
@@ -71,7 +72,7 @@ fn connections(value: &str) -> String {
     if value == "1" { "one connection".to_owned() } else { format!("{} connections", escape(value)) }
 }
 
-/// The gap that remains with this change alone: a ratio and its interval.
+/// Returns the gap that remains with this change alone: a ratio and its interval.
 fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     let tried = experiment.factors.iter().find(|tried| tried.change == cause.change)?;
     let Effect { ratio, ci } = tried.alone;
@@ -79,7 +80,7 @@ fn left(experiment: &Experiment, cause: &Cause) -> Option<(f64, [f64; 2])> {
     Some((of(ratio), [of(ci[1]), of(ci[0])]))
 }
 
-/// The order of the two after the change, if it differs from the order before.
+/// Describes the order of winner and loser after the change; `None` unless the loser would be level or ahead.
 fn turned(experiment: &Experiment, cause: &Cause, loser: &str) -> Option<String> {
     let (ratio, [_, high]) = left(experiment, cause)?;
     if high < 1.0 && ratio <= 1.0 / 1.03 {
@@ -116,7 +117,7 @@ fn line(experiment: &Experiment, cause: &Cause, loser: &str) -> String {
     text + "."
 }
 
-/// The changes of settings, in words, that would put the loser level or ahead.
+/// Describes the changes of settings that would put the loser level with the winner or ahead of it.
 pub(super) fn remedies(point: &Point) -> Vec<String> {
     let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
     else {
@@ -131,13 +132,13 @@ pub(super) fn remedies(point: &Point) -> Vec<String> {
     found.causes.iter().filter(|cause| cause.with.is_empty()).take(2).filter_map(said).collect()
 }
 
-/// The name of a contestant in words.
+/// Returns the name in words of the contestant that was typed as `typed`.
 fn name(point: &Point, typed: &str) -> String {
     let place = point.contestants.iter().position(|contestant| contestant.name == typed);
     place.map_or_else(|| typed.to_owned(), |place| super::words::names(point).swap_remove(place))
 }
 
-/// Describes a group of settings.
+/// Describes a group of settings, for its tooltip.
 fn about(factor: &str) -> &'static str {
     match factor {
         "windows" => "How much a sender may have under way: at the start, and at most.",
@@ -174,7 +175,7 @@ fn place(without: &str) -> &str {
     }
 }
 
-/// The gap under changed conditions, in words, for at most three conditions; empty if none was tested.
+/// Describes the gap under changed conditions, for at most three conditions. Empty if no condition was tested.
 pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     let said = |condition: &Condition| {
         let gap = times(condition.gap);
@@ -200,7 +201,7 @@ pub(super) fn conditions(experiment: &Experiment) -> Vec<String> {
     needed.chain(others).take(3).map(said).collect()
 }
 
-/// The box on the first screen: at most three lines, and the figure of the experiment.
+/// Writes the box about causes on the first screen: at most three lines, and the figure of the experiment.
 pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
     let Some((found, experiment)) = of(point).and_then(|found| Some((found, found.experiment.as_ref()?)))
     else {
@@ -255,7 +256,7 @@ pub(super) fn render(out: &mut String, point: &Point, standing: &Standing) {
     out.push_str("</section>\n");
 }
 
-/// The experiment: the loser's time divided by the winner's, before any change and after each change alone.
+/// Draws the experiment: the loser's time divided by the winner's, before any change and after each change alone.
 fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
     let mut rows: Vec<(String, f64, [f64; 2], bool)> =
         vec![("as it is".to_owned(), experiment.gap, experiment.ci95, true)];
@@ -301,7 +302,7 @@ fn picture(out: &mut String, experiment: &Experiment, loser: &str) {
                 let ink = Ink::named(if *whole { "ink" } else { "accent" });
                 chart::line(plot, [(*low, middle), (*high, middle)], ink, 2.0);
                 chart::marks(plot, [Mark::dot((*ratio, middle), 4.0, ink, format!("{what}: {ratio:.2}"))]);
-                // The label is left of the axis, where it crosses nothing.
+                // The label is left of the axis, where no line crosses it.
                 let label = super::svg::shortened(what, 20) + "\u{a0}";
                 chart::text(plot, (x.range_start(), middle), Beside::Left, Ink::named("ink"), &label);
             }
@@ -358,7 +359,7 @@ mod tests {
             conditions,
             ["The gap is there only where packets are lost: without that it is ×1.01 in place of ×2.00."]
         );
-        // The necessary condition comes first, and only once.
+        // The necessary condition comes first, and is named only once.
         let mut several = experiment();
         let mut other = several.conditions[0].clone();
         (other.without, other.gap, other.needed) = ("queue".to_owned(), 1.9, false);
@@ -372,7 +373,7 @@ mod tests {
         );
         let mut out = String::new();
         picture(&mut out, &experiment(), "SCTP");
-        // The remaining gap after the change: 2 / 1.6.
+        // The gap that remains after the change is 2 / 1.6 = 1.25.
         assert!(out.contains("iw=10,1.2500,1.1111,1.4286"), "{out}");
     }
 }

@@ -1,7 +1,7 @@
-//! The effect of one change: runs without and with it beside the published values, row by row.
+//! The figure of a finding about one change: runs without and with the change beside the published values, row by row.
 //!
-//! Owns the figure of a finding. In each row, every contestant has a disc (without the change), a ring (with the change) and
-//! an upright stroke (the published value).
+//! In each row, every contestant has a disc (without the change), a ring (with the change) and an upright stroke (the
+//! published value).
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -10,22 +10,22 @@ use super::paper::{plain, short_unit};
 use super::svg::{escape, shortened};
 use std::fmt::Write;
 
-/// A finding with its runs.
+/// A finding about one change, with the values of its runs.
 #[derive(Clone, Debug)]
 pub struct Contrast {
     /// The identifier of the finding.
     pub id: String,
-    /// The subject, in a few words.
+    /// The subject of the finding, in a few words.
     pub heading: String,
-    /// The finding in a sentence, with its effect.
+    /// The finding in one sentence, with its effect.
     pub sentence: String,
-    /// The change.
+    /// The change that the finding is about.
     pub change: String,
     /// The table of the finding, and the levels that are fixed.
     pub place: String,
     /// The unit of the values.
     pub unit: String,
-    /// The factor that varies from row to row.
+    /// The factor whose level varies from row to row.
     pub along: String,
     /// The rows, from top to bottom.
     pub rows: Vec<Row>,
@@ -43,13 +43,13 @@ pub struct Row {
 /// One contestant's values in a row.
 #[derive(Clone, Debug)]
 pub struct Marks {
-    /// The contestant.
+    /// The name of the contestant.
     pub contestant: String,
     /// The published value.
     pub printed: Option<f64>,
-    /// Our value without the change: the mean and the ends of its 95 % interval.
+    /// Our value without the change: the mean, and the two ends of its 95 % interval.
     pub without: Option<[f64; 3]>,
-    /// Our value with the change.
+    /// Our value with the change: the mean, and the two ends of its 95 % interval.
     pub with: Option<[f64; 3]>,
 }
 
@@ -98,7 +98,7 @@ pub(super) fn draw(out: &mut String, contrast: &Contrast) {
         data: data(contrast),
     };
     figure.render(out, Width::Half, |svg, width| {
-        // The contestants of a row are drawn below each other.
+        // The contestants of a row are drawn one below the other.
         let (between, many) = (15, names.len().max(1));
         let row = between * many as u32 + 12;
         let height = row * contrast.rows.len() as u32 + 52;

@@ -1,5 +1,5 @@
-//! Details of a run that packets do not show: congestion windows over time, queueing delays, and the packets that the
-//! network lost.
+//! Draws the course of a run, which its packets do not show: congestion windows over time, queueing delays, and the packets
+//! that the network lost.
 
 use super::chart::backend::{CONTESTANTS, Ink};
 use super::chart::figure::{Data, Figure, Width};
@@ -10,7 +10,7 @@ use crate::capture::views::{Course, Loss};
 
 const HEIGHT: u32 = 180;
 
-/// Draws both figures, side by side.
+/// Draws the two figures side by side. `whose` names the contestant.
 pub(super) fn render(out: &mut String, course: &Course, whose: &str) {
     let ends = course.windows.iter().map(|window| window.0);
     let ends =
@@ -130,7 +130,7 @@ fn axes(width: Width, end: f64) -> (Frame, Axis) {
     (frame, Axis::time(0.0, end, if width.is_narrow() { 4 } else { 6 }))
 }
 
-/// A stroke for each lost packet, taller if a queue was full.
+/// Draws a stroke for each lost packet. The stroke is taller if the packet was lost at a full queue.
 fn losses(plot: &mut Plot<'_, '_>, lost: &[Loss], high: f64) {
     for loss in lost.iter().take(MOST_STROKES) {
         let share = if loss.by_queue { 1.0 } else { 0.6 };
@@ -139,5 +139,5 @@ fn losses(plot: &mut Plot<'_, '_>, lost: &[Loss], high: f64) {
     }
 }
 
-/// The maximum number of strokes; more would merge into one red area.
+/// The maximum number of strokes. More strokes would merge into one red area.
 const MOST_STROKES: usize = 300;

@@ -1,5 +1,5 @@
-//! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run.
-//! There each message is coloured by the largest part of its delay.
+//! Delays of messages: as figures, as a distribution over all runs, and message by message over time in the median run. In
+//! the median run, each message has the colour of the largest part of its delay.
 
 use super::chart::figure::{Data, Figure, Width};
 use super::distributions::Samples;
@@ -11,7 +11,7 @@ use super::{median_run, outcome};
 use crate::results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
-/// Height of a run's plot in pixels.
+/// The height of the plot of a run, in pixels.
 const STICKS: f64 = 120.0;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -25,14 +25,14 @@ pub(super) fn render(out: &mut String, point: &Point) {
     over_time(out, point);
 }
 
-/// The values in ascending order.
+/// Returns the values in ascending order.
 pub(super) fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
     let mut all: Vec<f64> = values.collect();
     all.sort_unstable_by(f64::total_cmp);
     all
 }
 
-/// Response times of a run's delivered objects, or delays of its messages, in milliseconds.
+/// Returns the response times of a run's delivered objects, or the delays of its messages, in milliseconds.
 pub(super) fn delays(run: &Run) -> impl Iterator<Item = f64> + '_ {
     let measured = run.objects.iter().filter(|object| !object.background);
     measured.filter_map(|o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?) as f64 / 1e6))
@@ -138,7 +138,7 @@ fn over_time(out: &mut String, point: &Point) {
     );
 }
 
-/// The largest part of an object's response time, as an index into [`PARTS`].
+/// Returns the largest part of an object's response time, as an index into [`PARTS`].
 fn largest(object: &Object) -> Option<usize> {
     let values = parts::values(object.why.as_ref()?, object.send_detail.as_ref());
     (0..values.len()).max_by_key(|&part| (values[part], std::cmp::Reverse(part)))

@@ -1,5 +1,5 @@
-//! Distributions of times. They are drawn as cumulative shares, as box plots, and as the share of longer times on
-//! logarithmic scales, which shows the tails.
+//! Distributions of times. They are drawn as cumulative shares and as box plots. A third figure, on logarithmic scales,
+//! shows the share of times longer than a value, which makes the tails visible.
 
 use super::bars::legend;
 use super::chart::backend::Ink;
@@ -9,20 +9,20 @@ use super::svg::{escape, span};
 use super::words::{and, capital, short_time};
 use crate::stats::summary::quantile;
 
-/// The data of a distribution: for each contestant all values in milliseconds, sorted.
+/// The data of a distribution: the sorted values of each contestant, in milliseconds.
 pub(super) struct Samples<'a> {
-    /// Base name of the figures' files.
+    /// The base name of the files of saved figures.
     pub file: &'a str,
-    /// The kind of value: `page times`, `delays of messages`.
+    /// The kind of value, for example `page times` or `delays of messages`.
     pub what: &'a str,
-    /// Names of the contestants in words, in the order of the plan.
+    /// The names of the contestants in words, in the order of the plan.
     pub names: &'a [String],
     pub values: Vec<Vec<f64>>,
 }
 
-/// The maximum number of points of a curve; longer curves are thinned out.
+/// The maximum number of points of a curve. Longer curves are thinned out.
 const MOST: usize = 400;
-/// The quantiles of a box plot.
+/// The quantiles that a box plot shows.
 const BOX: [f64; 5] = [0.1, 0.25, 0.5, 0.75, 0.9];
 
 impl Samples<'_> {
@@ -61,7 +61,7 @@ impl Samples<'_> {
         }
     }
 
-    /// The cumulative distribution: values, each with the share of values up to it.
+    /// Returns the cumulative distribution: values, each with the share of all values up to it.
     fn curve(values: &[f64]) -> Vec<At> {
         let n = values.len();
         let step = n.div_ceil(MOST).max(1);
@@ -204,7 +204,7 @@ impl Samples<'_> {
                 for (i, values) in self.known() {
                     let n = values.len();
                     let mut line: Vec<At> = vec![(low * 0.9, 1.0), (values[0], 1.0)];
-                    // The tail is what matters here, so none of its values is left out.
+                    // The tail matters most here, so none of its values is left out.
                     let step = n.div_ceil(MOST).max(1);
                     for (rank, ms) in
                         values.iter().enumerate().filter(|(rank, _)| rank % step == 0 || rank + MOST > n)
@@ -221,7 +221,7 @@ impl Samples<'_> {
     }
 }
 
-/// Formats a number without trailing zeros: `0.1`, `30`.
+/// Formats a number without trailing zeros, for example `0.1` or `30`.
 fn trimmed(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

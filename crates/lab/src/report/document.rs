@@ -1,7 +1,7 @@
-//! The frame of every page: its head with style sheets and security policy, and its script at the end.
+//! The frame of every page: the head with style sheets and security policy, and the script at the end.
 //!
-//! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. They are escaped
-//! where they are quoted. If escaping is ever missed, the Content Security Policy (CSP Level 3) keeps a browser from running
+//! A page quotes names and texts of captures, HAR files and plans, which may come from untrusted sources. The code that
+//! quotes them must escape them. If it ever does not, the Content Security Policy (CSP Level 3) keeps a browser from running
 //! the text.
 
 use super::svg::escape;
@@ -9,17 +9,18 @@ use super::{SCRIPT, STYLE, SVG_STYLE};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The head of a page with figures, up to the start of its body.
+/// Returns the head of a page with figures, up to the start of its body.
 pub fn begin(title: &str) -> String {
     head(title, &[("", STYLE), (" id=\"svg-style\"", SVG_STYLE)], Some(SCRIPT))
 }
 
-/// The script and the end of a page that was started with [`begin`].
+/// Writes the script and the end of a page that was started with [`begin`].
 pub fn end(out: &mut String) {
     let _ = write!(out, "<script>\n{SCRIPT}</script>\n</body></html>\n");
 }
 
-/// The head of a page with these style sheets, each with the attributes of its element, and with at most this script.
+/// Returns the head of a page. Each of the `styles` is a style sheet with the attributes of its element. `script` is the
+/// only script that the page may have.
 pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -36,8 +37,8 @@ pub fn head(title: &str, styles: &[(&str, &str)], script: Option<&str>) -> Strin
     out
 }
 
-/// The policy allows no loading, and only these scripts and style sheets. Elements have `style` attributes, for colours and
-/// lengths of data: the worst that they can do is look wrong.
+/// Returns a policy that allows no loading, and only this script and these style sheets. Elements may have `style`
+/// attributes, for colours and for lengths that show data. The worst that they can do is look wrong.
 fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     let sheets: String = styles.iter().map(|(_, text)| format!(" {}", source(text))).collect();
     let script = script.map_or("'none'".to_owned(), source);
@@ -47,7 +48,7 @@ fn policy(styles: &[(&str, &str)], script: Option<&str>) -> String {
     )
 }
 
-/// The hash of an element's text in the form that a policy uses. The text starts with a line break.
+/// Returns the hash of an element's text in the form that a policy uses. The text in the element starts with a line break.
 fn source(text: &str) -> String {
     let hash = Sha256::new().chain_update(b"\n").chain_update(text).finalize();
     format!("'sha256-{}'", base64(&hash))
@@ -81,7 +82,7 @@ mod tests {
         }
     }
 
-    /// The texts of all elements of this name in a page.
+    /// Returns the texts of all elements of this name in a page.
     fn texts<'a>(page: &'a str, element: &str) -> Vec<&'a str> {
         let (opens, closes) = (format!("<{element}"), format!("</{element}>"));
         let rest = page.split(&opens).skip(1);

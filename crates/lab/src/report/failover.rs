@@ -1,5 +1,5 @@
-//! The effects of the first path failure, in the median run of each contestant: how long nothing arrived, how long the rate
-//! was below half of the previous one, and when the hosts detected it.
+//! Draws the effects of the first path failure in the median run of each contestant. The figure shows how long nothing
+//! arrived, how long the rate was below half of the previous rate, and when the hosts detected the failure.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -9,14 +9,14 @@ use super::words::{self, capital, short_time};
 use super::{end_ns, median_run};
 use crate::results::{PathState, Point, Run, Side};
 
-/// One contestant, with times in milliseconds after the failure.
+/// The drawing of one contestant. Times are milliseconds after the failure.
 struct Lane {
     place: usize,
     name: String,
-    /// First arrival of data that was sent after the failure.
+    /// The first arrival of data that was sent after the failure.
     again: Option<f64>,
     restored: Option<f64>,
-    /// End of the run.
+    /// The end of the run.
     end: f64,
     found: Vec<(f64, PathState, String)>,
 }
@@ -49,14 +49,14 @@ impl Lane {
         format!("data again {}, service restored {}", after(self.again), after(self.restored))
     }
 
-    /// The end of the time range to draw.
+    /// Returns the end of the time range to draw.
     fn extent(&self) -> f64 {
         let found = self.found.iter().map(|(at, ..)| *at).take(MOST_FOUND);
         found.chain([self.restored.unwrap_or(self.end)]).fold(0.0, f64::max)
     }
 }
 
-/// Maximum number of path events in a lane.
+/// The maximum number of path events that are drawn for a contestant.
 const MOST_FOUND: usize = 8;
 
 fn ink(state: PathState) -> Ink {

@@ -1,5 +1,5 @@
-//! How contestants that raced together shared the network: the share of each until the first one finished, and how equal the
-//! shares are.
+//! Draws how contestants that raced at the same time shared the network. Shows each contestant's share until the first one
+//! finished, and how equal the shares are.
 
 use super::bars::legend;
 use super::chart::backend::Ink;

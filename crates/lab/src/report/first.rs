@@ -1,5 +1,5 @@
-//! The first screen of a point: who won and by how much, why, how the page filled up, how the network was shared, and what
-//! would change the result.
+//! The first screen of a point. It shows who won and by how much, why, how the page filled up, how the network was shared,
+//! and what would change the result.
 
 use super::chart::figure::Width;
 use super::standing::Standing;
@@ -9,7 +9,7 @@ use super::{bars, causes, failover, fairness, overview, progress, traffic};
 use crate::results::{Point, Race};
 use std::fmt::Write;
 
-/// The answer: times, cause, and what would change the result.
+/// Draws the result: times, cause, and what would change the result.
 pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
     out.push_str("<div class=\"first\"><div>");
     bars::render(out, point, standing, Width::Main);
@@ -19,7 +19,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point, standing: &St
     out.push_str("</div></div>\n");
 }
 
-/// The same for a few points, side by side.
+/// Draws the results of a few points side by side.
 pub(super) fn several(out: &mut String, points: &[Point]) {
     out.push_str("<div class=\"two\">");
     for (i, point) in points.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(super) fn several(out: &mut String, points: &[Point]) {
     out.push_str("</div>\n");
 }
 
-/// The course of the race: how data arrived over time, and how the network was shared.
+/// Draws the course of the race: how data arrived over time, and how the network was shared.
 pub(super) fn course(out: &mut String, point: &Point) {
     failover::render(out, point);
     out.push_str("<div class=\"two\">");
@@ -54,7 +54,8 @@ pub(super) fn course(out: &mut String, point: &Point) {
     fairness::render(out, point);
 }
 
-/// The terms of the race: how each contestant uses the network, the unequal terms (marked), and the equal terms (collapsed).
+/// Writes the terms of the race: how each contestant uses the network, the unequal terms (marked), and the equal terms
+/// (collapsed).
 pub(super) fn terms(out: &mut String, lines: &[String]) {
     if lines.is_empty() {
         return;
@@ -62,7 +63,7 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("<section class=\"terms\"><h2>On what terms</h2>");
     for line in lines {
         let (key, text) = line.split_once(": ").unwrap_or(("terms", line));
-        // Contestants' names keep their case; `UNEQUAL` is an ordinary word.
+        // The names of contestants keep their case. `UNEQUAL` is an ordinary word, which is capitalized.
         let word = if key.chars().any(char::is_lowercase) { key.to_string() } else { key.to_lowercase() };
         let (key, text) = (words::capital(&word), escape(text));
         let _ = match key.as_str() {
@@ -77,7 +78,7 @@ pub(super) fn terms(out: &mut String, lines: &[String]) {
     out.push_str("</section>\n");
 }
 
-/// The margin, in words below the headline.
+/// Writes by how much the winner is ahead, in words below the headline.
 pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
     let margin = standing.margin();
     if !margin.is_empty() {
@@ -93,8 +94,8 @@ pub(super) fn lead(out: &mut String, point: &Point, standing: &Standing) {
     }
 }
 
-/// What would change the answer, as far as it is known: tested conditions, other points, and the possible gain up to the
-/// limit.
+/// Lists what would change the result, as far as it is known: tested conditions, other points, and the possible gain up to
+/// the limit.
 fn change(out: &mut String, race: &Race, point: &Point, standing: &Standing) {
     let mut lines = causes::remedies(point);
     let experiment = causes::of(point).and_then(|found| found.experiment.as_ref());

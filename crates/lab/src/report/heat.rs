@@ -1,5 +1,5 @@
-//! A map of a study's table: one row per level, one column per contestant. Each cell shows the contestant's time divided by
-//! the smallest time of its row. Each combination of the other factors has its own map.
+//! A map of a study's table, with one row per level and one column per contestant. Each cell shows the contestant's time
+//! divided by the smallest time of its row. Each combination of the other factors has its own map.
 //!
 //! The map is an HTML table. It can be read aloud, copied and printed, and needs neither script nor drawing.
 
@@ -8,9 +8,9 @@ use super::svg::escape;
 use super::words::capital;
 use std::fmt::Write;
 
-/// Largest ratio that counts as level with the fastest: 3 %, as in all other statements about races.
+/// The largest ratio that counts as level with the fastest: 3 %, as in all other statements about races.
 const LEVEL: f64 = 1.03;
-/// The ratio from which a cell has the darkest colour.
+/// The smallest ratio at which a cell has the darkest colour.
 const DARKEST: f64 = 2.0;
 
 /// Draws the maps of a table.

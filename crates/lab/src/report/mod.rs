@@ -1,10 +1,11 @@
-//! A race as one self-contained HTML page. The figures are drawn from the results alone, and nothing is fetched. The page
-//! fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through runs and saves
-//! figures; without it everything can still be read.
+//! The report of a race: one self-contained HTML page. The page draws its figures from the results alone and fetches
+//! nothing. It fits large and narrow screens, light and dark, and paper. A small script shows tooltips, steps through runs
+//! and saves figures. Everything can be read without the script.
 //!
-//! Owns the page's order; the sections belong to the modules. It depends only on [`results`](crate::results),
-//! [`stats`](crate::stats) and the contents of captures ([`capture::results`](crate::capture::results)). So any figure can
-//! be drawn again from `results.json` without another run. Equal results give equal bytes.
+//! This module decides the order of the page; the other modules write its sections. It depends only on
+//! [`results`](crate::results), [`stats`](crate::stats) and the contents of captures
+//! ([`capture::results`](crate::capture::results)). So any figure can be drawn again from `results.json` without another
+//! run. Equal results give equal bytes.
 
 mod bars;
 mod causes;
@@ -49,56 +50,56 @@ pub struct Framing<'a> {
     pub inputs: &'a [Input],
     /// The terms on which the contestants raced: a list of lines for each point.
     pub terms: &'a [Vec<String>],
-    /// Decoded captures of the median runs.
+    /// The decoded captures of the median runs.
     pub captures: &'a [Captured],
 }
 
 impl Framing<'_> {
-    /// The terms of a point.
+    /// Returns the terms of a point.
     fn terms_of(&self, point: usize) -> &[String] {
         self.terms.get(point).map_or(&[], Vec::as_slice)
     }
 
-    /// The terms of all points, if they are the same.
+    /// Returns the terms of all points if they are the same, otherwise `None`.
     fn common_terms(&self) -> Option<&[String]> {
         let first = self.terms.first()?;
         self.terms.iter().all(|other| other == first).then_some(first)
     }
 }
 
-/// A capture of a run, decoded.
+/// A decoded capture of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Captured {
-    /// Index of the point.
+    /// The index of the point.
     pub point: usize,
-    /// Index of the contestant.
+    /// The index of the contestant.
     pub contestant: usize,
     /// The host of the capture, and the seed of the run.
     pub about: String,
     /// The contents of the capture.
     pub decoded: Decoded,
-    /// Details of the run that packets do not show.
+    /// The course of the run: congestion windows, queueing delays and losses, which its packets do not show.
     pub course: Course,
 }
 
 /// A file that a race read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Input {
-    /// The name as typed.
+    /// The name of the file as typed.
     pub name: String,
-    /// Its length in bytes.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Its SHA-256, in hexadecimal.
+    /// The SHA-256 of the file, in hexadecimal.
     pub sha256: String,
 }
 
-/// The report's names for the contestants of a point, in order.
+/// Returns the names that the report uses for the contestants of a point, in their order.
 #[must_use]
 pub fn names(point: &Point) -> Vec<String> {
     words::names(point)
 }
 
-/// The whole page.
+/// Renders the whole page.
 #[must_use]
 pub fn html(race: &Race, framing: &Framing<'_>) -> String {
     let title = match race.points.as_slice() {
@@ -153,7 +154,7 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
                     escape(&subject(point)),
                     escape(&circumstances(race, point))
                 );
-                // If there are several points, only the first few are open; only open ones are printed on paper.
+                // If there are several points, only the first few are open. Only open points are printed on paper.
                 let open = if i < OPEN_POINTS { " open" } else { "" };
                 let _ = writeln!(out, "<details{open}><summary>figures of this point</summary>");
                 if !few {
@@ -187,7 +188,8 @@ pub fn html(race: &Race, framing: &Framing<'_>) -> String {
         }
         World::Emulated => "Run on live packets: another run will differ.",
     };
-    // Only machine facts that may have affected the result: a race in virtual time gives the same page everywhere.
+    // Names only facts of the machine that may have affected the result. A race in virtual time gives the same page on every
+    // machine.
     let kernel =
         race.host.kernel.as_deref().map_or(String::new(), |kernel| format!(" on {}", escape(kernel)));
     let _ = writeln!(
@@ -213,7 +215,7 @@ fn sections(out: &mut String, race: &Race, point: &Point) {
     terms::settings(out, point);
 }
 
-/// The packets of the median runs.
+/// Draws the packets of the median runs.
 fn sequences(out: &mut String, point: &Point, number: usize, framing: &Framing<'_>) {
     let own: Vec<&Captured> = framing.captures.iter().filter(|captured| captured.point == number).collect();
     if own.is_empty() {
@@ -240,7 +242,7 @@ fn warnings(out: &mut String, race: &Race) {
     out.push_str("</ul>\n");
 }
 
-/// What all points have in common, in a sentence.
+/// Describes in one sentence what all points have in common.
 fn what(race: &Race, points: &[Point]) -> String {
     let mut names: Vec<&str> = points.iter().map(|point| point.workload.name.as_str()).collect();
     names.dedup();
@@ -251,7 +253,7 @@ fn what(race: &Race, points: &[Point]) -> String {
     }
 }
 
-/// Workload and network: `news over 10mbit, 80ms round trip, 1% loss`.
+/// Names the workload and the network, for example `news over 10mbit, 80ms round trip, 1% loss`.
 fn subject(point: &Point) -> String {
     format!("{} over {}", point.workload.name, point.network)
 }
@@ -277,34 +279,35 @@ fn circumstances(race: &Race, point: &Point) -> String {
         World::Virtual => "virtual network",
         World::Emulated => "emulated network, live packets",
     };
-    // A workload named after its number of objects does not need their count and size again.
+    // The name of this workload already contains the number and the size of its objects.
     if point.workload.name.contains(" object") {
         return format!("{seeds}; {world}");
     }
     format!("{objects}, {} in all; {seeds}; {world}", svg::bytes(point.workload.bytes as f64))
 }
 
-/// The run that represents the contestant.
+/// Returns the median run of the contestant, which represents all its runs.
 fn median_run(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed).or_else(|| contestant.runs.first())
 }
 
-/// Runs share a time scale only if the longest takes at most this many times as long as the shortest.
+/// Runs share a time scale only if the longest run takes at most this many times as long as the shortest.
 const MAX_STRETCH: u64 = 4;
 
-/// The end of the time scale that runs of these lengths share; `None` if the shortest would become too small to read.
+/// Returns the end of the time scale that runs of these lengths share; `None` if the shortest run would become too small to
+/// read.
 fn shared_end(lengths: impl Iterator<Item = u64> + Clone) -> Option<u64> {
     let (shortest, longest) = (lengths.clone().min()?, lengths.max()?);
     (longest <= shortest.saturating_mul(MAX_STRETCH)).then_some(longest)
 }
 
-/// The end of the run: its page time, or else the last recorded instant.
+/// Returns the end of the run: its page time, or the last recorded instant if it has no page time.
 fn end_ns(run: &Run) -> u64 {
     let of_object = |object: &crate::results::Object| object.delivered_ns.or(object.issued_ns);
     run.page_ns.unwrap_or_else(|| run.objects.iter().filter_map(of_object).max().unwrap_or(0))
 }
 
-/// A note on how the run ended, such as `, with failed objects`; empty for a run that finished.
+/// Returns a note on how the run ended, for example `, with failed objects`; empty for a run that finished.
 fn outcome(run: &Run) -> &'static str {
     match run.outcome {
         Outcome::Done => "",
@@ -313,17 +316,17 @@ fn outcome(run: &Run) -> &'static str {
     }
 }
 
-/// The maximum number of points with figures of their own, which bounds the size of the page.
+/// The maximum number of points that have figures of their own. It limits the size of the page.
 const DRAWN_POINTS: usize = 48;
 
-/// Up to this many points share the first screen.
+/// If there are at most this many points, they share the first screen.
 const FEW_POINTS: usize = 4;
 
-/// The number of points that are open when there are several.
+/// The number of points that are open if there are several points.
 const OPEN_POINTS: usize = 3;
 
 const STYLE: &str = include_str!("style.css");
-/// Styles that a figure also needs when it is saved.
+/// The styles that a figure also needs when it is saved.
 const SVG_STYLE: &str = include_str!("svg-style.css");
 const SCRIPT: &str = include_str!("script.js");
 

@@ -1,7 +1,8 @@
-//! Several points at a glance: who wins where, in words, as a grid of all points, as curves over each factor, and where the
-//! lead changes.
+//! The overview of several points: a sentence about who wins where, a grid of all points, curves over each factor, and the
+//! levels at which the lead changes.
 //!
-//! Crossings need factors whose levels are quantities; the rest works for all factors.
+//! Changes of the lead are computed only along factors whose levels are quantities. The rest of the overview works for all
+//! factors.
 
 use super::bars::legend;
 use super::causes;
@@ -15,13 +16,13 @@ use crate::results::{Contestant, Point};
 use crate::stats::crossing::Scale;
 use std::fmt::Write;
 
-/// The contestants of a point that nobody is clearly ahead of, by name as typed.
+/// Returns the leaders of a point as typed: the contestants that no other contestant is clearly ahead of.
 fn leaders(point: &Point) -> Vec<&str> {
     let standing = Standing::of(point);
     standing.leaders().iter().map(|place| point.contestants[place.index].name.as_str()).collect()
 }
 
-/// All contestants in order of appearance; they may differ from point to point.
+/// Returns all contestants in the order of appearance. The contestants may differ from point to point.
 fn contestants(points: &[Point]) -> Vec<(&str, String)> {
     let mut all: Vec<(&str, String)> = Vec::new();
     for point in points {
@@ -34,17 +35,18 @@ fn contestants(points: &[Point]) -> Vec<(&str, String)> {
     all
 }
 
-/// The levels of a point: `loss 1%, rate 2mbit`.
+/// Describes the levels of a point, for example `loss 1%, rate 2mbit`.
 pub(super) fn place(point: &Point) -> String {
     let levels: Vec<String> =
         point.factors.iter().map(|(factor, level)| format!("{factor} {level}")).collect();
     levels.join(", ")
 }
 
-/// The headline for all points: `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
+/// Returns the headline for all points, for example
+/// `Six TCP connections win at loss 1%; SCTP and one TCP connection are level at loss 0`.
 pub(super) fn headline(points: &[Point]) -> String {
     let few = points.len() <= 4;
-    // If there are many points, only clear winners are distinguished.
+    // If there are many points, all points without a clear winner have the same outcome.
     let outcome = |point: &Point| {
         let standing = Standing::of(point);
         if few || standing.leaders().len() == 1 { standing.outcome() } else { "no clear winner".to_owned() }
@@ -57,7 +59,7 @@ pub(super) fn headline(points: &[Point]) -> String {
             None => outcomes.push((said, vec![point])),
         }
     }
-    // Outcomes with a winner come first, those at most points before others.
+    // Outcomes with a winner come first. Of these and of the others, the outcome at the most points comes first.
     let wins = |said: &str| said.ends_with(" win") || said.ends_with(" wins");
     outcomes.sort_by_key(|(said, at)| (!wins(said), std::cmp::Reverse(at.len())));
     let said = |(said, at): &(String, Vec<&Point>)| {
@@ -71,11 +73,11 @@ pub(super) fn headline(points: &[Point]) -> String {
     capital(&outcomes.iter().map(said).collect::<Vec<_>>().join("; "))
 }
 
-/// A factor with its levels in order of appearance.
+/// A factor with its levels in the order of appearance.
 struct Factor<'a> {
     name: &'a str,
     levels: Vec<&'a str>,
-    /// The levels as quantities, if they are quantities.
+    /// The levels as quantities; `None` if they are not quantities.
     scale: Option<Scale>,
 }
 
@@ -95,8 +97,8 @@ fn factors(points: &[Point]) -> Vec<Factor<'_>> {
     found
 }
 
-/// Groups the points in which all other factors are equal. Each group has a label with these factors and its points in order
-/// of this factor's levels.
+/// Groups the points in which all factors except `factor` are equal. Each group has a label with these other factors, and
+/// its points in the order of the levels of `factor`.
 fn slices<'a>(points: &'a [Point], factor: &Factor<'_>) -> Vec<(String, Vec<&'a Point>)> {
     let mut slices: Vec<(String, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.factors.contains_key(factor.name)) {
@@ -119,17 +121,18 @@ fn find<'a>(point: &'a Point, name: &str) -> Option<&'a Contestant> {
     point.contestants.iter().find(|contestant| contestant.name == name)
 }
 
-/// A change of the lead between two contestants along a factor whose levels are quantities. It lies between the last level
-/// at which one is clearly ahead and the first at which the other is.
+/// A change of the lead between two contestants along a factor whose levels are quantities. The change is between the last
+/// level at which one contestant is clearly ahead and the first level at which the other one is.
 #[derive(Clone, PartialEq, Debug)]
 struct Crossing<'a> {
-    /// The contestant ahead above the crossing, and the one ahead below.
+    /// The contestant that is ahead above the level of the crossing. The next field is the contestant that is ahead below
+    /// it.
     above: usize,
     below: usize,
     at: String,
     between: [&'a str; 2],
     slice: String,
-    /// Number of measured levels.
+    /// The number of measured levels.
     levels: usize,
 }
 
@@ -143,7 +146,8 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
         };
         for a in 0..names.len() {
             for b in a + 1..names.len() {
-                // Along rising levels: logarithm of a over b, and whether the comparison is decided.
+                // Along ascending levels, computes the logarithm of a's time over b's, and whether the comparison is
+                // decided.
                 let along = scale.rising().iter().filter_map(|&level| {
                     let point = at_level(level)?;
                     let (one, other) = (find(point, names[a].0)?, find(point, names[b].0)?);
@@ -154,7 +158,7 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
                 let sure: Vec<usize> = (0..curve.len()).filter(|&place| curve[place].2).collect();
                 for pair in sure.windows(2) {
                     let (from, until) = (curve[pair[0]], curve[pair[1]]);
-                    // The sign is chosen so that the contestant behind at first has a positive logarithm.
+                    // The sign makes the logarithm positive at first, because the curve must fall to cross zero.
                     let sign = from.1.signum();
                     let step: Vec<(usize, f64)> =
                         curve[pair[0]..=pair[1]].iter().map(|(level, log, _)| (*level, log * sign)).collect();
@@ -178,18 +182,20 @@ fn crossings<'a>(points: &[Point], factor: &Factor<'a>, names: &[(&str, String)]
     found
 }
 
-/// Where the lead changes along a factor, in words: `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
+/// Describes where the lead changes along a factor, for example
+/// `Above about 1.3% loss, SCTP is sooner than one TCP connection`.
 fn changes(points: &[Point], factor: &Factor<'_>, names: &[(&str, String)]) -> Vec<String> {
     let place = |crossing: &Crossing| {
         let with = if crossing.slice.is_empty() { String::new() } else { format!(" at {}", crossing.slice) };
         let [from, until] = crossing.between;
-        // Interpolating between only two levels would be a guess.
+        // With only two levels an interpolated value would be a guess, so only the interval between the levels is given.
         match crossing.levels {
             0..=2 => format!("Above some {} between {from} and {until}{with}", factor.name),
             _ => format!("Above about {} {}{with}", crossing.at, factor.name),
         }
     };
-    // Where the lead changes, who is ahead above it, and of whom.
+    // Each entry is a text that says where the lead changes, the contestants ahead above that level, and the contestants
+    // ahead below it.
     let mut found: Vec<(String, Vec<usize>, Vec<usize>)> = Vec::new();
     for crossing in crossings(points, factor, names) {
         let place = place(&crossing);
@@ -233,10 +239,10 @@ pub(super) fn change(out: &mut String, points: &[Point]) {
     }
 }
 
-/// The maximum number of points whose remedies are listed.
+/// The maximum number of points for which helpful changes of settings are listed.
 const MOST_REMEDIES: usize = 4;
 
-/// Who wins where: the map over two factors, the times over each factor, and all points in figures.
+/// Draws who wins where: the map over two factors, the times over each factor, and the table of all points.
 pub(super) fn render(out: &mut String, points: &[Point]) {
     let (names, factors) = (contestants(points), factors(points));
     let shown: Vec<String> = names.iter().map(|(_, name)| name.clone()).collect();
@@ -249,12 +255,12 @@ pub(super) fn render(out: &mut String, points: &[Point]) {
     table(out, points, &names);
 }
 
-/// The maximum number of crossings listed per factor.
+/// The maximum number of changes of the lead that are listed per factor.
 const MOST_CROSSINGS: usize = 6;
 /// The maximum number of panels per factor.
 const MOST_PANELS: usize = 24;
 
-/// Small multiples: the times over a factor, with one panel for each combination of the other factors.
+/// Draws the times over a factor as small multiples, with one panel for each combination of the other factors.
 fn curves(
     out: &mut String,
     points: &[Point],
@@ -339,7 +345,7 @@ fn curves(
     );
 }
 
-/// The winner over two factors, as a map.
+/// Draws the winners over two factors as a map.
 fn map(
     out: &mut String,
     points: &[Point],
@@ -354,7 +360,7 @@ fn map(
         })
     };
     let mut data = Data::new(&[across.name, down.name, "ahead", "sooner than the next by"]);
-    // The fastest contestant, whether it is clearly ahead, and by how much.
+    // Returns the fastest contestant, whether it is clearly ahead of all others, and its lead over the second.
     let state = |point: &Point| -> Option<(usize, bool, f64)> {
         let standing = Standing::of(point);
         let first = standing.places.first().filter(|place| place.ms.is_some())?;
@@ -418,7 +424,7 @@ fn map(
     });
 }
 
-/// The table of all points.
+/// Writes the table of all points.
 fn table(out: &mut String, points: &[Point], names: &[(&str, String)]) {
     let mut factors: Vec<&str> = Vec::new();
     for factor in points.iter().flat_map(|point| point.factors.keys()) {

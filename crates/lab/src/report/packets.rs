@@ -1,5 +1,5 @@
-//! Packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they were
-//! retransmitted. Also how much data was in flight, and how long round trips took.
+//! Draws the packets of a capture: which sequence numbers were sent when, when they were acknowledged, and why they were
+//! retransmitted. It also shows how much data was in flight, and how long round trips took.
 //!
 //! This module also renders the page that `decode --html` writes for any capture.
 
@@ -13,14 +13,15 @@ use crate::capture::results::{Conversation, Decoded};
 use crate::capture::views::{View, Why};
 use std::fmt::Write;
 
-/// Maximum number of conversations drawn per capture, those with most data.
+/// The maximum number of conversations that are drawn per capture. Those with the most data are drawn.
 const CONVERSATIONS: usize = 8;
-/// The same for a report with captures of several contestants.
+/// The maximum number of conversations per contestant in a report, which has captures of several contestants.
 pub(super) const OF_A_CONTESTANT: usize = 2;
-/// Maximum number of data records kept per direction: the start of a long transfer shows the essentials.
+/// The maximum number of data records that are kept per direction. The start of a long transfer is enough to see how it
+/// works.
 pub const KEPT: usize = 6_000;
 
-/// The presentation of a reason for sending: colour, words, size of its mark.
+/// Returns how a reason for sending is drawn: the colour, the words, and the size of the mark.
 fn look(why: Why) -> (&'static str, &'static str, f64) {
     match why {
         Why::New => ("soft", "sent for the first time", 1.0),
@@ -55,7 +56,7 @@ fn legend(out: &mut String, conversations: &[&Conversation]) {
     );
 }
 
-/// The conversations with most data, in their order in the capture.
+/// Returns the conversations with the most data, in their order in the capture.
 fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     let size = |talk: &Conversation| talk.directions.iter().map(|direction| direction.bytes).sum::<u64>();
     let mut all: Vec<(usize, &Conversation)> =
@@ -66,7 +67,7 @@ fn largest(decoded: &Decoded, most: usize) -> Vec<&Conversation> {
     all.into_iter().map(|(_, talk)| talk).collect()
 }
 
-/// Draws at most `most` conversations of a capture; `whose` names its owner.
+/// Draws at most `most` conversations of a capture; `whose` names the contestant or host to which the capture belongs.
 pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usize) {
     let shown = largest(decoded, most);
     if shown.is_empty() {
@@ -75,7 +76,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
     legend(out, &shown);
     let more = decoded.conversations.len() - shown.len();
     for (i, talk) in shown.iter().enumerate() {
-        // Draws the direction in which more data was sent.
+        // Draws only the direction in which more data was sent.
         let side = usize::from(talk.directions[1].bytes > talk.directions[0].bytes);
         let which = if shown.len() > 1 { format!(", conversation {}", i + 1) } else { String::new() };
         one(out, talk, side, &format!("{whose}{which}"));
@@ -91,7 +92,7 @@ pub(super) fn views(out: &mut String, decoded: &Decoded, whose: &str, most: usiz
 
 fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     let (view, direction) = (&talk.views[side], &talk.directions[side]);
-    // Data of streams is numbered by chunk, other data by byte.
+    // Data of a transport with streams is numbered by chunk (TSN), other data by byte.
     let pieces = !direction.streams.is_empty();
     let (unit, axis) = if pieces { ("TSN", "TSN, from the first") } else { ("byte", "byte, from the first") };
     let again = &direction.retransmitted;
@@ -156,7 +157,8 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
                 steps.extend([(ms(*at), before), (ms(*at), *unit as f64)]);
             }
             chart::line(plot, steps, Ink::named("ahead"), 1.0);
-            // First transmissions are many, so all of them are one path. Each retransmission has a tooltip.
+            // There are many first transmissions, so all of them are one path without tooltips. Each retransmission has a
+            // tooltip.
             let new: Vec<At> = view
                 .data
                 .iter()
@@ -181,10 +183,10 @@ fn one(out: &mut String, talk: &Conversation, side: usize, whose: &str) {
     over_time(out, view, whose, pieces, (start, end));
 }
 
-/// Maximum number of retransmissions with tooltips per drawing.
+/// The maximum number of retransmissions with tooltips per drawing.
 const MOST_SPOKEN: usize = 1_500;
 
-/// Draws the data in flight and the round trips over time.
+/// Draws the data in flight and the round-trip times, over time.
 fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, end): (f64, f64)) {
     let ms = |ns: u64| ns as f64 / 1e6;
     out.push_str("<div class=\"two\">");
@@ -261,7 +263,7 @@ fn over_time(out: &mut String, view: &View, whose: &str, pieces: bool, (start, e
     out.push_str("</div>\n");
 }
 
-/// A capture as a page of its own; `text` is the output of `decode`.
+/// Renders a capture as a page of its own. `text` is the output of `decode`.
 #[must_use]
 pub fn html(decoded: &Decoded, text: &str) -> String {
     let file = decoded.file.rsplit('/').next().unwrap_or_default();

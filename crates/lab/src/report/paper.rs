@@ -1,6 +1,7 @@
-//! A study as a page: published values on our curves, each finding with its effect, each claim with its result.
+//! Renders a study as a page: published values on our curves, each finding with its effect, and each claim with its result.
 //!
-//! Owns the page's order and its figures. Its content is plain data ([`Paper`]), so the report does not depend on studies.
+//! This module decides the order of the page and draws its figures. The content is plain data ([`Paper`]), so the report
+//! does not depend on studies.
 
 use super::bars::legend;
 use super::chart::backend::Ink;
@@ -11,24 +12,24 @@ use super::svg::{escape, shortened};
 use super::{document, heat};
 use std::fmt::Write;
 
-/// The content of the page.
+/// The content of the page about a study.
 #[derive(Clone, Debug, Default)]
 pub struct Paper {
     /// The title of the published work.
     pub title: String,
-    /// Its authors, year and venue.
+    /// The authors, year and venue of the published work.
     pub source: String,
-    /// The question that it asks.
+    /// The question that the published work asks.
     pub question: String,
-    /// Differences from the study as shipped.
+    /// The differences from the study as shipped.
     pub changed: Vec<String>,
-    /// One line per table, and one for the claims.
+    /// One line per table, and one line for the claims.
     pub summary: Vec<String>,
-    /// Findings, as charts.
+    /// The findings that are drawn as charts.
     pub charts: Vec<Contrast>,
-    /// The prose, as HTML.
+    /// The prose of the study, as HTML.
     pub prose: String,
-    /// The tables.
+    /// The tables of the published work, as curves.
     pub tables: Vec<Sheet>,
     /// The result of every published cell.
     pub cells: Grid,
@@ -38,13 +39,13 @@ pub struct Paper {
     pub claims: Grid,
     /// Further tables, each with its title.
     pub more: Vec<(String, Grid)>,
-    /// The parameters and their origins.
+    /// The parameters, and where their values come from.
     pub parameters: Grid,
     /// The command that reproduces the results.
     pub command: String,
     /// How to cite the published work.
     pub cite: String,
-    /// The version, seeds and changed assumptions.
+    /// The program version, the seeds and the changed assumptions.
     pub made: String,
 }
 
@@ -57,12 +58,12 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
 }
 
-/// One table of a paper, as curves.
+/// One table of the published work, drawn as curves.
 #[derive(Clone, Debug)]
 pub struct Sheet {
     /// The name of the table.
     pub name: String,
-    /// The name of the table and what it shows.
+    /// The name of the table, and a description of its values.
     pub title: String,
     /// The unit of the values.
     pub unit: String,
@@ -70,41 +71,42 @@ pub struct Sheet {
     pub along: String,
     /// One panel for each combination of the other factors.
     pub panels: Vec<Panel>,
-    /// The table is also drawn as a map of the fastest contestants.
+    /// Whether the table is also drawn as a map of the fastest contestants.
     pub map: bool,
 }
 
 impl Sheet {
-    /// Whether there are published values to compare with.
+    /// Returns whether there are published values to compare with.
     fn is_printed(&self) -> bool {
         let curves = self.panels.iter().flat_map(|panel| &panel.curves);
         curves.flat_map(|curve| &curve.printed).any(Option::is_some)
     }
 }
 
-/// Curves that share axes.
+/// Curves that share their axes.
 #[derive(Clone, Debug)]
 pub struct Panel {
-    /// The levels of the other factors.
+    /// The levels of the factors that are the same for all curves of the panel.
     pub title: String,
-    /// The levels along the curves.
+    /// The levels of the factor that varies along the curves.
     pub levels: Vec<String>,
     /// One curve per contestant.
     pub curves: Vec<Curve>,
 }
 
-/// One contestant's values, level by level.
+/// The values of one contestant, level by level.
 #[derive(Clone, Debug)]
 pub struct Curve {
-    /// The contestant.
+    /// The name of the contestant.
     pub name: String,
-    /// Our values: the 2.5th percentile of a run, the mean, and the 97.5th percentile.
+    /// Our values at each level, as `[low, mean, high]`. `low` and `high` are the 2.5th and 97.5th percentile of means over
+    /// as many runs as a published value averages.
     pub ours: Vec<Option<[f64; 3]>>,
-    /// The published values.
+    /// The published values; `None` for a level without one.
     pub printed: Vec<Option<f64>>,
 }
 
-/// Renders the page.
+/// Renders the page of a study.
 #[must_use]
 pub fn html(paper: &Paper) -> String {
     let mut out = document::begin(&paper.title);
@@ -171,7 +173,8 @@ fn grid(out: &mut String, grid: &Grid, class: &str) {
     grid_of(out, grid, class, None);
 }
 
-/// The same; `rows_are` names the kind of row and gives each row an anchor with the name in its first cell, for links.
+/// Writes a table of text. If `rows_are` is given, it names the kind of row. Each row then has an anchor made of that kind
+/// and the name in its first cell, for links.
 fn grid_of(out: &mut String, grid: &Grid, class: &str, rows_are: Option<&str>) {
     if grid.rows.is_empty() {
         out.push_str("<p class=\"note\">None.</p>\n");
@@ -298,7 +301,7 @@ fn draw_panel(
     });
 }
 
-/// A unit for an axis, without the part in brackets; the note beside the figure has the full text.
+/// Returns the unit for an axis, without the part in brackets. The note beside the figure has the full text.
 pub(super) fn short_unit(unit: &str) -> &str {
     unit.split(" (").next().unwrap_or(unit)
 }

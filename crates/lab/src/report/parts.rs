@@ -1,4 +1,4 @@
-//! The parts of a response time: their colours, their legend, their meanings, and the mean of each for a contestant's
+//! The parts of a response time: their colours, their legend, their meanings, and the mean of each part over a contestant's
 //! objects.
 
 use super::chart::backend::Ink;
@@ -10,11 +10,11 @@ use crate::results::label::labels;
 use crate::results::{Contestant, Point, SendDetail, Why};
 use std::fmt::Write;
 
-/// A part as drawn: name of its colour in the style sheet, label, meaning.
+/// A part as drawn: the name of its colour in the style sheet, its label, and its meaning.
 pub(super) type Part = (&'static str, &'static str, &'static str);
 
-/// All parts in the order in which they occur. `send` is split into its three details, because a full window and other
-/// objects' data are different causes.
+/// All parts in the order in which they occur. The part `send` is split into its three details, because a full window and
+/// the sending of other objects' data are different causes.
 pub(super) const PARTS: [Part; 13] = [
     ("connect", "connect", "waiting for the handshake of its connection, retransmitted packets included"),
     ("secure", "secure", "waiting for the handshake of TLS, after that of the transport"),
@@ -51,13 +51,13 @@ pub(super) const PARTS: [Part; 13] = [
     ),
 ];
 
-/// The index of a part in [`PARTS`].
+/// Returns the index of a part in [`PARTS`].
 pub(super) fn index(key: &str) -> usize {
     PARTS.iter().position(|(known, _, _)| *known == key).unwrap_or(0)
 }
 
-/// An object's parts in nanoseconds, in the order of [`PARTS`]; unknown parts are 0. `send` without details counts as
-/// `turn`.
+/// Returns the parts of an object in nanoseconds, in the order of [`PARTS`]. Unknown parts are 0. `send` counts as `turn` if
+/// its details are not known.
 pub(super) fn values(why: &Why, detail: Option<&SendDetail>) -> [u64; 13] {
     let [turn, cwnd, rwnd] = match detail {
         Some(detail) => [detail.turn_ns, detail.cwnd_ns, detail.rwnd_ns].map(Some),
@@ -81,7 +81,8 @@ pub(super) fn legend(out: &mut String, present: [bool; 13]) {
     out.push_str("</ul>\n");
 }
 
-/// Mean milliseconds of each part over the objects of all runs for which every part is known; `None` if there are none.
+/// Returns the mean milliseconds of each part over the objects of all runs for which every part is known; `None` if there is
+/// no such object.
 fn means(contestant: &Contestant) -> Option<[f64; 13]> {
     let (mut sums, mut n) = ([0.0; 13], 0_u64);
     for object in contestant.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background) {
@@ -183,7 +184,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     for ((_, name, _), _) in PARTS.iter().zip(present).filter(|(_, present)| *present) {
         let _ = write!(out, "<th>{name}</th>");
     }
-    // Parts too small to have a colour share one column, so that a row adds up.
+    // Parts that are too small to have a colour share one column, so that the columns of a row add up.
     let rest = |parts: &[f64; 13]| -> f64 {
         parts.iter().zip(present).filter(|(_, present)| !present).map(|(ms, _)| ms).sum()
     };

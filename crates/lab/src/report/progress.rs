@@ -1,7 +1,8 @@
-//! How a page fills up: the share of its bytes and of its objects that have arrived after a time, as means over all seeds.
+//! Draws how a page fills up, as means over all seeds: the share of its bytes and of its objects that have arrived by each
+//! time.
 //!
-//! The area above such a curve is the mean arrival time of a byte or an object: small is good, as with the Speed Index of
-//! browsers.
+//! The area above such a curve is the mean arrival time of a byte or of an object. A small area is good, as with the Speed
+//! Index of browsers.
 
 use super::bars::legend;
 use super::chart::backend::Ink;
@@ -10,10 +11,10 @@ use super::chart::{self, At, Axis, Frame};
 use super::words::{self, and, short_time, term};
 use crate::results::{Contestant, Point, Run};
 
-/// The share of a run's data that has arrived after this many milliseconds.
+/// A function that returns the share of a run's data that has arrived after this many milliseconds.
 type Share = fn(&Run, f64) -> f64;
 
-/// Number of points of a curve.
+/// The number of points of a curve.
 const STEPS: usize = 120;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -83,13 +84,14 @@ fn curve(contestant: &Contestant, end: f64, share: Share) -> Vec<At> {
     (0..=STEPS).map(at).collect()
 }
 
-/// The share of a run's objects delivered after this many milliseconds.
+/// Returns the share of a run's objects that are delivered after this many milliseconds.
 fn objects_by(run: &Run, ms: f64) -> f64 {
     let there = run.objects.iter().filter(|o| o.delivered_ns.is_some_and(|ns| ns as f64 / 1e6 <= ms)).count();
     there as f64 / run.objects.len().max(1) as f64
 }
 
-/// The share of a run's bytes that the application has after this many milliseconds; within a bucket they arrive evenly.
+/// Returns the share of a run's bytes that the application has after this many milliseconds. Within a bucket, bytes are
+/// assumed to arrive evenly.
 fn bytes_by(run: &Run, ms: f64) -> f64 {
     let all: u64 = run.objects.iter().map(|object| object.bytes).sum();
     let bucket = (run.series.bucket_ns.max(1)) as f64 / 1e6;

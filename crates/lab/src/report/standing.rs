@@ -1,7 +1,8 @@
-//! Who is ahead at a point, by how much and with what certainty, in the words of the headline.
+//! The ranking of the contestants at a point: who is ahead, by how much and with what certainty, in the words of the
+//! headline.
 //!
-//! Times are geometric means, so that the quotient of two shown times is the ratio shown beside them. The conclusion from
-//! that ratio is the verdict of the comparison.
+//! Times are geometric means, so that the quotient of two shown times is the ratio shown beside them. The verdict of the
+//! comparison decides what the text concludes from that ratio.
 
 use super::svg::count;
 use super::words::{self, and, capital, is_plural, short_time};
@@ -13,32 +14,33 @@ use crate::stats::metrics;
 /// One contestant in the ranking.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Its index in the plan.
+    /// The index of the contestant in the plan.
     pub index: usize,
-    /// Its name in words.
+    /// The name of the contestant in words.
     pub name: String,
-    /// Its time in milliseconds; `None` if no run finished.
+    /// The time of the contestant in milliseconds; `None` if no run finished.
     pub ms: Option<f64>,
-    /// Unfinished runs, and all runs. If the workload's total time is measured, unfinished runs count with their deadline.
+    /// The number of unfinished runs, and of all runs. If the total time of the workload is measured, unfinished runs count
+    /// with their deadline.
     pub unfinished: (usize, usize),
-    /// The time is a lower bound.
+    /// Whether the time is a lower bound.
     pub at_least: bool,
 }
 
-/// All contestants of a point, fastest first; those that never finished come last.
+/// All contestants of a point, fastest first. Contestants that never finished come last.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub places: Vec<Place>,
-    /// For each place, the comparison of its contestant with the first.
+    /// For each of the `places`, the comparison of its contestant with the first contestant.
     behind: Vec<Option<Comparison>>,
 }
 
-/// The time of a run in milliseconds.
+/// Returns the time of a run in milliseconds; `None` if it has none.
 pub(super) fn value(point: &Point, run: &Run) -> Option<f64> {
     metrics::value(run, point.decisive()).filter(|ms| *ms > 0.0)
 }
 
-/// The times of a contestant with their seeds, milliseconds.
+/// Returns the times of a contestant's runs in milliseconds, each with its seed.
 pub(super) fn values<'a>(
     point: &'a Point,
     contestant: &'a Contestant,
@@ -46,18 +48,19 @@ pub(super) fn values<'a>(
     contestant.runs.iter().filter_map(|run| Some((run.seed, value(point, run)?)))
 }
 
-/// The statistics of a contestant's times.
+/// Returns the statistics of a contestant's times; `None` if no run finished.
 pub(super) fn stat<'a>(point: &Point, contestant: &'a Contestant) -> Option<&'a Stat> {
     let finished = contestant.runs.iter().any(|run| value(point, run).is_some());
     contestant.summary.metric(point.decisive()).filter(|_| finished)
 }
 
-/// The geometric mean of a contestant's times.
+/// Returns the geometric mean of a contestant's times.
 pub(super) fn time(point: &Point, contestant: &Contestant) -> Option<f64> {
     stat(point, contestant)?.geometric_mean
 }
 
-/// The 95 % interval of that mean, computed on the logarithms of the times; `None` if all times are equal.
+/// Returns the 95 % interval of the geometric mean of a contestant's times, computed on the logarithms. `None` if all times
+/// are equal.
 pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2]> {
     let terms = point.terms();
     if metrics::is_one_case(&contestant.runs, terms) {
@@ -68,12 +71,12 @@ pub(super) fn interval(point: &Point, contestant: &Contestant) -> Option<[f64; 2
     ci95(&logs).map(|ends| ends.map(f64::exp))
 }
 
-/// Compares `a` with `b`.
+/// Compares contestant `a` with contestant `b` in the deciding metric.
 pub(super) fn versus(point: &Point, a: &Contestant, b: &Contestant) -> Option<Comparison> {
     point.compared(&a.name, &b.name, point.decisive())
 }
 
-/// Whether it is certain which of the two is faster.
+/// Returns whether it is certain which of the two contestants is faster.
 pub(super) fn is_decided(found: &Comparison) -> bool {
     matches!(found.verdict, Verdict::Less | Verdict::More)
 }
@@ -99,12 +102,12 @@ impl Standing {
         Self { places, behind }
     }
 
-    /// The second contestant compared with the first.
+    /// Returns the comparison of the second contestant with the first.
     pub fn lead(&self) -> Option<&Comparison> {
         self.behind.get(1)?.as_ref()
     }
 
-    /// The contestants that nobody is clearly ahead of; exactly one if there is a winner.
+    /// Returns the contestants that no other contestant is clearly ahead of. If there is a winner, it is the only one.
     pub fn leaders(&self) -> Vec<&Place> {
         let Some(first) = self.places.first().filter(|place| place.ms.is_some()) else { return Vec::new() };
         let level = |place: &Place, behind: &Option<Comparison>| {
@@ -115,7 +118,7 @@ impl Standing {
         all.filter(|(place, behind)| level(place, behind)).map(|(place, _)| place).collect()
     }
 
-    /// `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2 s`.
+    /// Returns the headline, for example `Six TCP connections win: 2.3 s; SCTP 3.8 s; one TCP connection 4.2 s`.
     pub fn headline(&self, point: &Point) -> String {
         let listed = |places: &[&Place]| {
             places.iter().map(|place| format!("{} {}", place.name, shown(place))).collect::<Vec<_>>()
@@ -135,7 +138,7 @@ impl Standing {
                 let is_leader = |place: &Place| leaders.iter().any(|leader| leader.index == place.index);
                 let rest = listed(&all.iter().filter(|place| !is_leader(place)).collect::<Vec<_>>());
                 let rest = rest.iter().map(|other| format!("; {other}")).collect::<String>();
-                // With two contestants it is clear which time belongs to which.
+                // Two leaders are not named again, because the outcome names them in the same order.
                 let times = match leaders {
                     [_, _] => and(&leaders.iter().map(|place| shown(place)).collect::<Vec<_>>()),
                     _ => listed(leaders).join("; "),
@@ -145,7 +148,8 @@ impl Standing {
         }
     }
 
-    /// The outcome without figures: `six TCP connections win`, `SCTP and one TCP connection are level`.
+    /// Returns the outcome without figures, for example `six TCP connections win` or
+    /// `SCTP and one TCP connection are level`.
     pub fn outcome(&self) -> String {
         let leaders = self.leaders();
         let names = and(&leaders.iter().map(|place| place.name.as_str()).collect::<Vec<_>>());
@@ -164,8 +168,8 @@ impl Standing {
         }
     }
 
-    /// The lead of the first over the second, its certainty, and how often the first wins, in words. Empty if there is only
-    /// one contestant.
+    /// Describes the lead of the first contestant over the second, its certainty, and how often the first contestant wins.
+    /// Empty if there is only one contestant.
     pub fn margin(&self) -> String {
         let [first, second, ..] = &self.places[..] else { return String::new() };
         let Some((found, ratio)) = self.lead().and_then(|found| Some((found, found.ratio?))) else {
@@ -227,7 +231,8 @@ impl Standing {
         format!("{by}.{more}")
     }
 
-    /// Says which contestants did not finish, and the consequence for the times; may be empty.
+    /// Describes which contestants have runs that did not finish, and the consequence for their times. Empty if all runs
+    /// finished.
     pub fn unfinished(&self, point: &Point) -> String {
         let some = self.places.iter().filter(|place| place.unfinished.0 > 0);
         let said: Vec<String> = some
@@ -241,7 +246,7 @@ impl Standing {
     }
 }
 
-/// The time of a contestant, as text.
+/// Formats the time of a contestant.
 pub(super) fn shown(place: &Place) -> String {
     match place.ms {
         Some(ms) if place.at_least => format!("at least {}", short_time(ms)),

@@ -1,5 +1,5 @@
-//! Data received against data delivered to the application, in the median run. The gap between the two curves is data that
-//! was complete at the receiver but withheld, because something sent before it was missing.
+//! Draws data received against data delivered to the application, in the median run. The gap between the two curves is data
+//! that was complete at the receiver but withheld, because data sent before it was missing.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -11,10 +11,10 @@ use crate::results::{Object, Point, Run};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A connection and one of its streams.
+/// A stream, as (number of the connection, number of the stream).
 type Stream = (u64, u64);
 
-/// Maximum number of streams shown per run, those withheld longest.
+/// The maximum number of streams that are shown per run. The streams whose data was withheld longest are shown.
 const STREAMS: usize = 16;
 
 pub(super) fn render(out: &mut String, point: &Point) {
@@ -42,7 +42,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     out.push_str("</div>\n");
 }
 
-/// How long an object was complete at the receiver but withheld, in nanoseconds.
+/// Returns the nanoseconds for which an object was complete at the receiver but withheld.
 fn withheld(object: &Object) -> u64 {
     object.why.as_ref().and_then(|why| why.blocked_ns).unwrap_or(0)
 }
@@ -51,7 +51,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     let ms = |ns: u64| ns as f64 / 1e6;
     let mut complete: Vec<f64> = Vec::new();
     let mut delivered: Vec<f64> = Vec::new();
-    // By connection and stream: from completion to delivery.
+    // For each stream, the spans in which objects were withheld: from completion to delivery.
     let mut streams: BTreeMap<Stream, Vec<(f64, f64)>> = BTreeMap::new();
     let mut data =
         Data::new(&["object", "connection", "stream", "complete (ms)", "delivered (ms)", "withheld (ms)"]);
@@ -121,7 +121,7 @@ fn one(out: &mut String, name: &str, place: usize, run: &Run) {
     });
 }
 
-/// The number of events by each instant, as steps.
+/// Returns the number of events up to each instant, as the corners of steps.
 fn stairs(instants: &[f64], end: f64) -> Vec<At> {
     let mut sorted = instants.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);

@@ -12,7 +12,7 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            // XML does not allow control characters; they could only come from names in files.
+            // XML does not allow control characters. They can only come from names in files.
             c if c.is_control() && c != '\n' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -20,13 +20,13 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-/// A contestant's name as HTML that may break after punctuation.
+/// Formats a contestant's name as HTML that may break after punctuation.
 pub(super) fn name(text: &str) -> String {
     let broken = escape(text).replace(':', ":<wbr>").replace(',', ",<wbr>");
     format!("<span class=\"name\">{broken}</span>")
 }
 
-/// The text if it fits, otherwise its two ends around an ellipsis.
+/// Returns the text if it has at most `width` characters, otherwise its two ends around an ellipsis.
 pub(super) fn shortened(text: &str, width: usize) -> String {
     let count = text.chars().count();
     if count <= width || width < 3 {
@@ -37,13 +37,13 @@ pub(super) fn shortened(text: &str, width: usize) -> String {
     text.chars().take(head).chain(['…']).chain(text.chars().skip(count - tail)).collect()
 }
 
-/// A coordinate, to a hundredth of a pixel.
+/// Formats a coordinate in pixels, to a hundredth of a pixel.
 pub(super) fn px(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// Formats a value with about three digits: `1 234`, `123`, `12.3`, `1.23`, `0.12`.
+/// Formats a value with about three digits, for example `1 234`, `123`, `12.3`, `1.23` or `0.12`.
 pub(super) fn figure(value: f64) -> String {
     let size = value.abs();
     if size >= 100.0 || value == 0.0 {
@@ -55,7 +55,7 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// A whole number with a narrow space between groups of three digits.
+/// Formats a whole number with a narrow space between groups of three digits.
 pub(super) fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut out = String::new();
@@ -68,12 +68,12 @@ pub(super) fn grouped(value: f64) -> String {
     if value < 0.0 && digits != "0" { format!("−{out}") } else { out }
 }
 
-/// `1 object`, `72 objects`.
+/// Formats a number with its noun, for example `1 object` or `72 objects`.
 pub(super) fn count(number: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(number as f64), if number == 1 { "" } else { "s" })
 }
 
-/// Formats milliseconds for people: `940 ms`, `3.21 s`, `12.3 s`.
+/// Formats milliseconds for people, for example `940 ms`, `3.21 s` or `12.3 s`.
 pub(super) fn span(ms: f64) -> String {
     if ms >= 10_000.0 {
         format!("{:.1}\u{a0}s", ms / 1e3)
@@ -84,7 +84,7 @@ pub(super) fn span(ms: f64) -> String {
     }
 }
 
-/// Formats two times in one unit: `1.55 – 1.80 s`.
+/// Formats two times in one unit, for example `1.55 – 1.80 s`.
 pub(super) fn interval(low: f64, high: f64) -> String {
     if high >= 1_000.0 {
         let decimals = if high >= 10_000.0 { 1 } else { 2 };
@@ -114,17 +114,17 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// A scale that maps `from` to `to` onto `width` pixels starting at `left`.
+    /// Returns a scale that maps the values `from` to `to` onto `width` pixels starting at `left`.
     pub fn new(from: f64, to: f64, left: f64, width: f64) -> Self {
         Self { from, to: if to > from { to } else { from + 1.0 }, left, width }
     }
 
-    /// The pixel position of `value`, clamped to the scale.
+    /// Returns the pixel position of `value`, clamped to the scale.
     pub fn at(&self, value: f64) -> f64 {
         self.left + self.width * ((value - self.from) / (self.to - self.from)).clamp(0.0, 1.0)
     }
 
-    /// About `count` round values over the scale.
+    /// Returns about `count` round values on the scale.
     pub fn ticks(&self, count: usize) -> Vec<f64> {
         let rough = (self.to - self.from) / count.max(1) as f64;
         let power = 10_f64.powf(rough.log10().floor());
@@ -136,7 +136,7 @@ impl Scale {
     }
 }
 
-/// Labels for ticks in milliseconds, all in one unit.
+/// Returns the labels of ticks in milliseconds, all in the same unit.
 pub(super) fn time_labels(ticks: &[f64]) -> Vec<String> {
     let seconds = ticks.iter().any(|tick| *tick >= 2000.0);
     let (scale, unit) = if seconds { (1e-3, "s") } else { (1.0, "ms") };
@@ -155,7 +155,7 @@ pub(super) fn line(out: &mut String, class: &str, (x1, y1): (f64, f64), (x2, y2)
     let _ = write!(out, r#"<path class="{class}" d="M{} {}L{} {}"/>"#, px(x1), px(y1), px(x2), px(y2));
 }
 
-/// Draws a text with CSS class `class`, which also sets its anchor.
+/// Draws a text with CSS class `class`, which also decides how the text is anchored.
 pub(super) fn text(out: &mut String, class: &str, (x, y): (f64, f64), content: &str) {
     let _ = write!(out, r#"<text class="{class}" x="{}" y="{}">{}</text>"#, px(x), px(y), escape(content));
 }

@@ -1,5 +1,5 @@
-//! The terms of the comparison, and tables of figures: the settings of each contestant, the work of network and transport,
-//! the expectations of the plan, and how to reproduce the race.
+//! Tables of settings and figures: the settings of each contestant, the work of network and transport, and the expectations
+//! of the plan. Also says how to reproduce the race.
 
 use super::Framing;
 use super::svg::{bytes, escape, figure};
@@ -8,7 +8,7 @@ use crate::results::{Contestant, Point, Race, Run};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// Settings that every comparison must show, in this order; the others are collapsed.
+/// The settings that every comparison must show, in this order. All other settings are collapsed.
 const HONEST: [&str; 13] = [
     "transport",
     "http",
@@ -70,10 +70,10 @@ fn table(out: &mut String, point: &Point, keys: &[&str]) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// A label, the value of a run, and whether that value is in bytes.
+/// A row of the table: its label, a function for the value of a run, and whether the value is in bytes.
 type Row = (&'static str, fn(&Run) -> Option<f64>, bool);
 
-/// The work of the network and the transports, as means over the runs.
+/// Writes the work of the network and the transports, as means over the runs.
 pub(super) fn work(out: &mut String, point: &Point) {
     out.push_str(
         "<h2>Packets and events</h2>\n<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>means over the runs</th>",

@@ -1,5 +1,5 @@
-//! Tests with made-up results: pages must be well-formed, self-contained, and complete even if the results have gaps. With
-//! `REPORTS=DIR` in the environment the pages are also written there for inspection.
+//! Tests of the report with made-up results: pages must be well-formed, self-contained, and complete even if results have
+//! gaps. If the environment variable `REPORTS` names a directory, the pages are also written there for inspection.
 
 use super::*;
 use crate::results::{
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 const MS: u64 = 1_000_000;
 
-/// An object whose parts add up, issued at `issued`.
+/// Returns an object, issued at `issued`, whose parts add up to its response time.
 fn object(rng: &mut Rng, name: String, issued: u64, slow: u64) -> Object {
     let mut some = |most: u64, one_in: u64| if rng.below(one_in) == 0 { rng.below(most * MS) } else { 0 };
     let (connect, queue, turn, cwnd) =
@@ -300,7 +300,7 @@ fn a_plain_race_has_every_section() {
     assert!(html.len() < 1_100_000, "{} bytes", html.len());
 }
 
-/// The page's element count grows with what is shown, not with everything that was measured.
+/// Checks that the number of elements of the page grows with what is shown, not with everything that was measured.
 #[test]
 fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
     let mut one = point(1, 1, 1);
@@ -311,7 +311,7 @@ fn thirty_runs_of_three_hundred_objects_stay_small_and_complete() {
         .collect();
     one.comparisons.clear();
     let html = page("three-hundred", &race(vec![one]));
-    // Six contestants, three runs each, two widths.
+    // Six contestants have three runs each, drawn at two widths.
     assert_eq!(html.matches("data-count=\"300\"").count(), 36);
     assert!(html.contains("slowest objects"));
     let elements = html.matches('<').count() / 2;
@@ -365,7 +365,7 @@ fn like_labels_of_a_path_do_not_cover_each_other() {
         run.path_events = vec![event(300), event(310), event(900)];
     }
     let html = page("labels", &race);
-    // At both widths.
+    // The state is named at both widths.
     assert_eq!(html.matches(">\u{a0}potentially failed\u{a0}<").count(), 2 * 2 * contestants);
 }
 
@@ -381,7 +381,7 @@ fn several_points_have_an_overview() {
     assert_eq!(html.matches("<details open>").count(), OPEN_POINTS);
 }
 
-/// Six connections win at two levels of loss, SCTP at two others; a fifth level is undecided.
+/// Six connections win at two levels of loss, SCTP at two others. A fifth level is undecided.
 #[test]
 fn where_the_lead_changes_hands_is_said() {
     let found =
@@ -402,12 +402,12 @@ fn where_the_lead_changes_hands_is_said() {
         point
     });
     let html = page("crossing", &race(points.to_vec()));
-    // Between 1 and 2 %, where the logarithms have nearly equal size and opposite signs.
+    // The logarithms at 1 % and 2 % have nearly equal size and opposite signs, so the lead changes near 1.5 %.
     let said = "Above about 1.5% loss, one SCTP connection is sooner than six TCP connections.";
     assert!(html.contains(said), "{}", &html[html.find("What would change").unwrap_or(0)..][..600]);
 }
 
-/// If several comparisons have experiments, the one with the best ranks is shown.
+/// Checks that the experiment with the best ranks is shown if several comparisons have experiments.
 #[test]
 fn the_experiment_between_the_first_two_is_told() {
     let mut point = point(12, 3, 1);
@@ -443,7 +443,7 @@ fn shares_are_means_over_runs_and_bounds_are_said_to_be() {
     let html = page("shares", &race(vec![point]));
     let shares = "Shares: one TCP connection 40 %, six TCP connections 30 %, one SCTP connection 30 %.";
     assert!(html.contains(shares), "{}", &html[html.find("Shares: ").expect("shares")..][..120]);
-    // Inverted: a ratio of at most x becomes a ratio of at least 1/x.
+    // The comparison is inverted: a ratio of at most x becomes a ratio of at least 1/x.
     assert!(html.contains("at least 1.27 times as long"));
 }
 
@@ -455,7 +455,7 @@ fn means_over_some_of_the_objects_say_so() {
     let contestant = &mut race.points[0].contestants[0];
     let before = crate::verdict::mean_parts(contestant).expect("known");
     let (run, name) = (&mut contestant.runs[0], contestant.name.clone());
-    // If it counted as zero it would lower every mean.
+    // If the unknown part counted as zero, it would lower every mean.
     run.objects[1].why = Some(Why { send_ns: None, ..run.objects[1].why.expect("known") });
     run.objects[2].why = None;
     let objects: usize = contestant.runs.iter().map(|run| run.objects.len()).sum();
@@ -472,7 +472,7 @@ fn means_over_some_of_the_objects_say_so() {
 fn holes_in_the_results_are_survived() {
     let mut race = race(vec![point(12, 3, 1)]);
     let contestants = &mut race.points[0].contestants;
-    // Nothing finished, causes are unknown, one object was never issued, one failed.
+    // No run finished, causes are unknown, one object was never issued, and one object failed.
     contestants[0].summary = Summary::default();
     contestants[0].summary.page_ms.failed = 3;
     for run in &mut contestants[0].runs {

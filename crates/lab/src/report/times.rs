@@ -1,4 +1,4 @@
-//! Page or transfer times in figures: a table, which narrow screens show as cards.
+//! Page times or transfer times as a table, which narrow screens show as cards.
 
 use super::delays::{delays, sorted};
 use super::distributions::Samples;
@@ -84,7 +84,7 @@ pub(super) fn render(out: &mut String, point: &Point) {
     }
 }
 
-/// A small table of a contestant's other times.
+/// Writes a small table of a contestant's other times.
 fn others(out: &mut String, point: &Point) {
     let failover = point.contestants.iter().any(|contestant| point.met_failure(contestant).next().is_some());
     out.push_str(
@@ -129,7 +129,7 @@ fn others(out: &mut String, point: &Point) {
     out.push_str("</tbody></table></div>\n");
 }
 
-/// The comparison of a contestant with the first.
+/// Returns the comparison of a contestant with the first contestant.
 pub(super) fn versus_first<'a>(
     point: &'a Point,
     contestant: &Contestant,
@@ -139,7 +139,7 @@ pub(super) fn versus_first<'a>(
     point.comparisons.iter().find(|c| c.a == contestant.name && c.b == *first && c.metric == metric)
 }
 
-/// A ratio such as `0.62` with its interval, highlighted if the comparison is decided.
+/// Formats a ratio with its interval, for example `0.62`. It is highlighted if the comparison is decided.
 pub(super) fn versus_text(ratio: &Comparison) -> String {
     let Some(value) = ratio.ratio else { return "–".to_owned() };
     let sign = match ratio.bound {

@@ -1,5 +1,5 @@
-//! Bytes over time in the median run: what each host sent and what arrived, for each path and direction, with path failures
-//! and the return of service.
+//! Draws the bytes over time in the median run: what each host sent and what arrived, for each path and direction. Path
+//! failures and the return of service are marked.
 
 use super::chart::backend::Ink;
 use super::chart::figure::{Data, Figure, Width};
@@ -32,7 +32,7 @@ pub(super) fn render(out: &mut String, race: &Race, point: &Point) {
         term("queue", "queue")
     );
     let shared = shared_end(runs.iter().map(|(_, run)| length(run)));
-    // Each direction has one scale for all contestants and paths; on the scale of the responses, requests would be
+    // Each direction has one scale for all contestants and paths. On the scale of the responses, requests would be
     // invisible.
     let down = runs.iter().map(|(_, run)| peak_down(run)).fold(1e-6, f64::max);
     let up = runs.iter().map(|(_, run)| peak(run, |path| &path.up)).fold(1e-6, f64::max);
@@ -76,7 +76,7 @@ fn data(run: &Run) -> Data {
     data
 }
 
-/// The scales and failures that all runs of a point share.
+/// The scales and the path failures that the drawings of all runs of a point share.
 struct Drawing<'a> {
     down: f64,
     up: f64,
@@ -84,7 +84,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// Draws one panel below the other: each path, down and up.
+    /// Draws one panel below the other: for each path one panel down and one up.
     fn draw(&self, out: &mut String, width: Width, run: &Run, end: f64) -> u32 {
         let several = run.series.paths.len() > 1;
         let mut top = 0;
@@ -115,8 +115,8 @@ impl Drawing<'_> {
                     for failure in self.failures.iter().filter(|failure| failure.path == i + 1) {
                         failure.draw(plot, end, peak, is_down);
                     }
-                    // A host's view of a path steers what it sends. So the server's path events are shown with the
-                    // responses, the client's with the requests.
+                    // A host's view of a path decides which path it sends on. So the server's path events are shown with the
+                    // responses, and the client's path events with the requests.
                     let side = if is_down { Side::Server } else { Side::Client };
                     found(plot, run, (i as u64 + 1, side), (end, peak));
                     if is_down && i == 0 {
@@ -130,7 +130,7 @@ impl Drawing<'_> {
         top
     }
 
-    /// Marks when delivery resumed and service was restored after the first failure.
+    /// Marks when delivery resumed and when service was restored after the first failure.
     fn went_on(&self, plot: &mut Plot<'_, '_>, run: &Run, (end, peak): (f64, f64)) {
         let Some(first) = self.failures.iter().map(|f| f.at_ms).reduce(f64::min) else { return };
         for (after, label, share) in
@@ -143,18 +143,19 @@ impl Drawing<'_> {
     }
 }
 
-/// An upright line, with its label on the side that has room.
+/// Draws an upright line. Its label is on the side that has room.
 fn upright(plot: &mut Plot<'_, '_>, x: f64, (end, peak, share): (f64, f64, f64), (ink, label): (Ink, &str)) {
     chart::line(plot, [(x, 0.0), (x, peak)], ink, 1.0);
     let beside = if x > end * 0.7 { Beside::Left } else { Beside::Right };
     chart::text(plot, (x, peak * share), beside, ink, &format!("\u{a0}{label}\u{a0}"));
 }
 
-/// Marks path state changes detected by one side. If several associations report them, only the first association is shown.
+/// Marks the path state changes that the host `by` detected. If several associations report changes, only those of the first
+/// association are shown.
 fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak): (f64, f64)) {
     let here = |e: &&PathEvent| e.path == path && e.by == by;
     let Some(connection) = run.path_events.iter().find(here).map(|event| event.connection) else { return };
-    // Start of the last label of each kind: a following label of that kind is left out if it lacks room.
+    // The start of the last label of each kind. The next label of the same kind is left out if there is no room for it.
     let mut last = [f64::NEG_INFINITY; 3];
     for event in run.path_events.iter().filter(here).filter(|e| e.connection == connection).take(MARKS) {
         let row = match event.state {
@@ -172,10 +173,10 @@ fn found(plot: &mut Plot<'_, '_>, run: &Run, (path, by): (u64, Side), (end, peak
     }
 }
 
-/// Maximum number of marks per path.
+/// The maximum number of marks per path.
 const MARKS: usize = 20;
 
-/// The corners of steps through the rates of `values`, starting and ending at zero.
+/// Returns the corners of steps through the rates of `values`, starting and ending at zero.
 fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
     let mut points: Vec<At> = vec![(0.0, 0.0)];
     for (i, value) in values.iter().enumerate() {
@@ -188,8 +189,8 @@ fn steps(values: &[u64], bucket_ns: u64) -> Vec<At> {
     points
 }
 
-/// A thin strip below a waterfall with the traffic to the client over all paths; `top` and `tall` give its position and
-/// height.
+/// Draws a thin strip below a waterfall, with the traffic to the client over all paths. `top` and `tall` are its position
+/// and height.
 pub(super) fn strip(out: &mut String, run: &Run, scale: &Scale, (top, tall): (f64, f64), peak: f64) {
     let bucket = run.series.bucket_ns.max(1);
     let sum = |pick: fn(&PathSeries) -> &Vec<u64>| -> Vec<u64> {
@@ -233,12 +234,12 @@ fn peak(run: &Run, pick: fn(&crate::results::Directions<PathSeries>) -> &PathSer
     rates.fold(1e-6, f64::max)
 }
 
-/// The highest rate to the client on any single path.
+/// Returns the highest rate to the client on any single path, in Mbit/s.
 pub(super) fn peak_down(run: &Run) -> f64 {
     peak(run, |path| &path.down)
 }
 
-/// The time after which nothing is recorded of a run.
+/// Returns the nanosecond after which nothing of a run is recorded.
 pub(super) fn length(run: &Run) -> u64 {
     let longest = |series: &PathSeries| series.wire.len().max(series.delivered.len());
     let buckets = run.series.paths.iter().map(|p| longest(&p.up).max(longest(&p.down))).max().unwrap_or(0);
@@ -246,7 +247,7 @@ pub(super) fn length(run: &Run) -> u64 {
     end_ns(run).max(buckets.saturating_mul(run.series.bucket_ns))
 }
 
-/// When a path fails and service is restored, in words; empty if no path fails.
+/// Describes when a path fails and when service is restored; empty if no path fails.
 pub(super) fn failover(point: &Point) -> String {
     let Some(at) = point.failure_ns else { return String::new() };
     let names = words::names(point);
@@ -295,7 +296,7 @@ impl Failure {
     }
 }
 
-/// The plan's `fail` entries in either form: a table, or `path=1,at=10s,for=5s`.
+/// Reads the plan's `fail` entries, which are tables or texts such as `path=1,at=10s,for=5s`.
 fn failures(plan: &serde_json::Value) -> Vec<Failure> {
     let Some(entries) = plan.get("fail").and_then(|fail| fail.as_array()) else { return Vec::new() };
     let read = |entry: &serde_json::Value| {

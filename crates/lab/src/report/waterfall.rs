@@ -1,8 +1,8 @@
-//! Runs object by object. Each bar runs from the moment the client wanted the object to its delivery, divided into the parts
-//! of that time. Network traffic is drawn below on the same axis. The reader can step through the best, median and worst run
-//! of every contestant.
+//! Draws runs object by object. The bar of an object begins when the client wanted the object and ends with its delivery.
+//! The bar is divided into the parts of the response time. Network traffic is drawn below, on the same axis. The reader can
+//! step through the best, median and worst run of every contestant.
 //!
-//! A long page is drawn in thinner rows; names are left out when rows become too thin to read.
+//! Runs with many objects have thinner rows. Names are left out if the rows are too thin to read.
 
 use super::chart::figure::{Data, Figure, Width};
 use super::parts::{self, PARTS};
@@ -14,12 +14,12 @@ use super::{median_run, outcome, shared_end};
 use crate::results::{Contestant, Object, Point, Run};
 use std::fmt::Write;
 
-/// The runs that are shown of each contestant.
+/// The runs of each contestant that are shown.
 const STEPS: [&str; 3] = ["best run", "median run", "worst run"];
-/// The step that is shown first and printed on paper.
+/// The index in [`STEPS`] of the run that is shown first and printed on paper.
 const MEDIAN: usize = 1;
 
-/// Indices of a contestant's runs to show, in the order of [`STEPS`].
+/// Returns the indices of the contestant's runs to show, in the order of [`STEPS`].
 fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
     let mut order: Vec<(f64, usize)> = contestant
         .runs
@@ -33,7 +33,7 @@ fn shown(point: &Point, contestant: &Contestant) -> Option<[usize; 3]> {
     Some([order.first()?.1, median, order.last()?.1])
 }
 
-/// Draws the waterfalls; with `all` also those of the best and the worst run.
+/// Draws the waterfalls of the median runs; if `all`, also those of the best and worst runs.
 pub(super) fn render(out: &mut String, point: &Point, all: bool) {
     let names = words::names(point);
     let chosen: Vec<(usize, [usize; 3])> = point
@@ -115,14 +115,14 @@ fn one(
     }
 }
 
-/// Up to this many rows, every row has its name.
+/// If there are at most this many rows, every row has its name.
 const NAMED_ROWS: usize = 160;
-/// Space above the first row, in pixels.
+/// The space above the first row, in pixels.
 const TOP: f64 = 20.0;
-/// Height of the traffic strip, in pixels.
+/// The height of the traffic strip, in pixels.
 const WIRE: f64 = 44.0;
 
-/// Height of a row and style of its name, by number of rows.
+/// Returns the height of a row and the style of its name. Both depend on the number of rows.
 fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
     match (count, width.is_narrow()) {
         (0..=60, true) => (26.0, Some("obj")),
@@ -135,7 +135,7 @@ fn rows(count: usize, width: Width) -> (f64, Option<&'static str>) {
     }
 }
 
-/// Attributes with which the page's script finds the row under the pointer.
+/// Returns the attributes with which the page's script finds the row under the pointer.
 fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
     move |width| {
         let (row, _) = rows(run.objects.len(), width);
@@ -146,7 +146,7 @@ fn attributes(run: &Run) -> impl Fn(Width) -> String + use<'_> {
     }
 }
 
-/// Data of every object, for the figure's table.
+/// Returns the data of every object, for the table of the figure.
 fn data(run: &Run) -> Data {
     let mut columns =
         vec!["object", "bytes", "connection", "stream", "wanted (ms)", "delivered (ms)", "response (ms)"];
@@ -191,7 +191,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
         svg::line(out, "grid", (x, TOP), (x, bottom + WIRE + 4.0));
     }
     let top = bottom + 4.0;
-    // These lines are drawn first, so that they do not strike through the labels.
+    // The lines are drawn first, so that they do not strike through the labels.
     for (at, class) in [(run.limit_ns, "limit"), (run.page_ns, "ends")] {
         if let Some(ns) = at {
             let x = scale.at(ns as f64 / 1e6);
@@ -210,7 +210,7 @@ fn draw(out: &mut String, width: Width, run: &Run, end: u64, peak: f64) -> u32 {
     (top + WIRE + 4.0).ceil() as u32
 }
 
-/// Draws all segments of the rows. One path per part keeps the file small.
+/// Draws the bars of all rows. All segments of a part are one path, which keeps the file small.
 fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_name: bool) {
     let mut paths: [String; 13] = Default::default();
     let mut unknown = String::new();
@@ -243,7 +243,7 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
         }
         for (part, from, until) in segments {
             let (x1, x2) = (at(from), at(until));
-            // Thinner segments would only be noise.
+            // Segments thinner than this could not be seen.
             if x2 - x1 >= 0.05 {
                 let _ = write!(paths[part], "M{} {y}H{}", px(x1), px(x2));
             }
@@ -261,14 +261,14 @@ fn bars(out: &mut String, objects: &[Object], row: f64, scale: &Scale, below_nam
     }
 }
 
-/// The parts of an object; all zero if they are not known.
+/// Returns the parts of an object; all are zero if they are not known.
 fn parts_of(object: &Object) -> [u64; 13] {
     object.why.as_ref().map_or([0; 13], |why| parts::values(why, object.send_detail.as_ref()))
 }
 
-/// The parts of one object in time: (part, from, until), nanoseconds.
+/// Returns the span of time of each part of an object's response time, as (part, from, until) in nanoseconds.
 ///
-/// Only the instants and the sums are known, so parts that share an interval are drawn in a fixed order.
+/// Only the instants and the lengths of the parts are known, so parts within the same interval are drawn in a fixed order.
 fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u64)> {
     let Some(at) = &object.instants else { return Vec::new() };
     let mut left = parts_of(object);
@@ -301,7 +301,7 @@ fn segments(object: &Object, issued: u64, delivered: u64) -> Vec<(usize, u64, u6
     found
 }
 
-/// The parts that may share an interval in the sender.
+/// The parts that may share an interval while the sender waits.
 const SENDING: [&str; 4] = ["turn", "cwnd", "rwnd", "stalled"];
 
 fn label(
@@ -323,7 +323,7 @@ fn label(
         return;
     };
     if narrow {
-        // Name and time are on one line above the bar.
+        // The name and the time are on one line above the bar.
         let time = response.map_or("not delivered".to_owned(), |(_, ms)| span(ms));
         let text = format!("{}  {time}", svg::shortened(&object.name, if class == "obj" { 38 } else { 44 }));
         let class = if response.is_some() { "small obj" } else { "small marked" };
@@ -331,7 +331,7 @@ fn label(
         return;
     }
     let baseline = y + row * 0.5 + row.min(12.0) * 0.3;
-    // Number of letters that fit the margin at the size of the row's text.
+    // The number of letters that fit into the margin at the size of the row's text.
     let width = match class {
         "obj" => 30,
         "obj small" => 34,
@@ -347,7 +347,7 @@ fn label(
     }
 }
 
-/// Objects by response time, longest first.
+/// Returns the objects by response time, longest first.
 fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     let mut objects: Vec<(usize, &Object, u64)> = run
         .objects
@@ -359,7 +359,7 @@ fn by_time(run: &Run) -> Vec<(usize, &Object, u64)> {
     objects
 }
 
-/// The text alternative: the number of objects, and the slowest.
+/// Returns the text alternative of the drawing: the number of objects, and the slowest objects.
 fn slowest_in_words(run: &Run) -> String {
     let longest: Vec<String> = by_time(run)
         .into_iter()
@@ -369,7 +369,7 @@ fn slowest_in_words(run: &Run) -> String {
     format!("{}; slowest {}", svg::count(run.objects.len() as u64, "object"), longest.join(", "))
 }
 
-/// The slowest objects by name, for drawings whose rows have no names.
+/// Writes a table of the slowest objects by name, for drawings whose rows have no names.
 fn slowest(out: &mut String, run: &Run) {
     out.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th>slowest objects</th><th class=\"left\">name</th><th>size</th><th>response time</th><th class=\"left\">mostly</th></tr></thead><tbody>");
     for (i, object, ns) in by_time(run).into_iter().take(8) {

@@ -1,14 +1,14 @@
 //! The words of the report, for readers who do not know SCTP.
 //!
-//! Owns the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning as a
-//! tooltip and lists all used terms at its end.
+//! Provides the names of contestants in words, numbers in words, and the meaning of each term. The page shows a meaning as a
+//! tooltip, and lists all used terms at its end.
 
 use super::svg::{self, escape};
 use crate::results::{Contestant, Point, label};
 use std::fmt::Write;
 
-/// The unique names of a point's contestants in words, in order: `six TCP connections`, `one SCTP connection`. If words do
-/// not distinguish them, their nicknames or settings are appended.
+/// Returns the unique names of a point's contestants in words, in their order, for example `six TCP connections` and
+/// `one SCTP connection`. If words do not distinguish them, nicknames or settings are appended.
 pub(super) fn names(point: &Point) -> Vec<String> {
     let requests = !point.workload.messages && !point.workload.is_bulk();
     let plain: Vec<String> = point.contestants.iter().map(|one| in_words(one, requests)).collect();
@@ -33,7 +33,8 @@ pub(super) fn names(point: &Point) -> Vec<String> {
     names
 }
 
-/// `requests`: the workload is HTTP, whose version says more than the transport below it.
+/// Describes a contestant in words. `requests` tells that the workload is HTTP, whose version says more than the transport
+/// below it.
 fn in_words(contestant: &Contestant, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map(String::as_str);
     let (_, name) = label::split(&contestant.name);
@@ -54,20 +55,20 @@ fn in_words(contestant: &Contestant, requests: bool) -> String {
     }
 }
 
-/// The heading of a contestant's row or column, as HTML: its name in words, and as typed.
+/// Returns the heading of a contestant's row or column as HTML: the name in words, and the name as typed.
 pub(super) fn head(point: &Point, contestant: &Contestant) -> String {
     let place = point.contestants.iter().position(|other| other.name == contestant.name);
     let name = place.map_or_else(String::new, |place| names(point).swap_remove(place));
     format!("{}<br><span class=\"typed\">{}</span>", escape(&capital(&name)), svg::name(contestant.label()))
 }
 
-/// Whether a contestant's name in words is plural.
+/// Returns whether a contestant's name in words is plural.
 pub(super) fn is_plural(name: &str) -> bool {
     let head = name.split(" (").next().unwrap_or(name);
     head.ends_with("connections")
 }
 
-/// A number in words up to twelve, then in digits.
+/// Writes a number in words up to twelve, above that in digits.
 pub(super) fn number(n: u64) -> String {
     const WORDS: [&str; 13] = [
         "no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
@@ -85,7 +86,7 @@ pub(super) fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }
 
-/// `a`, `a and b`, `a, b and c`.
+/// Joins items, for example `a`, `a and b`, or `a, b and c`.
 pub(super) fn and<T: AsRef<str>>(items: &[T]) -> String {
     match items {
         [] => String::new(),
@@ -97,7 +98,7 @@ pub(super) fn and<T: AsRef<str>>(items: &[T]) -> String {
     }
 }
 
-/// Formats milliseconds briefly, as in a headline: `2.3 s`, `340 ms`, `41 ms`, `8.2 ms`.
+/// Formats milliseconds briefly, as in a headline, for example `2.3 s`, `340 ms`, `41 ms` or `8.2 ms`.
 pub(super) fn short_time(ms: f64) -> String {
     match ms {
         ms if ms >= 99_500.0 => format!("{:.0}\u{a0}s", ms / 1e3),
@@ -169,13 +170,13 @@ pub(super) const TERMS: [Term; 22] = [
     ("TSN", "Transmission sequence number: SCTP's number of each piece of data, in the order of sending."),
 ];
 
-/// A term with its meaning as a tooltip, as HTML.
+/// Renders a term with its meaning as a tooltip, as HTML.
 pub(super) fn term(key: &str, shown: &str) -> String {
     let meaning = TERMS.iter().find(|(term, _)| term.eq_ignore_ascii_case(key)).map(|(_, meaning)| *meaning);
     explained(shown, meaning.unwrap_or_default())
 }
 
-/// A word with its meaning as a tooltip, as HTML.
+/// Renders a word with its meaning as a tooltip, as HTML.
 pub(super) fn explained(shown: &str, meaning: &str) -> String {
     if meaning.is_empty() {
         return escape(shown);

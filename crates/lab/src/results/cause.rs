@@ -1,30 +1,32 @@
-//! Why one contestant is faster than another, as found by experiments.
+//! The causes of one contestant's lead over another, as found by experiments.
 //!
-//! All figures are ratios of times: an effect of 1.6 means that one change makes the loser 1.6 times faster. This module
-//! also writes the lines about causes for the table.
+//! All figures are ratios of times. For example, an effect of 1.6 means that one change makes the loser 1.6 times faster.
+//! This module also writes the lines about causes below the table.
 
 use super::{Comparison, label};
 use serde::{Deserialize, Serialize};
 
-/// A setting (or several) in which the winner differs and that makes it faster. Among the adverse causes it makes it slower.
+/// A change that makes the loser faster: one or more settings of the loser are set to the winner's values. In
+/// [`Experiment::held_back_by`], a change that makes the loser slower.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cause {
-    /// The change to the loser, as typed: `iw=10`, `recovery=sack,sack=yes`.
+    /// The change to the loser as typed, for example `iw=10` or `recovery=sack,sack=yes`.
     pub change: String,
-    /// The previous value.
+    /// The previous value of the settings.
     pub was: String,
-    /// The group of the settings: `windows`, `congestion control and recovery`, `timers and ACKs`, `connections and
-    /// streams`, `security`, `request order`.
+    /// The group of the settings: `windows`, `congestion control and recovery`, `timers and ACKs`,
+    /// `connections and streams`, `security`, or `request order`.
     pub factor: String,
     /// How many times faster the change makes the loser.
     pub effect: f64,
-    /// The effect's interval, wide enough that all factors' intervals hold at once with 95 %.
+    /// The interval of the effect. It is wide enough that the intervals of all factors hold at the same time with 95 %
+    /// confidence.
     pub ci: [f64; 2],
-    /// With this change alone the two contestants are within 3 %.
+    /// Whether this change alone brings the two contestants within 3 % of one another.
     pub enough: bool,
-    /// Changes that must accompany this one; without them it has no effect.
+    /// Changes that must be made together with this change, because it has no effect without them.
     pub with: Vec<String>,
-    /// Alternatives: each of these changes has the same effect on its own.
+    /// Alternatives to this change. Each alternative has the same effect on its own.
     pub either: Vec<String>,
 }
 
@@ -37,24 +39,24 @@ pub struct Experiment {
     pub loser: String,
     /// The ranks of winner and loser among all contestants, from 1.
     pub ranks: [u64; 2],
-    /// The loser's time divided by the winner's: page time, transfer time, or the 95th percentile of message delays. A run
-    /// that did not finish counts with its deadline.
+    /// The loser's time divided by the winner's. The time is the page time, the transfer time, or the 95th percentile of
+    /// message delays. A run that did not finish counts with its deadline.
     pub gap: f64,
-    /// 95 % interval of the gap, from resamples of the seeds.
+    /// The 95 % interval of the gap, from resamples of the seeds.
     pub ci95: [f64; 2],
     /// Number of runs made for the experiments.
     pub runs: u64,
     /// Every factor that was tested.
     pub factors: Vec<Tried>,
-    /// Winner's settings that make the loser even slower; their effects are below 1. This does not show that the winner
-    /// would be faster without them: a setting may matter less beside the winner's other settings.
+    /// Settings of the winner that make the loser even slower, with effects below 1. They do not show that the winner would
+    /// be faster without them, because a setting may matter less beside the winner's other settings.
     pub held_back_by: Vec<Cause>,
-    /// The part of the gap that remains when the loser has every setting of the winner that it can have; null if nothing was
-    /// tested.
+    /// The gap that remains when the loser has every setting of the winner that it can have; null if nothing was tested.
     pub unexplained: Option<Effect>,
-    /// The gap under changed conditions, with something of network or workload removed for both contestants.
+    /// The gap under changed conditions. Each condition removes something from the network or the workload, for both
+    /// contestants.
     pub conditions: Vec<Condition>,
-    /// What was not tested, and why.
+    /// The experiments that were not made, each with the reason.
     pub notes: Vec<String>,
 }
 
@@ -63,48 +65,48 @@ pub struct Experiment {
 pub struct Effect {
     /// The ratio.
     pub ratio: f64,
-    /// Its interval.
+    /// The interval of the ratio.
     pub ci: [f64; 2],
 }
 
 /// A factor that was tested.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Tried {
-    /// The group of the settings.
+    /// The group of the settings, as in [`Cause::factor`].
     pub factor: String,
     /// The change to the loser, as typed.
     pub change: String,
-    /// The previous value.
+    /// The previous value of the settings.
     pub was: String,
-    /// The loser with this change alone, as a contestant that anyone can race.
+    /// The loser with this change alone, written as a contestant that anyone can race.
     pub contestant: String,
     /// How many times faster the change alone makes the loser.
     pub alone: Effect,
-    /// How many times faster it makes a loser that already has all other changes; null if that was not tested.
+    /// How many times faster the change makes a loser that already has all other changes; null if not tested.
     pub last: Option<Effect>,
-    /// The mean of its effects over all orders in which the changes can be made (Shapley value); null if not all were
-    /// tested.
+    /// The mean effect of the change over all orders in which the changes can be made (Shapley value); null if not all
+    /// orders were tested.
     pub shapley: Option<Effect>,
-    /// The mean over all orders of how many times slower the opposite change makes the winner; null if that was not tested.
+    /// How many times slower the opposite change makes the winner, as a mean over all orders; null if not tested.
     pub reverse: Option<Effect>,
 }
 
 /// The gap under another condition, which is the same for both contestants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time`, `failure`; `security`, TLS and DTLS if
-    /// they are layers of their own; or `order`, the wait for earlier messages.
+    /// The removed condition: `loss`, `handshake`, `queue`, `rate`, `server time` or `failure`. `security` means TLS and
+    /// DTLS where they are layers of their own. `order` means that messages wait for earlier messages.
     pub without: String,
-    /// The gap without it.
+    /// The gap without the condition.
     pub gap: f64,
-    /// 95 % interval of it.
+    /// The 95 % interval of that gap.
     pub ci95: [f64; 2],
-    /// Without the condition almost no gap is left, so the condition is necessary for the gap.
+    /// Whether almost no gap is left without the condition, so that the condition is necessary for the gap.
     pub needed: bool,
 }
 
 impl Condition {
-    /// The only circumstance in which the gap exists.
+    /// Returns, in words, the only circumstances in which the gap exists.
     fn place(&self) -> &str {
         match self.without.as_str() {
             "loss" => "where packets are lost",
@@ -121,8 +123,8 @@ impl Condition {
 }
 
 impl Comparison {
-    /// Explains why the winner is faster: a heading and one line per finding; `None` if there was nothing to explain. Names
-    /// at most `most` causes.
+    /// Explains why the winner is faster: a heading and one line per finding. Names at most `most` causes. Returns `None` if
+    /// there are no experiments.
     #[must_use]
     pub fn why(&self, most: usize) -> Option<Vec<String>> {
         let experiment = self.experiment.as_ref()?;
@@ -143,7 +145,8 @@ impl Comparison {
         if let Some(left) = experiment.unexplained.as_ref().filter(|left| left.is_there()) {
             lines.push(format!("not explained by settings: {}", times(left.ratio)));
         }
-        // Many readers who would never disable security still want to know how much of a gap is due to its layers.
+        // The gap without TLS and DTLS has a line of its own, because readers who would never disable security still want to
+        // know its cost.
         let clear = experiment.conditions.iter().find(|it| it.without == "security" && !it.needed);
         let clear = clear.filter(|it| (it.gap / experiment.gap).ln().abs() >= SPEAKS);
         lines.extend(clear.map(|it| format!("without TLS and DTLS it would be {}", times(it.gap))));
@@ -160,7 +163,7 @@ impl Comparison {
         Some(lines)
     }
 
-    /// The causes, without those that an earlier cause already names as companion or alternative.
+    /// Returns the causes, without those that an earlier cause already names as companion or alternative.
     fn told(&self) -> Vec<&Cause> {
         let brings = |earlier: &Cause, change: &String| {
             earlier.with == [change.clone()] || earlier.either.contains(change)
@@ -171,14 +174,14 @@ impl Comparison {
 }
 
 impl Effect {
-    /// Whether the effect is at least 3 % either way and its interval excludes 1.
+    /// Returns whether the effect is at least 3 % in either direction and its interval excludes 1.
     fn is_there(&self) -> bool {
         let [low, high] = self.ci;
         (self.ratio >= 1.03 && low > 1.0) || (self.ratio <= 1.0 / 1.03 && high < 1.0)
     }
 }
 
-/// Logarithm of the smallest change of a gap that gets a line: 3 %.
+/// The smallest change of a gap that gets a line: 3 %, as a logarithm.
 const SPEAKS: f64 = 0.029_558_802_241_544_4;
 
 fn because(cause: &Cause, gap: &str) -> String {
@@ -199,7 +202,8 @@ fn because(cause: &Cause, gap: &str) -> String {
     text
 }
 
-/// The group of the settings, and the change; if there are several changes, only the first.
+/// Names the group of the settings and the change; if there are several changes, the first of them and the number of the
+/// others.
 fn subject(cause: &Cause) -> String {
     match cause.change.split_once(',') {
         None => format!("{} ({}, not {})", cause.factor, cause.change, cause.was),
@@ -207,7 +211,7 @@ fn subject(cause: &Cause) -> String {
     }
 }
 
-/// Formats a ratio: `x1.64`, `x11.7`.
+/// Formats a ratio, for example `x1.64` or `x11.7`.
 fn times(ratio: f64) -> String {
     if ratio >= 9.995 { format!("x{ratio:.1}") } else { format!("x{ratio:.2}") }
 }
@@ -229,7 +233,7 @@ mod tests {
         }
     }
 
-    /// Renders a comparison with these causes; at most three are named.
+    /// Renders a comparison with these causes, of which at most three are named.
     fn lines(causes: Vec<Cause>, change: impl FnOnce(&mut Experiment)) -> Vec<String> {
         let run = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
         let mut comparison =

@@ -1,9 +1,10 @@
-//! How many objects have a response time of which every part is known.
+//! Counts the objects whose response time is known in every part.
 
 use super::{Contestant, Why};
 
 impl Contestant {
-    /// The number of delivered objects, over all runs, of which every part is known; and the number of delivered objects.
+    /// Returns the number of delivered objects, over all runs, for which every part of the response time is known. Also
+    /// returns the number of all delivered objects. Background traffic does not count.
     #[must_use]
     pub fn coverage(&self) -> (u64, u64) {
         let objects = self.runs.iter().flat_map(|run| &run.objects).filter(|object| !object.background);
@@ -12,8 +13,9 @@ impl Contestant {
         })
     }
 
-    /// The note for means that cover only part of the delivered objects: `sctp: where time went is known for 194 of 329
-    /// delivered objects`. `None` if the parts are known for all objects or for none.
+    /// Returns a note if the mean parts cover only some of the delivered objects, for example
+    /// `sctp: where time went is known for 194 of 329 delivered objects`. `None` if the parts are known for all objects or
+    /// for none.
     #[must_use]
     pub fn shortfall(&self) -> Option<String> {
         let (known, all) = self.coverage();

@@ -1,7 +1,7 @@
 //! Unique names of contestants for tables, figures and files.
 
-/// Splits a contestant as typed into its nickname, if any, and its specification. `six=tcp:connections=6` has a nickname:
-/// the first `=` comes before any `:`.
+/// Splits a contestant as typed into its nickname, if any, and its specification. For example, `six=tcp:connections=6` has
+/// the nickname `six`, because the first `=` comes before any `:`.
 #[must_use]
 pub fn split(typed: &str) -> (Option<&str>, &str) {
     match typed.split_once('=') {
@@ -10,21 +10,21 @@ pub fn split(typed: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// The display name of a contestant: its nickname, or else the text as typed.
+/// Returns the display name of a contestant: the nickname if there is one, otherwise the text as typed.
 #[must_use]
 pub fn shown(typed: &str) -> &str {
     split(typed).0.unwrap_or(typed)
 }
 
-/// File name parts, one per contestant, in order. They consist of letters, digits, dots, underscores and hyphens, and are
-/// unique on every system.
+/// Returns one file name part per contestant, in the order of the contestants. The parts consist of letters, digits, dots,
+/// underscores and hyphens. They are distinct even on file systems that ignore case.
 #[must_use]
 pub fn file_names(typed: &[&str]) -> Vec<String> {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' || c == '_' { c } else { '-' };
     let mut names: Vec<String> = Vec::new();
     for one in typed {
         let bare: String = shown(one).chars().take(100).map(plain).collect();
-        // Names must stay distinct on file systems that ignore case.
+        // File systems may ignore case, so the names must differ in more than case.
         let taken = |name: &String| names.iter().any(|other| other.eq_ignore_ascii_case(name));
         let numbered = (2..).map(|number| format!("{bare}-{number}"));
         let free = std::iter::once(bare.clone()).chain(numbered).find(|name| !taken(name));
@@ -33,8 +33,8 @@ pub fn file_names(typed: &[&str]) -> Vec<String> {
     names
 }
 
-/// `names`, cut to `width` characters each: both ends around an ellipsis. If that makes several equal, only the settings
-/// that distinguish them are kept; if that fails, a number is added.
+/// Shortens each name to `width` characters: its two ends around an ellipsis. If several shortened names are equal, they
+/// keep only the settings that distinguish them. If they are still equal, a number is added.
 #[must_use]
 pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     let mut labels: Vec<String> = names.iter().map(|name| shortened(name, width)).collect();
@@ -50,12 +50,12 @@ pub fn labels(names: &[&str], width: usize) -> Vec<String> {
     labels
 }
 
-/// Indices of labels that occur more than once.
+/// Returns the indices of the labels that occur more than once.
 fn alike(labels: &[String]) -> Vec<usize> {
     (0..labels.len()).filter(|&i| labels.iter().filter(|other| **other == labels[i]).count() > 1).collect()
 }
 
-/// A contestant without the settings that everyone in its `group` has.
+/// Returns the name of a contestant without the settings that every contestant in `group` has.
 fn own(name: &str, group: &[&str]) -> String {
     let settings = |name: &str| -> Vec<String> {
         let rest = name.split_once(':').map_or("", |(_, rest)| rest);
@@ -71,7 +71,7 @@ fn own(name: &str, group: &[&str]) -> String {
     format!("{transport}:{}", own.join(","))
 }
 
-/// The text if it fits, otherwise its two ends around an ellipsis.
+/// Returns the text if it has at most `width` characters, otherwise its two ends around an ellipsis.
 #[must_use]
 pub fn shortened(text: &str, width: usize) -> String {
     let chars: Vec<char> = text.chars().collect();

@@ -1,4 +1,4 @@
-//! Statistics over runs: one contestant over its seeds, and two contestants on the same seeds.
+//! Statistics over runs: of one contestant over its seeds, and of two contestants on the same seeds.
 
 use super::{Cause, Contestant, Experiment, Point, label};
 use crate::stats::metrics;
@@ -14,44 +14,44 @@ pub struct Summary {
     /// Median response time of a run's delivered objects (for messages: median delay), milliseconds.
     #[serde(default)]
     pub object_p50_ms: Stat,
-    /// 95th percentile of these times, milliseconds.
+    /// 95th percentile of the response times of a run's delivered objects, milliseconds.
     #[serde(default)]
     pub object_p95_ms: Stat,
-    /// 99th percentile of these times, milliseconds.
+    /// 99th percentile of the response times of a run's delivered objects, milliseconds.
     #[serde(default)]
     pub object_p99_ms: Stat,
-    /// Maximum of these times, milliseconds.
+    /// Longest response time of a run's delivered objects, milliseconds.
     #[serde(default)]
     pub object_max_ms: Stat,
     /// Number of objects of a run that were not delivered.
     #[serde(default)]
     pub undelivered: Stat,
-    /// Connection set-up, milliseconds.
+    /// Time to set up a connection, milliseconds.
     pub connect_ms: Stat,
     /// Mean time to first byte of a run's objects, milliseconds.
     pub first_byte_ms: Stat,
-    /// Page time as a multiple of the limit.
+    /// Page time divided by the lower bound on page times ([`Run::limit_ns`](super::Run::limit_ns)).
     pub limit_ratio: Stat,
-    /// Body bytes delivered over page time, bits per second.
+    /// Delivered body bytes divided by the page time, in bits per second.
     pub goodput_bps: Stat,
-    /// Packets lost by the network, both directions.
+    /// Packets lost by the network, in both directions.
     pub packets_lost: Stat,
-    /// Packets that carried a retransmission, both directions.
+    /// Packets that carried a retransmission, in both directions.
     pub retransmitted: Stat,
-    /// IP bytes the hosts handed to the paths, both directions.
+    /// IP bytes that the hosts handed to the paths, in both directions.
     pub wire_bytes: Stat,
-    /// From the path failure until the data's sender declared the path failed, milliseconds.
+    /// Time from the path failure until the sender of the data declared the path failed, milliseconds.
     #[serde(default)]
     pub declared_failed_ms: Stat,
-    /// From the path failure until the next delivery, milliseconds.
+    /// Time from the path failure until the first data that was sent after it arrived, milliseconds.
     pub failover_ms: Stat,
-    /// From the path failure until the service was restored, milliseconds.
+    /// Time from the path failure until the service was restored, milliseconds.
     #[serde(default)]
     pub restored_ms: Stat,
 }
 
 impl Summary {
-    /// The metrics' names, in order.
+    /// The names of the metrics, in the order of the output.
     pub const METRICS: [&'static str; 17] = [
         "page_ms",
         "object_ms",
@@ -72,7 +72,7 @@ impl Summary {
         "restored_ms",
     ];
 
-    /// Returns the metric of this name.
+    /// Returns the statistics of the metric `name`.
     #[must_use]
     pub fn metric(&self, name: &str) -> Option<&Stat> {
         Some(match name {
@@ -98,18 +98,19 @@ impl Summary {
     }
 }
 
-/// One metric over the runs. A run that did not finish counts in `page_ms` with its deadline. Its missing objects count in
-/// the percentiles as if they were delivered at the deadline. Figures that include such runs are lower bounds.
+/// Statistics of one metric over the runs. A run that did not finish counts in `page_ms` with its deadline. Its missing
+/// objects count in the percentiles as if they were delivered at the deadline. Figures that include such runs are lower
+/// bounds.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Stat {
     /// Number of runs that have a value; 1 if nothing is random and all runs are identical.
     pub n: u64,
     /// Number of runs that did not finish.
     pub failed: u64,
-    /// Mean of the values; null if there is none.
+    /// Mean of the values; null if there is no value.
     pub mean: Option<f64>,
-    /// Geometric mean of the values; null if there is none, or if a value is not above 0. Ratios of contestants are
-    /// quotients of these means.
+    /// Geometric mean of the values; null if there is no value, or if a value is not above 0. The ratio of two contestants
+    /// is the quotient of their geometric means.
     pub geometric_mean: Option<f64>,
     /// Median; null if there is no value.
     pub median: Option<f64>,
@@ -125,46 +126,47 @@ pub struct Stat {
     pub p95: Option<f64>,
 }
 
-/// Compares two contestants on the same seeds: the ratio `a` over `b`.
+/// Comparison of two contestants on the same seeds: the ratio of `a` to `b`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The numerator contestant, as typed.
+    /// The contestant in the numerator, as typed.
     pub a: String,
-    /// The denominator contestant, as typed; it comes before `a` in the plan.
+    /// The contestant in the denominator, as typed; it comes before `a` in the plan.
     pub b: String,
-    /// Name of the metric ([`Summary::METRICS`]).
+    /// Name of the metric, one of [`Summary::METRICS`].
     pub metric: String,
-    /// Geometric mean of a/b over the seeds in which both have a value; null if there is none.
+    /// Geometric mean of the ratios a/b over the seeds in which both contestants have a value; null if there is no such
+    /// seed.
     pub ratio: Option<f64>,
-    /// 95 % t-interval on the logarithms; null when n < 2 or all ratios are equal.
+    /// 95 % t-interval of the ratio, computed on logarithms; null when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Number of pairs; 1 if `exact`.
+    /// Number of pairs of runs; 1 if `exact`.
     pub n: u64,
     /// Whether the ratio is a bound because runs did not finish; left out if all finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bound: Option<Bound>,
-    /// Nothing is random and all runs are identical: the ratio is exact, not an estimate.
+    /// Whether nothing is random and all runs are identical, so that the ratio is exact and not an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub exact: bool,
-    /// Pairs in which a's value is less than b's.
+    /// Number of pairs in which a's value is less than b's.
     pub less: u64,
-    /// Pairs in which a's value is more than b's.
+    /// Number of pairs in which a's value is more than b's.
     pub more: u64,
     /// The conclusion from these figures.
     pub verdict: Verdict,
-    /// How many more seeds would decide, if they spread like the present ones; null if decided, or if no number of seeds
-    /// would.
+    /// How many more seeds would decide the comparison, if they spread like the present ones. Null if the comparison is
+    /// decided, or if no number of seeds would decide it.
     pub more_seeds: Option<u64>,
-    /// The causes that experiments found for the difference, largest effect first; empty if none is named.
+    /// The causes that experiments found for the difference, largest effect first; empty if no cause is named.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// The experiments; left out if there were none.
+    /// The experiments that searched for the causes; left out if there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub experiment: Option<Experiment>,
 }
 
 impl Comparison {
-    /// The same comparison with the contestants swapped: `b` over `a`.
+    /// Returns the same comparison with the contestants swapped: `b` over `a`.
     #[must_use]
     pub fn inverse(&self) -> Self {
         Self {
@@ -188,21 +190,22 @@ impl Comparison {
     }
 }
 
-/// How contestants that raced together shared the network in one run, in the order of the contestants.
+/// How contestants that raced at the same time shared the network in one run. Lists are in the order of the contestants.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sharing {
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// When the last contestant started, on the clock of the network; left out if 0, as in the virtual world.
+    /// When the last contestant started, in nanoseconds on the clock of the network; left out if 0, as in the simulation.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,
-    /// When the first contestant finished, on that clock. Until then all were loading.
+    /// When the first contestant finished, in nanoseconds on the clock of the network. Until then all contestants were
+    /// loading.
     pub until_ns: u64,
-    /// Body bytes that each contestant received in between.
+    /// Body bytes that each contestant received from `from_ns` until `until_ns`.
     pub bytes: Vec<u64>,
-    /// Each contestant's share of these bytes.
+    /// Each contestant's share of all body bytes received from `from_ns` until `until_ns`.
     pub shares: Vec<f64>,
-    /// Jain's index of the shares: 1 if all are equal, 1/n if one contestant has everything.
+    /// Jain's index of the shares: 1 if all shares are equal, 1/n if one of n contestants has everything.
     pub jain: f64,
 }
 
@@ -214,18 +217,18 @@ fn is_zero(value: &u64) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// a's value is less. For times, a is faster.
+    /// a's value is less than b's. For times, a is faster.
     Less,
-    /// a's value is more.
+    /// a's value is more than b's. For times, a is slower.
     More,
-    /// Any gap is too small to matter.
+    /// The contestants are level: any gap between them is too small to matter.
     Level,
-    /// There are too few seeds to tell.
+    /// There are too few seeds to decide.
     Undecided,
 }
 
 impl Verdict {
-    /// The name used in results.
+    /// Returns the name that result files use.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -236,7 +239,7 @@ impl Verdict {
         }
     }
 
-    /// The verdict with the contestants swapped.
+    /// Returns the verdict with the contestants swapped.
     #[must_use]
     pub const fn inverse(self) -> Self {
         match self {
@@ -247,22 +250,22 @@ impl Verdict {
     }
 }
 
-/// The kind of bound that a ratio is when runs that did not finish count with their deadline.
+/// The kind of bound that a ratio is if runs did not finish and count with their deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Bound {
-    /// Runs of `a` did not finish: the true ratio is this or more.
+    /// Runs of `a` did not finish, so the true ratio is this or more.
     #[serde(rename = "at least")]
     AtLeast,
-    /// Runs of `b` did not finish: the true ratio is this or less.
+    /// Runs of `b` did not finish, so the true ratio is this or less.
     #[serde(rename = "at most")]
     AtMost,
-    /// Runs of both did not finish, with different seeds: there is no bound.
+    /// Runs of `a` and runs of `b` did not finish, with different seeds, so there is no bound.
     #[serde(rename = "unknown")]
     Unknown,
 }
 
 impl Contestant {
-    /// The display name: the nickname, or else the name as typed.
+    /// Returns the display name: the nickname if there is one, otherwise the name as typed.
     #[must_use]
     pub fn label(&self) -> &str {
         label::shown(&self.name)
@@ -270,13 +273,13 @@ impl Contestant {
 }
 
 impl Point {
-    /// The properties of the point that are needed to interpret its runs.
+    /// Returns the properties of the point that are needed to interpret its runs.
     #[must_use]
     pub fn terms(&self) -> metrics::Terms {
         metrics::Terms { deadline_ns: self.workload.deadline_ns, chance: self.chance }
     }
 
-    /// Compares `a` with `b` in this metric, in whichever order the plan lists them.
+    /// Compares `a` with `b` in this metric. The plan may list the two in either order.
     #[must_use]
     pub fn compared(&self, a: &str, b: &str, metric: &str) -> Option<Comparison> {
         let stored = |a: &str, b: &str| {
@@ -285,7 +288,7 @@ impl Point {
         stored(a, b).cloned().or_else(|| stored(b, a).map(Comparison::inverse))
     }
 
-    /// The metric on which the verdict is based.
+    /// Returns the metric on which the verdict is based.
     #[must_use]
     pub fn decisive(&self) -> &'static str {
         if self.workload.messages { "object_p95_ms" } else { "page_ms" }

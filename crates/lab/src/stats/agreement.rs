@@ -1,21 +1,22 @@
-//! Decides whether two worlds agree: cell by cell, and over all cells.
+//! Decides whether two sources of times agree, for example a measurement and a model: cell by cell, and over all cells.
 //!
-//! A cell agrees if a rank test at 1 % does not separate its two sets of runs, or if their medians are within 10 %.
+//! A cell agrees if a rank test at the 1 % level finds no difference between its two sets of runs. A cell also agrees if the
+//! medians of the two sets are within 10 %.
 
 use super::rank::mann_whitney;
 
-/// Comparison of one cell: observed runs and the runs of a model.
+/// The comparison of one cell: its observed runs with the runs of a model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Agreement {
     /// Observed median divided by the model's median; NaN if either set is empty.
     pub ratio: f64,
     /// Two-sided p-value of the rank test.
     pub p: f64,
-    /// Whether the two agree.
+    /// Whether the observed runs and the model's runs agree.
     pub holds: bool,
 }
 
-/// Compares the runs of a cell. If either side is empty, they do not agree.
+/// Compares the observed runs of a cell (`seen`) with the model's runs (`said`). They do not agree if either set is empty.
 #[must_use]
 pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
     let (ratio, p) = (median(seen) / median(said), mann_whitney(seen, said));
@@ -23,22 +24,22 @@ pub fn agreement(seen: &[f64], said: &[f64]) -> Agreement {
     Agreement { ratio, p, holds }
 }
 
-/// Whether at least nine of ten cells agree. Returns false if there are no cells.
+/// Returns whether at least nine of ten cells agree; false if there are no cells.
 #[must_use]
 pub fn is_enough(agreed: usize, cells: usize) -> bool {
     cells > 0 && 10 * agreed >= 9 * cells
 }
 
-/// The lower median; NaN of an empty slice.
+/// Returns the lower median; NaN for an empty slice.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Below this p-value the rank test separates two sets.
+/// If the p-value is below this limit, the rank test finds the two sets different.
 const MIN_P: f64 = 0.01;
-/// Maximum distance of the medians, as a share of the model's.
+/// The maximum difference of the two medians, as a share of the model's median.
 const MAX_APART: f64 = 0.1;
 
 #[cfg(test)]
@@ -48,12 +49,13 @@ mod tests {
     #[test]
     fn a_cell_agrees_by_its_ranks_or_by_its_medians() {
         let model: Vec<f64> = (0..200).map(|n| 100.0 + f64::from(n) / 100.0).collect();
-        // Within the model's runs: neither criterion separates them.
+        // All observed values lie within the range of the model's runs: they agree by both criteria.
         assert!(agreement(&[100.2, 100.9, 101.1, 101.5, 101.9], &model).holds);
-        // All above the model's, which the rank test detects, but by less than a tenth.
+        // All observed values are above the model's, which the rank test detects. But the medians differ by less than a
+        // tenth.
         let near = agreement(&[105.0, 106.0, 107.0, 108.0, 109.0], &model);
         assert!(near.holds && near.p < MIN_P, "{near:?}");
-        // All above, and by more than a tenth.
+        // All observed values are above the model's, and the medians differ by more than a tenth.
         let far = agreement(&[115.0, 116.0, 117.0, 118.0, 119.0], &model);
         assert!(!far.holds && far.p < MIN_P && far.ratio > 1.1, "{far:?}");
         // The medians are far apart, but the sets are so small and wide that the rank test cannot separate them.

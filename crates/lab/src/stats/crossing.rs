@@ -1,20 +1,21 @@
-//! Finds the quantity at which the lead changes: levels as quantities, and the crossing between two of them.
+//! Finds the value of a factor at which the lead changes from one contestant to another, for example a loss rate of 1.3 %.
 //!
-//! Between two neighbouring levels the logarithm of the ratio of two contestants is interpolated linearly. They cross where
-//! it is 0. Tables and reports both use this module, so that they name the same quantity.
+//! The factor's levels are parsed as quantities. Between two neighbouring levels the logarithm of the ratio of the two
+//! contestants' times is interpolated linearly. The lead changes where the logarithm is 0. Tables and reports both use this
+//! module, so they name the same quantity.
 
-/// Factor levels that are quantities of one kind.
+/// The levels of a factor, parsed as quantities of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scale {
-    /// The value of each level in the base unit of the kind.
+    /// The value of each level, in the base unit of the kind.
     values: Vec<f64>,
-    /// The unit of each level, and its size in the base unit.
+    /// The unit of each level, and the size of that unit in the base unit.
     units: Vec<(&'static str, f64)>,
     /// Indices of the levels, sorted by ascending value.
     rising: Vec<usize>,
 }
 
-/// Units grouped by kind, each with its size in the kind's base unit.
+/// The known units, grouped by kind. Each unit has its size in the kind's base unit.
 const KINDS: [&[(&str, f64)]; 6] = [
     &[("%", 1.0)],
     &[("bit", 1.0), ("kbit", 1e3), ("mbit", 1e6), ("gbit", 1e9)],
@@ -33,12 +34,12 @@ const KINDS: [&[(&str, f64)]; 6] = [
 ];
 
 impl Scale {
-    /// Parses these levels; `None` if one is not a quantity, or if they are of different kinds.
+    /// Parses the levels of a factor. Returns `None` if a level is not a quantity, or if the levels are of different kinds.
     #[must_use]
     pub fn of<T: AsRef<str>>(levels: &[T]) -> Option<Self> {
         let numbers: Vec<(f64, &str)> =
             levels.iter().map(|level| number(level.as_ref())).collect::<Option<_>>()?;
-        // A bare 0 fits any kind.
+        // A 0 without a unit fits any kind.
         let unit_of = |kind: &[(&'static str, f64)], (value, unit): (f64, &str)| {
             let known = kind.iter().find(|(name, _)| *name == unit).copied();
             known.or_else(|| (value == 0.0 && unit.is_empty()).then(|| kind.first().copied()).flatten())
@@ -54,14 +55,14 @@ impl Scale {
         Some(Self { values, units, rising })
     }
 
-    /// Indices of the levels in ascending order.
+    /// Returns the indices of the levels in ascending order of their values.
     #[must_use]
     pub fn rising(&self) -> &[usize] {
         &self.rising
     }
 
-    /// The quantity at which a curve over levels falls to 0 from above; `None` if it does not. Each entry of the curve is a
-    /// level and the logarithm of a ratio.
+    /// Returns the quantity at which a curve over the levels falls from above 0 to 0 or below; `None` if the curve never
+    /// does. Each entry of the curve is the index of a level and the logarithm of a ratio.
     #[must_use]
     pub fn crossing(&self, curve: &[(usize, f64)]) -> Option<String> {
         curve.windows(2).find_map(|step| {
@@ -70,8 +71,8 @@ impl Scale {
         })
     }
 
-    /// The quantity at this share of the distance between two levels, in the unit of the higher one. It has two digits, or
-    /// as many as distinguish it from both levels.
+    /// Returns the quantity between two levels, at this share of the distance from `low` to `high`, in the unit of `high`.
+    /// The quantity has two digits, or as many as distinguish it from both levels.
     fn between(&self, low: usize, high: usize, share: f64) -> String {
         let (name, scale) = self.units[high];
         let (low, high) = (self.values[low] / scale, self.values[high] / scale);
@@ -88,7 +89,7 @@ impl Scale {
     }
 }
 
-/// Splits `1.5%` into 1.5 and `%`.
+/// Splits a level into number and unit, for example `1.5%` into 1.5 and `%`.
 fn number(level: &str) -> Option<(f64, &str)> {
     let end = level.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(level.len());
     let (digits, unit) = level.split_at(end);

@@ -1,34 +1,38 @@
-//! Decides a comparison from its ratio and interval, and estimates how many more seeds would decide it.
+//! Decides a comparison of two contestants from the ratio of their values and its interval. If the comparison is undecided,
+//! estimates how many more seeds would decide it.
 //!
-//! Two contestants differ if the 95 % interval excludes 1 and the gap is at least 3 %. They are level if the interval lies
-//! within 3 % either way. Otherwise the comparison is undecided. Identical ratios have no spread, and so no t-interval. If
-//! there are [`FEWEST_ALIKE`] of them or more, the rank interval of their median is that one value, which decides.
+//! Two contestants differ if the 95 % interval of their ratio excludes 1 and the gap is at least 3 %. They are level if the
+//! interval lies between 1/1.03 and 1.03. Otherwise the comparison is undecided. If all ratios are identical, they have no
+//! spread and no t-interval. If there are at least [`FEWEST_ALIKE`] identical ratios, the rank interval of their median is
+//! that one value, and it decides.
 
 use super::interval::{share_ci95, t_quantile};
 use crate::results::{Bound, Comparison, Verdict};
 
-/// The smallest gap that matters: a factor of 1.03.
+/// The smallest gap that matters: a ratio of 1.03, or 3 %.
 pub const GAP: f64 = 1.03;
 
-/// The smallest number of identical ratios that decides: with 95 % confidence, more than half of all seeds have this value
-/// ([`median_ci95`](super::interval::median_ci95); 2 x 2^-6 is 3 %).
+/// The smallest number of identical ratios that decides a comparison. With this number, more than half of all seeds have the
+/// same ratio with 95 % confidence. The probability of the opposite is 2 x 2^-6, or 3 %
+/// ([`median_ci95`](super::interval::median_ci95)).
 pub const FEWEST_ALIKE: u64 = 6;
 
-/// How the first of several contestants compares with the others.
+/// How the first contestant compares with the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Standing {
-    /// It is faster than every other.
+    /// The first contestant is faster than every other.
     Wins,
-    /// It is level with at least one, and faster than the others.
+    /// The first contestant is level with at least one other, and faster than the rest.
     Level,
-    /// The comparison with at least one is undecided.
+    /// The comparison of the first contestant with at least one other is undecided.
     Undecided,
     /// No run of any contestant finished.
     Nobody,
 }
 
 impl Standing {
-    /// The standing of the first contestant, given the verdict of each other one over it.
+    /// Returns the standing of the first contestant. Each item of `others` is the verdict on the ratio of another contestant
+    /// to the first; [`Verdict::More`] means that the first is faster.
     pub fn of_first(others: impl Iterator<Item = Option<Verdict>>) -> Self {
         let one = |verdict| match verdict {
             Some(Verdict::More) => Self::Wins,
@@ -42,23 +46,23 @@ impl Standing {
 /// The figures of a comparison of two contestants.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Found {
-    /// Geometric mean of a/b.
+    /// The geometric mean of the ratios a/b.
     pub ratio: f64,
-    /// The ratio's 95 % interval; `None` if there is one pair, or if all ratios are equal.
+    /// The 95 % interval of the ratio; `None` if there is one pair, or if all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Number of pairs.
+    /// The number of pairs of runs.
     pub n: u64,
-    /// Nothing is random: the ratio is exact, not an estimate.
+    /// Whether nothing is random, so that the ratio is exact and not an estimate.
     pub exact: bool,
     /// Whether the ratio is a bound because runs did not finish.
     pub bound: Option<Bound>,
 }
 
-/// Returns the verdict. If it is undecided, also returns how many more seeds would decide, assuming the present spread;
-/// `None` if no number up to [`MAX_SEEDS`] would.
+/// Returns the verdict. If the verdict is undecided, also returns how many more seeds would decide it, assuming the present
+/// spread. That number is `None` if no total of seeds up to [`MAX_SEEDS`] would decide.
 #[must_use]
 pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
-    // Rounding must not make exactly 3 % count as less.
+    // The tolerance keeps rounding errors from treating a gap of exactly 3 % as smaller.
     let matters = found.ratio.ln().abs() >= GAP.ln() - 1e-12;
     let towards = if found.ratio > 1.0 { Verdict::More } else { Verdict::Less };
     let possible = match (found.bound, towards) {
@@ -87,11 +91,13 @@ pub fn decide(found: &Found) -> (Verdict, Option<u64>) {
     (Verdict::Undecided, more_seeds(found, interval))
 }
 
-/// The additional seeds that would make the interval decide, assuming the present ratio and spread.
+/// Returns the number of additional seeds that would make the interval narrow enough to decide. Assumes the present ratio
+/// and spread. `None` if the total would exceed [`MAX_SEEDS`].
 fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
     let (log, n) = (found.ratio.ln().abs(), found.n as f64);
     let half = (high.ln() - low.ln()) / 2.0;
-    // The target is a half width that excludes 1, or one that stays within the gap.
+    // If the gap matters, the interval must exclude 1. Otherwise the whole interval must stay within 3 %. The target is the
+    // half width at which it does.
     let target = if log >= GAP.ln() { log } else { GAP.ln() - log };
     let spread = half * n.sqrt() / t_quantile(found.n.saturating_sub(1).max(1) as usize);
     let wide = |seeds: f64| t_quantile(seeds as usize - 1) * spread / seeds.sqrt() >= target;
@@ -102,20 +108,21 @@ fn more_seeds(found: &Found, [low, high]: [f64; 2]) -> Option<u64> {
     (seeds <= MAX_SEEDS).then_some((seeds - n) as u64)
 }
 
-/// Whether the winner, `b` of a comparison, wins most seeds, and the percentage of seeds that it wins.
+/// Whether the winner of a comparison, contestant `b`, wins most seeds. `Yes`, `Open` and `No` hold the percentage of seeds
+/// that it wins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Usual {
-    /// There is only one case.
+    /// The question has no answer: the comparison is exact, has one seed, or every seed has equal times.
     NotAsked,
-    /// More than half: the share's 95 % interval lies above one half.
+    /// The winner wins more than half of the seeds: the 95 % interval of the share lies above one half.
     Yes(u64),
-    /// The share's 95 % interval contains one half.
+    /// It is open whether the winner wins most seeds: the 95 % interval of the share contains one half.
     Open(u64),
-    /// Less than half: the share's 95 % interval lies below one half.
+    /// The winner wins less than half of the seeds: the 95 % interval of the share lies below one half.
     No(u64),
 }
 
-/// Whether `b` wins most seeds.
+/// Returns whether contestant `b` wins most seeds.
 #[must_use]
 pub fn usual(found: &Comparison) -> Usual {
     // A seed with equal times has no winner.
@@ -131,7 +138,7 @@ pub fn usual(found: &Comparison) -> Usual {
     }
 }
 
-/// Rounds up to two digits, because a number of seeds is an estimate.
+/// Rounds a number of seeds up to two digits, because it is an estimate.
 #[must_use]
 pub fn rounded_up(seeds: u64) -> u64 {
     let mut unit = 1;
@@ -157,7 +164,8 @@ mod tests {
         assert_eq!(decided(1.10, 1.05, 1.15), (Verdict::More, None));
         assert_eq!(decided(0.90, 0.85, 0.95), (Verdict::Less, None));
         assert_eq!(decided(1.01, 0.99, 1.02), (Verdict::Level, None));
-        // The contestants differ for certain, but for certain not by enough to matter.
+        // The interval excludes 1, so the contestants differ. But it also lies within 3 %, so the difference does not
+        // matter.
         assert_eq!(decided(1.015, 1.005, 1.025), (Verdict::Level, None));
         for (ratio, low, high) in [(1.02, 1.005, 1.04), (1.10, 0.95, 1.27), (0.99, 0.90, 1.09)] {
             let (verdict, more) = decided(ratio, low, high);
@@ -166,7 +174,8 @@ mod tests {
         }
     }
 
-    /// With the suggested number of additional seeds the interval decides; with fewer it does not.
+    /// Checks that the interval decides with the suggested number of additional seeds, and does not with about 0.5 % fewer
+    /// seeds.
     #[test]
     fn so_many_more_seeds_decide() {
         for ratio in [1.002_f64, 1.01, 1.05, 1.2, 0.97, 0.85] {
@@ -191,7 +200,8 @@ mod tests {
         assert_eq!(one(2.0, false), Verdict::Undecided);
     }
 
-    /// If packets can be lost but no run lost any, all ratios are equal: six of them decide, five do not.
+    /// If packets can be lost but no run lost any, all ratios are equal. Six equal ratios are enough to decide, five are
+    /// not.
     #[test]
     fn runs_that_are_all_alike_decide_where_they_are_six() {
         let alike = |ratio, n, bound| decide(&Found { ratio, ci95: None, n, exact: false, bound });
@@ -206,7 +216,7 @@ mod tests {
         assert_eq!(alike(1.0, 6, Some(Bound::AtLeast)), (Verdict::Undecided, None));
     }
 
-    /// The constant is the smallest number of values whose median has a rank interval.
+    /// [`FEWEST_ALIKE`] is the smallest number of values whose median has a rank interval.
     #[test]
     fn so_many_alike_are_those_that_ranks_need() {
         let values = |n: u64| (1..=n).map(|value| value as f64).collect::<Vec<_>>();
@@ -214,7 +224,7 @@ mod tests {
         assert_eq!(crate::stats::interval::median_ci95(&values(FEWEST_ALIKE - 1)), None);
     }
 
-    /// The result if `b` was faster in `more` seeds and slower in `less`.
+    /// Returns the result of [`usual`] if `b` was faster in `more` seeds and slower in `less` seeds.
     fn won(more: u64, less: u64) -> Usual {
         let terms = crate::stats::metrics::Terms { deadline_ns: None, chance: true };
         let found = crate::stats::metrics::compare(("a", &[]), ("b", &[]), "page_ms", terms);

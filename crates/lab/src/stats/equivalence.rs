@@ -1,23 +1,24 @@
-//! Decides whether a model behaves like the system that it models. The question is not whether no difference was found, but
-//! whether a relevant difference is ruled out.
+//! Decides whether a model behaves like the system that it models. It is not enough that no difference was found: a relevant
+//! difference must be ruled out.
 //!
-//! Times are equivalent if the 90 % interval of their ratio, paired by seed, lies within 5 % of one (two one-sided tests at
-//! 5 %, D. J. Schuirmann 1987). Counts of packets are near if their means are within 15 % or 5 packets of one another.
+//! Times are equivalent if the 90 % interval of their ratio, paired by seed, lies within 5 % of 1. This is a pair of
+//! one-sided tests at the 5 % level (D. J. Schuirmann 1987). Packet counts are near if their means differ by at most 15 % or
+//! 5 packets.
 
 use super::interval::{mean, t_quantile_90};
 
-/// The ratio of observed times to the times of the model.
+/// The ratio of observed times to the model's times.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Equivalence {
-    /// Geometric mean over the seeds; NaN if there are none.
+    /// Geometric mean of the ratio over the seeds; NaN if there are no seeds.
     pub ratio: f64,
-    /// The ratio's 90 % t-interval; NaN if there are fewer than two seeds.
+    /// The 90 % t-interval of the ratio; NaN if there are fewer than two seeds.
     pub ci90: [f64; 2],
     /// Whether the interval lies within the margin.
     pub holds: bool,
 }
 
-/// Compares (observed, model) times of the same seeds.
+/// Compares pairs of times, (observed, model), where both times of a pair have the same seed.
 #[must_use]
 pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
     let logs: Vec<f64> = pairs.iter().map(|(seen, said)| (seen / said).ln()).collect();
@@ -32,15 +33,15 @@ pub fn equivalence(pairs: &[(f64, f64)]) -> Equivalence {
     Equivalence { ratio: middle.exp(), ci90, holds: ci90[0] > 1.0 - MARGIN && ci90[1] < 1.0 + MARGIN }
 }
 
-/// Whether two mean numbers of packets are near one another.
+/// Returns whether an observed mean number of packets (`seen`) and the model's mean (`said`) are near one another.
 #[must_use]
 pub fn near(seen: f64, said: f64) -> bool {
     (seen - said).abs() <= (SHARE * seen).max(PACKETS)
 }
 
-/// Maximum relative difference of times.
+/// The maximum relative difference of times.
 const MARGIN: f64 = 0.05;
-/// Maximum difference of packet counts: this share or this many packets, whichever is more.
+/// The maximum difference of packet counts is this share or this many packets, whichever is more.
 const SHARE: f64 = 0.15;
 const PACKETS: f64 = 5.0;
 

@@ -1,7 +1,7 @@
 //! Means and medians with their 95 % intervals.
 
-/// Upper 97.5 % points of Student's t for 1 to 30 degrees of freedom (from the exact series for whole degrees of
-/// freedom, Abramowitz and Stegun 26.7.3 and 26.7.4).
+/// The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom. They come from the exact series for whole degrees of
+/// freedom (Abramowitz and Stegun 26.7.3 and 26.7.4).
 const QUANTILES: [f64; 30] = [
     12.706_204_736,
     4.302_652_730,
@@ -35,18 +35,19 @@ const QUANTILES: [f64; 30] = [
     2.042_272_456,
 ];
 
-/// Upper 97.5 % point of Student's t, for at least one degree of freedom.
+/// Returns the 97.5 % quantile of Student's t, for at least one degree of freedom.
 #[must_use]
 pub fn t_quantile(degrees: usize) -> f64 {
     if let Some(exact) = degrees.checked_sub(1).and_then(|i| QUANTILES.get(i)) {
         return *exact;
     }
-    // Within 3e-8 from 31 degrees of freedom on.
+    // The expansion is within 3e-8 of the exact quantile from 31 degrees of freedom on.
     expansion(1.959_963_984_540_054, degrees)
 }
 
-/// Upper point of Student's t that leaves `tail` (below a half) above it, for at least one degree of freedom: the exact
-/// distribution function for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4), inverted by halving.
+/// Returns the quantile of Student's t that is exceeded with the probability `tail`, which is below a half. Inverts, by
+/// bisection, the exact distribution function for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4). Zero
+/// degrees of freedom count as one.
 #[must_use]
 pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
     let degrees = degrees.max(1);
@@ -58,11 +59,12 @@ pub fn t_quantile_at(degrees: usize, tail: f64) -> f64 {
     (degrees as f64).sqrt() * low.tan()
 }
 
-/// The probability that Student's t exceeds sqrt(degrees) * tan(angle).
+/// Returns the probability that Student's t exceeds sqrt(degrees) * tan(angle).
 fn t_tail(degrees: usize, angle: f64) -> f64 {
     let (sin, cos) = angle.sin_cos();
     let is_odd = degrees % 2 == 1;
-    // 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 .. of even degrees; cos + 2/3 cos^3 + 2 4/(3 5) cos^5 .. of odd ones.
+    // The series for even degrees is 1 + 1/2 cos^2 + 1 3/(2 4) cos^4 + .. The series for odd degrees is cos + 2/3 cos^3 + 2
+    // 4/(3 5) cos^5 + ..
     let (mut term, mut sum) = if is_odd { (cos, 0.0) } else { (1.0, 0.0) };
     let mut power = usize::from(is_odd);
     while power + 2 <= degrees {
@@ -77,8 +79,8 @@ fn t_tail(degrees: usize, angle: f64) -> f64 {
     (1.0 - within) / 2.0
 }
 
-/// The factor by which 95 % intervals over `values` values must be widened so that `comparisons` of them hold at once with
-/// 95 % (Bonferroni).
+/// Returns the factor by which 95 % intervals over `values` values must be widened for several comparisons (Bonferroni).
+/// Then `comparisons` intervals all hold with a probability of 95 %.
 #[must_use]
 pub fn widened(values: usize, comparisons: usize) -> f64 {
     if values < 2 || comparisons < 2 {
@@ -87,7 +89,8 @@ pub fn widened(values: usize, comparisons: usize) -> f64 {
     t_quantile_at(values - 1, 0.025 / comparisons as f64) / t_quantile(values - 1)
 }
 
-/// Upper 95 % point of Student's t for at least one degree of freedom; within 1 % from three degrees on.
+/// Returns the 95 % quantile of Student's t for at least one degree of freedom. From three degrees on it is within 1 % of
+/// the exact quantile.
 #[must_use]
 pub fn t_quantile_90(degrees: usize) -> f64 {
     match degrees {
@@ -97,7 +100,8 @@ pub fn t_quantile_90(degrees: usize) -> f64 {
     }
 }
 
-/// Abramowitz and Stegun 26.7.5: Student's t by an expansion around the normal quantile.
+/// Abramowitz and Stegun 26.7.5: returns a quantile of Student's t by an expansion around `z`, the same quantile of the
+/// normal distribution.
 fn expansion(z: f64, degrees: usize) -> f64 {
     let v = degrees as f64;
     let odd = |coefficients: [f64; 5]| coefficients.iter().rev().fold(0.0, |sum, c| sum * z * z + c) * z;
@@ -107,14 +111,14 @@ fn expansion(z: f64, degrees: usize) -> f64 {
         + odd([-945.0, -1920.0, 1482.0, 776.0, 79.0]) / (92160.0 * v * v * v * v)
 }
 
-/// The mean; `None` of an empty slice.
+/// Returns the mean; `None` for an empty slice.
 #[must_use]
 pub fn mean(values: &[f64]) -> Option<f64> {
     if values.is_empty() { None } else { Some(values.iter().sum::<f64>() / values.len() as f64) }
 }
 
-/// The geometric mean; `None` if there are no values or if one is not above 0. If all values are equal, it is exactly that
-/// value, to the last bit.
+/// Returns the geometric mean; `None` if there are no values, or if a value is not above 0. If all values are equal, the
+/// result is exactly that value, to the last bit.
 #[must_use]
 pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     let first = *values.first()?;
@@ -128,9 +132,9 @@ pub fn geometric_mean(values: &[f64]) -> Option<f64> {
     mean(&logs).map(f64::exp)
 }
 
-/// The distribution-free 95 % interval of the median by ranks, from the k-th value to the k-th from the end. k is the
-/// largest rank at which the binomial distribution leaves at most 2.5 % on either side. `None` if there are fewer than six
-/// values, for which no interval reaches 95 %, or if all are equal.
+/// Returns the distribution-free 95 % interval of the median by ranks. It reaches from the k-th value to the k-th value from
+/// the end. k is the largest rank at which the binomial distribution leaves at most 2.5 % on either side. `None` if all
+/// values are equal, or if there are fewer than six values, for which no interval reaches 95 %.
 #[must_use]
 pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     let (first, last) = (sorted.first()?, sorted.last()?);
@@ -141,8 +145,8 @@ pub fn median_ci95(sorted: &[f64]) -> Option<[f64; 2]> {
     Some([sorted[below], sorted[sorted.len() - 1 - below]])
 }
 
-/// The largest number of heads k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None`
-/// if even 0 heads is more probable than that.
+/// Returns the largest k such that `n` fair coins show k or fewer heads with a probability of at most `most`. `None` if even
+/// 0 heads are more probable than `most`.
 fn binomial_tail(n: usize, most: f64) -> Option<usize> {
     // Uses logarithms because 2^-n underflows for n above 1,074.
     let mut log = -(n as f64) * std::f64::consts::LN_2;
@@ -158,7 +162,7 @@ fn binomial_tail(n: usize, most: f64) -> Option<usize> {
     found
 }
 
-/// The 95 % interval of a share, by Wilson's score; `None` if `of` is 0.
+/// Returns the 95 % interval of the share `hits` / `of`, by Wilson's score; `None` if `of` is 0.
 #[must_use]
 pub fn share_ci95(hits: u64, of: u64) -> Option<[f64; 2]> {
     const Z: f64 = 1.959_963_984_540_054;
@@ -172,8 +176,8 @@ pub fn share_ci95(hits: u64, of: u64) -> Option<[f64; 2]> {
     Some([middle - half, middle + half])
 }
 
-/// The 95 % t-interval of the mean; `None` if there are fewer than two values or all are equal. A repeated deterministic
-/// outcome has no sampling error.
+/// Returns the 95 % t-interval of the mean. `None` if there are fewer than two values, or if all are equal, because a
+/// repeated deterministic outcome has no sampling error.
 #[must_use]
 pub fn ci95(values: &[f64]) -> Option<[f64; 2]> {
     let first = values.first()?;
@@ -187,7 +191,7 @@ pub fn ci95(values: &[f64]) -> Option<[f64; 2]> {
     Some([mean - half, mean + half])
 }
 
-/// The same for values that cannot be negative, such as times, bytes and counts: the interval starts at 0 or above.
+/// Like [`ci95`], for values that cannot be negative, such as times, bytes and counts: the interval starts at 0 or above.
 #[must_use]
 pub fn ci95_from_zero(values: &[f64]) -> Option<[f64; 2]> {
     ci95(values).map(|[low, high]| [low.max(0.0), high])
@@ -212,7 +216,7 @@ mod tests {
             let t = t_quantile(degrees);
             assert!((t - printed).abs() < 0.000_5, "t({degrees}) = {t}, tables print {printed}");
         }
-        // The table and the expansion meet without a step.
+        // The table ends at 30 degrees of freedom and the expansion starts at 31, without a jump between them.
         assert!(t_quantile(30) > t_quantile(31) && t_quantile(30) - t_quantile(31) < 0.003);
         assert!((t_quantile(31) - 2.039_513_446).abs() < 1e-7);
     }
@@ -249,7 +253,8 @@ mod tests {
 
     #[test]
     fn an_interval_by_hand() {
-        // 1, 2, 3, 4: mean 2.5, variance 5/3, t(3) = 3.182446305, half = 3.182446305 * sqrt(5/12).
+        // The values 1, 2, 3, 4 have the mean 2.5 and the variance 5/3. With t(3) = 3.182446305 the half width of the
+        // interval is 3.182446305 * sqrt(5/12).
         let [low, high] = ci95(&[1.0, 2.0, 3.0, 4.0]).expect("an interval");
         let half = 3.182_446_305 * (5.0_f64 / 12.0).sqrt();
         assert!((low - (2.5 - half)).abs() < 1e-12 && (high - (2.5 + half)).abs() < 1e-12);
@@ -258,8 +263,8 @@ mod tests {
 
     #[test]
     fn ranks_are_those_of_the_printed_tables() {
-        // Conover, Practical Nonparametric Statistics: n = 6 the whole range; 10: 2nd to 9th; 20: 6th to 15th; 100: 40th
-        // to 61st.
+        // Ranks from Conover, Practical Nonparametric Statistics. n = 6: the whole range; 10: 2nd to 9th value; 20: 6th to
+        // 15th; 100: 40th to 61st.
         let ranks = |n: u32| {
             let values: Vec<f64> = (1..=n).map(f64::from).collect();
             median_ci95(&values)
@@ -269,7 +274,7 @@ mod tests {
         assert_eq!(ranks(10), Some([2.0, 9.0]));
         assert_eq!(ranks(20), Some([6.0, 15.0]));
         assert_eq!(ranks(100), Some([40.0, 61.0]));
-        // Far beyond the range of 2^-n: near 500 000 -+ 980.
+        // With 1,000,000 values 2^-n underflows. The ranks are near 500,000 -+ 980.
         let [low, high] = ranks(1_000_000).expect("an interval");
         assert!((low - 499_020.0).abs() < 3.0 && (high - 500_981.0).abs() < 3.0, "{low} {high}");
         assert_eq!(median_ci95(&[2.0; 50]), None);
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn shares_by_hand() {
-        // 15 of 20 (Newcombe 1998): 0.531 to 0.888.
+        // The interval for 15 of 20 is 0.531 to 0.888 (Newcombe 1998).
         let [low, high] = share_ci95(15, 20).expect("an interval");
         assert!((low - 0.531).abs() < 5e-4 && (high - 0.888).abs() < 5e-4, "{low} {high}");
         assert_eq!(share_ci95(0, 0), None);

@@ -1,4 +1,4 @@
-//! Computes each metric of a run.
+//! Computes the metrics of a run, and compares contestants in them.
 
 use super::decision::{self, Found};
 use super::paired::Value;
@@ -8,9 +8,9 @@ use crate::results::{Comparison, Outcome, Run, Stat, Summary, Verdict};
 /// The properties of a point that are needed to interpret its runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// The earliest time at which an unfinished run could have ended, nanoseconds.
+    /// The earliest time at which an unfinished run could have ended, in nanoseconds.
     pub deadline_ns: Option<u64>,
-    /// Something is drawn from the seed.
+    /// Whether anything is drawn from the seed, for example loss or jitter.
     pub chance: bool,
 }
 
@@ -28,14 +28,15 @@ pub const COMPARED: [&str; 10] = [
     "wire_bytes",
 ];
 
-/// The value of a metric in one run; `None` if the run has none, for example because it did not finish or nothing failed
-/// over.
+/// Returns the value of a metric in one run. `None` if the run has no value, for example because it did not finish or
+/// because no path failed.
 #[must_use]
 pub fn value(run: &Run, metric: &str) -> Option<f64> {
     let milliseconds = |ns: u64| ns as f64 / 1e6;
     match metric {
         "page_ms" => run.page_ns.map(milliseconds),
-        // Only for runs in which every object was delivered: a mean over the delivered objects would be too optimistic.
+        // Only runs in which every object was delivered have a mean. A mean over the delivered objects alone would be too
+        // optimistic.
         "object_ms" => {
             mean_of(run, |o| Some(o.delivered_ns?.saturating_sub(o.issued_ns?))).map(|ns| ns / 1e6)
         }
@@ -67,8 +68,9 @@ pub fn value(run: &Run, metric: &str) -> Option<f64> {
     }
 }
 
-/// Like [`value`], but includes runs that did not finish: their page time is the deadline or more. Their undelivered objects
-/// count as having waited until the deadline or longer, so percentiles that include them are bounds.
+/// Like [`value`], but also for runs that did not finish. The page time of an unfinished run is the deadline or more. Its
+/// undelivered objects count as having waited until the deadline or longer, so percentiles that include them are lower
+/// bounds.
 #[must_use]
 pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
     if run.outcome == Outcome::Done {
@@ -85,8 +87,9 @@ pub fn bounded(run: &Run, metric: &str, terms: Terms) -> Option<Value> {
     }
 }
 
-/// The delay percentile of an unfinished run in milliseconds (nearest rank); a lower bound if its rank falls on an
-/// undelivered object. Delivered objects rank before all undelivered ones, however long those had waited.
+/// Returns the delay percentile of an unfinished run in milliseconds (nearest rank). It is a lower bound if its rank falls
+/// on an undelivered object. Delivered objects rank before all undelivered ones, however long the undelivered ones have
+/// waited.
 fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     let (mut came, mut missing) = (Vec::new(), Vec::new());
     for object in measured(run) {
@@ -106,14 +109,15 @@ fn waited(run: &Run, percent: usize, deadline: u64) -> Option<Value> {
     Some(Value { value: came[rank] as f64 / 1e6, at_least: true })
 }
 
-/// The number of runs that differ in more than their seed: in the outcome, or in when an object was issued or delivered.
+/// Returns the number of runs that differ in more than their seed. Runs differ if their outcome or page time differs. They
+/// also differ if an object was issued, or its first or last byte arrived, at another time.
 #[must_use]
 pub fn distinct(runs: &[Run]) -> u64 {
     let story = |run: &Run| {
         let objects = run.objects.iter().map(|o| (o.issued_ns, o.first_byte_ns, o.delivered_ns));
         (run.outcome as u8, run.page_ns, objects.collect::<Vec<_>>())
     };
-    // Only runs with equal page times are compared in full; most different runs already differ in that time.
+    // Only runs with equal page times are compared in full, because most different runs already differ in their page time.
     let mut ends: Vec<(Option<u64>, usize)> = runs.iter().map(|run| run.page_ns).zip(0..).collect();
     ends.sort_unstable();
     let alike = ends.chunk_by(|a, b| a.0 == b.0);
@@ -129,24 +133,24 @@ pub fn distinct(runs: &[Run]) -> u64 {
     alike.map(of_group).sum()
 }
 
-/// The runs that count: only one if nothing is random and all are identical.
+/// Returns the runs that count: only the first if nothing is random and all runs are identical, otherwise all.
 #[must_use]
 pub fn counted(runs: &[Run], terms: Terms) -> &[Run] {
     if is_one_case(runs, terms) { &runs[..1] } else { runs }
 }
 
-/// Whether all runs are identical and any further run would be, too.
+/// Returns whether all runs are identical and any further run would be identical, too, because nothing is random.
 #[must_use]
 pub fn is_one_case(runs: &[Run], terms: Terms) -> bool {
     !terms.chance && distinct(runs) == 1
 }
 
-/// The objects that are measured, without background traffic.
+/// Returns the objects that are measured, that is, all except background traffic.
 fn measured(run: &Run) -> impl Iterator<Item = &crate::results::Object> {
     run.objects.iter().filter(|object| !object.background)
 }
 
-/// The delay percentile of a finished run's delivered objects in milliseconds (nearest rank).
+/// Returns the delay percentile of a finished run's delivered objects in milliseconds (nearest rank).
 fn percentile(run: &Run, percent: usize) -> Option<f64> {
     if run.outcome != Outcome::Done {
         return None;
@@ -158,7 +162,7 @@ fn percentile(run: &Run, percent: usize) -> Option<f64> {
     Some(*at as f64 / 1e6)
 }
 
-/// Mean of a span in nanoseconds over a finished run's objects.
+/// Returns the mean over a finished run's objects of a time that `span` computes, in nanoseconds.
 fn mean_of(run: &Run, span: impl Fn(&crate::results::Object) -> Option<u64>) -> Option<f64> {
     if run.outcome != Outcome::Done || run.objects.is_empty() {
         return None;
@@ -171,7 +175,7 @@ fn mean_of(run: &Run, span: impl Fn(&crate::results::Object) -> Option<u64>) -> 
     (n > 0.0).then(|| sum / n)
 }
 
-/// Summarises one contestant's runs.
+/// Summarises the runs of one contestant.
 #[must_use]
 pub fn summarise(runs: &[Run], terms: Terms) -> Summary {
     let runs = counted(runs, terms);
@@ -201,7 +205,7 @@ pub fn summarise(runs: &[Run], terms: Terms) -> Summary {
     }
 }
 
-/// Compares contestant `a` with `b` in one metric; both lists of runs are in the same order of seeds.
+/// Compares contestant `a` with contestant `b` in one metric. Both lists of runs must have the same order of seeds.
 #[must_use]
 pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms) -> Comparison {
     let exact = is_one_case(a.1, terms) && is_one_case(b.1, terms);
@@ -230,7 +234,7 @@ pub fn compare(a: (&str, &[Run]), b: (&str, &[Run]), metric: &str, terms: Terms)
     }
 }
 
-/// The seed whose value of `metric` is the lower median; the first seed if no run has a value.
+/// Returns the seed of the run with the lower median value of `metric`; the first seed if no run has a value.
 #[must_use]
 pub fn median_seed(runs: &[Run], metric: &str) -> u64 {
     let mut finished: Vec<(f64, u64)> =

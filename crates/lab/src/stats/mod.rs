@@ -1,12 +1,17 @@
-//! Statistics: from runs to numbers with their uncertainty.
+//! Statistics: summarises runs as figures with their uncertainty.
 //!
-//! Owns the arithmetic alone. [`summary`] describes one contestant's values, [`interval`] computes means and medians with
-//! their intervals. [`paired`] compares two contestants seed by seed, [`decision`] derives the verdict, and [`crossing`]
-//! finds where the verdict changes. [`rank`] compares two sets of runs. [`sharing`] measures how contestants share a
-//! network. [`agreement`] compares two worlds, [`equivalence`] two worlds seed by seed. [`metrics`] computes each metric of
-//! a run.
+//! This module only computes; it runs no simulation.
 //!
-//! A value always belongs to a run (a seed), never to an object: the objects of one run are not independent of one another.
+//! - [`summary`] describes the values of one contestant.
+//! - [`interval`] computes means and medians with their intervals.
+//! - [`paired`] compares two contestants seed by seed, and [`decision`] derives the verdict.
+//! - [`crossing`] finds the value of a factor at which the verdict changes.
+//! - [`rank`] compares two sets of runs, and [`sharing`] measures how contestants share a network.
+//! - [`agreement`] compares observed runs with a model's runs; [`equivalence`] does the same seed by seed.
+//! - [`metrics`] computes each metric of a run.
+//!
+//! A value always belongs to a run (a seed), never to an object, because the objects of one run are not independent of one
+//! another.
 
 pub mod agreement;
 pub mod crossing;

@@ -1,7 +1,8 @@
 //! Compares two contestants on the same seeds.
 //!
-//! Seeds are common random numbers, but not identical conditions: after the first difference, packet k is another packet.
-//! Pairing still removes what the seeds share, and the ratio is taken seed by seed.
+//! Two runs with the same seed draw the same random numbers, but do not meet identical conditions. Once the runs differ,
+//! packet k is a different packet in each. Pairing by seed still removes the variation that both runs share. The ratio is
+//! therefore taken seed by seed.
 
 use super::interval::{ci95, geometric_mean};
 use crate::results::Bound;
@@ -9,9 +10,9 @@ use crate::results::Bound;
 /// The value of a metric in one run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Value {
-    /// The value.
+    /// The value, in the unit of the metric.
     pub value: f64,
-    /// The run did not finish: its true value is this or more.
+    /// Whether the run did not finish, so that its true value is `value` or more.
     pub at_least: bool,
 }
 
@@ -24,20 +25,20 @@ impl From<f64> for Value {
 /// A geometric mean ratio with its interval.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ratio {
-    /// Geometric mean of a/b; `None` if there is no pair.
+    /// Geometric mean of the ratios a/b; `None` if there is no pair.
     pub ratio: Option<f64>,
-    /// 95 % t-interval on the logarithms; `None` when n < 2 or all ratios are equal.
+    /// 95 % t-interval of the ratio, computed on logarithms; `None` when n < 2 or all ratios are equal.
     pub ci95: Option<[f64; 2]>,
-    /// Number of pairs in which both have a value above 0.
+    /// Number of pairs in which both values are above 0 and at least one run finished.
     pub n: u64,
     /// Whether the ratio is a bound because runs did not finish.
     pub bound: Option<Bound>,
-    /// Number of pairs in which a's value is less than b's, and in which it is more.
+    /// Number of pairs in which a's value is less than b's, and number of pairs in which it is more.
     pub wins: [u64; 2],
 }
 
-/// Geometric mean of a/b over the pairs in which both have a value. A pair is skipped if neither run finished, since it says
-/// nothing about the ratio.
+/// Returns the geometric mean of the ratios a/b over the pairs in which both runs have a value above 0. A pair is skipped if
+/// neither run finished, because it says nothing about the ratio.
 #[must_use]
 pub fn ratio<V: Into<Value> + Copy>(pairs: &[(Option<V>, Option<V>)]) -> Ratio {
     let above = |value: Option<V>| value.map(V::into).filter(|value| value.value > 0.0);
@@ -71,7 +72,8 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Ratios 2 and 1/2: geometric mean 1, logs ±ln 2, standard error ln 2, t(1) = 12.706…
+        // Ratios 2 and 1/2: the geometric mean is 1, the logarithms are ±ln 2, their standard error is ln 2, and t(1) =
+        // 12.706…
         let both =
             ratio(&[(Some(2.0), Some(1.0)), (Some(1.0), Some(2.0)), (None, Some(1.0)), (Some(9.0), None)]);
         assert_eq!((both.n, both.wins, both.bound), (2, [1, 1], None));
@@ -100,7 +102,7 @@ mod tests {
         );
         assert_eq!(ratio(&[(over(6.0), cut)]).bound, Some(Bound::AtMost));
         assert_eq!(ratio(&[(over(6.0), cut), (cut, over(6.0))]).bound, Some(Bound::Unknown));
-        // Neither run finished: the pair says nothing.
+        // Neither run finished, so the pair says nothing about the ratio.
         let found = ratio(&[(cut, cut), (over(2.0), over(1.0))]);
         assert_eq!((found.ratio, found.bound, found.n), (Some(2.0), None, 1));
     }

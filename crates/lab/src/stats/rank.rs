@@ -1,9 +1,9 @@
-//! The rank test of Mann and Whitney: whether two sets of values may come from one distribution.
+//! The rank test of Mann and Whitney: tests whether two sets of values may come from one distribution.
 //!
-//! The test is exact, by counting arrangements, if no two values are equal and one set is small. Otherwise it uses the
+//! If no two values are equal and one set is small, the test counts all arrangements and is exact. Otherwise it uses the
 //! normal distribution, corrected for ties and for continuity.
 
-/// The two-sided p-value; 1 when either set is empty or all values are equal.
+/// Returns the two-sided p-value; 1 if either set is empty or all values are equal.
 #[must_use]
 pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let (small, large) = if a.len() <= b.len() { (a, b) } else { (b, a) };
@@ -14,7 +14,7 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     let mut all: Vec<(f64, bool)> = small.iter().map(|value| (*value, true)).collect();
     all.extend(large.iter().map(|value| (*value, false)));
     all.sort_by(|x, y| x.0.total_cmp(&y.0));
-    // Twice the rank sum of the small set; an integer even if equal values share their mean rank.
+    // Holds twice the rank sum of the small set, which is an integer even if equal values share their mean rank.
     let (mut rank_sum, mut ties, mut at) = (0_u64, 0.0, 0);
     for group in all.chunk_by(|x, y| x.0 == y.0) {
         let ours = group.iter().filter(|(_, ours)| *ours).count() as u64;
@@ -37,15 +37,17 @@ pub fn mann_whitney(a: &[f64], b: &[f64]) -> f64 {
     (2.0 * upper_tail(away / variance.sqrt())).min(1.0)
 }
 
-/// Twice the share of arrangements in which the small set's statistic is at least as extreme as `u`.
+/// Returns the exact two-sided p-value: twice the share of arrangements in which the statistic is at least as extreme as
+/// `u`.
 fn exact(n: usize, m: usize, u: usize) -> f64 {
-    // `ways[k][s]`: the number of ways to choose k of the numbers seen so far whose sum lies s above the smallest possible.
+    // `ways[k][s]` is the number of ways to choose k of the numbers seen so far whose sum is s above the smallest possible
+    // sum.
     let most = n * m;
     let mut ways = vec![vec![0.0_f64; most + 1]; n + 1];
     ways[0][0] = 1.0;
     for number in 0..n + m {
         for k in (1..=n.min(number + 1)).rev() {
-            // The k-th chosen number has `number - (k - 1)` numbers of the other set below it.
+            // Below the k-th chosen number there are `number - (k - 1)` numbers of the other set.
             let above = number + 1 - k;
             if above > m {
                 continue;
@@ -61,7 +63,8 @@ fn exact(n: usize, m: usize, u: usize) -> f64 {
     (2.0 * tail / all).min(1.0)
 }
 
-/// The share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error below 7.5e-8).
+/// Returns the share of the standard normal distribution above `z`, for z >= 0 (Abramowitz and Stegun 26.2.17, error below
+/// 7.5e-8).
 fn upper_tail(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.231_641_9 * z);
     let polynomial = t
@@ -70,7 +73,7 @@ fn upper_tail(z: f64) -> f64 {
     (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * polynomial
 }
 
-/// The largest size of the small set for which arrangements are counted.
+/// The largest size of the small set for which the arrangements are counted.
 const EXACT: usize = 20;
 
 #[cfg(test)]
@@ -83,11 +86,11 @@ mod tests {
 
     #[test]
     fn arrangements_are_counted() {
-        // Of 20 arrangements of 3 and 3, one is as extreme on either side: 2/20.
+        // Of the 20 arrangements of 3 and 3 values, one on either side is as extreme: p = 2/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 3.0], &[4.0, 5.0, 6.0]), 0.1));
-        // U = 1: two arrangements on either side.
+        // Here U = 1. Two arrangements on either side are as extreme: p = 4/20.
         assert!(near(mann_whitney(&[1.0, 2.0, 4.0], &[3.0, 5.0, 6.0]), 0.2));
-        // Of 252 arrangements of 5 and 5.
+        // Of the 252 arrangements of 5 and 5 values, one on either side is as extreme: p = 2/252.
         let low = [1.0, 2.0, 3.0, 4.0, 5.0];
         assert!(near(mann_whitney(&low, &[6.0, 7.0, 8.0, 9.0, 10.0]), 2.0 / 252.0));
         assert!(near(mann_whitney(&[1.5, 3.5], &[1.0, 2.0, 3.0, 4.0]), 1.0));
@@ -103,7 +106,7 @@ mod tests {
     fn ties_are_no_evidence() {
         assert!(near(mann_whitney(&[1.0; 5], &[1.0; 200]), 1.0));
         assert!(near(mann_whitney(&[], &[1.0]), 1.0));
-        // Five values above two hundred equal ones are evidence.
+        // Five values above two hundred equal values are evidence of a difference.
         assert!(mann_whitney(&[2.0; 5], &[1.0; 200]) < 0.01);
     }
 

@@ -1,18 +1,18 @@
-//! Measures how contestants that race together share the network.
+//! Measures how contestants that race at the same time share the network.
 //!
-//! A share is of the body bytes that arrived while all contestants were loading. That is from the start of the last one (in
-//! the virtual world, the start) until the first one finished. Jain's index of the shares (Jain, Chiu and Hawe 1984) is 1 if
-//! all are equal, and 1/n if one contestant has everything.
+//! A contestant's share is its part of the body bytes that arrived while all contestants were loading. That span begins when
+//! the last contestant starts (in the simulation, all start at once) and ends when the first one finishes. Jain's index of
+//! the shares (Jain, Chiu and Hawe 1984) is 1 if all shares are equal. It is 1/n if one of n contestants has everything.
 
 use crate::results::{Run, Sharing};
 
-/// Computes the shares in one seed from the runs of all contestants that shared its network, in their order. `None` if
-/// nothing arrived.
+/// Computes the shares of one seed. `runs` holds one run per contestant that shared the network, in the order of the
+/// contestants. Returns `None` if no bytes arrived while all were loading.
 #[must_use]
 pub fn of(runs: &[&Run]) -> Option<Sharing> {
     let first = runs.first()?;
     let began = |run: &Run| run.started_ns.unwrap_or(0);
-    // A run that did not finish counts up to the end of its recorded series.
+    // A run that did not finish lasts until the end of its recorded series.
     let span = |run: &Run| run.page_ns.unwrap_or(run.series.application.len() as u64 * run.series.bucket_ns);
     let from_ns = runs.iter().map(|run| began(run)).max()?;
     let until_ns = runs.iter().map(|run| began(run).saturating_add(span(run))).min()?;
@@ -34,8 +34,8 @@ pub fn of(runs: &[&Run]) -> Option<Sharing> {
     })
 }
 
-/// Body bytes that the application had read this long after its start. The bucket that contains this instant counts in
-/// proportion to its elapsed time.
+/// Returns the body bytes that the application had read at `until_ns`, counted from the start of the run. The bucket that
+/// contains this instant counts in proportion to its elapsed time.
 fn read_until(run: &Run, until_ns: u64) -> u64 {
     let width = run.series.bucket_ns.max(1);
     let of = |(index, &bytes): (usize, &u64)| {
@@ -76,25 +76,26 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        // Until 250 ms: 1000 + 1000 + 500 bytes against 3000 + 3000 + 1500.
+        // The fast run ends at 250 ms. Until then the slow run reads 1000 + 1000 + 500 bytes, and the fast one 3000 + 3000 +
+        // 1500.
         let (slow, fast) = (run(Some(900), &[1000; 9]), run(Some(250), &[3000; 3]));
         let found = of(&[&slow, &fast]).expect("bytes");
         assert_eq!((found.seed, found.until_ns, found.bytes), (7, 250_000_000, vec![2500, 7500]));
         assert_eq!(found.shares, [0.25, 0.75]);
-        // (1 + 3)^2 / (2 * (1 + 9)).
+        // Jain's index of 1 and 3 is (1 + 3)^2 / (2 * (1 + 9)) = 0.8.
         assert!((found.jain - 0.8).abs() < 1e-12);
     }
 
     #[test]
     fn who_began_later_is_compared_from_there() {
-        // From 150 to 300 ms: 3000 bytes of the first, whose clock starts at 0, against 1500 of the second in its first 150
-        // ms.
+        // The runs overlap from 150 to 300 ms on the network's clock. In that span the first run, whose clock starts at 0,
+        // reads 3000 bytes. The second reads 1500 bytes in its first 150 ms.
         let first = run(Some(300), &[2000; 3]);
         let second = Run { started_ns: Some(150_000_000), ..run(Some(900), &[1000; 9]) };
         let found = of(&[&first, &second]).expect("bytes");
         assert_eq!((found.from_ns, found.until_ns), (150_000_000, 300_000_000));
         assert_eq!(found.bytes, [3000, 1500]);
-        // A contestant that starts after another has finished shares nothing with it.
+        // A contestant that starts after another has finished shares no network time with it.
         let late = Run { started_ns: Some(400_000_000), ..second };
         assert_eq!(of(&[&first, &late]), None);
     }

@@ -3,7 +3,8 @@
 use super::interval::{geometric_mean, mean, median_ci95};
 use crate::results::Stat;
 
-/// Describes `values`, one for each run that has one; `failed` is the number of runs that did not finish.
+/// Describes the `values` of one metric, one for each run that has a value. `failed` is the number of runs that did not
+/// finish.
 #[must_use]
 pub fn describe(values: &[f64], failed: u64) -> Stat {
     let mut sorted = values.to_vec();
@@ -23,8 +24,8 @@ pub fn describe(values: &[f64], failed: u64) -> Stat {
     }
 }
 
-/// The quantile at `p` from 0 to 1, interpolated linearly between neighbours (type 7 of Hyndman and Fan, the default of R
-/// and NumPy); `None` of an empty slice.
+/// Returns the quantile at `p`, from 0 to 1, interpolated linearly between neighbours (type 7 of Hyndman and Fan, the
+/// default of R and NumPy). `None` for an empty slice.
 #[must_use]
 pub fn quantile(values: &[f64], p: f64) -> Option<f64> {
     let mut sorted = values.to_vec();
@@ -49,9 +50,9 @@ mod tests {
         let stat = describe(&[4.0, 1.0, 3.0, 2.0], 1);
         assert_eq!((stat.n, stat.failed, stat.mean, stat.median), (4, 1, Some(2.5), Some(2.5)));
         assert_eq!(stat.quartiles, Some([1.75, 3.25]));
-        // The fourth root of 24.
+        // The geometric mean of 1, 2, 3, 4 is the fourth root of 24.
         assert!((stat.geometric_mean.expect("a value") - 2.213_363_839).abs() < 1e-9);
-        // Position 0.95 * 3 = 2.85: 3 + 0.85 * (4 - 3).
+        // The 95th percentile is at position 0.95 * 3 = 2.85: 3 + 0.85 * (4 - 3) = 3.85.
         assert!((stat.p95.expect("a value") - 3.85).abs() < 1e-12);
         assert!((stat.p10.expect("a value") - 1.3).abs() < 1e-12);
         let seven = Some(7.0);

@@ -1,14 +1,14 @@
-//! Simple models of a table, computed from its plan alone. A study whose results are no nearer to the published values than
-//! these models explains nothing.
+//! Simple models of a table's values, computed from the plan of the table alone. If the results of a study are no nearer to
+//! the published values than these models, the study explains nothing.
 //!
-//! *Arithmetic only*: a request leaves when its connection is open (one round trip) and free for it. It takes half a round
-//! trip, then waits for the server's time and for the requests before it. The response arrives at the rate of the link, or
-//! of the processor if the plan has a cost per byte. A packet is as large as the MTU, 40 bytes of it headers, and every
-//! second one is acknowledged. Nothing is lost and no window limits. A transport has no properties except the connections,
-//! streams and outstanding requests of the plan.
+//! *Arithmetic only*: a connection opens in one round trip. A request leaves when its connection is open and free, and takes
+//! half a round trip. It then waits for the server's time and for the requests before it. The response arrives at the rate
+//! of the link, or of the processor if the plan has a cost per byte. A packet has the size of the MTU, of which 40 bytes are
+//! headers, and every second packet is acknowledged. Nothing is lost and no window limits the rate. The only properties of a
+//! transport are the connections, streams and outstanding requests of the plan.
 //!
-//! *PFTK* ([`pftk`]) is the same, but a connection is no faster than the formula of Padhye, Firoiu, Towsley and Kurose
-//! (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
+//! *PFTK* ([`pftk`]) is the same, except that a connection is no faster than the formula of Padhye, Firoiu, Towsley and
+//! Kurose (1998) allows. The formula accounts for loss, timeouts and the receiver's window.
 
 use super::bench::StudyError;
 use super::cause::Seeds;
@@ -28,19 +28,19 @@ use anabranch_link::spec::LossSpec;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Bytes of headers in a packet: 20 of IP and 20 of the transport.
+/// Bytes of headers in a packet: 20 of the IP header and 20 of the transport header.
 const HEADERS: f64 = 40.0;
 
 /// The kind of model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Model {
-    /// Bytes divided by rate, and round trips.
+    /// Times follow from bytes divided by the rate, and from round trips.
     Arithmetic,
-    /// The same, limited by the rate of the formula.
+    /// Like [`Model::Arithmetic`], but the rate of a connection is limited by the PFTK formula.
     Pftk,
 }
 
-/// Both models, in the order in which they are printed.
+/// The models, in the order in which they are printed.
 pub const MODELS: [Model; 2] = [Model::Arithmetic, Model::Pftk];
 
 /// The results of a model for a table.
@@ -48,14 +48,14 @@ pub const MODELS: [Model; 2] = [Model::Arithmetic, Model::Pftk];
 pub struct Baseline {
     /// The model.
     pub model: Model,
-    /// The published cells beside the values of the model.
+    /// The published cells, each with the value of the model.
     pub cells: Vec<Cell>,
     /// The orders of contestants according to the model.
     pub orders: Orders,
 }
 
 impl Model {
-    /// The name in tables and text.
+    /// Returns the name of the model in tables and text.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -66,10 +66,10 @@ impl Model {
 }
 
 impl Baseline {
-    /// The results of both models for a table.
+    /// Computes the results of all models for a table.
     ///
     /// # Errors
-    /// [`StudyError::Change`] if a change does not fit.
+    /// [`StudyError::Change`] if a change does not fit the plan.
     pub fn all(table: &Table, seeds: &Seeds<'_>) -> Result<Vec<Self>, StudyError> {
         let rows = table.printed.iter().flat_map(|printed| &printed.rows);
         if rows.clone().next().is_none() {
@@ -87,9 +87,10 @@ impl Baseline {
         Ok(MODELS.into_iter().map(of).collect())
     }
 
-    /// The skill of our runs over the model: 1 minus our error divided by the model's. Each error is the root of the mean
-    /// square of ln(ours/published). Only cells for which both have a value count, without calibrated ones. 1 means equal to
-    /// the published values, 0 no better than the model, and below 0 worse.
+    /// Returns the skill of our runs over the model: 1 minus our error divided by the model's error. The skill is 1 if our
+    /// values equal the published ones, and 0 if they are no better than the model's. It is below 0 if they are worse. Each
+    /// error is the root of the mean square of ln(value/published). Calibrated cells, and cells for which our runs or the
+    /// model have no value, do not count.
     #[must_use]
     pub fn skill(&self, ours: &[Cell]) -> Option<f64> {
         let off = |cell: &Cell| cell.ours.filter(|ours| *ours > 0.0).map(|ours| (ours / cell.printed).ln());
@@ -103,7 +104,8 @@ impl Baseline {
     }
 }
 
-/// The values that a model predicts for every contestant at a place; `heads` is as in [`Metric::of`].
+/// Returns the values that a model predicts for every contestant of the plan of a [`Place`]. `heads` is as in
+/// [`Metric::of`].
 fn predicted(model: Model, place: &Place, heads: u64) -> Point {
     let plan = &place.plan;
     let numbers = |point: &PointPlan, contestant: &Contestant| {
@@ -120,17 +122,17 @@ fn predicted(model: Model, place: &Place, heads: u64) -> Point {
 /// The network as a model sees it. Times are in seconds, sizes in bytes.
 struct Link {
     rtt: f64,
-    /// Seconds on the medium per body byte.
+    /// Seconds that a body byte takes on the medium.
     byte: f64,
-    /// Seconds over one connection per body byte.
+    /// Seconds that a body byte takes over one connection.
     own_byte: f64,
-    /// Seconds at the server per request.
+    /// Seconds that the server takes for a request.
     request: f64,
-    /// User bytes per packet.
+    /// The bytes of user data per packet.
     payload: f64,
-    /// Packets per acknowledgement.
+    /// The number of packets per acknowledgement.
     ack_every: f64,
-    /// Shares of lost packets, up and down.
+    /// The shares of lost packets, up and down.
     loss: [f64; 2],
 }
 
@@ -148,7 +150,7 @@ impl Link {
             let rate = side.rate.first().map_or(f64::INFINITY, |rate| rate.bits_per_second() as f64);
             bits / rate + seconds(nanos(side.packet_time))
         };
-        // On a shared medium, acknowledgements take time, too.
+        // On a shared medium, acknowledgements also take time.
         let ack = if path.half_duplex != HalfDuplex::No { on_medium(&path.up, HEADERS) / 2.0 } else { 0.0 };
         let packet = on_medium(&path.down, payload + HEADERS) + ack;
         let cost = seconds(nanos(contestant.cost.per_byte)) * (payload + HEADERS)
@@ -176,7 +178,7 @@ impl Link {
     }
 }
 
-/// The long-run share of lost packets; 0 for a list of packets, which has no such share.
+/// Returns the long-run share of lost packets. It is 0 for a list of lost packets, which has no such share.
 fn loss(spec: &LossSpec) -> f64 {
     match spec {
         LossSpec::None | LossSpec::List(_) => 0.0,
@@ -190,20 +192,20 @@ fn loss(spec: &LossSpec) -> f64 {
     }
 }
 
-/// Packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a simple model
-/// and its empirical validation" (1998), the full model. `p` is the share of loss. `rtt` and the first `timeout` are in
-/// seconds. `window` is the maximum number of packets in flight that the receiver allows, and `ack_every` the packets per
-/// acknowledgement. Without loss the result is one window per round trip.
+/// Returns packets per second according to J. Padhye, V. Firoiu, D. Towsley and J. Kurose, "Modeling TCP throughput: a
+/// simple model and its empirical validation" (1998), the full model. `p` is the share of lost packets. `rtt` and the first
+/// `timeout` are in seconds. `window` is the maximum number of packets in flight that the receiver allows. `ack_every` is
+/// the number of packets per acknowledgement. Without loss the result is one window per round trip.
 #[must_use]
 pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 {
     if p <= 0.0 {
         return window / rtt;
     }
     let (b, q) = (ack_every, 1.0 - p);
-    // The window at which losses balance growth if nothing else limits it.
+    // The mean window, in packets, if nothing but loss limits it (the formula's E[W]).
     let c = (2.0 + b) / (3.0 * b);
     let free = c + (8.0 * q / (3.0 * b * p) + c * c).sqrt();
-    // The probability that a loss in a window of w packets is detected only by the timer.
+    // The probability that a loss in a window of w packets is detected only by the retransmission timer (the formula's Q).
     let late = |w: f64| {
         let q3 = q.powi(3);
         ((1.0 - q3) * (1.0 + q3 * (1.0 - q.powf(w - 3.0))) / (1.0 - q.powf(w))).min(1.0)
@@ -217,7 +219,7 @@ pub fn pftk(p: f64, rtt: f64, timeout: f64, window: f64, ack_every: f64) -> f64 
     packets / (rtt * rounds + late * timeout * waits / q)
 }
 
-/// When each object is requested and delivered, and the number of connections used.
+/// When each object is requested and delivered, and the number of connections that are used.
 struct Course {
     objects: Vec<[f64; 2]>,
     connections: usize,
@@ -225,16 +227,16 @@ struct Course {
 
 /// A connection of a [`Course`].
 struct Connection {
-    /// When it is open.
+    /// The time at which the connection is open.
     open: f64,
-    /// When its last byte has left the server.
+    /// The time at which its last byte has left the server.
     sent: f64,
-    /// When each of its objects ended.
+    /// The times at which its objects ended.
     ends: Vec<f64>,
 }
 
 impl Connection {
-    /// When it can take a request, with at most `at_once` outstanding.
+    /// Returns the time at which the connection can take a request, with at most `at_once` requests outstanding.
     fn free(&self, at_once: usize) -> f64 {
         let before = self.ends.len().checked_sub(at_once).map(|before| self.ends[before]);
         before.map_or(self.open, |end| end.max(self.open))
@@ -255,7 +257,8 @@ impl Course {
         for item in bound::items(workload, streams, None) {
             let cause = item.initiator.map_or(Some(0.0), |at| course.objects.get(at).map(|[_, end]| *end))?;
             let issued = cause + seconds(item.think_ns);
-            // Uses the connection that is free first. Opens a new one if none is free at once and the limit allows it.
+            // Uses the connection that is free first. Opens a new connection if none is free at once and the limit allows
+            // it.
             let usable = connections.iter().enumerate().filter(|(_, own)| own.ends.len() < most);
             let first = usable.min_by(|(_, a), (_, b)| a.free(at_once).total_cmp(&b.free(at_once)));
             let first = first.map(|(at, _)| at);
@@ -265,7 +268,7 @@ impl Course {
             let used = match first.filter(|at| is_free(at) || busy >= policy.connections) {
                 Some(at) => at,
                 None => {
-                    // A new connection may only replace the oldest one when that one is done.
+                    // If the limit of connections is reached, a new connection may only open when one of them is done.
                     let mut ends: Vec<f64> =
                         connections.iter().filter_map(|own| own.ends.last().copied()).collect();
                     ends.sort_by(|a, b| b.total_cmp(a));
@@ -342,17 +345,18 @@ mod tests {
 
     #[test]
     fn the_formula_is_that_of_the_paper() {
-        // By hand, p = 2 %, b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770; Q = (1 - 0.941192) (1 + 0.941192 (1 -
-        // 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. (49 + 8.7770 + 0.407617) / (0.1 *
-        // 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
+        // By hand, with p = 2 % and b = 2: E[W] = 2/3 + sqrt(0.98 * 200/3 + 4/9) = 8.7770. Q = (1 - 0.941192) (1 + 0.941192
+        // (1 - 0.98^5.7770)) / (1 - 0.98^8.7770) = 0.058808 * 1.103690 / 0.162482 = 0.399465. The rate is (49 + 8.7770 +
+        // 0.407617) / (0.1 * 9.7770 + 0.399465 * 1.020834 / 0.98) = 58.18462 / 1.393813 = 41.745.
         let rate = pftk(0.02, 0.1, 1.0, 1000.0, 2.0);
         assert!((rate / 41.745 - 1.0).abs() < 0.001, "{rate}");
-        // If the window is the limit: (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98), with Q = min(1, 0.058808
-        // (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
+        // If the window of 4 packets is the limit, the rate is (49 + 4 + Q/0.98) / (0.1 (1 + 12.25 + 2) + Q 1.020834/0.98).
+        // Here Q = min(1, 0.058808 (1 + 0.941192 * 0.02) / (1 - 0.98^4)) = 0.058808 * 1.018824 / 0.077632 = 0.771787.
         let rate = pftk(0.02, 0.1, 1.0, 4.0, 2.0);
         assert!((rate / (53.787538 / 2.328945) - 1.0).abs() < 0.001, "{rate}");
         assert_eq!(pftk(0.0, 0.1, 1.0, 4.0, 2.0), 40.0, "without loss: the window a round trip");
-        // For a small loss without timeouts: the square root formula of the same authors, 1/(RTT sqrt(2bp/3)).
+        // With a small loss there are hardly any timeouts, and the rate is that of the square root formula of the same
+        // authors: 1/(RTT sqrt(2bp/3)).
         let (p, b) = (1e-6, 2.0);
         let root = 1.0 / (0.1 * (2.0 * b * p / 3.0_f64).sqrt());
         assert!((pftk(p, 0.1, 0.2, 1e9, b) / root - 1.0).abs() < 0.01);
@@ -365,15 +369,16 @@ mod tests {
                     transport = ['all=tcp', 'one=tcp:outstanding=1', 'each=tcp:per-object=yes']\n";
         let printed = "contestant,loss,s\nall,0,0.5\none,0,1\neach,0,0.2\nall,1%,2\n";
         let found = baselines(&table(plan, printed));
-        // Set-up, request and response take two round trips, and 200 packets of 1040 bytes take 208 ms. One request at a
-        // time adds a round trip. One connection per object takes no longer than all at once.
+        // Set-up, request and response take two round trips, and 200 packets of 1040 bytes take 208 ms: together 0.408 s.
+        // The contestant with one request at a time takes one more round trip. The contestant with one connection per object
+        // takes no longer than the one with all requests at once.
         let arithmetic: Vec<f64> = found[0].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         for (ours, right) in arithmetic.iter().zip([0.408, 0.508, 0.408, 0.408]) {
             assert!((ours - right).abs() < 1e-9, "{arithmetic:?}");
         }
         let orders = &found[0].orders;
         assert_eq!((orders.all, orders.same), (3, 2), "print has each, all, one; what is alike is not right");
-        // With loss, no faster than the formula; without loss and with a large window, the same as arithmetic.
+        // With loss, the model is no faster than the formula. Without loss and with a large window, it equals arithmetic.
         let formula: Vec<f64> = found[1].cells.iter().map(|cell| cell.ours.expect("a number")).collect();
         assert!(formula[3] > 2.0 && formula[0] < 0.45, "{formula:?}");
     }
@@ -389,7 +394,7 @@ mod tests {
             cells[0].ours = Some(value);
             found.skill(&cells).expect("a skill")
         };
-        // The model's value is half the published one.
+        // The model's value is half the published value.
         assert!((ours(0.816) - 1.0).abs() < 1e-9 && ours(0.408).abs() < 1e-9 && ours(1.632).abs() < 1e-9);
         assert!((ours(0.204) + 1.0).abs() < 1e-9, "a quarter is twice as far");
         assert!((ours(0.816 / 2.0_f64.sqrt()) - 0.5).abs() < 1e-9);

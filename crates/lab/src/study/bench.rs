@@ -1,11 +1,11 @@
-//! Runs the plans of studies, each once; results of earlier runs are loaded from a store.
+//! Runs the plans of studies, each once, and loads the results of earlier runs from a store.
 //!
-//! A plan's figures are stored under a digest of the plan and of this version. So an interrupted run can continue, and
-//! figures of another plan are never mistaken for these. The caller decides where they are stored. A counting bench runs
-//! nothing: asked for the same figures as another, it returns the number of runs that the other has to make.
+//! The figures of a plan are stored under a digest of the plan and of the program version. So an interrupted run can
+//! continue, and the figures of another plan are never used by mistake. The caller decides where the figures are stored. A
+//! counting bench runs nothing: it returns the number of runs that another bench would have to make for the same figures.
 //!
-//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the plan. A
-//! change of one of them therefore runs only that one again.
+//! If contestants race separately, each runs only once per set of conditions, whatever other contestants are in the plan. So
+//! a change of one contestant runs only that contestant again.
 
 use super::figures::{Figures, Numbers, Point, hex};
 use super::table::Place;
@@ -15,18 +15,18 @@ use crate::run::batch::{self, Options, RaceError};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// Storage for figures.
+/// A store for figures.
 pub trait Store {
-    /// Loads the file of this name, if there is one.
+    /// Loads the file of this name; `None` if there is no such file.
     ///
     /// # Errors
-    /// One line, if the file exists and cannot be read.
+    /// A one-line message if the file exists and cannot be read.
     fn load(&self, name: &str) -> Result<Option<String>, String>;
 
     /// Stores a file.
     ///
     /// # Errors
-    /// One line, if it cannot be stored.
+    /// A one-line message if the file cannot be stored.
     fn save(&self, name: &str, text: &str) -> Result<(), String>;
 }
 
@@ -44,10 +44,10 @@ impl Store for Forgetful {
     }
 }
 
-/// Why a study gave no result.
+/// The reason why a study gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum StudyError {
-    /// One of its plans could not be run.
+    /// One of the study's plans could not be run.
     #[error("{0}")]
     Race(#[from] RaceError),
     /// Stored figures cannot be used, or figures cannot be stored.
@@ -58,55 +58,57 @@ pub enum StudyError {
     Change(String),
 }
 
-/// Runs plans, each once, or counts the runs.
+/// Runs plans, each once, or only counts the runs.
 pub struct Bench<'a> {
-    /// How plans are run; `None` if runs are only counted.
+    /// The options for running plans; `None` if runs are only counted.
     options: Option<&'a Options<'a>>,
     store: &'a dyn Store,
     known: HashMap<String, Rc<Point>>,
-    /// Results of contestants that raced separately, by a digest of all their conditions; empty lists if runs are only
-    /// counted.
+    /// The results of contestants that raced separately, by a digest of all their conditions. The lists are empty if runs
+    /// are only counted.
     alone: HashMap<String, Vec<Numbers>>,
-    /// Number of runs made or counted.
+    /// The number of runs that were made or counted.
     done: usize,
 }
 
-/// A place whose figures are not stored.
+/// A [`Place`] whose figures are not stored.
 struct Missing<'a> {
-    /// The name under which they will be stored.
+    /// The name under which the figures will be stored.
     name: &'a String,
     place: &'a Place,
-    /// The plan with only the contestants that must be run.
+    /// The plan of the place, with only the contestants that must be run.
     rest: Plan,
 }
 
 impl<'a> Bench<'a> {
-    /// A bench that keeps figures in `store`.
+    /// Returns a bench that runs plans with `options` and keeps their figures in `store`.
     #[must_use]
     pub fn new(options: &'a Options<'a>, store: &'a dyn Store) -> Self {
         Self { options: Some(options), store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
     }
 
-    /// A bench that runs nothing, gives figures without numbers, and counts the runs that `store` does not hold.
+    /// Returns a bench that runs nothing and counts the runs whose figures `store` does not hold. Its figures have no
+    /// numbers.
     #[must_use]
     pub fn counting(store: &'a dyn Store) -> Self {
         Self { options: None, store, known: HashMap::new(), alone: HashMap::new(), done: 0 }
     }
 
-    /// The number of runs made or counted.
+    /// Returns the number of runs that were made or counted.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.done
     }
 
-    /// The figures of these plans; `heads` is as in [`Metric::of`](super::Metric::of).
+    /// Returns the figures of these places, and runs those whose figures are not stored. `heads` is as in
+    /// [`Metric::of`](super::Metric::of).
     ///
     /// # Errors
-    /// [`StudyError`]: interrupted, a broken invariant of this program, or an error of the store.
+    /// [`StudyError`] if the run was interrupted, if an invariant of this program is broken, or if the store fails.
     pub fn figures(&mut self, places: &[Place], heads: u64) -> Result<Figures, StudyError> {
         let names: Vec<String> = places.iter().map(|place| name(place, heads)).collect();
         let mut missing: Vec<Missing<'_>> = Vec::new();
-        // Contestants of missing places that an earlier missing place already runs.
+        // The contestants that an earlier one of the missing places already runs under the same conditions.
         let mut planned: HashSet<String> = HashSet::new();
         for (name, place) in names.iter().zip(places) {
             if self.known.contains_key(name) || missing.iter().any(|other| other.name == name) {
@@ -160,7 +162,7 @@ impl<'a> Bench<'a> {
         for (Missing { name, place, .. }, race) in group.iter().zip(&races) {
             let mut point = Point::of(place.factors.clone(), race, heads);
             if !place.plan.together {
-                // Contestants that did not run now ran earlier, for this place or another.
+                // A contestant that did not run now ran earlier under the same conditions, so its numbers are added.
                 for one in &place.plan.contestants {
                     if let Some(numbers) = self.alone.get(&alone(place, one, heads)) {
                         point
@@ -193,7 +195,8 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Reads even a new result back from its text, so that an interrupted run that continues gives the same result.
+    /// Adds the figures of a place to those that the bench knows. New figures are read back from their text, too, so that a
+    /// continued run gives the same result as an uninterrupted one.
     fn keep(&mut self, name: &str, text: &str) -> Result<(), StudyError> {
         let point = Point::from_text(text).map_err(|error| StudyError::Store(format!("{name} {error}")))?;
         self.known.insert(name.to_owned(), Rc::new(point));
@@ -201,7 +204,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// The number of possible cases, if it is the same at all of these places at which anything is drawn from the seed.
+/// Returns the number of possible cases, if it is the same at all places at which anything is drawn from the seed. Otherwise
+/// `None`.
 pub(super) fn cases(places: &[Place]) -> Option<u64> {
     let has_chance =
         |place: &&Place| place.plan.cross.is_some() || place.plan.points.iter().any(PointPlan::has_chance);
@@ -213,20 +217,21 @@ pub(super) fn cases(places: &[Place]) -> Option<u64> {
     all.all(|other| other == Some(first)).then_some(first)
 }
 
-/// The name under which a place's figures are stored.
+/// Returns the name under which the figures of a place are stored.
 fn name(Place { factors, plan }: &Place, heads: u64) -> String {
     let text = format!("{} {heads} {factors:?}\n{}", env!("CARGO_PKG_VERSION"), plan.to_toml());
     format!("{}.figures", &hex(text.as_bytes())[..24])
 }
 
-/// A digest of all conditions of a contestant that races separately; its results depend on nothing else.
+/// Returns a digest of all conditions of a contestant that races separately. The contestant's results depend on nothing
+/// else.
 fn alone(Place { factors, plan }: &Place, one: &Contestant, heads: u64) -> String {
     let Plan { points, cross, seeds, .. } = plan;
     hex(format!("{heads} {factors:?} {points:?} {cross:?} {seeds:?} {one:?}").as_bytes())
 }
 
-/// Groups places that run together, so that no thread idles if each place has few runs. Groups are small enough that an
-/// interruption loses little.
+/// Groups places that run at the same time, so that no thread idles if each place has few runs. Groups are small, so that an
+/// interruption loses few results.
 fn groups<'a, 'b>(places: &'a [Missing<'b>], threads: usize) -> Vec<&'a [Missing<'b>]> {
     let enough = 16 * threads;
     let (mut groups, mut first, mut runs) = (Vec::new(), 0, 0);
@@ -273,7 +278,7 @@ mod tests {
             "title = ''\nsource = ''\nunit = 's'\nmetric = 'page'\nruns = 1\nquick_runs = 1\n\
              [plan]\nrtt = '10ms'\nloss = '0'\nobjects = '1x20kB'\ntransport = ['one=tcp']\n",
         ),
-        // The first and the third have the same runs; the runs that they are compared with are runs of the table.
+        // The first and the third cause have the same runs. The runs without a change are those of the table.
         (
             "causes.toml",
             "[[cause]]\nid = 'a'\ntable = 'pages'\nchange = ['rtt=80ms']\nof = 'one'\nat = { loss = '5%' }\neffect = [1, 9]\n\
@@ -297,8 +302,8 @@ mod tests {
             study.run(Size::Full, &seeds, &mut bench).expect("counted");
             bench.runs()
         };
-        // Without loss nothing is random: 2 runs. Then 6 with loss, 1 of the other table, and 3 for a changed round trip.
-        // The changed window takes 4; the other contestant does not have it.
+        // Without loss nothing is random: 2 runs. With loss there are 6 runs, the other table has 1, and a changed round
+        // trip takes 3. The changed window takes 4 runs, because it changes only one contestant.
         assert_eq!(count(), 2 + 6 + 1 + 3 + 4);
         let (made, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
         let progress = |done: usize| {
@@ -308,16 +313,15 @@ mod tests {
         let mut bench = Bench::new(&options, &store);
         study.run(Size::Full, &seeds, &mut bench).expect("run");
         assert_eq!((bench.runs(), made.load(Ordering::Relaxed)), (16, 16));
-        // Stored figures are not run again; if some are lost, only those are run.
+        // Stored figures are not run again. If some figures are lost, only their runs are made again.
         assert_eq!(count(), 0);
         let lost = store.0.borrow().keys().min().cloned().expect("a file");
         store.0.borrow_mut().remove(&lost);
         assert!(count() > 0);
     }
 
-    /// A contestant that raced separately under the same conditions has the numbers that a fresh bench would give. A change
-    /// of one contestant runs only that one; a change of the network runs all. If contestants share the network, no earlier
-    /// result is reused.
+    /// Checks that reused results equal those of a fresh bench. A change of one contestant runs only that contestant; a
+    /// change of the network runs all. If contestants share the network, no earlier result is reused.
     #[test]
     fn a_contestant_that_was_run_before_is_what_it_would_be_again() {
         let table = |plan: &str| {

@@ -1,6 +1,7 @@
-//! A study as an artifact for reviewers: its files, plans, a script that runs it again and compares, the map from each claim
-//! to its command, and a page that describes the expected output. Owns the texts. The caller writes them to a directory,
-//! together with the program and the output of its runs.
+//! A study as an artifact for reviewers. The bundle has the study's files and plans, and a script that runs the study again
+//! and compares the results. It also has a map from each claim to its command, and a page that describes the expected
+//! output. This module writes the texts. The caller writes them to a directory, together with the program and the output of
+//! its runs.
 
 use super::check::Check;
 use super::shipped::SHIPPED;
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Files that every bundle contains unchanged: name and text.
+/// The files that every bundle contains unchanged, as name and text.
 pub const PAPERS: [(&str, &str); 4] = [
     ("CITATION.cff", include_str!("../../../../CITATION.cff")),
     ("LICENSE-APACHE", include_str!("../../../../LICENSE-APACHE")),
@@ -28,29 +29,29 @@ const CHECK: &str = include_str!("check.sh");
 /// The command that shows claims about features of the transports.
 const FEATURES: &str = "./anabranch features";
 
-/// Maximum number of files taken from a folder.
+/// The maximum number of files that are taken from a folder.
 const MOST_FILES: usize = 1_000;
 
-/// How and for which platform the program was built.
+/// How the program was built, and for which platform.
 #[derive(Clone, Debug)]
 pub struct Built<'a> {
-    /// The compiler's version string.
+    /// The version string of the compiler.
     pub rustc: &'a str,
     /// The target, as the compiler names it.
     pub target: &'a str,
-    /// The program's version, and the revision of its source.
+    /// The version of the program, and the revision of its source.
     pub source: &'a str,
-    /// SHA-256 of the program, in hexadecimal.
+    /// The SHA-256 of the program, in hexadecimal.
     pub sha256: &'a str,
 }
 
-/// The files written by one run of the study, by their name below its directory.
+/// The files that one run of the study wrote, by their name relative to the output directory.
 pub type Outputs = BTreeMap<String, String>;
 
-/// The files of a study; of a folder, all that are not hidden.
+/// Returns the files of a study; of a folder, all files that are not hidden.
 ///
 /// # Errors
-/// One line: which file cannot be read, or that there is no such study.
+/// A one-line message if a file cannot be read, or if there is no such study.
 pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     if !Path::new(name).join(MAIN).is_file() {
         let (_, files) =
@@ -79,7 +80,7 @@ pub fn files(name: &str) -> Result<Vec<(String, Vec<u8>)>, String> {
     Ok(found)
 }
 
-/// An error message for the first name in the study that is unsafe in a script or as a file name.
+/// Returns an error message for the first name in the study that is unsafe in a script or as a file name.
 #[must_use]
 pub fn unfit(study: &Study) -> Option<String> {
     let fits = |name: &&String| {
@@ -92,10 +93,10 @@ pub fn unfit(study: &Study) -> Option<String> {
     Some(format!("'{name}': a bundle needs names of letters, digits, '.', '-' and '_' alone"))
 }
 
-/// The plans of all tables, as `study plan` prints them: file and text.
+/// Returns the plans of all tables as `study plan` prints them, as file name and text.
 ///
 /// # Errors
-/// One line: a plan is wrong, which is a defect of this program.
+/// A one-line message if a plan is wrong, which is a defect of this program.
 pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     let mut found = Vec::new();
     for (folder, size) in [("plans", Size::Full), ("plans/quick", Size::Quick)] {
@@ -109,7 +110,7 @@ pub fn plans(study: &Study) -> Result<Vec<(String, String)>, String> {
     Ok(found)
 }
 
-/// The content of `check.sh`; `full` if the bundle holds the output of a full run.
+/// Returns the text of `check.sh`. `full` tells that the bundle holds the output of a full run.
 #[must_use]
 pub fn check(study: &Study, full: bool) -> String {
     let tables: Vec<&str> = study.tables.iter().map(|table| table.name.as_str()).collect();
@@ -119,15 +120,15 @@ pub fn check(study: &Study, full: bool) -> String {
         .replace("@SIZES@", if full { "quick full" } else { "quick" })
 }
 
-/// The content of `map.csv`: each table, figure, claim and cause, with the command that prints the compared numbers, the
-/// outcome, and the file that contains it.
+/// Returns the text of `map.csv`. It lists each table, figure, claim and cause, with the command that prints the compared
+/// numbers, the outcome, and the file that contains the outcome.
 #[must_use]
 pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     let name = &study.definition.name;
     let header = ["kind", "id", "place", "says", "decided_by", "command", "quick", "full", "file"];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     let file = |file: &str| format!("expected/quick/{name}/{file}");
-    // The command that prints the compared numbers: cells, effects, and the values that decide claims.
+    // Returns the command that prints the compared numbers: cells, effects, and the values that decide claims.
     let show = |tables: &[&str]| {
         let tables: String = tables.iter().map(|table| format!(" --table {table}")).collect();
         format!("./anabranch study run studies/{name} --quick{tables}")
@@ -212,7 +213,7 @@ pub fn map(study: &Study, quick: &Outputs, full: Option<&Outputs>) -> String {
     written(&rows)
 }
 
-/// One column of a CSV file, keyed by the column `id`.
+/// Returns one column of a CSV file, with the values of the column `id` as keys.
 fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let at = |name: &str, header: &csv::StringRecord| header.iter().position(|other| other == name);
@@ -225,7 +226,7 @@ fn by_id(text: &str, column: &str) -> BTreeMap<String, String> {
     records.filter_map(|row| Some((row.get(id)?.to_owned(), row.get(value)?.to_owned()))).collect()
 }
 
-/// The content of `README.md`: what the bundle is, the first check, and the expected output.
+/// Returns the text of `README.md`: the content of the bundle, the first check, and the expected output.
 #[must_use]
 pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> String {
     let definition = &study.definition;
@@ -300,7 +301,7 @@ pub fn readme(study: &Study, built: &Built<'_>, quick: &Outputs, full: bool) -> 
 mod tests {
     use super::*;
 
-    /// Every claim of every study has a row, and a command unless no run decides it.
+    /// Checks that every claim of every study has a row, and that the row has a command unless no run decides the claim.
     #[test]
     fn the_map_has_every_claim_with_its_command() {
         for name in super::super::names() {

@@ -1,10 +1,10 @@
-//! Sets inputs that a paper does not give, so that some of its cells are met. Every reading is calibrated anew, by one rule,
-//! and without randomness.
+//! Calibration: sets inputs that a paper does not give, so that some of its published cells are met. Every reading is
+//! calibrated anew, by the same rule, and without randomness.
 //!
-//! A number (or several together) is found by Newton's method on logarithms, so that the mean of ln(ours/published) of its
-//! cells is 0. Sizes of files are found by bisection, so that each meets its own cell. Steps are bounded, and the best
-//! values that were tried are taken. In a reading in which some cells cannot be met, the others still determine their own
-//! numbers. The remaining error appears in no score.
+//! One number, or several together, are found by Newton's method on logarithms. The aim is that the mean of
+//! ln(ours/published) over the cells of each number is 0. Sizes of files are found by bisection, so that each size meets its
+//! own cell. Steps are bounded, and the best of all trials is taken. If some cells cannot be met in a reading, the other
+//! cells still determine their own numbers. No score includes the remaining error.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -20,20 +20,21 @@ use anabranch_base::Bytes;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Maximum number of Newton steps; each step makes one trial per number.
+/// The maximum number of Newton steps. Each step makes one trial per number.
 const STEPS: usize = 4;
-/// Maximum number of bisection trials.
+/// The maximum number of bisection trials.
 const TRIALS: usize = 24;
-/// Tolerance, as a logarithm.
+/// The largest remaining error at which the search ends, as a logarithm.
 const NEAR: f64 = 0.0005;
-/// Maximum change of a number in one step, as a logarithm.
+/// The maximum change of a number in one step, as a logarithm.
 const FAR: f64 = std::f64::consts::LN_2 * 2.0;
-/// Below this effect on its own cell a number has no effect: doubling it moves the cell by less than a thousandth.
+/// The smallest effect that a number must have on its own cell: the change of ln(cell) divided by the change of ln(number).
+/// A number with a smaller effect stays unchanged; doubling it would move the cell by less than a thousandth.
 const FLAT: f64 = 0.001;
-/// Size of the trial step that measures the effect of a number, as a logarithm.
+/// The size of the trial step that measures the effect of a number, as a logarithm.
 const ASIDE: f64 = 0.2;
 
-/// One `[[calibrate]]`.
+/// One `[[calibrate]]` entry of `readings.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Calibration {
@@ -43,14 +44,15 @@ pub struct Calibration {
     pub start: String,
     /// The table whose cells determine the value.
     pub table: String,
-    /// The labels of these cells; all must match.
+    /// The labels of the cells that determine the value. A cell must have all labels.
     pub cells: BTreeMap<String, String>,
     /// The kind of value.
     #[serde(default)]
     pub rule: Rule,
-    /// The tables in which the value is set; if absent, all to which it applies.
+    /// The tables in which the value is set. If absent, it is set in all tables to which it applies.
     pub tables: Option<Vec<String>>,
-    /// Only calibrate in readings that have this part.
+    /// The identifier of the choice that a reading must have for this calibration to apply; if absent, it applies to all
+    /// readings.
     pub when: Option<String>,
 }
 
@@ -58,31 +60,31 @@ pub struct Calibration {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Rule {
-    /// One number, by the mean of ln(ours/published).
+    /// One number, found by the mean of ln(ours/published) over its cells.
     #[default]
     Number,
-    /// Sizes of consecutive files, each by its own cell.
+    /// Sizes of consecutive files, each found by its own cell.
     Sizes,
 }
 
 /// A calibrated value.
 #[derive(Clone, Debug)]
 pub(super) struct Calibrated {
-    /// The value, as a change.
+    /// The calibrated value, as a change of the plan.
     pub change: Change,
-    /// The tables to which it applies.
+    /// The tables in which the value is set; `None` means all.
     pub tables: Option<Vec<String>>,
 }
 
 impl Calibrated {
-    /// Whether the value is set in this table.
+    /// Returns whether the value is set in this table.
     pub(super) fn is_of(&self, table: &Table) -> bool {
         self.tables.as_ref().is_none_or(|names| names.contains(&table.name))
     }
 }
 
 impl Calibration {
-    /// The first error in the definition, if any.
+    /// Returns the first error in the definition, if any.
     pub(super) fn wrong(&self) -> Option<String> {
         let start = match self.rule {
             Rule::Number => number(&self.start).is_some_and(|(value, _)| value > 0.0),
@@ -92,7 +94,7 @@ impl Calibration {
         (!start).then(wrong).or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// The published cells that determine the value.
+    /// Returns the published cells that determine the value.
     pub(super) fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let is_of =
             |row: &&Row| self.cells.iter().all(|(column, value)| row.labels.get(column) == Some(value));
@@ -107,13 +109,13 @@ impl Calibration {
         Ok(Calibrated { change: self.change(value)?, tables: self.tables.clone() })
     }
 
-    /// The number as text, and the logarithm of the rounded value in that text.
+    /// Returns the number as text, and the logarithm of the value as rounded in that text.
     fn text(&self, log: f64) -> (String, f64) {
         let unit = number(&self.start).map_or("", |(_, unit)| unit);
         let places = if matches!(unit, "ns" | "B" | "" | "p") { 0 } else { 3 };
         let text = format!("{:.places$}{unit}", log.exp());
         let value = number(&text).map_or(0.0, |(value, _)| value);
-        // A number that rounds to zero is invalid, so the start value is used.
+        // A number that rounds to zero would be invalid, so the start value is used.
         if value > 0.0 { (text, value.ln()) } else { (self.start.clone(), self.log()) }
     }
 
@@ -127,7 +129,7 @@ fn sizes(text: &str) -> Option<Vec<f64>> {
     text.split(',').map(|one| one.parse::<Bytes>().ok().map(|size| size.0 as f64)).collect()
 }
 
-/// ln(ours/published) of each cell; `None` if it has no value.
+/// Returns ln(ours/published) of each cell; `None` for a cell without a value of ours.
 fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
     let log = |row: &&Row| {
         let point = figures.at(&row.labels)?;
@@ -138,7 +140,8 @@ fn logs(table: &Table, rows: &[&Row], figures: &Figures) -> Vec<Option<f64>> {
 }
 
 impl Study {
-    /// The values set in a reading, and the remaining root of the mean square of ln(ours/published) of the calibrated cells.
+    /// Returns the values that are set in a reading, and the remaining error: the root of the mean square of
+    /// ln(ours/published) of the calibrated cells.
     pub(super) fn calibrated(
         &self,
         readings: &Readings,
@@ -198,15 +201,16 @@ fn as_text(sizes: &[f64]) -> String {
     sizes.iter().map(|size| format!("{size:.0}B")).collect::<Vec<_>>().join(",")
 }
 
-/// The logarithms of the numbers as rounded, and the errors of their cells; `None` if a cell has no value.
+/// The result of a trial: the logarithms of the numbers as rounded, and the errors of their cells. The errors are `None` if
+/// a cell has no value.
 type Tried = (Vec<f64>, Option<Vec<f64>>);
 
-/// Newton's method: finds where `off` is zero, or the nearest trial.
+/// Finds where `off` is zero by Newton's method; if it finds no zero, returns the nearest trial.
 fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) -> Result<Vec<f64>, E> {
     if start.is_empty() {
         return Ok(start);
     }
-    // The sum, so that a cell that cannot be met does not hide the improvement of the others.
+    // The error of a trial is a sum, so that a cell that cannot be met does not hide the improvement of the others.
     let size = |off: &[f64]| off.iter().map(|one| one.abs()).sum::<f64>();
     let (mut at, Some(mut here)) = off(&start)? else { return Ok(start) };
     let mut best = (size(&here), at.clone());
@@ -239,8 +243,8 @@ fn solve<E>(start: Vec<f64>, mut off: impl FnMut(&[f64]) -> Result<Tried, E>) ->
     Ok(best.1)
 }
 
-/// The step of each number, given the effect of each number on each cell. A number without effect on its own cell stays. A
-/// step that is too large is limited, and the other steps are computed again for that.
+/// Returns the step of each number, given the effect of each number on each cell. A number without effect on its own cell
+/// stays unchanged. If a step is too large, it is limited, and the other steps are computed again.
 fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
     let mut fixed: Vec<Option<f64>> =
         effects.iter().enumerate().map(|(at, row)| (row[at].abs() < FLAT).then_some(0.0)).collect();
@@ -261,7 +265,7 @@ fn steps(effects: &[Vec<f64>], here: &[f64]) -> Option<Vec<f64>> {
     }
 }
 
-/// Solves linear equations, with the right side in the last column; `None` if there is no unique solution.
+/// Solves linear equations, each with its right side in the last column; `None` if there is no unique solution.
 fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     let n = rows.len();
     for column in 0..n {
@@ -280,8 +284,9 @@ fn linear(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..n).map(|at| rows[at][n] / rows[at][at]).collect())
 }
 
-/// Finds sizes of consecutive files such that each ends at its target. The unknowns are cumulative sizes, because the end of
-/// a file depends on the files before it. `off` returns ln(ours/target) of each file with these sizes.
+/// Finds the sizes of consecutive files such that each file ends at its target time. The unknowns are cumulative sizes,
+/// because the end of a file depends on the files before it. `off` returns ln(ours/target) of each file with the given
+/// sizes.
 fn fit<E>(
     start: Vec<f64>,
     targets: &[f64],
@@ -294,7 +299,7 @@ fn fit<E>(
             Some(*sum)
         })
         .collect();
-    // Bytes per second between the first end and the last.
+    // The rate in bytes per second, between the end of the first file and the end of the last.
     let rate = match (ends.as_slice(), targets) {
         ([first, .., last], [begin, .., end]) if end > begin && ends.len() == targets.len() => {
             (last - first) / (end - begin)
@@ -302,7 +307,7 @@ fn fit<E>(
         _ => return Ok(start),
     };
     let mut between = vec![(0.0, f64::INFINITY); ends.len()];
-    // The previous trial: cumulative size, and the time at which it was reached.
+    // For each file, the previous trial: the cumulative size, and the time at which the file ended.
     let mut before: Vec<Option<(f64, f64)>> = vec![None; ends.len()];
     let mut best = (f64::INFINITY, start);
     for _ in 0..TRIALS {
@@ -352,7 +357,7 @@ mod tests {
 
     #[test]
     fn numbers_are_found_where_their_cells_are_met() {
-        // Two rates: a/x + b/y is 10 and 20 for two kinds of packets, which x = 0.5 and y = 0.25 satisfy.
+        // The two cells are (1/x + 2/y) / 10 and (4/x + 3/y) / 20. Both are 1 at x = 0.5 and y = 0.25.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             let cells = [(1.0 / x + 2.0 / y) / 10.0, (4.0 / x + 3.0 / y) / 20.0];
@@ -360,7 +365,7 @@ mod tests {
         };
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         assert!((found[0].exp() - 0.5).abs() < 0.001 && (found[1].exp() - 0.25).abs() < 0.001, "{found:?}");
-        // A cell that no value meets does not prevent the other number from meeting its own.
+        // If no value meets one cell, the other number still meets its own cell.
         let off = |logs: &[f64]| {
             let (x, y) = (logs[0].exp(), logs[1].exp());
             Ok::<_, ()>((logs.to_vec(), Some(vec![(x / 0.5).ln() + 0.01 * y, 2.0 + 0.01 * logs[1].tanh()])))
@@ -368,14 +373,14 @@ mod tests {
         let found = solve(vec![0.0, 0.0], off).expect("numbers");
         let (x, y) = (found[0].exp(), found[1].exp());
         assert!(((x / 0.5).ln() + 0.01 * y).abs() < 0.01, "{found:?}");
-        // A number without effect on its cell stays at its start, and so does one whose cell has no value.
+        // A number without effect on its cell keeps its start value, and so does a number whose cell has no value.
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), Some(vec![0.3])))), Ok(vec![1.0]));
         assert_eq!(solve(vec![1.0], |logs| Ok::<_, ()>((logs.to_vec(), None))), Ok(vec![1.0]));
     }
 
     #[test]
     fn sizes_are_found_by_the_ends_of_their_files() {
-        // A link of 1000 B/s after a wait of one second; totals above 5000 B wait one second more.
+        // The link passes 1000 B/s after a wait of one second. Totals above 5000 B wait one second more.
         let targets = [2.0, 4.0, 9.0];
         let ends = |sizes: &[f64]| {
             let mut sum = 0.0;

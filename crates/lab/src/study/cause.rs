@@ -1,8 +1,9 @@
-//! Findings: the effect of one changed assumption, and whether it still has the effect that the study states.
+//! Causes: the effect of one changed assumption on a study's results, and whether it is still the effect that the study
+//! states.
 //!
-//! `causes.toml` holds them. A cause that explains cells is run over the whole table. It explains those that differ from the
-//! published values without the change and not with it. The [`Kind`] of a cause limits what it may claim: a change of known
-//! properties of the rig shows an effect, but explains nothing.
+//! `causes.toml` holds the causes of a study. A cause that explains cells is run over the whole table. It explains the cells
+//! that differ from the published values without the change and are near them with it. The [`Kind`] of a cause limits what
+//! it may claim. For example, a change of known properties of the rig shows an effect, but explains nothing.
 
 use super::bench::{Bench, StudyError};
 use super::change::Change;
@@ -14,54 +15,55 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// One `[[cause]]`.
+/// One `[[cause]]` entry.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
-    /// The identifier.
+    /// The identifier of the cause.
     pub id: String,
     /// The table whose plan is changed.
     pub table: String,
-    /// The changes.
+    /// The changes of the plan, as in `--set`.
     pub change: Vec<String>,
     /// The contestant whose number is compared, or the ratio of two contestants.
     pub of: String,
-    /// The metric; that of the table if absent.
+    /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The place: factor, or `object`, to level.
+    /// The levels that select the point: factor, or `object`, to level.
     #[serde(default)]
     pub at: BTreeMap<String, String>,
-    /// Bounds of the effect: the number with the change divided by the number without.
+    /// The bounds of the effect. The effect is the number with the change divided by the number without it.
     pub effect: [f64; 2],
-    /// The finding, in a sentence. `{}` is replaced by the effect, `{was}` and `{is}` by the number without and with the
-    /// change.
+    /// The finding in one sentence. `{}` is replaced by the effect, `{was}` by the number without the change, and `{is}` by
+    /// the number with it.
     pub says: String,
-    /// The cause is run over the whole table, and explains the cells that it brings near the published values.
+    /// Whether the cause is run over the whole table, and explains the cells that it brings near the published values.
     #[serde(default)]
     pub explains: bool,
-    /// The cause is known to be false: a negative control that the check must refute.
+    /// Whether the cause is known to be false. It is a negative control that the check must refute.
     #[serde(default)]
     pub planted: bool,
-    /// The cause was found by trying many variants, so it proves nothing by itself.
+    /// Whether the cause was found by trying many variants, so that it proves nothing by itself.
     #[serde(default)]
     pub exploratory: bool,
-    /// The change contradicts what is known of the rig: the cause only shows the effect of the setting.
+    /// Whether the change contradicts known properties of the rig, so that the cause only shows the effect of a setting.
     #[serde(default)]
     pub counterfactual: bool,
-    /// The heading of its chart, if it has one. The cause is then run along a whole curve of its table.
+    /// The heading of the chart of the cause; absent if it has no chart. A cause with a chart is run along a whole curve of
+    /// its table.
     pub chart: Option<String>,
 }
 
 /// The kind of evidence that a cause provides.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
-    /// It changes what the paper leaves open, so it may explain cells.
+    /// The cause changes something that the paper leaves open, so it may explain cells.
     Finding,
-    /// It changes what is known of the rig: it shows the effect, and explains no cell.
+    /// The cause changes a known property of the rig. It shows the effect of the change, and explains no cell.
     Counterfactual,
-    /// It was found by trying many variants: it explains no cell.
+    /// The cause was found by trying many variants, so it explains no cell.
     Exploratory,
-    /// It is known to be false, and must be refuted.
+    /// The cause is known to be false, and must be refuted.
     Planted,
 }
 
@@ -69,7 +71,7 @@ impl Kind {
     /// All kinds, in the order in which they are counted.
     pub const ALL: [Self; 4] = [Self::Finding, Self::Counterfactual, Self::Exploratory, Self::Planted];
 
-    /// One word, for tables and files.
+    /// Returns one word for the kind, for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -80,7 +82,7 @@ impl Kind {
         }
     }
 
-    /// The words after a count of causes with the expected result.
+    /// Returns the words that follow a count of causes of this kind that have the expected result.
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -97,15 +99,15 @@ impl Kind {
 pub struct Found {
     /// The definition of the cause.
     pub cause: Cause,
-    /// The number with the change divided by the number without; `None` if there is no value.
+    /// The number with the change divided by the number without it; `None` if there is no value.
     pub effect: Option<Estimate>,
-    /// The number without the change, and with it.
+    /// The number without the change, and the number with it.
     pub numbers: [Option<f64>; 2],
-    /// The effect is as stated: within its bounds, and on the same side of 1 as they are.
+    /// Whether the effect is as stated: within its bounds, and on the same side of 1 as the bounds.
     pub holds: bool,
-    /// The study ran with changed assumptions, to which the sentence of the cause does not apply.
+    /// Whether the study ran with changed assumptions. The sentence of the cause does not apply to them.
     pub elsewhere: bool,
-    /// The figures without and with the change, if the cause has a chart.
+    /// The figures without the change and with it, if the cause has a chart.
     pub figures: Option<[Figures; 2]>,
 }
 
@@ -116,10 +118,10 @@ struct File {
     cause: Vec<Cause>,
 }
 
-/// Reads `causes.toml`.
+/// Reads the text of `causes.toml`.
 ///
 /// # Errors
-/// One line that describes the error.
+/// A one-line message that describes the error.
 pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
     let file: File =
         toml::from_str(text).map_err(|e| format!("causes.toml: {}", e.to_string().replace('\n', " ")))?;
@@ -136,19 +138,19 @@ pub fn parse(text: &str) -> Result<Vec<Cause>, String> {
 }
 
 impl Cause {
-    /// The parsed changes.
+    /// Parses the changes.
     ///
     /// # Errors
-    /// One line: the first entry that does not parse as a change.
+    /// A one-line message for the first entry that is not a valid change.
     pub fn changes(&self) -> Result<Vec<Change>, String> {
         self.change.iter().map(|text| Change::parse(text)).collect()
     }
 
-    /// The place in the changed plan. Factors that the change fixes are dropped, because the changed plan no longer has
-    /// them.
+    /// Returns the levels that select the point in the changed plan. Factors that the change fixes are left out, because the
+    /// changed plan no longer has them.
     ///
     /// # Errors
-    /// The same as [`changes`](Self::changes).
+    /// Returns the same errors as [`changes`](Self::changes).
     pub fn place_when_changed(&self) -> Result<BTreeMap<String, String>, String> {
         let changed: Vec<String> = self.changes()?.iter().filter_map(Change::factor).collect();
         let mut at = self.at.clone();
@@ -156,8 +158,8 @@ impl Cause {
         Ok(at)
     }
 
-    /// The kind of evidence. A cause of several kinds counts as the one that may claim least: an exploratory cause that
-    /// contradicts the rig is a counterfactual.
+    /// Returns the kind of evidence. A cause of several kinds counts as the kind that may claim least. For example, an
+    /// exploratory cause that contradicts the rig is a counterfactual.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match () {
@@ -168,33 +170,33 @@ impl Cause {
         }
     }
 
-    /// Whether it was found by trying many variants, whatever its kind.
+    /// Returns whether the cause was found by trying many variants, whatever its kind.
     #[must_use]
     pub fn is_exploratory(&self) -> bool {
         self.exploratory
     }
 
-    /// Whether it is known to be false, and must be refuted.
+    /// Returns whether the cause is known to be false, and must be refuted.
     #[must_use]
     pub fn is_planted(&self) -> bool {
         self.planted
     }
 
-    /// Whether the result is the expected one: a planted cause must be refuted.
+    /// Returns whether the result is the expected one. A planted cause must be refuted; any other cause must hold.
     #[must_use]
     pub fn is_met(&self, holds: bool) -> bool {
         holds != self.planted
     }
 
-    /// Runs the cause.
+    /// Runs the table without the change and with it, and compares the numbers.
     ///
     /// # Errors
-    /// [`StudyError`].
+    /// [`StudyError`] if the runs fail.
     pub fn run(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Found, StudyError> {
         let subject = Subject::parse(&self.of);
         let object = self.at.get("object").and_then(|number| number.parse().ok());
         let metric = self.metric.unwrap_or(table.definition.metric);
-        // A chart shows the whole curve.
+        // A chart shows the whole curve, so the cause is run along it.
         let along = table.along().filter(|_| self.chart.is_some());
         let (mut logs, mut both) = (Vec::new(), Vec::new());
         for changes in [&[][..], &self.changes().map_err(StudyError::Change)?] {
@@ -207,7 +209,8 @@ impl Cause {
             };
             let mut wide = at.clone();
             wide.retain(|key, _| along.as_ref() != Some(key));
-            // Runs without the change are runs of the table, and so are all runs with the change if the whole table is run.
+            // Runs without the change are runs of the table. So are runs with the change if the whole table is run. In these
+            // cases all contestants run, and the results are shared.
             let names = (!changes.is_empty() && !self.explains).then(|| subject.names());
             let places = table.places(&draft, &wide, names.as_deref()).map_err(StudyError::Change)?;
             let figures = bench.figures(&places, table.definition.heads)?;
@@ -220,14 +223,14 @@ impl Cause {
         }
         let numbers = [0, 1].map(|which| Estimate::of(&logs[which]).map(|number| number.mean));
         let effects = difference(&logs[1], &logs[0]);
-        // Used only if both plans have the same possible cases, and all of them were run.
+        // The number of cases is used only if both plans have the same possible cases, and all of them were run.
         let cases = table.cases(&both[0]).filter(|_| logs[1].len() == 1 || both[1].cases == both[0].cases);
         let runs = effects.iter().flatten().count();
         let effect = Estimate::of(&effects).map(|effect| effect.of_cases(runs, cases));
         let [low, high] = self.effect;
         let holds = effect.is_some_and(|effect| {
             let within = (low..=high).contains(&effect.mean);
-            // A stated effect must be distinguishable from no effect.
+            // The interval of a stated effect must exclude 1, which is no effect.
             let told = (low <= 1.0 || effect.interval[0] > 1.0) && (high >= 1.0 || effect.interval[1] < 1.0);
             within && told
         });
@@ -238,8 +241,8 @@ impl Cause {
 }
 
 impl Found {
-    /// The finding in a sentence with the measured effect. If the study ran with changed assumptions, a neutral sentence
-    /// with the change and its effect.
+    /// Returns the finding in one sentence with the measured effect. If the study ran with changed assumptions, returns a
+    /// neutral sentence with the change and its effect.
     #[must_use]
     pub fn sentence(&self) -> String {
         let effect = self.effect.map_or("nothing".to_owned(), |effect| format!("x{effect}"));
@@ -251,7 +254,7 @@ impl Found {
         self.cause.says.replace("{}", &effect).replace("{was}", &was).replace("{is}", &is)
     }
 
-    /// The result in a word or two.
+    /// Returns the result in one or two words.
     #[must_use]
     pub fn verdict(&self) -> &'static str {
         match (self.is_met(), self.cause.kind()) {
@@ -262,14 +265,14 @@ impl Found {
         }
     }
 
-    /// Whether the result is the expected one.
+    /// Returns whether the result is the expected one.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.cause.is_met(self.holds)
     }
 }
 
-/// The seeds of a study, and the changes that apply to all of it.
+/// The seeds of a study, and the changes that apply to the whole study.
 #[derive(Clone, Copy, Debug)]
 pub struct Seeds<'a> {
     /// The number of seeds.
@@ -281,7 +284,7 @@ pub struct Seeds<'a> {
 }
 
 impl Seeds<'_> {
-    /// The changes of a table: those of the study that apply to it, then its own.
+    /// Returns the changes of a table: first the changes of the study that apply to the table, then `changes`.
     #[must_use]
     pub fn changes_of(&self, table: &Table, changes: &[Change]) -> Vec<Change> {
         let names = table.names();

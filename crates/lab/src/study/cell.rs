@@ -1,4 +1,4 @@
-//! A published cell, its measured counterpart, and a verdict whose bounds were fixed before any run.
+//! A published cell, the value that our runs measured for it, and a verdict whose bounds were fixed before any run.
 
 use super::figures::{Figures, Numbers};
 use super::metric::Metric;
@@ -8,54 +8,57 @@ use crate::stats::interval;
 use anabranch_base::Rng;
 use std::collections::BTreeMap;
 
-/// Largest ratio at which a cell agrees.
+/// The largest ratio of two values at which a cell agrees.
 pub const AGREES: f64 = 1.1;
-/// Largest ratio at which a cell is near.
+/// The largest ratio of two values at which a cell is near the published value.
 pub const NEAR: f64 = 1.5;
-/// Number of resampled means, each of as many runs as the paper averaged.
+/// The number of means that are resampled. Each is a mean over as many runs as the paper averaged.
 const DRAWS: usize = 2_000;
-/// Ratio of its ends above which our range is too wide to be informative.
+/// If the upper end of our range divided by the lower end exceeds this ratio, the range is too wide to be informative.
 const INFORMATIVE: f64 = 2.0;
 
-/// A published number and our runs' value for it.
+/// A published number, and the value of our runs for it.
 #[derive(Clone, Debug)]
 pub struct Cell {
-    /// Column to label, as published.
+    /// The labels of the cell, by column, as published.
     pub labels: BTreeMap<String, String>,
     /// The published number.
     pub printed: f64,
-    /// Mean over the runs that have a value; `None` if there is none.
+    /// The mean over our runs that have a value; `None` if no run has one.
     pub ours: Option<f64>,
-    /// The 95 % interval of ours over published; the two ends are equal if nothing is drawn from the seed.
+    /// The 95 % interval of our mean divided by the published number. The two ends are equal if nothing is drawn from the
+    /// seed.
     pub ratio: Option<[f64; 2]>,
-    /// The range of means of as many runs as the paper averaged, from the 2.5th to the 97.5th percentile.
+    /// The range, from the 2.5th to the 97.5th percentile, of means over as many runs as the paper averaged.
     pub range: Option<[f64; 2]>,
-    /// The same if the drop-every-n-th counter continues from one run to the next: smallest and largest mean.
+    /// The smallest and the largest mean over as many runs as the paper averaged, if the drop-every-n-th counter continues
+    /// from one run to the next. `None` if there is no such counter.
     pub running: Option<[f64; 2]>,
-    /// Number of runs, and how many of them did not finish.
+    /// The number of runs, and the number of runs that did not finish.
     pub runs: (usize, usize),
     /// The conclusion from the comparison.
     pub verdict: Verdict,
     /// The kind of evidence that the cell provides.
     pub evidence: Evidence,
-    /// Causes whose change brings the cell near the published value.
+    /// The causes whose change brings the cell near the published value.
     pub explained: Vec<String>,
-    /// Exploratory causes that do so; these explain nothing.
+    /// The exploratory causes whose change brings the cell near the published value. They explain nothing.
     pub perhaps: Vec<String>,
-    /// Counterfactuals that do so; they contradict what is known of the rig and explain nothing.
+    /// The counterfactuals whose change brings the cell near the published value. They contradict known properties of the
+    /// rig and explain nothing.
     pub against: Vec<String>,
 }
 
-/// The distance of a measured cell from the published one.
+/// How far a measured cell is from the published value. The interval is that of our mean divided by the published number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The whole interval of ours over published is within a factor of 1.1.
+    /// The whole interval is between 1/1.1 and 1.1.
     Agrees,
-    /// The whole interval is within a factor of 1.5.
+    /// The whole interval is between 1/1.5 and 1.5.
     Near,
-    /// The whole interval is outside a factor of 1.5.
+    /// The whole interval is below 1/1.5 or above 1.5.
     Differs,
-    /// The interval is partly within a factor of 1.5.
+    /// Only a part of the interval is between 1/1.5 and 1.5.
     Undetermined,
     /// No run has a value.
     Missing,
@@ -64,16 +67,16 @@ pub enum Verdict {
 /// The kind of evidence that a cell provides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Evidence {
-    /// It is evidence about the transports.
+    /// The cell is evidence about the transports.
     Transport,
-    /// It only shows the arrivals, or arithmetic.
+    /// The cell only shows the arrivals of requests, or arithmetic.
     Arithmetic,
-    /// It is no evidence: it set an input of ours.
+    /// The cell is no evidence, because it was used to set an input.
     Calibrated,
 }
 
 impl Verdict {
-    /// One word for tables and files.
+    /// Returns one word for the verdict, for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -85,7 +88,7 @@ impl Verdict {
         }
     }
 
-    /// Plural form, as in "3 cells agree".
+    /// Returns the plural form, as in "3 cells agree".
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -108,7 +111,7 @@ impl Verdict {
 }
 
 impl Evidence {
-    /// One word for files.
+    /// Returns one word for the kind of evidence, for files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -120,32 +123,32 @@ impl Evidence {
 }
 
 impl Cell {
-    /// Whether the published number is within the 95 % range of means of as many runs as the paper averaged.
+    /// Returns whether the published number is within the 95 % range of means over as many runs as the paper averaged.
     #[must_use]
     pub fn is_inside(&self) -> Option<bool> {
         self.range.map(|[low, high]| (low..=high).contains(&self.printed))
     }
 
-    /// Whether the range is narrow enough to be informative.
+    /// Returns whether the range is narrow enough to be informative.
     #[must_use]
     pub fn is_informative(&self) -> bool {
         self.range.is_some_and(|[low, high]| high <= low * INFORMATIVE)
     }
 
-    /// Whether the cell differs from the published value, or has no value to compare.
+    /// Returns whether the cell differs from the published value, or has no value to compare.
     #[must_use]
     pub fn is_off(&self) -> bool {
         matches!(self.verdict, Verdict::Differs | Verdict::Missing)
     }
 
-    /// Whether the whole interval is near the published value.
+    /// Returns whether the whole interval is near the published value.
     #[must_use]
     pub fn is_near(&self) -> bool {
         matches!(self.verdict, Verdict::Agrees | Verdict::Near)
     }
 
-    /// Whether the whole interval is near the published value, with an interval that holds for `cells` cells at once
-    /// (Bonferroni).
+    /// Returns whether the whole interval is near the published value, if the interval is widened to hold for `cells` cells
+    /// at once (Bonferroni).
     #[must_use]
     pub fn is_near_among(&self, cells: usize) -> bool {
         let wider = interval::widened(self.runs.0, cells);
@@ -156,10 +159,10 @@ impl Cell {
         matches!(Verdict::of(ratio), Verdict::Agrees | Verdict::Near)
     }
 
-    /// The measured counterpart of a published row.
+    /// Measures the cell of a published row in our runs.
     #[must_use]
     pub fn measure(table: &Table, row: &Row, figures: &Figures) -> Self {
-        // There are several points if a label stands for every level of a factor.
+        // A label may stand for every level of a factor, so there may be several points.
         let points = figures.all_at(&row.labels);
         let runs: Vec<&Vec<Numbers>> =
             points.iter().filter_map(|point| point.contestants.get(row.contestant())).collect();
@@ -168,7 +171,7 @@ impl Cell {
         let unfinished = runs.iter().copied().flatten().filter(|run| !run.is_done()).count();
         let ours = interval::mean(&values);
         let ratio = ours.map(|mean| {
-            // If all possible cases were run, the mean is exact.
+            // If all possible cases were run, the mean is exact and has no interval.
             let known = table.cases(figures).is_some_and(|cases| cases == values.len() as u64);
             let [low, high] = interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
             [low / row.value, high / row.value]
@@ -203,7 +206,7 @@ impl Cell {
     }
 }
 
-/// For each seed the mean over the points; a seed without a value at one of them is left out.
+/// Returns the mean over the points for each seed. A seed is left out if it has no value at one of the points.
 pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usize>) -> Vec<f64> {
     let seeds = points.iter().map(|runs| runs.len()).max().unwrap_or(0);
     let mean = |seed: usize| {
@@ -213,12 +216,12 @@ pub(super) fn means(points: &[&Vec<Numbers>], metric: Metric, object: Option<usi
     (0..seeds).filter_map(mean).collect()
 }
 
-/// The 2.5th and 97.5th percentile of means of `averaged` values, resampled from `values`.
+/// Returns the 2.5th and the 97.5th percentile of means over `averaged` values, resampled from `values`.
 pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]> {
     if values.is_empty() || averaged == 0 {
         return None;
     }
-    // Every cell with the same number of runs uses the same draws.
+    // The random numbers are the same for all cells with the same number of runs.
     let mut rng = Rng::new(1).fork("means of runs");
     let mut means: Vec<f64> = (0..DRAWS)
         .map(|_| {
@@ -230,10 +233,10 @@ pub(super) fn range_of_means(values: &[f64], averaged: usize) -> Option<[f64; 2]
     Some([means[DRAWS * 25 / 1_000], means[DRAWS * 975 / 1_000 - 1]])
 }
 
-/// The smallest and largest mean of `averaged` consecutive runs whose drop counter continues. Each run has its value and its
-/// number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
+/// Returns the smallest and the largest mean over `averaged` consecutive runs whose drop counter continues. Each run has its
+/// value and its number of packets. The run with seed s (from 1) drops packet 1 + s mod `cases` first.
 fn running_means(runs: &[(f64, usize)], cases: usize, averaged: usize) -> Option<[f64; 2]> {
-    // Selects the run by the number of packets that pass before one is dropped.
+    // Returns the run in which this number of packets pass before the first one is dropped.
     let after = |passed: usize| runs[(passed + cases - 1) % cases];
     let means = (0..cases).map(|start| {
         let (mut passed, mut sum) = (start, 0.0);
@@ -283,9 +286,9 @@ mod tests {
     fn means_of_more_runs_spread_less() {
         let values: Vec<f64> = (1..=100).map(f64::from).collect();
         let [one, five] = [1, 5].map(|averaged| range_of_means(&values, averaged).expect("values"));
-        // One of 1 to 100, 95 % of the time: 3 to 98.
+        // A single value of 1 to 100 is between 3 and 98 in 95 % of the draws.
         assert!((one[0] - 3.0).abs() < 2.0 && (one[1] - 98.0).abs() < 2.0, "{one:?}");
-        // The deviation of a mean of five is 28.9 / sqrt 5 = 12.9: 50.5 -+ 25.3.
+        // The standard deviation of a mean of five values is 28.9 / sqrt 5 = 12.9, so the range is 50.5 -+ 25.3.
         assert!((five[0] - 25.2).abs() < 3.0 && (five[1] - 75.8).abs() < 3.0, "{five:?}");
         assert_eq!(range_of_means(&[2.0; 4], 3), Some([2.0, 2.0]));
         assert_eq!(range_of_means(&[], 1), None);
@@ -293,10 +296,11 @@ mod tests {
 
     #[test]
     fn a_counter_that_goes_on_chooses_the_next_run() {
-        // Every second packet is dropped: seed 1 passes one and drops the next, seed 2 drops the first.
+        // Every second packet is dropped. The run with seed 1 passes one packet and drops the next; the run with seed 2
+        // drops the first.
         let (passes, loses) = ((1.0, 3), (2.0, 3));
         assert_eq!(running_means(&[passes, loses], 2, 1), Some([1.0, 2.0]));
-        // With an odd number of packets the two runs alternate; with an even number the same run repeats.
+        // With an odd number of packets per run, the two runs alternate. With an even number, the same run repeats.
         assert_eq!(running_means(&[passes, loses], 2, 4), Some([1.5, 1.5]));
         assert_eq!(running_means(&[(1.0, 2), (2.0, 4)], 2, 4), Some([1.0, 2.0]));
     }

@@ -1,7 +1,7 @@
-//! A change of one assumption: a key of the plan, or a setting of contestants.
+//! A change of one assumption: of a key of the plan, or of a setting of contestants.
 //!
-//! `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, `*:iw=10` of every contestant, and
-//! `sctp-*:nagle=no` of those whose names start with `sctp-`.
+//! For example, `mtu=1500` sets a key of the plan. `tcp:iw=10` sets a setting of the contestant `tcp`, and `*:iw=10` sets it
+//! for every contestant. `sctp-*:nagle=no` sets it for the contestants whose names start with `sctp-`.
 
 use crate::plan::{Draft, PlanError};
 use crate::results::label;
@@ -10,17 +10,17 @@ use std::fmt;
 /// A parsed change.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Change {
-    /// The pattern of contestants to change; `None` for a key of the plan.
+    /// The pattern of the contestants to change; `None` if the change sets a key of the plan.
     of: Option<String>,
     key: String,
     value: String,
 }
 
 impl Change {
-    /// Reads a change.
+    /// Parses a change.
     ///
     /// # Errors
-    /// One line that describes the error.
+    /// A one-line message that describes the error.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!("'{text}' where KEY=VALUE or CONTESTANT:KEY=VALUE was expected, as rtt=80ms or tcp:iw=10")
@@ -36,20 +36,21 @@ impl Change {
         Ok(Self { of, key: key.to_owned(), value: value.to_owned() })
     }
 
-    /// The plan key that it sets; `None` for a setting of contestants.
+    /// Returns the plan key that the change sets; `None` if it sets a setting of contestants.
     #[must_use]
     pub fn factor(&self) -> Option<String> {
         self.of.is_none().then(|| self.key.clone())
     }
 
-    /// Whether it applies to a plan with these contestants.
+    /// Returns whether the change applies to a plan with these contestants.
     #[must_use]
     pub fn is_of(&self, contestants: &[String]) -> bool {
         self.of.as_ref().is_none_or(|of| contestants.iter().any(|name| matches(of, name)))
     }
 
-    /// Whether it overrides what `fixed` fixes in a plan with these contestants. `fixed` is a key, optionally followed by
-    /// `=` and the pattern of values that do not override it (`nth:10*`: all that start with `nth:10`).
+    /// Returns whether the change overrides `fixed` in a plan with these contestants. `fixed` is a key, optionally followed
+    /// by `=` and a pattern of values that do not override it. For example, the pattern `nth:10*` matches all values that
+    /// start with `nth:10`.
     #[must_use]
     pub fn departs_from(&self, fixed: &str, contestants: &[String]) -> bool {
         let (key, values) = fixed.split_once('=').map_or((fixed, None), |(key, values)| (key, Some(values)));
@@ -62,7 +63,7 @@ impl Change {
         same && self.key == key && !values.is_some_and(|values| matches(values, &self.value))
     }
 
-    /// Whether it sets a key of the plan to one of the plan's own values.
+    /// Returns whether the change sets a key of the plan to one of the plan's own values.
     #[must_use]
     pub fn is_level_of(&self, plan: &toml::Table) -> bool {
         let is = |value: &toml::Value| {
@@ -77,7 +78,7 @@ impl Change {
     /// Applies the change to a plan.
     ///
     /// # Errors
-    /// One line: the plan has no such key, or no such contestant.
+    /// A one-line message if the plan has no such key or no such contestant.
     pub fn apply(&self, draft: Draft) -> Result<Draft, String> {
         let Some(of) = &self.of else {
             let change = Draft::from_flags([(self.key.as_str(), self.value.as_str())]);
@@ -105,7 +106,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Whether a pattern selects a contestant, by name or by prefix.
+/// Returns whether a pattern selects a contestant, by name or by prefix.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(begin) => name.starts_with(begin),
@@ -113,7 +114,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// A contestant's text with one setting added or replaced.
+/// Returns the text of a contestant with one setting added or replaced.
 fn with_setting(text: &str, key: &str, value: &str) -> String {
     let (nick, spec) = label::split(text);
     let (transport, settings) = spec.split_once(':').unwrap_or((spec, ""));

@@ -1,4 +1,4 @@
-//! The chart of a finding: the runs without and with its change, place by place, beside the published values.
+//! The chart of a finding: the values without its change and with it, at each point of a curve, beside the published values.
 
 use super::cause::Found;
 use super::figures::Figures;
@@ -8,7 +8,7 @@ use crate::report::contrast::{Contrast, Marks, Row};
 use crate::stats::interval;
 use std::collections::BTreeMap;
 
-/// The charts of a study, in the order of its causes.
+/// Returns the charts of a study, in the order of its causes.
 #[must_use]
 pub fn all(study: &Study, findings: &Findings) -> Vec<Contrast> {
     let of = |found: &Found| {
@@ -50,7 +50,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
             .filter(|marks| marks.printed.is_some() || own.cells.is_empty() || !is_own);
         match labels.get(&along) {
             Some(level) => rows.push(Row { place: level.clone(), marks: marks.collect() }),
-            // A table with a single place: one row per contestant.
+            // A table with a single point has one row per contestant.
             None => rows.extend(marks.map(|one| Row { place: one.contestant.clone(), marks: vec![one] })),
         }
     }
@@ -69,7 +69,7 @@ fn contrast(table: &Table, own: &TableFound, found: &Found) -> Option<Contrast> 
     })
 }
 
-/// The changes, with long values cut short; the table of findings has them in full.
+/// Returns the changes as text, with long values cut short. The table of findings has the full values.
 fn shown(changes: &[String]) -> String {
     let one = |change: &String| match change.char_indices().nth(40) {
         Some((end, _)) => format!("{}…", &change[..end]),
@@ -78,7 +78,7 @@ fn shown(changes: &[String]) -> String {
     changes.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-/// The places along a curve of the table; other factors are at the levels of the cause.
+/// Returns the labels of each point along a curve of the table. The other factors are at the levels of the cause.
 fn places(
     at: &BTreeMap<String, String>,
     along: &str,

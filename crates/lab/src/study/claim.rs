@@ -1,38 +1,39 @@
-//! The claims of a paper, and the checks that decide them.
+//! The claims of a published work, and the checks that decide them.
 //!
-//! `claims.csv` holds them: `id,place,kind,claim,check`. [`check`] defines the language of the last column.
+//! `claims.csv` holds the claims, with the columns `id,place,kind,claim,check`. [`check`] defines the language of the last
+//! column.
 
 use super::check::{self, Check};
 use serde::Deserialize;
 
-/// One claim.
+/// One claim of the published work.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    /// The identifier in the list: a letter for the paper and a number.
+    /// The identifier of the claim: a letter for the work, and a number.
     pub id: String,
-    /// Location in the paper.
+    /// The location of the claim in the work.
     pub place: String,
-    /// The kind of statement: measurement, explanation, mechanism, expectation, conclusion or citation.
+    /// The kind of claim: measurement, explanation, mechanism, expectation, conclusion or citation.
     pub kind: String,
-    /// The claim, briefly in our own words.
+    /// The claim, briefly and in our own words.
     pub claim: String,
     /// The check, as written.
     pub check: String,
-    /// The check, parsed: one reading of the claim, or several.
+    /// The parsed check: one or several readings of the claim.
     pub readings: Vec<Reading>,
 }
 
 /// One way to read a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
-    /// The name, if there are several readings.
+    /// The name of the reading; empty if there is only one.
     pub name: String,
-    /// The checks for this reading; all must hold.
+    /// The checks of this reading, all of which must hold.
     pub checks: Vec<Check>,
 }
 
 impl Claim {
-    /// All checks of all readings.
+    /// Returns the checks of all readings.
     pub fn checks(&self) -> impl Iterator<Item = &Check> {
         self.readings.iter().flat_map(|reading| &reading.checks)
     }
@@ -47,10 +48,10 @@ struct Row {
     check: String,
 }
 
-/// Reads `claims.csv`.
+/// Reads the text of `claims.csv`.
 ///
 /// # Errors
-/// One line: which claim is wrong, and how.
+/// A one-line message that names the wrong claim and the error.
 pub fn parse(text: &str) -> Result<Vec<Claim>, String> {
     let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
     let claims = reader.deserialize::<Row>().map(|row| {

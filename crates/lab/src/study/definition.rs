@@ -1,4 +1,4 @@
-//! The definition of a study: its source, its question, its tables, and each parameter with its origin.
+//! The definition of a study: the published work, its question, the tables, and each parameter with its origin.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -7,26 +7,27 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// The name of the folder.
+    /// The name of the study, which is also the name of its folder.
     pub name: String,
     /// The title of the published work.
     pub title: String,
-    /// Authors, year and venue of the published work.
+    /// The authors, year and venue of the published work.
     pub source: String,
     /// The question of the published work.
     pub question: String,
-    /// Names of the tables, in order; the first is the main one.
+    /// The names of the tables, in their order; the first is the main one.
     pub tables: Vec<String>,
-    /// Every table and figure of the published work, with the tables and claims that reproduce it.
+    /// The tables and figures of the published work. Each names the tables and claims of the study that reproduce it.
     #[serde(default, rename = "figure")]
     pub figures: Vec<Redone>,
-    /// Assumptions, with the ranges in which they are varied.
+    /// The assumptions, with the ranges in which they are varied.
     #[serde(default)]
     pub vary: Vec<super::sensitivity::Vary>,
-    /// The tables that are evaluated while assumptions vary; the first if absent.
+    /// The tables that are evaluated while assumptions vary; if absent, only the first table is.
     #[serde(default, rename = "vary-tables")]
     pub vary_tables: Vec<String>,
-    /// Places that are not evaluated while assumptions vary: labels that all must match.
+    /// The cells that are not evaluated while assumptions vary. Each entry is a set of labels, and a cell with all of them
+    /// is left out.
     #[serde(default, rename = "vary-without")]
     pub vary_without: Vec<BTreeMap<String, String>>,
     /// The parameters of the plans, with their values and origins.
@@ -38,14 +39,14 @@ pub struct Definition {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redone {
-    /// Its name in the work.
+    /// The name of the table or figure in the work.
     pub name: String,
-    /// What it shows, or that its values are lost.
+    /// A description of the table or figure, or a note that its values are lost.
     pub shows: String,
-    /// The tables that reproduce it.
+    /// The tables of the study that reproduce it.
     #[serde(default)]
     pub tables: Vec<String>,
-    /// The claims about its content.
+    /// The claims about the table or figure.
     #[serde(default)]
     pub claims: Vec<String>,
 }
@@ -54,24 +55,24 @@ pub struct Redone {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// What it describes.
+    /// A description of the parameter.
     pub name: String,
-    /// Its value.
+    /// The value of the parameter.
     pub value: String,
-    /// Its origin.
+    /// The origin of the value.
     pub is: Origin,
-    /// The location in the paper, the derivation, or the reason.
+    /// The location in the published work, the derivation, or the reason for the value.
     pub why: String,
-    /// The plan keys that it fixes, as in `--set` without a value. An optional `=` is followed by a pattern of equivalent
-    /// values. If the parameter is stated or derived, a cause that changes such a key is a counterfactual.
+    /// The plan keys that the parameter fixes, as in `--set` without a value. An optional `=` is followed by a pattern of
+    /// equivalent values. If the parameter is stated or derived, a cause that changes such a key is a counterfactual.
     #[serde(default)]
     pub keys: Vec<String>,
-    /// The tables to which it applies; all if absent.
+    /// The tables to which the parameter applies; if absent, it applies to all.
     pub tables: Option<Vec<String>>,
 }
 
 impl Parameter {
-    /// The keys that the parameter fixes in this table; empty if the paper leaves them open.
+    /// Returns the keys that the parameter fixes in this table; empty if the paper leaves the value open.
     pub(super) fn fixed(&self, table: &str) -> &[String] {
         let is_of = self.tables.as_ref().is_none_or(|tables| tables.iter().any(|name| name == table));
         match self.is {
@@ -81,22 +82,22 @@ impl Parameter {
     }
 }
 
-/// The origin of a parameter.
+/// The origin of a parameter's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
-    /// The paper states it.
+    /// The paper states the value.
     Stated,
-    /// It follows from what the paper states.
+    /// The value follows from statements of the paper.
     Derived,
-    /// The paper leaves it open, and we chose a value.
+    /// The paper leaves the value open, and we chose it.
     Assumed,
-    /// Published cells determine it; these cells are then no evidence.
+    /// Published cells determine the value, so these cells are no evidence.
     Calibrated,
 }
 
 impl Origin {
-    /// One word.
+    /// Returns one word for the origin, for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -109,7 +110,7 @@ impl Origin {
 }
 
 impl Definition {
-    /// The tables that are evaluated while assumptions vary.
+    /// Returns the names of the tables that are evaluated while assumptions vary.
     #[must_use]
     pub fn varied(&self) -> Vec<&str> {
         match self.vary_tables.as_slice() {
@@ -118,10 +119,10 @@ impl Definition {
         }
     }
 
-    /// Reads a `study.toml`.
+    /// Reads the text of a `study.toml`.
     ///
     /// # Errors
-    /// One line: the error and its location.
+    /// A one-line message with the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|e| format!("study.toml: {}", e.to_string().replace('\n', " ")))
     }

@@ -1,20 +1,21 @@
-//! A number of a point's runs with its 95 % interval: the value of one contestant, or the ratio of two on the same seeds.
+//! A number that is measured in the runs of a point, with its 95 % interval. The number is the value of one contestant, or
+//! the ratio of two contestants on the same seeds.
 
 use super::figures::Point;
 use super::metric::Metric;
 use crate::stats::interval;
 
-/// A contestant, or the ratio of two contestants.
+/// The contestant whose number is compared, or the two contestants of a ratio.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
-    /// The contestant.
+    /// The contestant, or the contestant in the numerator of the ratio.
     pub of: String,
-    /// The contestant in the denominator, for a ratio.
+    /// The contestant in the denominator; `None` if the number is no ratio.
     pub over: Option<String>,
 }
 
 impl Subject {
-    /// Parses `tcp` or `tcp/sctp`.
+    /// Parses a subject, for example `tcp` or `tcp/sctp`.
     #[must_use]
     pub fn parse(text: &str) -> Self {
         match text.split_once('/') {
@@ -23,13 +24,13 @@ impl Subject {
         }
     }
 
-    /// The contestants that it names.
+    /// Returns the names of the contestants.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         std::iter::once(&self.of).chain(&self.over).cloned().collect()
     }
 
-    /// The logarithm of the number, run by run; `None` for a run without a value.
+    /// Returns the logarithm of the number, run by run; `None` for a run without a value.
     #[must_use]
     pub fn logs(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let logs = |name: &str| -> Vec<Option<f64>> {
@@ -45,13 +46,14 @@ impl Subject {
     }
 }
 
-/// The difference, seed by seed. If one side is not random, its single run is paired with every run of the other.
+/// Returns the differences of two numbers, seed by seed. If one number is not random, its single run is paired with every
+/// run of the other.
 #[must_use]
 pub fn difference(one: &[Option<f64>], other: &[Option<f64>]) -> Vec<Option<f64>> {
     paired(one, other).map(|pair| pair.map(|(one, other)| one - other)).collect()
 }
 
-/// Pairs the values of the same seeds.
+/// Pairs the values of two numbers by seed. If one number has a single run, that run is paired with every run of the other.
 fn paired<'a>(
     one: &'a [Option<f64>],
     other: &'a [Option<f64>],
@@ -63,17 +65,18 @@ fn paired<'a>(
     (0..count).map(move |i| Some((at(one, i)?, at(other, i)?)))
 }
 
-/// A geometric or arithmetic mean with its 95 % interval; without spread the ends equal the mean.
+/// A geometric or arithmetic mean with its 95 % interval. If the values are all equal, both ends of the interval are the
+/// mean.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Its 95 % interval.
+    /// The 95 % interval of the mean.
     pub interval: [f64; 2],
 }
 
 impl Estimate {
-    /// The geometric mean, from logarithms; `None` if no value is known.
+    /// Returns the geometric mean with its interval, from logarithms; `None` if no value is known.
     #[must_use]
     pub fn of(logs: &[Option<f64>]) -> Option<Self> {
         let known: Vec<f64> = logs.iter().copied().flatten().collect();
@@ -82,14 +85,15 @@ impl Estimate {
         Some(Self { mean: mean.exp(), interval: [low.exp(), high.exp()] })
     }
 
-    /// The arithmetic mean of the values with its interval; `None` if there are none.
+    /// Returns the arithmetic mean with its interval; `None` if there are no values.
     #[must_use]
     pub fn of_values(values: &[f64]) -> Option<Self> {
         let mean = interval::mean(values)?;
         Some(Self { mean, interval: interval::ci95(values).unwrap_or([mean, mean]) })
     }
 
-    /// The ratio of the means of two numbers, paired by seed; `None` if no run has both, or if a mean is not above 0.
+    /// Returns the ratio of the means of two numbers, paired by seed. `None` if no run has both numbers, or if a mean is not
+    /// above 0.
     #[must_use]
     pub fn of_means(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Self> {
         let pairs: Vec<(f64, f64)> = paired(one, other).flatten().collect();
@@ -105,15 +109,15 @@ impl Estimate {
         Some(Self { mean, interval: [mean * low.exp(), mean * high.exp()] })
     }
 
-    /// The same estimate, but without an interval if its `runs` runs are all possible cases.
+    /// Returns the estimate without an interval if its `runs` runs are all possible `cases`, otherwise unchanged.
     #[must_use]
     pub fn of_cases(self, runs: usize, cases: Option<u64>) -> Self {
         let interval = if cases == Some(runs as u64) { [self.mean; 2] } else { self.interval };
         Self { interval, ..self }
     }
 
-    /// The same estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` if the
-    /// interval was computed on logarithms.
+    /// Returns the estimate with an interval that holds for `comparisons` comparisons at once (Bonferroni). `logs` tells
+    /// that the interval was computed on logarithms.
     #[must_use]
     pub fn among(self, runs: usize, comparisons: usize, logs: bool) -> Self {
         let wider = interval::widened(runs, comparisons);
@@ -124,13 +128,13 @@ impl Estimate {
         Self { interval: self.interval.map(end), ..self }
     }
 
-    /// Whether the whole interval is within these bounds.
+    /// Returns whether the whole interval is within these bounds.
     #[must_use]
     pub fn is_within(&self, [low, high]: [f64; 2]) -> bool {
         self.interval[0] >= low && self.interval[1] <= high
     }
 
-    /// Whether the whole interval is on one side of these bounds.
+    /// Returns whether the whole interval is below these bounds or above them.
     #[must_use]
     pub fn is_outside(&self, [low, high]: [f64; 2]) -> bool {
         self.interval[1] < low || self.interval[0] > high
@@ -145,7 +149,7 @@ impl std::fmt::Display for Estimate {
     }
 }
 
-/// Formats a value with three to four significant digits and no exponent.
+/// Formats a value with three to four significant digits and without an exponent.
 #[must_use]
 pub fn figure(value: f64) -> String {
     match value.abs() {
@@ -163,18 +167,19 @@ mod tests {
 
     #[test]
     fn a_ratio_of_means_is_that_of_the_sums() {
-        // One run of two is slow: the rate falls to a tenth by geometric means (the root of 0.01), to 0.505 by means.
+        // One run of two is slow. By geometric means, the rate falls to a tenth (the root of 0.01); by arithmetic means, to
+        // 0.505.
         let (with, without) = ([Some(1.0), Some(0.01)], [Some(1.0), Some(1.0)]);
         let by_means = Estimate::of_means(&with, &without).expect("a ratio");
         assert!((by_means.mean - 0.505).abs() < 1e-12);
         let logs = |values: &[Option<f64>]| values.iter().map(|v| v.map(f64::ln)).collect::<Vec<_>>();
         let by_runs = Estimate::of(&difference(&logs(&with), &logs(&without))).expect("a ratio");
         assert!((by_runs.mean - 0.1).abs() < 1e-12);
-        // Without spread the interval is one number; a run without a value counts for neither side.
+        // If the ratios are all equal, both ends of the interval are the ratio. A pair with a missing value is left out.
         let same = Estimate::of_means(&[Some(3.0), None, Some(3.0)], &[Some(2.0)]).expect("a ratio");
         assert_eq!((same.mean, same.interval), (1.5, [1.5, 1.5]));
         assert_eq!(Estimate::of_means(&[Some(1.0)], &[Some(0.0)]), None);
-        // If both vary together, their ratio has no spread.
+        // If both numbers vary in the same way, their ratio has no spread.
         let alike = Estimate::of_means(&[Some(1.0), Some(4.0)], &[Some(2.0), Some(8.0)]).expect("a ratio");
         assert_eq!((alike.mean, alike.interval), (0.5, [0.5, 0.5]));
     }
@@ -194,7 +199,7 @@ mod tests {
         let two = Estimate::of_values(&[1.0, 3.0]).expect("two");
         assert!(two.of_cases(2, Some(10)).interval[1] > 3.0, "two of ten cases");
         assert_eq!(two.of_cases(2, Some(2)).interval, [2.0, 2.0], "all the cases there are");
-        // With 20 comparisons each has a twentieth of 5 %: t(1) is then 254.6 instead of 12.7.
+        // With 20 comparisons, each gets a twentieth of the error of 5 %. So t(1) is 254.6 instead of 12.7.
         let [low, high] = two.interval;
         let wider = two.among(2, 20, false).interval;
         assert!(((wider[1] - 2.0) / (high - 2.0) - 254.647 / 12.706_2).abs() < 1e-3, "{wider:?}");

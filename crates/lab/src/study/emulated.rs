@@ -1,9 +1,9 @@
-//! Results of the host's own protocols on the rig of a study, in the emulated world. They are shown beside the published
-//! values and ours, but not judged.
+//! Emulated results of a study: the host's own protocols on the rig of the study, in the emulated world. They are shown
+//! beside the published values and our simulated values, but not judged.
 //!
-//! `emulated.toml` in a study's folder lists the tables with such results, and the plan keys that replace those of the
-//! table. This module reads it, builds its plans, and renders the columns. The caller runs the plans, because they take real
-//! time on the host.
+//! `emulated.toml` in the folder of a study lists the tables with emulated results, and the plan keys that replace those of
+//! the table. This module reads that file, builds the plans, and renders the columns. The caller runs the plans, because
+//! they take real time on the host.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -24,34 +24,34 @@ pub struct Emulated {
     pub of: String,
     /// The contestant of the table whose published and simulated values are shown for comparison.
     pub beside: String,
-    /// Number of runs per cell.
+    /// The number of runs per cell.
     pub runs: u64,
-    /// Conditions that are in force but not in the plan, and what is unequal: one sentence.
+    /// Conditions that hold in the runs but are not in the plan, and what is unequal, in one sentence.
     pub says: String,
-    /// Changes of our simulated runs, so that they use the same settings.
+    /// Changes to our simulated runs, so that they use the same settings as the emulated runs.
     #[serde(default)]
     pub change: Vec<String>,
-    /// Keys that replace those of the table's plan.
+    /// Plan keys that replace those of the table's plan.
     pub plan: toml::Table,
 }
 
 /// One cell in the emulated world.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Column to label.
+    /// The labels of the cell, by column.
     pub labels: BTreeMap<String, String>,
-    /// The published value, if any.
+    /// The published value; `None` if there is none.
     pub printed: Option<f64>,
-    /// Our mean in virtual time.
+    /// The mean of our simulated runs; `None` if there is none.
     pub ours: Option<f64>,
-    /// Each contestant's values run by run, in the order of the plan.
+    /// The values of each emulated contestant, run by run. The contestants are in the order of the plan.
     pub there: Vec<Vec<f64>>,
 }
 
 /// All cells of a table in the emulated world.
 #[derive(Debug)]
 pub struct Side {
-    /// The table's name.
+    /// The name of the table.
     pub table: String,
     /// The unit of the values.
     pub unit: String,
@@ -59,7 +59,7 @@ pub struct Side {
     pub beside: String,
     /// The contestants in the emulated world, as typed.
     pub contestants: Vec<String>,
-    /// The conditions: kernel, settings, what is unequal.
+    /// The conditions of the runs: kernel, settings, and what is unequal.
     pub says: String,
     /// The cells, in the order of the plan.
     pub rows: Vec<Row>,
@@ -73,26 +73,26 @@ struct File {
     tables: Vec<Emulated>,
 }
 
-/// Reads an `emulated.toml`.
+/// Reads the text of an `emulated.toml`.
 ///
 /// # Errors
-/// One line: the error and its location.
+/// A one-line message with the error and its location.
 pub fn parse(text: &str) -> Result<Vec<Emulated>, String> {
     let file: Result<File, _> = toml::from_str(text);
     Ok(file.map_err(|e| format!("emulated.toml: {}", e.to_string().replace('\n', " ")))?.tables)
 }
 
-/// The message for a study without an emulated side.
+/// Returns the message for a study without emulated results.
 #[must_use]
 pub fn none(study: &Study) -> String {
     format!("study {}: it has no emulated side; it runs in the virtual world", study.definition.name)
 }
 
 impl Emulated {
-    /// The complete plan; `runs` replaces its own number of runs.
+    /// Returns the complete plan. `runs` replaces the number of runs of the file.
     ///
     /// # Errors
-    /// One line: the table does not exist, or the plan is wrong.
+    /// A one-line message if the table does not exist or the plan is wrong.
     pub fn plan(&self, study: &Study, runs: Option<u64>, seed: u64) -> Result<Plan, String> {
         let mut table = self.table(study)?.clone();
         table.definition.plan.extend(self.plan.clone());
@@ -101,7 +101,7 @@ impl Emulated {
         Plan::interpret(draft).map_err(|error| format!("emulated.toml: {}: {error}", self.of))
     }
 
-    /// Checks that the table and the contestant exist.
+    /// Checks that the table and the contestant for comparison exist.
     pub(super) fn check(&self, study: &Study) -> Result<(), String> {
         self.table(study).map(drop)
     }
@@ -114,10 +114,11 @@ impl Emulated {
         }
     }
 
-    /// Combines emulated results with the published values and with our simulated values, which are run for this.
+    /// Combines emulated results with the published values and with our simulated values. Runs the simulations that are
+    /// needed.
     ///
     /// # Errors
-    /// [`StudyError`].
+    /// [`StudyError`] if the simulations fail.
     pub fn side(
         &self,
         study: &Study,
@@ -130,7 +131,8 @@ impl Emulated {
         Ok(self.columns(table, race, &ours))
     }
 
-    /// Our simulated values of the table for all contestants: some keys of the plan only apply to the others.
+    /// Returns our simulated values of the table for all its contestants. All must run, because some keys of the plan only
+    /// apply to contestants that are not compared.
     fn ours(&self, table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Figures, StudyError> {
         let changes = self.change.iter().map(|text| Change::parse(text)).collect::<Result<Vec<_>, _>>();
         let changes =
@@ -145,7 +147,7 @@ impl Emulated {
         let first = race.points.first();
         let contestants: Vec<_> =
             first.iter().flat_map(|point| &point.contestants).map(|c| c.name.clone()).collect();
-        // One row per place; for a metric of objects, one row per object at each place.
+        // Each point has one row. For a metric of objects, each object of a point has one row.
         let places = race.points.iter().flat_map(|point| {
             let there = Point::of_contestants(point.factors.clone(), &point.contestants, definition.heads);
             let there = Rc::new(there);
@@ -204,7 +206,8 @@ impl Emulated {
     }
 }
 
-/// The sides of a study as text: published values, ours, and the emulated mean with minimum and maximum.
+/// Renders the emulated results of a study as text: published values, simulated values, and the emulated mean with minimum
+/// and maximum.
 #[must_use]
 pub fn text(study: &Study, sides: &[Side]) -> String {
     let mut out = String::new();
@@ -213,7 +216,7 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
         let _ = writeln!(out, "{name}/{}, {}: beside, not judged\n{}", side.table, side.beside, side.unit);
         out += &super::text::wrapped(&side.says, 98);
         let place = |row: &Row| {
-            // In the order of the keys, with the object last.
+            // The levels are in the order of the keys, followed by the object.
             let (objects, factors): (Vec<_>, Vec<_>) =
                 row.labels.iter().partition(|(key, _)| *key == "object");
             let object = objects.into_iter().map(|(_, number)| format!("object {number}"));
@@ -234,7 +237,7 @@ pub fn text(study: &Study, sides: &[Side]) -> String {
     out
 }
 
-/// Formats a mean with minimum and maximum.
+/// Formats the mean of `values` with their minimum and maximum.
 fn spread(values: &[f64]) -> String {
     let Some(mean) = mean(values) else { return "-".to_owned() };
     let (low, high) = ends(values);
@@ -250,7 +253,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The sides of a study as CSV: one row per cell and contestant.
+/// Renders the emulated results of a study as CSV, with one row per cell and contestant.
 #[must_use]
 pub fn csv(sides: &[Side]) -> String {
     let mut rows = vec![HEAD.map(str::to_owned).to_vec()];
@@ -301,7 +304,7 @@ mod tests {
     use super::super::bench::Forgetful;
     use super::*;
 
-    /// Without this test, a plan that the emulated world refuses would be found only at the time of the run.
+    /// Checks the plans here, because otherwise a plan that the emulated world refuses would be found only when it is run.
     #[test]
     #[cfg(target_os = "linux")]
     fn the_shipped_sides_are_plans_that_the_emulated_world_takes() {
@@ -312,7 +315,7 @@ mod tests {
                 let plan = side.plan(&study, None, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
                 assert_eq!((plan.world, plan.seeds.len()), (crate::results::World::Emulated, 5), "{name}");
                 crate::run::live::check(&plan).unwrap_or_else(|error| panic!("{name}: {error}"));
-                // The simulated runs come after the emulated ones, so they must be valid, too.
+                // The simulated runs come after the emulated runs, so their plans must be valid, too.
                 let (seeds, table) =
                     (Seeds { runs: 1, first: 1, changes: &[] }, side.table(&study).expect("a table"));
                 let ours = side.ours(table, &seeds, &mut Bench::counting(&Forgetful));

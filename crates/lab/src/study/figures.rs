@@ -1,6 +1,6 @@
-//! The numbers of one plan's runs: the part of a race that is stored, from which every cell, claim and cause follows.
+//! The figures of a plan: the numbers of its runs that are stored. Every cell, claim and cause follows from them.
 //!
-//! A file of figures ends with a digest of itself, so that damage is detected.
+//! A file of figures ends with a digest of its content, so that damage is detected.
 
 use super::metric::{Metric, OF_RUNS, seconds};
 use crate::results::{self, Outcome, Race, Run};
@@ -9,21 +9,21 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// Maximum number of objects whose own times are stored; larger pages are only measured as a whole.
+/// The maximum number of objects whose own times are stored. Larger pages are only measured as a whole.
 const MOST_OBJECTS: usize = 64;
 
-/// A label that stands for every level of a factor: the number is a mean over all levels.
+/// The label that stands for every level of a factor. A cell with this label is a mean over all levels.
 pub const MEAN: &str = "mean";
 
-/// Text before the digest, which covers everything before this text.
+/// The text before the digest. The digest covers everything before this text.
 const DIGEST: &str = "\ndigest ";
 
-/// One combination of the factors.
+/// The figures of one combination of the factors' levels.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Point {
-    /// Factor to level.
+    /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The runs, by name of the contestant.
+    /// The runs of each contestant, by the contestant's name.
     pub contestants: BTreeMap<String, Vec<Numbers>>,
 }
 
@@ -34,17 +34,17 @@ pub struct Numbers {
     done: bool,
     /// The values of the run's metrics, in the order of [`OF_RUNS`].
     of_run: Vec<Option<f64>>,
-    /// For each object the times from the start to its request and to its delivery, in seconds.
+    /// For each object, the seconds from the start of the run to its request and to its delivery.
     objects: Vec<[Option<f64>; 2]>,
 }
 
 /// All figures of a plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
-    /// The combinations of the factors, in the order of the plan.
+    /// The points, in the order of the plan.
     pub points: Vec<Rc<Point>>,
-    /// The number of possible cases n, if the only random choice is which packet a drop-every-n-th rule drops first. See
-    /// [`PointPlan::cases`](crate::plan::PointPlan).
+    /// The number of possible cases n, if the only random choice is which packet a drop-every-n-th rule drops first;
+    /// otherwise `None`. See [`PointPlan::cases`](crate::plan::PointPlan).
     pub cases: Option<u64>,
 }
 
@@ -58,7 +58,8 @@ impl Numbers {
         }
     }
 
-    /// The numbers that a model predicts for a run, and when each object is requested and delivered, in seconds.
+    /// Returns the numbers that a model predicts for a run. `objects` has the seconds to the request and to the delivery of
+    /// each object.
     pub(super) fn told(of_run: impl Fn(Metric) -> Option<f64>, objects: Vec<[f64; 2]>) -> Self {
         let own = if objects.len() > MOST_OBJECTS { Vec::new() } else { objects };
         Self {
@@ -68,20 +69,20 @@ impl Numbers {
         }
     }
 
-    /// A run with only a page time.
+    /// Returns a run that has only a page time.
     #[cfg(test)]
     pub fn of_page(page: f64) -> Self {
         let of_run = OF_RUNS.iter().map(|metric| (*metric == Metric::Page).then_some(page)).collect();
         Self { done: true, of_run, objects: Vec::new() }
     }
 
-    /// Whether every object was delivered.
+    /// Returns whether every object was delivered.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.done
     }
 
-    /// The value of the run, or of one of its objects (from 1).
+    /// Returns the value of the run, or of one of its objects (numbered from 1).
     #[must_use]
     pub fn value(&self, metric: Metric, object: Option<usize>) -> Option<f64> {
         if metric.is_of_objects() {
@@ -95,7 +96,7 @@ impl Numbers {
         self.of_run.get(at).copied().flatten()
     }
 
-    /// The number of objects whose own times are stored.
+    /// Returns the number of objects whose own times are stored.
     #[must_use]
     pub fn objects(&self) -> usize {
         self.objects.len()
@@ -103,7 +104,7 @@ impl Numbers {
 }
 
 impl Point {
-    /// The figures of a race with one point.
+    /// Returns the figures of a race with one point.
     #[must_use]
     pub fn of(factors: BTreeMap<String, String>, race: &Race, heads: u64) -> Self {
         let contestants = race.points.iter().flat_map(|point| {
@@ -119,7 +120,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// The figures of these contestants of a point, each racing separately.
+    /// Returns the figures of these contestants of a point, each of which raced separately.
     pub(super) fn of_contestants<'a>(
         factors: BTreeMap<String, String>,
         contestants: impl IntoIterator<Item = &'a results::Contestant>,
@@ -132,7 +133,7 @@ impl Point {
         Self { factors, contestants: contestants.collect() }
     }
 
-    /// The content of the file.
+    /// Returns the content of the figures' file.
     #[must_use]
     pub fn to_text(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
@@ -140,10 +141,10 @@ impl Point {
         format!("{text}{DIGEST}{digest}\n")
     }
 
-    /// Reads a file.
+    /// Reads the content of a figures' file.
     ///
     /// # Errors
-    /// The defect, as the end of a line that names the file.
+    /// Describes the defect. The text continues a line that begins with the file's name.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
         if end.trim_end() != hex(content.as_bytes()) {
@@ -152,7 +153,7 @@ impl Point {
         serde_json::from_str(content).map_err(|error| format!("is damaged: {error}"))
     }
 
-    /// The values of a contestant, run by run; runs without a value are left out.
+    /// Returns the values of a contestant, run by run. Runs without a value are left out.
     #[must_use]
     pub fn values(&self, contestant: &str, metric: Metric, object: Option<usize>) -> Vec<f64> {
         let runs = self.contestants.get(contestant).map_or(&[][..], Vec::as_slice);
@@ -161,7 +162,7 @@ impl Point {
 }
 
 impl Figures {
-    /// The point with these labels; labels that are not factors are ignored.
+    /// Returns the point with these labels. Labels that are not factors are ignored.
     #[must_use]
     pub fn at(&self, labels: &BTreeMap<String, String>) -> Option<&Point> {
         let is_there =
@@ -169,7 +170,7 @@ impl Figures {
         self.points.iter().find(is_there).map(Rc::as_ref)
     }
 
-    /// The points with these labels, where [`MEAN`] stands for every level.
+    /// Returns the points with these labels. The label [`MEAN`] matches every level.
     #[must_use]
     pub fn all_at(&self, labels: &BTreeMap<String, String>) -> Vec<&Point> {
         let is_level = |(key, level): (&String, &String)| {
@@ -180,7 +181,7 @@ impl Figures {
     }
 }
 
-/// The SHA-256 in hexadecimal.
+/// Returns the SHA-256 of the bytes, in hexadecimal.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()

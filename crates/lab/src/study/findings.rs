@@ -36,34 +36,35 @@ pub struct Findings {
 /// The results of one table.
 #[derive(Debug)]
 pub struct TableFound {
-    /// The table's name.
+    /// The name of the table.
     pub name: String,
-    /// The published cells beside ours; empty if nothing is published.
+    /// The published cells, each with our value; empty if nothing is published.
     pub cells: Vec<Cell>,
     /// The orders of contestants.
     pub orders: Orders,
-    /// The results of the simple models for these cells; empty if nothing is published.
+    /// The results of the simple models for the cells; empty if nothing is published.
     pub baselines: Vec<Baseline>,
-    /// Causes that were run over the whole table, each with its effect on the cells.
+    /// The causes that were run over the whole table, by identifier, each with its effect on the cells.
     pub over: Vec<(String, Over)>,
     /// All numbers of the runs.
     pub figures: Figures,
 }
 
-/// The effect of a cause on all cells of a table, including those that it takes away from the published values.
+/// The effect of a cause on all cells of a table. It includes the cells that the cause moves away from the published values.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Over {
-    /// Number of cells that differ without the change and are near the published value with it.
+    /// The number of cells that differ from the published value without the change and are near it with the change.
     pub brings: usize,
-    /// Labels of cells that are near the published value without the change and differ with it, without calibrated ones.
+    /// The labels of cells that are near the published value without the change and differ from it with the change.
+    /// Calibrated cells are left out.
     pub takes: Vec<String>,
-    /// The root of the mean square of ln(ours/published) of the cells that the transports decide, without and with the
-    /// change.
+    /// The root of the mean square of ln(ours/published), without the change and with it, over the cells that are evidence
+    /// about the transports.
     pub errors: [f64; 2],
 }
 
 impl Over {
-    /// The effect on the other cells, in a few words.
+    /// Describes the effect on the other cells of the table, in a few words.
     #[must_use]
     pub fn elsewhere(&self) -> String {
         let error = if self.errors[1] > self.errors[0] { "the error rises" } else { "the error falls" };
@@ -78,19 +79,20 @@ impl Over {
 }
 
 impl TableFound {
-    /// Cells that are evidence about the transports and differ from the published value.
+    /// Returns the cells that differ from the published value, without calibrated cells.
     #[must_use]
     pub fn off(&self) -> Vec<&Cell> {
         self.cells.iter().filter(|cell| cell.evidence != Evidence::Calibrated && cell.is_off()).collect()
     }
 
-    /// The number of these cells that no cause explains.
+    /// Returns the number of cells that differ from the published value and that no cause explains.
     #[must_use]
     pub fn unexplained(&self) -> usize {
         self.off().iter().filter(|cell| cell.explained.is_empty()).count()
     }
 
-    /// The number of explained cells for which every explaining cause takes another cell away from its published value.
+    /// Returns the number of explained cells for which every explaining cause moves another cell away from its published
+    /// value.
     #[must_use]
     pub fn explained_at_a_price(&self) -> usize {
         let has_price =
@@ -102,26 +104,26 @@ impl TableFound {
 }
 
 impl Findings {
-    /// Whether every cause has the expected result.
+    /// Returns whether every cause has the expected result.
     #[must_use]
     pub fn is_met(&self) -> bool {
         self.causes.iter().all(CauseFound::is_met)
     }
 }
 
-/// The number of seeds to run.
+/// The number of seeds to run for each table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Size {
-    /// The full number of each table.
+    /// The full number of seeds that each table defines.
     Full,
-    /// The smaller number of each table, for a first look.
+    /// The smaller number of seeds that each table defines for a first look.
     Quick,
-    /// This number.
+    /// This number of seeds for every table.
     Runs(u64),
 }
 
 impl Size {
-    /// The number of seeds for one table.
+    /// Returns the number of seeds for one table.
     #[must_use]
     pub fn of(self, table: &Table) -> u64 {
         match self {
@@ -133,10 +135,10 @@ impl Size {
 }
 
 impl Study {
-    /// Runs the study: its tables, then its causes. Then decides its claims.
+    /// Runs the tables of the study, then its causes, and decides its claims.
     ///
     /// # Errors
-    /// [`StudyError`].
+    /// [`StudyError`] if a plan cannot be run or a change does not fit.
     pub fn run(&self, size: Size, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Findings, StudyError> {
         let mut tables = Vec::new();
         for table in &self.tables {
@@ -172,7 +174,7 @@ impl Study {
         Ok(Findings { tables, causes, claims, scores: None, sensitivity: None, changed })
     }
 
-    /// The outcome of a claim; `set` names the plan keys that were overridden for all tables.
+    /// Decides a claim. `set` names the plan keys that were overridden for all tables.
     fn decide(
         &self,
         claim: &Claim,
@@ -189,7 +191,7 @@ impl Study {
         check::of_readings(each).ok_or_else(|| wrong("nothing decides it".to_owned()))
     }
 
-    /// The result of several checks, all of which must hold.
+    /// Decides several checks, all of which must hold.
     fn decide_all(
         &self,
         checks: &[Check],
@@ -207,7 +209,7 @@ impl Study {
             cases: table.cases(&own.figures),
             comparisons,
         };
-        // A claim fails if one of many places fails, so each place gets its share of the error.
+        // A claim fails if one comparison of many fails, so each comparison gets its share of the error.
         let mut comparisons = 0;
         for check in checks {
             let Check::Table { table, relation, at } = check else { continue };
@@ -217,7 +219,8 @@ impl Study {
         let mut all: Option<Found> = None;
         for check in checks {
             let one = match check {
-                // The place no longer exists, and the one in its stead is not the subject of the claim.
+                // The point no longer exists, because its key was set for all tables. The claim says nothing of the point
+                // that replaces it.
                 Check::Table { relation, at, .. } if relation.names_of(at, set).is_some() => {
                     let key = relation.names_of(at, set).unwrap_or_default();
                     Found { outcome: Outcome::Undetermined, found: format!("no such point: {key} was set") }
@@ -266,8 +269,8 @@ fn found(table: &Table, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Tabl
     Ok(TableFound { name, cells, orders, baselines, over, figures })
 }
 
-/// Runs the whole table with a cause's change. Records which cells move near the published values, and which move away. Each
-/// of the `tried` causes tries every cell that is off, so intervals are widened for that many comparisons.
+/// Runs the whole table with the change of a cause. Records which cells move near the published values, and which move away.
+/// Each of the `tried` causes tries every cell that differs, so intervals are widened for that many comparisons.
 fn explain(
     cause: &super::Cause,
     table: &Table,
@@ -304,7 +307,7 @@ fn explain(
     Ok(over)
 }
 
-/// Compares a row of the feature table with the expected words.
+/// Compares a row of the feature table with the expected words in its columns.
 fn feature(row: &str, words: &[(String, String)]) -> Result<Found, String> {
     let line = features::line(row)?;
     let mut wrong = Vec::new();

@@ -1,9 +1,9 @@
-//! Stored scores: `readings.csv` and `sensitivity.csv` of a study's folder, as written by `study run --readings
-//! --sensitivity --out DIR`.
+//! Stored scores of a study: the files `readings.csv` and `sensitivity.csv` in its folder, as written by
+//! `study run --readings --sensitivity --out DIR`.
 //!
-//! Computing them takes minutes, so they are stored with the study, and every page shows them. Each contains a digest of
-//! everything that determines it: plans, published cells, readings, and the varied assumptions. If the current digest
-//! differs, the file is *stale* and no longer shown.
+//! Computing the scores takes minutes, so they are stored with the study, and every page shows them. Each file contains a
+//! digest of everything that determines the scores: plans, published cells, readings, and the varied assumptions. If that
+//! digest is not the current one, the file is *stale* and its scores are no longer shown.
 
 use super::figures::hex;
 use super::readings::{OrderRow, Scored, Scores};
@@ -22,7 +22,7 @@ pub struct Kept {
     pub scores: Option<Scores>,
     /// The sensitivity to assumptions.
     pub sensitivity: Option<Sensitivity>,
-    /// The files that belong to another state of the study.
+    /// The files whose scores belong to another version of the study.
     pub stale: Vec<&'static str>,
     /// The current digest of everything that determines the scores.
     pub(super) of_scores: String,
@@ -31,17 +31,17 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Reads the stored scores, given the texts of the study's files.
+    /// Reads the stored scores. `find` returns the text of a file of the study.
     ///
     /// # Errors
-    /// One line: the file, and the error.
+    /// A one-line message with the file and the error.
     pub(super) fn read(
         find: impl Fn(&str) -> Result<Option<String>, String>,
         definition: &Definition,
         readings: Option<&Readings>,
         causes: &[Cause],
     ) -> Result<Self, String> {
-        // Comments in a plan or a table change no number, so they are left out of the digest.
+        // Comments in a plan or a table change no number, so the digest leaves them out.
         let table = |name: &str| -> Result<String, String> {
             let mut out = String::new();
             for file in [format!("{name}.toml"), format!("{name}.csv")] {
@@ -87,13 +87,13 @@ impl Kept {
     }
 }
 
-/// The columns of `readings.csv` before those of rows.
+/// The columns of `readings.csv` that come before the columns of the scored rows.
 const READING: [&str; 8] =
     ["what", "reading", "stated", "default", "exploratory", "calibrated", "left", "loss"];
-/// Prefix of the name of a row of orders, as a column name.
+/// The prefix of a column with orders. The name of the row of the table follows.
 const ORDERS: &str = "orders ";
 
-/// One row per reading, and one per summary figure.
+/// Returns the text of `readings.csv`, with one row per reading and one per summary figure.
 #[must_use]
 pub fn readings_csv(scores: &Scores) -> String {
     let orders = scores.order_rows.iter().map(|row| format!("{ORDERS}{}", row.name));
@@ -146,7 +146,7 @@ pub fn readings_csv(scores: &Scores) -> String {
     written(&rows)
 }
 
-/// The header and the rows of a CSV text; every row must be as long as the header.
+/// Returns the header and the rows of a CSV text. Every row must be as long as the header.
 fn rows(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let line = |error: csv::Error| error.to_string().replace('\n', " ");
@@ -162,10 +162,10 @@ fn number(text: &str) -> Result<f64, String> {
     text.parse().map_err(|_| format!("'{text}' where a number was expected"))
 }
 
-/// Reads a `readings.csv`. The selected and held-out readings are computed again from the readings.
+/// Reads the text of a `readings.csv`. The selected and the held-out readings are not read from it, but computed again.
 ///
 /// # Errors
-/// One line that describes the error.
+/// A one-line message that describes the error.
 pub fn scores(text: &str) -> Result<Scores, String> {
     let (header, all) = rows(text)?;
     if header.len() < READING.len() || header[..READING.len()] != READING {
@@ -212,7 +212,7 @@ pub fn scores(text: &str) -> Result<Scores, String> {
 /// The columns of `sensitivity.csv`.
 const HELD: [&str; 7] = ["what", "holds_points", "points", "fragile", "broken_by", "kind", "error"];
 
-/// One row per order and finding, then one per single change and one per error.
+/// Returns the text of `sensitivity.csv`, with one row per order and finding, then one per single change and one per error.
 #[must_use]
 pub fn sensitivity_csv(found: &Sensitivity) -> String {
     let mut rows = vec![HELD.map(str::to_owned).to_vec()];
@@ -238,10 +238,10 @@ pub fn sensitivity_csv(found: &Sensitivity) -> String {
     written(&rows)
 }
 
-/// Reads a `sensitivity.csv`.
+/// Reads the text of a `sensitivity.csv`.
 ///
 /// # Errors
-/// One line that describes the error.
+/// A one-line message that describes the error.
 pub fn sensitivity(text: &str) -> Result<Sensitivity, String> {
     let (header, all) = rows(text)?;
     if header != HELD {

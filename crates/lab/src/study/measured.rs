@@ -1,4 +1,4 @@
-//! The measured numbers of a table, published or not: as text, and as CSV in long form.
+//! The measured numbers of a table, published or not, as text and as CSV with one number per row.
 
 use super::effect::figure;
 use super::figures::{MEAN, Numbers};
@@ -10,31 +10,32 @@ use crate::stats::interval;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// One contestant's measured number at one place.
+/// One number that was measured for a contestant at one point of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Measured<'a> {
-    /// Factor to level, or to [`MEAN`] for a mean over all levels.
+    /// The level of each factor, or [`MEAN`] for a mean over all levels.
     pub factors: BTreeMap<String, String>,
-    /// The contestant.
+    /// The name of the contestant.
     pub contestant: &'a str,
-    /// The number of the object, from 1, if the metric is of objects.
+    /// The number of the object, from 1; `None` if the metric describes whole runs.
     pub object: Option<usize>,
-    /// Number of runs that have a value.
+    /// The number of runs that have a value.
     pub runs: usize,
-    /// Runs in which an object failed or was not done at the deadline.
+    /// The number of runs in which an object failed or was not delivered by the deadline.
     pub unfinished: usize,
-    /// The mean and its 95 % interval, whose ends are equal if nothing is drawn from the seed; `None` if no run has a value.
+    /// The mean and its 95 % interval; `None` if no run has a value. The two ends are equal if nothing is drawn from the
+    /// seed.
     pub mean: Option<(f64, [f64; 2])>,
-    /// The published value, if any.
+    /// The published value; `None` if there is none.
     pub printed: Option<f64>,
 }
 
-/// Every number of this metric, in the order of the plan.
+/// Returns every number of this metric, in the order of the plan.
 #[must_use]
 pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Measured<'a>> {
     let mut numbers = Vec::new();
     for point in &found.figures.points {
-        // In the order of the plan, not alphabetically.
+        // The contestants are in the order of the plan, not in alphabetical order.
         let of = |name: &String| point.contestants.get_key_value(name);
         for (contestant, runs) in table.names().iter().filter_map(of) {
             let objects: Vec<Option<usize>> = match metric.is_of_objects() {
@@ -43,7 +44,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
             };
             for object in objects {
                 let values = point.values(contestant, metric, object);
-                // If all possible cases were run, the mean is exact.
+                // If all possible cases were run, the mean is exact and has no interval.
                 let known = table.cases(&found.figures).is_some_and(|cases| cases == values.len() as u64);
                 let around =
                     |mean| interval::ci95_from_zero(&values).filter(|_| !known).unwrap_or([mean, mean]);
@@ -73,7 +74,7 @@ pub fn all<'a>(table: &Table, found: &'a TableFound, metric: Metric) -> Vec<Meas
     numbers
 }
 
-/// If published cells are means over a factor: these means for every contestant.
+/// Returns means over all levels of a factor, for every contestant, if the published cells are such means.
 fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>> {
     let metric = table.definition.metric;
     let mut places: Vec<BTreeMap<String, String>> = Vec::new();
@@ -118,7 +119,8 @@ fn means_of_levels<'a>(table: &Table, found: &'a TableFound) -> Vec<Measured<'a>
     numbers
 }
 
-/// The content of `tables/TABLE.csv`: first the table's own metric, then all others for which runs have values.
+/// Returns the text of `tables/TABLE.csv`. The numbers of the table's own metric come first, then those of all other metrics
+/// for which runs have values.
 #[must_use]
 pub fn csv(table: &Table, found: &TableFound) -> String {
     let own = table.definition.metric;
@@ -168,7 +170,8 @@ pub fn csv(table: &Table, found: &TableFound) -> String {
     written(&rows)
 }
 
-/// One line for each number of the table's own metric; with `added`, only for contestants that were added.
+/// Renders one line for each number of the table's own metric. If `added` is set, only the numbers of contestants that were
+/// added to the study are rendered.
 #[must_use]
 pub fn text(table: &Table, found: &TableFound, added: bool) -> String {
     let definition = &table.definition;

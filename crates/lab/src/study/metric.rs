@@ -1,6 +1,6 @@
-//! The metrics: how one run becomes a number that a paper publishes.
+//! The metrics that turn a run into a number that a paper publishes.
 //!
-//! A metric describes a whole run, or one of its objects. Times are in seconds. Rates are in bytes per second, unless a
+//! A metric describes a whole run, or one object of the run. Times are in seconds. Rates are in bytes per second, unless a
 //! paper's tool uses another unit.
 
 use crate::results::{Object, Run};
@@ -10,28 +10,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
-    /// Seconds from the start of the run until the object (its number, from 1) is delivered.
+    /// Seconds from the start of the run until the object with this number (from 1) is delivered.
     ObjectEnd,
     /// Seconds from the request of the object until it is delivered.
     ObjectTime,
-    /// Mean over the objects of the seconds from request to delivery.
+    /// Seconds from the request of an object to its delivery, as a mean over the objects.
     ObjectMean,
     /// Seconds until every object is delivered.
     Page,
-    /// httperf's Net I/O: KiB per second of HTTP bytes in both directions, including heads. It counts the answered requests
-    /// over the time until the last one ended; 0 if none was answered.
+    /// The Net I/O of httperf: KiB per second of HTTP bytes in both directions, including heads. The bytes of answered
+    /// requests are divided by the time until the last one ended. The rate is 0 if no request was answered.
     NetIo,
     /// Seconds until the last answered request ended.
     LastAnswer,
-    /// Requests without an answer.
+    /// The number of requests without an answer.
     Failed,
     /// Body bytes per second until every object is delivered.
     Goodput,
-    /// IP bytes of both directions per second, until every object is delivered.
+    /// IP bytes per second in both directions, until every object is delivered.
     WireRate,
-    /// IP bytes of both directions.
+    /// IP bytes in both directions.
     WireBytes,
-    /// Packets of both directions.
+    /// Packets in both directions.
     Packets,
     /// Packets sent by the client.
     PacketsUp,
@@ -51,24 +51,24 @@ pub enum Metric {
     Timeouts,
     /// Fast retransmissions.
     Fast,
-    /// Connections or associations opened.
+    /// The number of connections or associations that were opened.
     Connections,
-    /// Mean seconds until user data may flow on a connection.
+    /// Mean seconds from opening a connection until it may carry user data.
     Connect,
-    /// Seconds until every object is delivered, minus those until user data may flow.
+    /// Seconds until every object is delivered, minus the seconds until a connection may carry user data.
     Transfer,
     /// Seconds from a path failure to the first arrival of data that was sent after it.
     Failover,
-    /// Mean over the objects of the seconds for which they were complete at the receiver, but blocked by another object's
-    /// missing bytes.
+    /// Seconds for which an object was complete at the receiver but blocked by missing bytes of another object, as a mean
+    /// over the objects.
     Blocked,
-    /// This contestant's share of the bytes delivered while all contestants that share the network were active.
+    /// The contestant's share of the bytes delivered while all contestants that share the network were active.
     Share,
-    /// Jain's index of the shares of all contestants: 1 if they are equal.
+    /// Jain's index of the shares of all contestants, which is 1 if the shares are equal.
     Jain,
 }
 
-/// All metrics of runs, without those of objects, in the order in which files hold them.
+/// All metrics of whole runs, in the order in which files store them. Metrics of objects are not among them.
 pub const OF_RUNS: [Metric; 25] = [
     Metric::ObjectMean,
     Metric::Page,
@@ -101,20 +101,20 @@ impl Metric {
     /// Returns the metric of this name.
     ///
     /// # Errors
-    /// One line, if there is none.
+    /// A one-line message if there is no such metric.
     pub fn parse(name: &str) -> Result<Self, String> {
         let text = toml::Value::String(name.to_owned());
         text.try_into().map_err(|_| format!("no metric '{name}'"))
     }
 
-    /// Whether the metric describes one object instead of the run.
+    /// Returns whether the metric describes one object and not the whole run.
     #[must_use]
     pub const fn is_of_objects(self) -> bool {
         matches!(self, Self::ObjectEnd | Self::ObjectTime)
     }
 
-    /// The value of the run; `None` if it has none. `heads` are the bytes of a request's and a response's head together.
-    /// `shared` is the contestant's share and Jain's index, if contestants share the network.
+    /// Returns the value of the run; `None` if the run has none. `heads` is the number of bytes of a request's head and a
+    /// response's head together. `shared` is the contestant's share and Jain's index, if contestants share the network.
     #[must_use]
     pub fn of(self, run: &Run, heads: u64, shared: Option<(f64, f64)>) -> Option<f64> {
         let page = run.page_ns.map(seconds).filter(|page| *page > 0.0);
@@ -128,7 +128,7 @@ impl Metric {
             }
             Self::Page => run.page_ns.map(seconds),
             Self::NetIo => {
-                // Without an answered request the throughput is 0, whatever the time.
+                // Without an answered request the rate is 0, however long the run took.
                 let Some(last) = last_answer(run).filter(|last| *last > 0.0) else { return Some(0.0) };
                 let answered = run.objects.iter().filter(|object| object.delivered_ns.is_some());
                 let bytes: u64 = answered.map(|object| object.bytes + heads).sum();
@@ -159,7 +159,7 @@ impl Metric {
         }
     }
 
-    /// The unit; `1` for a plain number.
+    /// Returns the unit; `1` for a plain number.
     #[must_use]
     pub const fn unit(self) -> &'static str {
         match self {
@@ -192,7 +192,7 @@ impl Metric {
         }
     }
 
-    /// The name in files and tables.
+    /// Returns the name of the metric in files and tables.
     #[must_use]
     pub fn name(self) -> String {
         match toml::Value::try_from(self) {
@@ -206,8 +206,8 @@ fn last_answer(run: &Run) -> Option<f64> {
     run.objects.iter().filter_map(|object| object.delivered_ns).max().map(seconds)
 }
 
-/// The mean over the objects of a run; `None` if an object has no value, because a mean over the others would be too
-/// optimistic.
+/// Returns the mean over the objects of a run. `None` if an object has no value, because a mean over the other objects would
+/// be too optimistic.
 fn mean(run: &Run, of: impl Fn(&Object) -> Option<u64>) -> Option<f64> {
     let values = run.objects.iter().map(of).collect::<Option<Vec<u64>>>()?;
     (!values.is_empty()).then(|| seconds(values.iter().sum()) / values.len() as f64)

@@ -1,10 +1,16 @@
-//! Studies of papers: published numbers and claims beside our results.
+//! Studies of published papers: their numbers and claims beside our results.
 //!
-//! A study is a folder of `studies/`. `study.toml` has source, question, and parameters with their origin. Each table has
-//! its plan (`TABLE.toml`) and published cells (`TABLE.csv`). `claims.csv` holds the paper's claims, `causes.toml` the
-//! findings, each a change and its effect, and `page.md` the prose. [`mod@bench`] runs plans, and [`figures`] is the stored
-//! part of the results. [`cell`], [`order`], [`cause`] and [`check`] interpret the figures. No number of ours is fitted to a
-//! published one, except where `study.toml` says `calibrated`.
+//! A study is a folder of `studies/`:
+//!
+//! - `study.toml` has the source, the question, and the parameters with their origin.
+//! - `TABLE.toml` has the plan of a table, and `TABLE.csv` its published cells.
+//! - `claims.csv` holds the claims of the paper.
+//! - `causes.toml` holds the findings, each a change and its effect.
+//! - `page.md` has the prose.
+//!
+//! [`mod@bench`] runs the plans, and [`figures`] is the stored part of the results. [`cell`], [`order`], [`cause`] and
+//! [`check`] interpret the figures. No number of ours is fitted to a published one, except where `study.toml` says
+//! `calibrated`.
 
 pub mod baseline;
 pub mod bench;
@@ -55,55 +61,55 @@ use std::path::Path;
 /// A study, ready to run.
 #[derive(Debug)]
 pub struct Study {
-    /// Its definition.
+    /// The definition of the study.
     pub definition: Definition,
-    /// Its tables; the first is the main one.
+    /// The tables of the study; the first is the main one.
     pub tables: Vec<Table>,
-    /// Its findings.
+    /// The causes of the study.
     pub causes: Vec<Cause>,
-    /// The paper's claims.
+    /// The claims of the paper.
     pub claims: Vec<Claim>,
-    /// The readings of what the paper leaves open; `None` if the study has no file of them.
+    /// The ways to read what the paper leaves open; `None` if the study has no file of readings.
     pub readings: Option<Readings>,
-    /// Stored scores.
+    /// The stored scores of the study.
     pub kept: Kept,
     /// The page of prose, as Markdown.
     pub page: String,
     /// The tables that also run on the host's own protocols.
     pub emulated: Vec<Emulated>,
-    /// The remaining tables, if others were left out.
+    /// The names of the tables that are left, if other tables were left out.
     pub part: Option<String>,
-    /// Whether the files equal those that the program contains.
+    /// Whether the files of the study equal those that the program contains.
     pub copy: Copied,
-    /// The name in commands: the study's name if it is unchanged, otherwise the folder as typed.
+    /// The name of the study in commands: its own name if the study is unchanged, otherwise the folder as typed.
     pub opened: String,
 }
 
-/// Relation of a study's files to those that the program contains.
+/// How the files of a study relate to those that the program contains.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Copied {
-    /// They are identical.
+    /// The files are identical.
     Same,
-    /// The study has the name of one in the program, but different files.
+    /// The study has the name of a study in the program, but different files.
     Changed {
         /// The files that differ or are missing.
         files: Vec<String>,
-        /// SHA-256, in hexadecimal, of the study's files that have the names of shipped ones.
+        /// SHA-256, in hexadecimal, of those files of the study that have the names of shipped files.
         digest: String,
     },
-    /// The program contains no study of that name.
+    /// The program contains no study of this name.
     Own,
 }
 
-/// The names of the studies that the program contains.
+/// Returns the names of the studies that the program contains.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// Opens the study of this name, or that of a folder with a `study.toml`.
+/// Opens the study of this name, or the study in a folder with a `study.toml`.
 ///
 /// # Errors
-/// One line that lists the known studies, or names the faulty file of the folder and the error.
+/// A one-line message that lists the known studies, or that names the faulty file of the folder and the error.
 pub fn open(name: &str) -> Result<Study, String> {
     if Path::new(name).join(MAIN).is_file() {
         let file = |file: &str| {
@@ -132,7 +138,7 @@ pub fn open(name: &str) -> Result<Study, String> {
     Study::parse(file).map_err(|error| format!("studies/{name}/{error}"))
 }
 
-/// Compares the files of a folder with those of the study of this name that the program contains.
+/// Compares the files of a folder with the files of the program's study of this name.
 fn copied(name: &str, file: impl Fn(&str) -> Result<Option<String>, String>) -> Result<Copied, String> {
     let Some((_, shipped)) = SHIPPED.iter().find(|(known, _)| *known == name) else { return Ok(Copied::Own) };
     let (mut others, mut all) = (Vec::new(), String::new());
@@ -184,8 +190,8 @@ impl Study {
         Ok(study)
     }
 
-    /// An error message for the first change that fixes a key by which published cells are labelled. Rows for other levels
-    /// would then all come from the same run.
+    /// Returns an error message for the first change that fixes a key by which published cells are labelled. With such a
+    /// change, rows for different levels would all come from the same run.
     #[must_use]
     pub fn fixed_label(&self, changes: &[Change]) -> Option<String> {
         changes.iter().find_map(|change| {
@@ -200,7 +206,7 @@ impl Study {
         })
     }
 
-    /// The parameter, stated in the paper or derived from it, that a change overrides.
+    /// Returns the parameter that a change overrides, if the paper states the parameter or it is derived from the paper.
     #[must_use]
     pub fn stated(&self, change: &Change) -> Option<&Parameter> {
         self.definition.parameters.iter().find(|parameter| {
@@ -212,7 +218,7 @@ impl Study {
         })
     }
 
-    /// An error message for the first change that applies to no table.
+    /// Returns an error message for the first change that applies to no table.
     #[must_use]
     pub fn misfit(&self, changes: &[Change]) -> Option<String> {
         let fits = |change: &&Change| self.tables.iter().any(|table| change.is_of(&table.names()));
@@ -233,7 +239,7 @@ impl Study {
         self.tables.iter().find(|table| table.name == name)
     }
 
-    /// Checks that everything that is named exists.
+    /// Checks that everything that the files of the study name exists.
     fn check(&self) -> Result<(), String> {
         for cause in &self.causes {
             self.table(&cause.table)
@@ -277,8 +283,8 @@ impl Study {
         quote::check(self)
     }
 
-    /// Checks that no finding changes what the paper states or what follows from it. Such a change shows the effect of a
-    /// setting, but not why the published numbers are as they are.
+    /// Checks that no finding changes what the paper states or what follows from a statement. Such a change shows the effect
+    /// of a setting, but does not explain the published numbers.
     fn check_parameters(&self) -> Result<(), String> {
         for parameter in &self.definition.parameters {
             let wrong = |what: String| format!("{MAIN}: {}: {what}", parameter.name);
@@ -350,7 +356,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    /// Counts the claims of the five papers and our own expectations. A claim without a check would be a gap.
+    /// Counts the claims of the five papers and our own expectations, and checks that every claim has a check.
     #[test]
     fn every_claim_and_every_figure_of_the_papers_has_its_run() {
         for (name, letter, claims, figures) in [
@@ -366,7 +372,7 @@ mod tests {
             let all: Vec<String> = (1..=claims).map(|number| format!("{letter}{number:02}")).collect();
             assert_eq!(ids, all, "{name}: its claims, in order, each once");
             assert!(study.definition.figures.len() >= figures, "{name}: tables and figures");
-            // No run can decide claims about what other authors have written.
+            // No run can decide a claim about statements of other authors.
             let undecidable = study
                 .claims
                 .iter()
@@ -386,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Otherwise such an error would only be found when `--readings` is given.
+    /// Checks the readings here, because otherwise an error would be found only when `--readings` is given.
     #[test]
     fn every_reading_of_every_shipped_study_fits_its_plans() {
         for name in names() {
@@ -403,7 +409,7 @@ mod tests {
         }
     }
 
-    /// A study that cannot be opened is listed with its error, and the list reports that not all could be opened.
+    /// Checks that a study that cannot be opened is listed with its error, and that the list reports the failure.
     #[test]
     fn what_cannot_be_opened_is_listed() {
         let fault = || Err("broken/study.toml: no such key".to_owned());
@@ -416,7 +422,8 @@ mod tests {
         assert!(text::listing([("ha-2005", open("ha-2005"))]).1);
     }
 
-    /// Everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the plan.
+    /// Checks that everything in prose that looks like a number of ours is a link. Other numbers come from the paper or the
+    /// plan.
     #[test]
     fn no_factor_stands_in_prose_without_its_run() {
         for name in names() {
@@ -455,7 +462,7 @@ mod tests {
         }
     }
 
-    /// Ten seeds are all cases of a rule that drops every tenth packet, and of nothing else.
+    /// Ten seeds are all cases of a rule that drops every tenth packet. They are not all cases of any other random choice.
     #[test]
     fn cases_are_of_one_counter_alone() {
         let study = open("osterdahl-2005").unwrap_or_else(|e| panic!("{e}"));

@@ -1,38 +1,39 @@
-//! Orders of contestants: every pair at the same place of a table, in the published values and in ours.
+//! Orders of contestants. For every pair of contestants at the same point of a table: which one has the larger published
+//! value, and whether our values agree.
 //!
-//! Orders within a row of the table share their causes, so rows in which all orders agree are counted as well. By chance
+//! Orders within a row of the table share their causes. So the rows in which all orders agree are counted, too. By chance
 //! half of the orders would agree.
 
 use super::cell::{Cell, Evidence};
 use super::table::Table;
 use std::collections::BTreeMap;
 
-/// A published gap below this ratio is a tie, not an order.
+/// The smallest published ratio that is an order. A smaller one is a tie.
 pub const TIE: f64 = 1.02;
 
 /// The orders of a table.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Orders {
-    /// Number of published orders for which we have values.
+    /// The number of published orders for which we have values.
     pub all: usize,
-    /// Number of these that are the same in our values.
+    /// The number of published orders that are the same in our values.
     pub same: usize,
-    /// Number of independent rows of the table that have orders.
+    /// The number of independent rows of the table that have orders.
     pub rows: usize,
-    /// Number of these rows in which all orders are the same.
+    /// The number of rows in which all orders are the same in our values.
     pub same_rows: usize,
-    /// Number of orders for which our two values are equal; they do not count as the same.
+    /// The number of published orders for which our two values are equal. They do not count as the same.
     pub alike: usize,
-    /// Number of published gaps that are ties.
+    /// The number of published gaps that are ties.
     pub ties: usize,
-    /// Orders that are the same in our values: two contestants, and the place.
+    /// The orders that are the same in our values, as two contestants and the labels of the point.
     pub kept: Vec<(String, BTreeMap<String, String>)>,
-    /// Orders that are reversed or equal in our values: two contestants, and the place.
+    /// The orders that are reversed or equal in our values, as two contestants and the labels of the point.
     pub missed: Vec<(String, BTreeMap<String, String>)>,
 }
 
 impl Orders {
-    /// Counts the orders; pairs in which both cells are calibrated are left out.
+    /// Counts the orders of a table. Pairs in which both cells are calibrated are left out.
     #[must_use]
     pub fn of(table: &Table, cells: &[Cell]) -> Self {
         let mut orders = Self::default();
@@ -75,7 +76,7 @@ impl Orders {
 }
 
 impl Orders {
-    /// The orders that are not the same in our values, grouped by pair of contestants.
+    /// Lists the orders that are not the same in our values, grouped by pair of contestants.
     #[must_use]
     pub fn missed_in_words(&self) -> String {
         let mut pairs: Vec<(&str, Vec<String>)> = Vec::new();

@@ -1,4 +1,4 @@
-//! The findings of a study as a page for the report: tables as curves, prose from Markdown.
+//! Renders the findings of a study as a page of the report, with tables as curves and prose from Markdown.
 
 use super::cell::{Evidence, range_of_means};
 use super::effect::figure;
@@ -8,11 +8,11 @@ use crate::report::paper::{Curve, Grid, Panel, Paper, Sheet};
 use crate::stats::interval;
 use std::collections::BTreeMap;
 
-/// The file that says how to cite the program.
+/// The citation file of the program.
 const CITATION: &str = include_str!("../../../../CITATION.cff");
 
-/// The page of a study with these findings. `changed` lists differences from the study as shipped, `command` reproduces the
-/// page, and `program` is the version and source of the program.
+/// Renders the page of a study with these findings. `changed` lists differences from the study as shipped, `command`
+/// reproduces the page, and `program` is the version and source of the program.
 #[must_use]
 pub fn html(
     study: &Study,
@@ -74,7 +74,7 @@ pub fn html(
     })
 }
 
-/// A field of the citation file.
+/// Returns a field of the citation file.
 fn cited(field: &str) -> &'static str {
     let value = |line: &'static str| line.trim_start().strip_prefix(field)?.strip_prefix(": ");
     CITATION.lines().find_map(value).unwrap_or_default().trim_matches('"')
@@ -94,7 +94,7 @@ fn parameters(study: &Study) -> Grid {
     }
 }
 
-/// Baselines, and readings and sensitivity if available, each with its title.
+/// Returns further tables, each with its title: the simple models, and the readings and the sensitivity if available.
 fn more(study: &Study, findings: &Findings) -> Vec<(String, Grid)> {
     let mut more = vec![("What arithmetic alone would say".to_owned(), baselines(findings))];
     if let Some(scores) = text::scores(study, findings) {
@@ -191,11 +191,11 @@ fn cells(findings: &Findings) -> Grid {
     Grid { heads: heads(&names), rows }
 }
 
-/// Column to label.
+/// The labels of a cell, by column.
 type Labels = BTreeMap<String, String>;
 
-/// A table as curves, along the column that the table names, or else its last column or its first factor. If it has none of
-/// these, the contestants are the levels.
+/// Returns a table as curves along one column: the column that the table names, or its last column, or its first factor. If
+/// there is no such column, the contestants are the levels.
 fn sheet(table: &Table, found: &TableFound) -> Sheet {
     let metric = table.definition.metric;
     let objects = metric.is_of_objects();
@@ -206,7 +206,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
     let along = table.along().filter(varies).unwrap_or_else(|| "contestant".to_owned());
     let printed =
         |labels: &Labels| found.cells.iter().find(|cell| cell.labels == *labels).map(|cell| cell.printed);
-    // Every number, with the labels that a published cell of it would have.
+    // Collects every number, with the labels that a published cell of this number would have.
     let mut panels: Vec<(Labels, Vec<String>)> = Vec::new();
     let mut numbers: Vec<(Labels, Option<[f64; 3]>)> = Vec::new();
     for point in &found.figures.points {
@@ -219,7 +219,8 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
                     labels.insert("object".to_owned(), object.to_string());
                 }
                 let values = point.values(name, metric, objects.then_some(object));
-                // A map uses the geometric mean, as a race does: a single load that takes a minute must not dominate.
+                // A map uses the geometric mean, as a race does, so that a single load that takes a minute does not
+                // dominate.
                 let mean = if table.definition.map { interval::geometric_mean } else { interval::mean };
                 let ours = mean(&values).zip(range_of_means(&values, table.definition.averaged));
                 let mut place = labels.clone();
@@ -238,7 +239,7 @@ fn sheet(table: &Table, found: &TableFound) -> Sheet {
         let at = |name: &str, level: &String| {
             let mut labels = place.clone();
             labels.insert(along.clone(), level.clone());
-            // If contestants are the levels, each has a curve of one point.
+            // If the contestants are the levels, each contestant has a curve of one point.
             let other = labels.insert("contestant".to_owned(), name.to_owned());
             if other.is_none_or(|other| other == name) { labels } else { Labels::new() }
         };

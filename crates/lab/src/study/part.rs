@@ -1,5 +1,6 @@
-//! Studies with some tables left out, or with added contestants. The rest runs with the same seeds to the same numbers:
-//! places of a plan, and contestants at a place, do not affect each other unless they race together.
+//! Parts of studies: some tables left out, or contestants added. The remaining tables and contestants run with the same
+//! seeds to the same numbers. The reason is that points of a plan do not affect each other, nor do contestants unless they
+//! race at the same time.
 
 use super::check::Check;
 use super::{Claim, Seeds, Size, Study};
@@ -7,10 +8,10 @@ use crate::plan::Plan;
 use crate::results::label;
 
 impl Study {
-    /// Keeps only these tables, with the causes about them and the claims that need nothing else.
+    /// Keeps only these tables, the causes about them, and the claims that need no other table.
     ///
     /// # Errors
-    /// One line: there is no such table.
+    /// A one-line message if there is no such table.
     pub fn only(mut self, names: &[&str]) -> Result<Self, String> {
         let own: Vec<String> = self.tables.iter().map(|table| table.name.clone()).collect();
         if let Some(unknown) = names.iter().find(|name| own.iter().all(|own| own != **name)) {
@@ -50,7 +51,7 @@ impl Study {
         Ok(self)
     }
 
-    /// The tables that decide a claim, in the order of the study.
+    /// Returns the tables that decide a claim, in the order of the study.
     #[must_use]
     pub fn tables_of(&self, claim: &Claim) -> Vec<&str> {
         let needs = |name: &str| {
@@ -63,11 +64,11 @@ impl Study {
         self.tables.iter().map(|table| table.name.as_str()).filter(|name| needs(name)).collect()
     }
 
-    /// Adds these contestants to every table. Tables whose contestants race together stay unchanged, because another
-    /// contestant would change all results; their names are returned.
+    /// Adds these contestants to every table. Tables whose contestants race at the same time stay unchanged, because another
+    /// contestant would change all results. Returns the names of the unchanged tables.
     ///
     /// # Errors
-    /// One line: a contestant of that name already exists.
+    /// A one-line message if a contestant of that name already exists.
     pub fn also(&mut self, contestants: &[String]) -> Result<Vec<String>, String> {
         let mut left = Vec::new();
         for table in &mut self.tables {
@@ -93,10 +94,10 @@ impl Study {
         Ok(left)
     }
 
-    /// The warnings that `race` gives for the plans of the tables, each after the table's name.
+    /// Returns the warnings that `race` gives for the plans of the tables, each after the name of its table.
     ///
     /// # Errors
-    /// One line: a plan is wrong, or a change does not fit.
+    /// A one-line message if a plan is wrong or a change does not fit.
     pub fn warnings(&self, size: Size, seeds: &Seeds<'_>) -> Result<Vec<String>, String> {
         let mut all = Vec::new();
         for table in &self.tables {

@@ -1,36 +1,36 @@
-//! The published cells of a table, one per row.
+//! The published cells of a table, with one cell per row.
 //!
-//! `TABLE.csv`: comment lines start with `#`, then comes a header, then the rows. The last column is the number; the others
-//! are labels (`contestant`, the factors, `object`).
+//! A file `TABLE.csv` has a header and then the rows; lines that start with `#` are comments. The last column is the
+//! published number. The other columns are labels: `contestant`, the factors, and `object`.
 
 use std::collections::BTreeMap;
 
-/// A published table in long form.
+/// A published table, with one cell per row.
 #[derive(Clone, Debug)]
 pub struct Printed {
-    /// The label columns, in order.
+    /// The names of the label columns, in their order.
     pub columns: Vec<String>,
-    /// The cells, in published order.
+    /// The cells, in the order of the file.
     pub rows: Vec<Row>,
 }
 
 /// One published cell.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Column to label.
+    /// The labels of the cell, by column.
     pub labels: BTreeMap<String, String>,
     /// The published number.
     pub value: f64,
 }
 
 impl Row {
-    /// The contestant of the cell.
+    /// Returns the contestant of the cell.
     #[must_use]
     pub fn contestant(&self) -> &str {
         self.labels.get("contestant").map_or("", String::as_str)
     }
 
-    /// The number of the object, from 1, if the cell is of one.
+    /// Returns the number of the object, from 1; `None` if the cell does not describe an object.
     #[must_use]
     pub fn object(&self) -> Option<usize> {
         self.labels.get("object")?.parse().ok()
@@ -38,10 +38,10 @@ impl Row {
 }
 
 impl Printed {
-    /// Reads a table.
+    /// Reads the text of a `TABLE.csv`.
     ///
     /// # Errors
-    /// One line with the number of the faulty line.
+    /// A one-line message with the number of the faulty line.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut lines =
             text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());

@@ -1,21 +1,21 @@
-//! Quotations of results in the page of prose.
+//! Quotations of results in the prose of a study.
 //!
-//! A quotation is a link of `page.md` whose text comes from the runs: `[x0.65](causes.toml#byte-counting)`. The author of
-//! the page writes the link, and [`filled`] writes its text. So no number of ours appears in prose without a run. A link
-//! points to the file that holds the quoted value. The part after the `#` selects the value:
+//! A quotation is a link in `page.md` whose text comes from the runs, for example `[x0.65](causes.toml#byte-counting)`. The
+//! author of the page writes the link, and [`filled`] writes its text. So no number of ours appears in prose without a run.
+//! A link points to the file that holds the quoted value. The part after the `#` selects the value:
 //!
 //! | link | text |
 //! |---|---|
 //! | `causes.toml#ID` | the effect of a cause |
 //! | `claims.csv#ID,ID` | the outcome of claims, one word if all have the same |
-//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of such cells of a table |
-//! | `TABLE.toml#differ[loss=2%]` | the number of such cells with this label |
-//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of its orders that are as published, for our runs or for a model |
-//! | `TABLE.toml#takes[ID]` | the number of its cells that a cause takes away from the published values |
-//! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error, as a factor |
-//! | `readings.csv#selected.reading` (`.orders`) | the name of that reading, and its orders |
-//! | `readings.csv#count` (`seeds`) | the number of readings, and of runs of each |
-//! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, the fragile ones, and the range of errors |
+//! | `TABLE.toml#differ` (`agree`, `near`, `undetermined`, `explained`, `unexplained`, `cells`) | the number of cells of a table that differ (or agree, ..; `cells` counts all) |
+//! | `TABLE.toml#differ[loss=2%]` | the number of cells with this label that differ |
+//! | `TABLE.toml#orders` (`arithmetic`, `pftk`) | the number of the table's orders that are as published, for our runs or for a model |
+//! | `TABLE.toml#takes[ID]` | the number of the table's cells that a cause moves away from the published values |
+//! | `readings.csv#selected` (`held-out`, `stated-only`, `median`) | the error of a reading, as a factor |
+//! | `readings.csv#selected.reading` (`.orders`) | the name of a reading, or its orders |
+//! | `readings.csv#count` (`seeds`) | the number of readings, or the number of runs of each |
+//! | `sensitivity.csv#held` (`fragile`, `error`) | how many orders and findings hold, which are fragile, or the range of errors |
 //! | `TABLE.toml#TERM`, `TABLE.toml#TERM/TERM` | a contestant's number, or a ratio; terms are those of `claims.csv` |
 
 use super::baseline::Model;
@@ -30,20 +30,20 @@ use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The target of a quotation.
+/// The result to which a quotation links.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Quote {
     Cause(String),
     Claims(Vec<String>),
-    /// Table, kind of count, and place.
+    /// A number of cells or orders, as (table, kind of count, labels that the cells must have).
     Count(String, Count, BTreeMap<String, String>),
-    /// Table, contestant's number, and optional denominator.
+    /// A number of a contestant, as (table, term, term in the denominator of a ratio).
     Number(String, Box<Term>, Option<Box<Term>>),
     /// A figure of the readings.
     Readings(Scored),
     /// A figure of the sensitivity.
     Sensitivity(Hangs),
-    /// A table, and a cause that takes cells of it away from the published values.
+    /// The number of cells that a cause moves away from the published values, as (table, cause).
     Takes(String, String),
 }
 
@@ -57,7 +57,7 @@ pub(super) enum Scored {
     Orders(Which),
 }
 
-/// The reading to which the figure belongs.
+/// The reading whose figure is quoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Which {
     Selected,
@@ -131,7 +131,7 @@ impl Quote {
         Ok(Self::Count(table.to_owned(), count, first.place().clone()))
     }
 
-    /// Checks that the quoted item exists.
+    /// Checks that the quoted item exists in the study.
     fn check(&self, study: &Study) -> Result<(), String> {
         let table = |name: &str| study.table(name).ok_or_else(|| format!("no table '{name}'"));
         match self {
@@ -168,7 +168,7 @@ impl Quote {
         }
     }
 
-    /// The text of the quotation, from the results.
+    /// Returns the text of the quotation, from the results.
     fn text(&self, study: &Study, findings: &Findings) -> String {
         let table = |name: &str| findings.tables.iter().find(|found| found.name == name);
         let said = match self {
@@ -303,7 +303,8 @@ impl Hangs {
     }
 }
 
-/// One word if all claims have the same outcome, as a sentence about several claims needs; otherwise each outcome.
+/// Returns one word if all claims have the same outcome, as a sentence about several claims needs. Otherwise returns each
+/// outcome.
 fn outcomes(ids: &[String], findings: &Findings) -> String {
     let of = |id: &String| {
         let found = findings.claims.iter().find(|(claim, _)| claim.id == *id);
@@ -319,7 +320,7 @@ fn outcomes(ids: &[String], findings: &Findings) -> String {
     }
 }
 
-/// Formats a factor with two or three digits; near 1 with enough digits to distinguish it from 1.
+/// Formats a factor with two or three digits. A factor near 1 has enough digits to distinguish it from 1.
 fn times(value: f64) -> String {
     match value {
         v if (v - 1.0).abs() < 0.05 => format!("x{v:.3}"),
@@ -339,14 +340,14 @@ fn short(value: f64) -> String {
     }
 }
 
-/// The quotations of a page, each with the position of its text.
+/// Returns the quotations of a page, each with the position of its text.
 fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
     let mut found = Vec::new();
     for (event, range) in Parser::new_ext(page, Options::ENABLE_TABLES).into_offset_iter() {
         let Event::Start(Tag::Link { dest_url, .. }) = event else { continue };
         let wrong = |what| format!("page.md: '{dest_url}': {what}");
         let Some(quote) = Quote::parse(&dest_url).map_err(wrong)? else { continue };
-        // The text is between the first bracket and the one before the target.
+        // The text is between the first bracket of the link and the bracket before the target.
         let end =
             page[range.clone()].rfind("](").ok_or_else(|| wrong("[text](target) was expected".to_owned()))?;
         found.push((range.start + 1..range.start + end, quote));
@@ -354,10 +355,10 @@ fn quotes(page: &str) -> Result<Vec<(std::ops::Range<usize>, Quote)>, String> {
     Ok(found)
 }
 
-/// Checks that everything quoted by the page exists.
+/// Checks that everything that the page quotes exists.
 ///
 /// # Errors
-/// One line: the link, and the error.
+/// A one-line message with the link and the error.
 pub fn check(study: &Study) -> Result<(), String> {
     for (place, quote) in quotes(&study.page)? {
         let text = &study.page[place];
@@ -366,12 +367,12 @@ pub fn check(study: &Study) -> Result<(), String> {
     Ok(())
 }
 
-/// The page of prose, with the text of every quotation from these results.
+/// Returns the prose of the study with the text of every quotation filled in from these results.
 #[must_use]
 pub fn filled(study: &Study, findings: &Findings) -> String {
     let mut out = String::with_capacity(study.page.len());
     let mut end = 0;
-    // Errors in the page are reported when the study is opened.
+    // Errors in the page are ignored here, because they are reported when the study is opened.
     for (place, quote) in quotes(&study.page).unwrap_or_default() {
         out.push_str(&study.page[end..place.start]);
         out.push_str(&quote.text(study, findings));
@@ -381,14 +382,14 @@ pub fn filled(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page, and links to other
-/// files become plain text.
+/// Renders Markdown as HTML, without its title. Quotations link to the quoted item on the same page. Links to other files
+/// become plain text.
 #[must_use]
 pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
     let mut out = String::new();
     let (mut is_text, mut is_title) = (false, false);
     let events = Parser::new_ext(page, Options::ENABLE_TABLES).filter_map(|event| match event {
-        // The enclosing page already has a title.
+        // The title is left out, because the enclosing page already has one.
         Event::Start(Tag::Heading { level: HeadingLevel::H1, .. }) => {
             is_title = true;
             None
@@ -415,7 +416,7 @@ pub fn html(page: &str, is_drawn: impl Fn(&str) -> bool) -> String {
 }
 
 impl Quote {
-    /// The anchor of the quoted item on the page of the study.
+    /// Returns the anchor of the quoted item on the page of the study.
     fn place(&self, is_drawn: &impl Fn(&str) -> bool) -> String {
         let mut place = String::from("#");
         let _ = match self {

@@ -1,9 +1,10 @@
-//! Sensitivity analysis of a study: each assumption changed alone, and all of them at once.
+//! Sensitivity analysis of a study. Each assumption is changed alone, and all assumptions are changed at once.
 //!
-//! `[[vary]]` of `study.toml` names an assumption and its range, or its alternatives. One at a time uses the two ends (or
-//! each alternative). All at once uses a Latin hypercube of [`POINTS`] points, log-uniform within the ranges. The analysis
-//! covers the orders and findings of the first table, or of the tables that the study names (`vary-tables`). An order or
-//! finding is fragile if it holds in fewer than [`FRAGILE`] of the points.
+//! `[[vary]]` of `study.toml` names an assumption, and its range or its alternatives. If assumptions are changed one at a
+//! time, the two ends of the range (or each alternative) are tried. If all are changed at once, a Latin hypercube of
+//! [`POINTS`] points is used, log-uniform within the ranges. The analysis covers the orders and findings of the first table,
+//! or of the tables that the study names (`vary-tables`). An order or finding is fragile if it holds in fewer than the share
+//! [`FRAGILE`] of the points.
 
 use super::bench::{Bench, StudyError};
 use super::cause::Seeds;
@@ -18,62 +19,62 @@ use anabranch_base::Rng;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Number of points of the hypercube.
+/// The number of points of the hypercube.
 pub const POINTS: usize = 64;
-/// Number of seeds at each point.
+/// The number of seeds at each point.
 pub const SEEDS: u64 = 10;
-/// Share of the points below which an order or a finding is fragile.
+/// The share of the points in which an order or a finding must hold. Below this share it is fragile.
 pub const FRAGILE: f64 = 0.8;
 
-/// One `[[vary]]`.
+/// One `[[vary]]` entry of `study.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vary {
-    /// The key that is changed, as in `--set`, without the value: `rtt`, or `tcp-reno:iw`.
+    /// The key that is changed, as in `--set`, without the value. For example, `rtt` or `tcp-reno:iw`.
     pub key: String,
-    /// The lower and upper end of a number.
+    /// The lower and the upper end of the range of a number.
     pub between: Option<[String; 2]>,
-    /// The alternatives of a choice, in addition to the plan's own value.
+    /// The alternatives to the plan's own value.
     #[serde(default)]
     pub or: Vec<String>,
-    /// The tables in which it is changed; all if absent.
+    /// The tables in which the key is changed; if absent, it is changed in all.
     pub tables: Option<Vec<String>>,
 }
 
 /// How often an order or a finding holds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Held {
-    /// The order or finding.
+    /// The name of the order or finding.
     pub name: String,
-    /// The single changes under which it does not hold.
+    /// The single changes under which the order or finding does not hold.
     pub broken_by: Vec<String>,
-    /// The number of hypercube points in which it holds, and of those that decide it.
+    /// The number of hypercube points in which the order or finding holds, and the number of points whose runs decide it.
     pub joint: (usize, usize),
 }
 
 impl Held {
-    /// Whether it depends on the assumptions: it holds in too few points.
+    /// Returns whether the order or finding depends on the assumptions, because it holds in too few points.
     #[must_use]
     pub fn is_fragile(&self) -> bool {
         (self.joint.0 as f64) < FRAGILE * self.joint.1 as f64
     }
 }
 
-/// Result of a sensitivity analysis.
+/// The result of a sensitivity analysis.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sensitivity {
-    /// Digest of everything that determines it.
+    /// The digest of everything that determines the result.
     pub of: String,
-    /// Each single change, with the resulting error of the cells: the root of the mean square of ln(ours/published).
+    /// Each single change, with the error of the cells under the change: the root of the mean square of ln(ours/published).
     pub alone: Vec<(String, Option<f64>)>,
-    /// The same error over the points of the hypercube: minimum, median and maximum.
+    /// The minimum, median and maximum, over the points of the hypercube, of the error of the cells.
     pub joint_error: Option<[f64; 3]>,
     /// The orders of the tables, and the findings about them.
     pub held: Vec<Held>,
 }
 
 impl Vary {
-    /// The first error in the definition, if any.
+    /// Returns the first error in the definition, if any.
     #[must_use]
     pub fn wrong(&self) -> Option<String> {
         match (&self.between, self.or.as_slice()) {
@@ -87,12 +88,12 @@ impl Vary {
         .or_else(|| Change::parse(&format!("{}=1", self.key)).err())
     }
 
-    /// The values that are tried alone.
+    /// Returns the values that are tried alone.
     fn ends(&self) -> Vec<String> {
         self.between.iter().flatten().chain(&self.or).cloned().collect()
     }
 
-    /// The value at this share of the range; `None` if it is the plan's own value.
+    /// Returns the value at this share of the range, or of the list of alternatives. `None` if it is the plan's own value.
     fn at(&self, share: f64) -> Option<String> {
         match &self.between {
             Some([low, high]) => {
@@ -102,7 +103,7 @@ impl Vary {
                 let whole = unit == "ns" || (!unit.contains(['s', '%']) && value >= 2.0);
                 Some(if whole { format!("{value:.0}{unit}") } else { format!("{value:.3}{unit}") })
             }
-            // The plan's own value counts as one of the alternatives.
+            // The list has one more entry than the alternatives: the plan's own value.
             None => self.or.get(((self.or.len() + 1) as f64 * share) as usize).cloned(),
         }
     }
@@ -119,8 +120,8 @@ pub(super) fn number(text: &str) -> Option<(f64, &str)> {
     Some((number.parse().ok()?, unit))
 }
 
-/// The points of a Latin hypercube. Each point has a share for each of `dimensions`; in each dimension, every one of
-/// `points` equal intervals is used once.
+/// Returns the points of a Latin hypercube. Each point has one share for each of `dimensions`. In each dimension, the shares
+/// from 0 to 1 are divided into `points` equal intervals, and each interval has one point.
 fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
     let mut rng = Rng::new(1).fork("hypercube");
     let columns: Vec<Vec<f64>> = (0..dimensions)
@@ -137,10 +138,10 @@ fn hypercube(dimensions: usize, points: usize) -> Vec<Vec<f64>> {
 }
 
 impl Study {
-    /// Runs the tables and the findings about them with each assumption changed, alone and together with all others.
+    /// Runs the tables and their causes with each assumption changed alone, and with all assumptions changed at once.
     ///
     /// # Errors
-    /// [`StudyError`].
+    /// [`StudyError`] if a plan cannot be run or a change does not fit.
     pub fn sensitivity(&self, seeds: &Seeds<'_>, bench: &mut Bench<'_>) -> Result<Sensitivity, StudyError> {
         let without = &self.definition.vary_without;
         let tables: Vec<Varied<'_>> = self
@@ -224,10 +225,10 @@ fn entry(held: &mut BTreeMap<String, Held>, name: String) -> &mut Held {
     held.entry(name.clone()).or_insert_with(new)
 }
 
-/// Whether each order or finding holds; `None` if the runs do not decide it.
+/// The names of orders and findings, and whether each holds; `None` if the runs do not decide it.
 type Outcomes = Vec<(String, Option<bool>)>;
 
-/// A table with the rows and causes that are analysed.
+/// A table, with the published rows and the causes that are analysed.
 struct Varied<'a> {
     table: &'a Table,
     rows: Vec<&'a Row>,
@@ -235,7 +236,8 @@ struct Varied<'a> {
 }
 
 impl Varied<'_> {
-    /// The squared errors of the cells and the outcomes with these changes; with `named`, outcomes include the table's name.
+    /// Returns the squared errors of the cells, and the outcomes, under these changes. If `named` is set, outcomes include
+    /// the name of the table.
     fn outcomes(
         &self,
         changes: &[Change],
@@ -251,7 +253,7 @@ impl Varied<'_> {
         let cells: Vec<Cell> = self.rows.iter().map(|row| Cell::measure(table, row, &figures)).collect();
         let mut outcomes = orders(&Orders::of(table, &cells), if named { &table.name } else { "" });
         for cause in &self.causes {
-            // Runs the cause only at its own place; its effect on other cells is not analysed.
+            // Runs the cause only at its own point, because its effect on other cells is not analysed.
             let alone = Cause { explains: false, chart: None, ..(*cause).clone() };
             let found = alone.run(table, &seeds, bench)?;
             outcomes.push((format!("finding {}", cause.id), found.effect.map(|_| found.holds)));
@@ -261,7 +263,7 @@ impl Varied<'_> {
     }
 }
 
-/// The orders of a table, and whether each is as published.
+/// Returns the orders of a table, and whether each is as published.
 fn orders(found: &Orders, table: &str) -> Outcomes {
     let of = |(pair, place): &(String, BTreeMap<String, String>)| {
         let place: Vec<&str> = place.values().map(String::as_str).collect();

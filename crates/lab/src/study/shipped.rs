@@ -1,6 +1,6 @@
 //! The studies that the program contains: the files of each folder of `studies/`.
 
-/// A file's name and its text.
+/// The name of a file, and its text.
 pub type File = (&'static str, &'static str);
 
 macro_rules! folder {
@@ -9,7 +9,7 @@ macro_rules! folder {
     };
 }
 
-/// The folders with their files.
+/// The studies, each with the name of its folder and its files.
 pub const SHIPPED: &[(&str, &[File])] = &[
     folder!("osterdahl-2005":
         "arrivals.toml",

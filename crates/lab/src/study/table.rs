@@ -1,7 +1,7 @@
 //! A table of a study: its plan, the metric of its cells, and how its published cells are used.
 //!
-//! `TABLE.toml` holds the table, `TABLE.csv` the published cells. A table without published cells (lost values, or an
-//! experiment of ours) is a prediction.
+//! `TABLE.toml` holds the plan and the metric, `TABLE.csv` the published cells. A table has no
+//! published cells if the values are lost or the experiment is ours. Such a table is a prediction.
 
 use super::change::Change;
 use super::figures::{Figures, MEAN};
@@ -15,13 +15,13 @@ use std::collections::BTreeMap;
 /// A table, ready to run.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The name of its file, without the extension.
+    /// The name of the table's file, without the extension.
     pub name: String,
-    /// The content of its file.
+    /// The content of the table's file.
     pub definition: Definition,
-    /// The published cells.
+    /// The published cells; `None` if nothing is published.
     pub printed: Option<Printed>,
-    /// Contestants that were added to those of the study.
+    /// The contestants that were added to those of the study.
     pub added: Vec<String>,
 }
 
@@ -29,48 +29,52 @@ pub struct Table {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
-    /// What the table shows, in a few words.
+    /// A description of the table, in a few words.
     pub title: String,
-    /// Location in the paper; for an experiment of ours, its purpose.
+    /// The location of the table in the paper; for an experiment of ours, its purpose.
     pub source: String,
-    /// The published unit.
+    /// The unit of the published values.
     pub unit: String,
-    /// The metric: how a run becomes a cell.
+    /// The metric that turns a run into a cell.
     pub metric: Metric,
-    /// The source of the cells if they are not published: another instrument.
+    /// The instrument from which the cells come, if they are not published; otherwise absent.
     pub beside: Option<String>,
-    /// Number of runs averaged by a published cell, if the paper states it; otherwise 1.
+    /// The number of runs that a published cell averages, if the paper states it; otherwise 1.
     #[serde(default = "one")]
     pub averaged: usize,
-    /// Bytes of a request's and a response's head together, for metrics that count them.
+    /// The bytes of a request's head and a response's head together, for metrics that count them.
     #[serde(default)]
     pub heads: u64,
-    /// Columns whose combinations are independent of each other; cells within a row share their causes.
+    /// The columns whose labels distinguish the independent rows of the table. Cells within a row share their causes.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// The part of the plan that was chosen with these rows in view. Their orders are then not held out, except by readings.
+    /// The part of the plan that was chosen after its author had seen the rows of the table. Their orders are then not held
+    /// out, except by readings.
     pub seen: Option<String>,
-    /// Cells that set an input of ours and therefore prove nothing: labels that all must match.
+    /// The cells that set an input of ours and therefore prove nothing. Each entry is a set of labels. A cell is meant if it
+    /// has all labels of an entry.
     #[serde(default)]
     pub calibrated: Vec<BTreeMap<String, String>>,
-    /// Cells that show arrivals or arithmetic but nothing about the transport: labels that all must match.
+    /// The cells that show arrivals or arithmetic, and nothing about the transport. Each entry is a set of labels. A cell is
+    /// meant if it has all labels of an entry.
     #[serde(default)]
     pub arithmetic: Vec<BTreeMap<String, String>>,
     /// The number of possible cases, if the only random choice is which packet a drop-every-n-th rule drops first. The seeds
     /// then enumerate all cases.
     #[serde(default)]
     pub enumerated: Option<u64>,
-    /// The table was found by trying many variants, so it proves nothing by itself: no claim may rest on it.
+    /// Whether the table was found by trying many variants. It proves nothing by itself, and no claim may rest on it.
     #[serde(default)]
     pub exploratory: bool,
-    /// The page starts with a map of the table: each contestant's time relative to the fastest, row by row.
+    /// Whether the page starts with a map of the table, which shows each contestant's time relative to the fastest, row by
+    /// row.
     #[serde(default)]
     pub map: bool,
-    /// The column along which its curves are drawn; the last if absent.
+    /// The column along which the curves are drawn; if absent, the last column.
     pub along: Option<String>,
-    /// Number of seeds.
+    /// The number of seeds.
     pub runs: u64,
-    /// Number of seeds of a quick run.
+    /// The number of seeds of a quick run.
     pub quick_runs: u64,
     /// The plan, without `runs` and `seed`.
     pub plan: toml::Table,
@@ -83,9 +87,9 @@ const fn one() -> usize {
 /// One combination of a table's factors, as a plan of its own.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Factor to level.
+    /// The level of each factor.
     pub factors: BTreeMap<String, String>,
-    /// The plan, of one point.
+    /// The plan, which has one point.
     pub plan: Plan,
 }
 
@@ -93,7 +97,7 @@ impl Table {
     /// Reads a table from the texts of its files.
     ///
     /// # Errors
-    /// One line: the file, and the error.
+    /// A one-line message with the file and the error.
     pub fn parse(name: &str, definition: &str, printed: Option<&str>) -> Result<Self, String> {
         let definition: Definition = toml::from_str(definition)
             .map_err(|e| format!("{name}.toml: {}", e.to_string().replace('\n', " ")))?;
@@ -111,7 +115,8 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks that published cells only use contestants and levels of the plan; others would never be measured.
+    /// Checks that published cells only use contestants and levels of the plan, because cells of others would never be
+    /// measured.
     fn check_labels(&self) -> Result<(), String> {
         let Some(printed) = &self.printed else { return Ok(()) };
         let names = self.names();
@@ -143,7 +148,7 @@ impl Table {
         Ok(())
     }
 
-    /// The column along which curves are drawn; if nothing is published, the first factor.
+    /// Returns the column along which the curves are drawn; if nothing is published, the first factor of the plan.
     #[must_use]
     pub fn along(&self) -> Option<String> {
         let column =
@@ -158,7 +163,7 @@ impl Table {
         self.definition.along.clone().or_else(column).or_else(factor)
     }
 
-    /// The contestants' names.
+    /// Returns the names of the contestants.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         let contestants = self.definition.plan.get("transport").and_then(toml::Value::as_array);
@@ -166,26 +171,27 @@ impl Table {
         texts.map(|text| crate::results::label::shown(text).to_owned()).collect()
     }
 
-    /// The plan as a file, which `race` runs to the same numbers.
+    /// Returns the plan as a draft. Run by `race`, it gives the same numbers.
     ///
     /// # Errors
-    /// One line: the changes do not fit, or the plan is wrong, which is a defect of this program.
+    /// A one-line message if the changes do not fit or the plan is wrong. A wrong plan is a defect of this program.
     pub fn draft(&self, runs: u64, seed: u64, changes: &[Change]) -> Result<Draft, String> {
         let mut plan = self.definition.plan.clone();
         for (key, value) in [("runs", runs), ("seed", seed)] {
             plan.insert(key.to_owned(), toml::Value::Integer(i64::try_from(value).unwrap_or(i64::MAX)));
         }
-        // Cells are times, whatever the causes. The causes in a study are experiments of their own.
+        // `race` must not search for causes, because that would not change the cells. The causes of a study are experiments
+        // of their own.
         plan.insert("causes".to_owned(), toml::Value::String("off".to_owned()));
         let draft = Draft::from_table(&format!("{}.toml", self.name), &plan).map_err(|e| e.to_string())?;
         changes.iter().try_fold(draft, |draft, change| change.apply(draft))
     }
 
-    /// Every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to these
-    /// contestants. If nothing is drawn from the seed, one seed suffices.
+    /// Returns every combination of the plan's factors as a plan of its own, limited to the levels in `only` and to these
+    /// contestants. If nothing is drawn from the seed, the plan has one seed.
     ///
     /// # Errors
-    /// The errors of [`draft`](Self::draft); also if no point has the levels in `only`.
+    /// Returns the errors of [`draft`](Self::draft), and an error if no point has the levels in `only`.
     pub fn places(
         &self,
         draft: &Draft,
@@ -196,7 +202,7 @@ impl Table {
         let whole = Plan::interpret(draft.clone()).map_err(text)?;
         let mut places = Vec::new();
         for point in points(&whole) {
-            // `object` and other columns that are not factors select among the numbers of a run.
+            // Keys that are not factors, such as `object`, select among the numbers of a run and not among the points.
             let other =
                 only.iter().any(|(key, level)| point.factors.get(key).is_some_and(|own| own != level));
             if other {
@@ -221,20 +227,20 @@ impl Table {
         Ok(places)
     }
 
-    /// The number of possible cases if these figures cover all of them. `None` if the seeds are random draws, perhaps
-    /// because a change of the plan made them so.
+    /// Returns the number of possible cases if these figures cover all of them. `None` if the seeds are random draws, for
+    /// example because a change of the plan made them so.
     #[must_use]
     pub fn cases(&self, figures: &Figures) -> Option<u64> {
         self.definition.enumerated.filter(|cases| figures.cases == Some(*cases))
     }
 
-    /// Whether the cell with these labels was used to set an input.
+    /// Returns whether the cell with these labels was used to set an input.
     #[must_use]
     pub fn calibrates(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.calibrated, labels)
     }
 
-    /// Whether the cell with these labels shows nothing about the transport.
+    /// Returns whether the cell with these labels shows nothing about the transport.
     #[must_use]
     pub fn is_arithmetic(&self, labels: &BTreeMap<String, String>) -> bool {
         covers(&self.definition.arithmetic, labels)
@@ -245,7 +251,7 @@ fn points(plan: &Plan) -> &[PointPlan] {
     &plan.points
 }
 
-/// The text of a factor's level in the labels of cells.
+/// Returns the level of a factor as the labels of cells write it.
 fn level(value: &toml::Value) -> Option<String> {
     match value {
         toml::Value::String(text) => Some(text.clone()),
@@ -254,12 +260,12 @@ fn level(value: &toml::Value) -> Option<String> {
     }
 }
 
-/// Whether one of these cells matches the labels.
+/// Returns whether one of these sets of labels matches the labels of a cell.
 pub(super) fn covers(cells: &[BTreeMap<String, String>], labels: &BTreeMap<String, String>) -> bool {
     cells.iter().any(|cell| cell.iter().all(|(column, value)| labels.get(column) == Some(value)))
 }
 
-/// The draft with each factor fixed to one level.
+/// Returns the draft with each factor fixed to one level.
 fn at_point(draft: &Draft, factors: &BTreeMap<String, String>) -> Draft {
     let mut draft = draft.clone();
     for given in &mut draft.given {

@@ -1,4 +1,4 @@
-//! Studies as text and as CSV: the list, the description, the comparison, and the files of `--out`.
+//! Renders studies as text and as CSV: the list, the description, the comparison, and the files of `--out`.
 
 use super::baseline::Model;
 use super::cell::{Cell, Evidence, Verdict};
@@ -10,7 +10,7 @@ use super::sensitivity::{FRAGILE, POINTS, SEEDS, Sensitivity};
 use super::{Change, Copied, Kind, Study, Table, kept, measured};
 use std::fmt::Write;
 
-/// One line per study with its question, or with the error; and whether all can be opened.
+/// Returns one line per study, with its question or with the error, and whether all studies can be opened.
 #[must_use]
 pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, String>)>) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
@@ -24,7 +24,7 @@ pub fn listing<'a>(studies: impl IntoIterator<Item = (&'a str, Result<Study, Str
     (out, all)
 }
 
-/// The description of a study: question, tables, parameters with their origin, causes, claims.
+/// Describes a study: its question, tables, parameters with their origin, causes and claims.
 #[must_use]
 pub fn description(study: &Study) -> String {
     let d = &study.definition;
@@ -54,7 +54,7 @@ pub fn description(study: &Study) -> String {
     out
 }
 
-/// The name of a study for citation, with a note if it is a part or a changed copy.
+/// Returns the name of a study for citation, with a note if it is a part or a changed copy.
 #[must_use]
 pub fn called(study: &Study) -> String {
     let mut out = study.definition.name.clone();
@@ -67,7 +67,7 @@ pub fn called(study: &Study) -> String {
     out
 }
 
-/// The complete results of a study.
+/// Renders the complete results of a study.
 #[must_use]
 pub fn comparison(study: &Study, findings: &Findings) -> String {
     let mut out = format!("{}: {}\n{}\n", called(study), study.definition.title, study.definition.source);
@@ -91,7 +91,7 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
             98,
         ));
     }
-    // For a part of a study, all claims that it decides are listed.
+    // For a part of a study, all claims that the part decides are listed.
     out.push_str(match study.part {
         None => "\nclaims that do not hold here, or cannot be told\n",
         Some(_) => "\nclaims that need nothing else\n",
@@ -108,7 +108,8 @@ pub fn comparison(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// The effect of a cause on the whole table, as the end of its sentence; empty if it was not run over the whole table.
+/// Describes the effect of a cause on the whole table, as the end of a sentence about the cause. Empty if the cause was not
+/// run over the whole table.
 pub(super) fn over(findings: &Findings, id: &str) -> String {
     let mut all = findings.tables.iter().flat_map(|found| &found.over);
     let over = all.find(|(known, _)| known == id);
@@ -125,8 +126,8 @@ fn cells_in_words(count: usize) -> String {
     if count == 1 { "1 cell".to_owned() } else { format!("{count} cells") }
 }
 
-/// The lines that say how this differs from the study as shipped; they precede all output. `also` are added contestants.
-/// Empty if there is no difference.
+/// Returns the lines that describe the differences from the study as shipped; empty if there are none. The lines precede all
+/// output. `also` are added contestants.
 #[must_use]
 pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u64) -> String {
     let mut out = String::new();
@@ -155,7 +156,7 @@ pub fn changed(study: &Study, changes: &[Change], also: &[String], first_seed: u
     out
 }
 
-/// One line per table, and one for the claims.
+/// Returns one line per table, and one line for the claims.
 #[must_use]
 pub fn summary(study: &Study, findings: &Findings) -> String {
     let mut out = String::new();
@@ -208,17 +209,17 @@ pub fn summary(study: &Study, findings: &Findings) -> String {
     out
 }
 
-/// The scores of the readings: from this run, or the stored ones if assumptions are unchanged.
+/// Returns the scores of the readings: those of this run, or the stored ones if assumptions are unchanged.
 pub(super) fn scores<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Scores> {
     findings.scores.as_ref().or_else(|| study.kept.scores.as_ref().filter(|_| !findings.changed))
 }
 
-/// The sensitivity to assumptions, likewise.
+/// Returns the sensitivity to assumptions: that of this run, or the stored one if assumptions are unchanged.
 pub(super) fn varied<'a>(study: &'a Study, findings: &'a Findings) -> Option<&'a Sensitivity> {
     findings.sensitivity.as_ref().or_else(|| study.kept.sensitivity.as_ref().filter(|_| !findings.changed))
 }
 
-/// The results of readings and sensitivity, one line each.
+/// Describes the results of readings and sensitivity, with one line for each result.
 #[must_use]
 pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     let mut lines = Vec::new();
@@ -256,7 +257,8 @@ pub fn robustness(study: &Study, findings: &Findings) -> Vec<String> {
     lines
 }
 
-/// The results of studies as a Markdown page: every table and figure, then every claim with the check that decides it.
+/// Renders the results of studies as a Markdown page: every table and figure, then every claim with the check that decides
+/// it.
 #[must_use]
 pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) -> String {
     let mut out = String::new();
@@ -288,12 +290,12 @@ pub fn outcomes<'a>(all: impl IntoIterator<Item = (&'a Study, &'a Findings)>) ->
     out
 }
 
-/// Escapes text for a cell of a table.
+/// Escapes text for a cell of a Markdown table.
 fn bar(text: &str) -> String {
     text.replace('|', "\\|")
 }
 
-/// A table's cells and orders in one line.
+/// Summarises the cells and orders of a table in one line.
 fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> String {
     let mut parts = Vec::new();
     for (evidence, what) in
@@ -324,7 +326,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     let orders = &found.orders;
     let of_orders = || {
         let models = found.baselines.iter().map(|one| {
-            // A model with equal numbers for both contestants has no order, so it cannot be right or wrong.
+            // If a model has equal numbers for two contestants, it has no order for them, which can be neither right nor
+            // wrong.
             let alike = match one.orders.alike {
                 0 => String::new(),
                 alike => format!(" ({alike} alike)"),
@@ -351,7 +354,7 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     });
     let skills: Vec<String> = skills.collect();
     parts.extend((!skills.is_empty()).then(|| format!("skill over {}", skills.join(", "))));
-    // If nothing is drawn from the seeds, our runs have no range.
+    // If nothing is drawn from the seeds, our runs have no range to compare with.
     let with_range = |cell: &&Cell| {
         cell.evidence != Evidence::Calibrated && cell.range.is_some_and(|[low, high]| low < high)
     };
@@ -366,7 +369,7 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
         ));
     }
     let (off, unexplained) = (found.off(), found.unexplained());
-    // Several causes may bring the same cell near its published value.
+    // Several causes may bring the same cell near its published value, so cells are counted and not causes.
     let left = || off.iter().filter(|cell| cell.explained.is_empty());
     let perhaps = left().filter(|cell| !cell.perhaps.is_empty()).count();
     let against = left().filter(|cell| !cell.against.is_empty()).count();
@@ -392,8 +395,8 @@ fn table_line(found: &TableFound, beside: Option<&str>, seen: Option<&str>) -> S
     parts.join("; ")
 }
 
-/// The causes that bring a cell near its published value. Those that explain nothing are marked with their kind, and those
-/// that take other cells away with the number of these.
+/// Names the causes that bring a cell near its published value. A cause that explains nothing has its kind added. A cause
+/// that moves other cells away has the number of these cells added.
 pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
     let takes = |id: &String| {
         let over = found.over.iter().find(|(known, _)| known == id);
@@ -408,7 +411,7 @@ pub(super) fn named(cell: &Cell, found: &TableFound) -> String {
     explained.chain(perhaps).chain(against).collect::<Vec<_>>().join(", ")
 }
 
-/// Every published cell beside ours.
+/// Renders every published cell with our value.
 fn cells(table: &Table, found: &TableFound) -> String {
     let columns: &[String] = table.printed.as_ref().map_or(&[], |printed| &printed.columns);
     let width = |column: &String| {
@@ -477,7 +480,7 @@ fn cells(table: &Table, found: &TableFound) -> String {
     out
 }
 
-/// One row per published cell.
+/// Returns a CSV text with one row per published cell.
 #[must_use]
 pub fn cells_csv(findings: &Findings) -> String {
     let mut rows = vec![
@@ -541,7 +544,7 @@ pub fn cells_csv(findings: &Findings) -> String {
     written(&rows)
 }
 
-/// One row per claim.
+/// Returns a CSV text with one row per claim.
 #[must_use]
 pub fn claims_csv(findings: &Findings) -> String {
     let mut rows =
@@ -555,7 +558,7 @@ pub fn claims_csv(findings: &Findings) -> String {
     written(&rows)
 }
 
-/// One row per cause.
+/// Returns a CSV text with one row per cause.
 #[must_use]
 pub fn causes_csv(findings: &Findings) -> String {
     let header =
@@ -596,7 +599,8 @@ pub fn causes_csv(findings: &Findings) -> String {
     written(&rows)
 }
 
-/// Whether the scores of this run equal the stored ones; empty if nothing is stored, or if the seeds differ.
+/// Reports whether the scores of this run equal the stored ones, and returns whether all do. The text is empty if nothing is
+/// stored, or if the seeds differ.
 #[must_use]
 pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
     let (mut out, mut all) = (String::new(), true);
@@ -618,7 +622,7 @@ pub fn as_kept(study: &Study, findings: &Findings) -> (String, bool) {
     (out, all)
 }
 
-/// The scores of the readings, in words.
+/// Describes the scores of the readings in words.
 #[must_use]
 pub fn readings(study: &Study, scores: &Scores) -> String {
     let mut out = format!("\n{}: {}\n", study.definition.name, scores.heading());
@@ -629,7 +633,7 @@ pub fn readings(study: &Study, scores: &Scores) -> String {
     out
 }
 
-/// The sensitivity to assumptions, in words.
+/// Describes the sensitivity to assumptions in words.
 #[must_use]
 pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
     let name = &study.definition.name;
@@ -666,7 +670,7 @@ pub fn sensitivity(study: &Study, found: &Sensitivity) -> String {
     out
 }
 
-/// Rows as CSV (RFC 4180, but lines end in a line feed alone).
+/// Formats rows as CSV (RFC 4180, but each line ends in a line feed alone).
 pub(super) fn written(rows: &[Vec<String>]) -> String {
     let mut writer = csv::Writer::from_writer(Vec::new());
     for row in rows {
@@ -676,7 +680,7 @@ pub(super) fn written(rows: &[Vec<String>]) -> String {
     writer.into_inner().map_or(String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A bullet item, wrapped at `width` columns.
+/// Formats a bullet item, wrapped at `width` columns.
 pub(super) fn wrapped(text: &str, width: usize) -> String {
     let mut out = String::from("  -");
     let mut column = 3;

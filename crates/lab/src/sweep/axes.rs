@@ -1,12 +1,12 @@
-//! The factors of a sweep with their levels, and the position of each point among them.
+//! The factors of a sweep with their levels, and how they determine the order of the points.
 //!
-//! Points are in the order of `plan::concrete`: the first factor varies slowest. So a point's number determines its
-//! position.
+//! Points are in the order of `plan::concrete`: the first factor varies slowest. So the number of a point determines the
+//! level of each factor.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One factor.
+/// One factor of a sweep, with its levels.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Axis {
     /// The plan key that varies.
@@ -15,13 +15,13 @@ pub struct Axis {
     pub levels: Vec<String>,
 }
 
-/// All factors, the slowest-varying first.
+/// All factors of a sweep, the slowest-varying first.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Axes(pub Vec<Axis>);
 
 impl Axes {
-    /// The factors of points that are all combinations of levels, in order; `None` if they are not.
+    /// Returns the factors of `points`, if the points are all combinations of their levels, in order; otherwise `None`.
     #[must_use]
     pub fn of<'a>(
         points: impl ExactSizeIterator<Item = &'a BTreeMap<String, String>> + Clone,
@@ -42,7 +42,8 @@ impl Axes {
                 }
             }
         }
-        // The factor whose level changes last varies slowest.
+        // Each factor has the number of the first point at which its level changes. The factor with the largest number
+        // varies slowest.
         axes.sort_by_key(|(first_change, _)| std::cmp::Reverse(*first_change));
         let axes = Self(axes.into_iter().map(|(_, axis)| axis).collect());
         let whole = axes.count() == points.len()
@@ -56,13 +57,13 @@ impl Axes {
         whole.then_some(axes)
     }
 
-    /// The number of points.
+    /// Returns the number of points.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|axis| axis.levels.len()).product()
     }
 
-    /// The levels of point `index` (from 0), as indices into the axes' lists.
+    /// Returns the levels of point `index` (from 0), as indices into the list of levels of each factor.
     #[must_use]
     pub fn place(&self, mut index: usize) -> Vec<usize> {
         let mut place = vec![0; self.0.len()];
@@ -73,14 +74,14 @@ impl Axes {
         place
     }
 
-    /// The point (from 0) with these levels.
+    /// Returns the index of the point (from 0) with these levels.
     #[must_use]
     pub fn index(&self, place: &[usize]) -> usize {
         self.0.iter().zip(place).fold(0, |index, (axis, level)| index * axis.levels.len() + level)
     }
 
-    /// Describes these points in words if their levels alone separate them from all others: `loss is 0 and rtt is 20ms or
-    /// 80ms`.
+    /// Describes these points in words, for example `loss is 0 and rtt is 20ms or 80ms`. Returns `None` if their levels
+    /// alone do not separate them from all other points.
     #[must_use]
     pub fn box_of(&self, indices: &[usize]) -> Option<String> {
         let mut levels: Vec<Vec<usize>> = vec![Vec::new(); self.0.len()];
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_order_of_points_tells_the_factors() {
-        // Alphabetical order would differ.
+        // In alphabetical order of the factors, `loss` would come first.
         let all =
             points(&[("rtt", &["9ms", "8ms", "7ms"]), ("loss", &["0", "1%"]), ("queue", &["1p", "2p"])]);
         let axes = Axes::of(all.iter()).expect("axes");

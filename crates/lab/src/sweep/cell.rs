@@ -1,5 +1,5 @@
-//! The result of one point: the winner, and its lead over the runner-up. It takes a few bytes, so that thousands of points
-//! fit in memory.
+//! The result of one point: the winner, and its lead over the runner-up. A [`Cell`] takes a few bytes, so that thousands of
+//! points fit in memory.
 
 use crate::results::Point;
 use crate::verdict;
@@ -11,16 +11,16 @@ pub use crate::stats::decision::Standing;
 pub struct Cell {
     /// How the fastest contestant compares with the others.
     pub standing: Standing,
-    /// The contestant with the smallest time, as its index in the plan.
+    /// The contestant with the smallest time, as its index in the plan; `None` if no run finished.
     pub first: Option<usize>,
-    /// The runner-up's time divided by the fastest; `None` if no other contestant finished.
+    /// The runner-up's time divided by the fastest time; `None` if fewer than two contestants finished a run.
     pub lead: Option<f64>,
-    /// The contestants' times in milliseconds, in the order of the plan; `None` if no run of that contestant finished.
+    /// The time of each contestant in milliseconds, in the order of the plan; `None` if no run of that contestant finished.
     pub times: Vec<Option<f64>>,
 }
 
 impl Cell {
-    /// The result of this point.
+    /// Computes the result of a point.
     #[must_use]
     pub fn of(point: &Point) -> Self {
         let ranked = verdict::ranked(point);
@@ -43,7 +43,7 @@ impl Cell {
         }
     }
 
-    /// The winner, if there is one.
+    /// Returns the winner, if there is one.
     #[must_use]
     pub fn winner(&self) -> Option<usize> {
         self.first.filter(|_| self.standing == Standing::Wins)

@@ -1,31 +1,32 @@
-//! Where the lead changes along each factor whose levels are quantities ([`Scale`]).
+//! Finds where the lead changes along each factor whose levels are quantities ([`Scale`]).
 //!
-//! A crossing is reported only between points that different contestants win. Undecided leads do not count.
+//! A change is reported only between two points that different contestants win. Undecided points do not count.
 
 use super::axes::Axes;
 use super::cell::Cell;
 use crate::stats::crossing::Scale;
 
-/// The winner along one line through the points, and the quantities at which it changes.
+/// The winners along one line through the points, on which one factor varies, and the quantities at which the winner
+/// changes.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The factor that varies along the line.
     pub factor: String,
-    /// The levels of the other factors: `rtt 20ms, rate 1mbit`; empty if there is only one factor.
+    /// The levels of the other factors, for example `rtt 20ms, rate 1mbit`; empty if there is only one factor.
     pub at: String,
-    /// The first winner, along rising levels.
+    /// The winner at the lowest level that has a winner, as an index into the contestants.
     pub first: usize,
-    /// Each quantity at which the winner changes, and the next winner.
+    /// Each quantity at which the winner changes, with the contestant that wins above it.
     pub changes: Vec<(String, usize)>,
 }
 
-/// Every line through the points along which the lead changes.
+/// Returns every line through the points along which the winner changes.
 #[must_use]
 pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
     let mut found = Vec::new();
     for (which, axis) in axes.0.iter().enumerate() {
         let Some(scale) = Scale::of(&axis.levels) else { continue };
-        // Each line starts at a point with the first level of the axis.
+        // Each line starts at a point that has the first level of the factor.
         for start in (0..axes.count()).map(|index| axes.place(index)).filter(|place| place[which] == 0) {
             let along = scale.rising().iter().filter_map(|&level| {
                 let mut place = start.clone();
@@ -42,7 +43,7 @@ pub fn lines(axes: &Axes, cells: &[Option<Cell>]) -> Vec<Line> {
     found
 }
 
-/// The first winner, and each change; `None` if the winner never changes.
+/// Returns the first winner and each change of the winner along a line; `None` if the winner never changes.
 fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(String, usize)>)> {
     let won: Vec<(usize, usize)> =
         along.iter().enumerate().filter_map(|(at, (_, cell))| Some((at, cell.winner()?))).collect();
@@ -51,7 +52,7 @@ fn changes(along: &[(usize, &Cell)], scale: &Scale) -> Option<(usize, Vec<(Strin
         .filter(|pair| pair[0].1 != pair[1].1)
         .filter_map(|pair| {
             let ((from, before), (to, after)) = (pair[0], pair[1]);
-            // Positive as long as the earlier winner is ahead.
+            // The logarithm is positive as long as the earlier winner is faster.
             let lead = |cell: &Cell| Some((cell.times[after]? / cell.times[before]?).ln());
             let curve = along[from..=to].iter().map(|(level, cell)| Some((*level, lead(cell)?)));
             let curve: Vec<(usize, f64)> = curve.collect::<Option<_>>()?;
@@ -67,7 +68,7 @@ mod tests {
     use super::super::cell::Standing;
     use super::*;
 
-    /// Two contestants at one point: their times, and whether the faster one wins.
+    /// Returns the cell of two contestants with these times. `wins` tells whether the faster contestant wins.
     fn cell(times: [f64; 2], wins: bool) -> Option<Cell> {
         let first = usize::from(times[1] < times[0]);
         let standing = if wins { Standing::Wins } else { Standing::Undecided };
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn a_crossing_lies_where_the_logarithms_meet() {
         let axes = axes(&[("loss", &["0", "1%", "2%"])]);
-        // The ratio goes from 2 to 1/sqrt(2): the logarithm is 0 at two thirds of the distance.
+        // The ratio falls from 2 to 1/sqrt(2), so its logarithm is 0 at two thirds of the distance.
         let cells = [
             cell([100.0, 200.0], true),
             cell([100.0, 200.0], true),
@@ -110,7 +111,7 @@ mod tests {
         let found = lines(&axes, &cells);
         assert_eq!((found.len(), found[0].first), (1, 0));
         assert_eq!(found[0].changes, [("330ms".to_owned(), 1)]);
-        // The same contestant wins everywhere that there is a winner.
+        // Only one contestant wins anywhere, so the winner never changes.
         let cells =
             [cell([100.0, 101.0], false), cell([100.0, 300.0], true), cell([101.0, 100.0], false), None];
         assert_eq!(lines(&axes, &cells), []);

@@ -1,44 +1,45 @@
-//! Estimates how much a sweep will write, before it runs.
+//! Estimates the number and the size of the files that a sweep will write, before the sweep runs.
 //!
-//! The constants are measured over pages and bulk transfers, and rounded. An estimate should be right within a factor of
+//! The constants were measured over pages and bulk transfers, and rounded. An estimate should be right within a factor of
 //! two.
 
 use super::Shard;
 use crate::plan::{Outline, PointPlan};
 use crate::run::one;
 
-/// Number of files and bytes.
+/// An estimate of the number of files and of their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Estimate {
     /// Number of files.
     pub files: u64,
     /// Total size of the files in bytes.
     pub bytes: u64,
-    /// The part of these bytes that is in captures.
+    /// The bytes of captures, which `bytes` includes.
     pub captures: u64,
 }
 
 /// JSON bytes per object of a run.
 const OBJECT: u64 = 750;
-/// JSON bytes per run, without its objects and series.
+/// JSON bytes per run, without its objects and its series.
 const RUN: u64 = 750;
-/// JSON bytes per contestant, without its runs: settings, figures, comparisons.
+/// JSON bytes per contestant, without its runs: settings, figures and comparisons.
 const CONTESTANT: u64 = 12_000;
 /// HAR bytes per object.
 const ENTRY: u64 = 900;
 
-/// Bytes per packet in the data of a drawing, besides the capture.
+/// Bytes per packet in the data of a packet drawing, not counting the capture.
 const COURSE: u64 = 35;
 
-/// Estimates this plan (or one shard of it) with these captures. The report draws the first `drawn` points packet by packet.
+/// Estimates the files of a plan, or of one shard of it, if it keeps the captures that `pcap` names. The report draws the
+/// first `drawn` points packet by packet.
 #[must_use]
 pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> Estimate {
     let plan = outline.plan();
     let mut estimate = Estimate { files: 1, ..Estimate::default() };
     let (contestants, seeds) = (plan.contestants.len() as u64, plan.seeds.len() as u64);
     if outline.people().is_some() {
-        // Each person has one file, without objects, captures and archives; the whole sweep also has results.json and the
-        // page.
+        // Each person has one file, without objects, captures and archives. The whole sweep also has `results.json` and the
+        // report page.
         let own = |number: &usize| shard.is_none_or(|shard| shard.has(*number));
         let people = (1..=outline.count()).filter(own).count() as u64;
         let bytes = people * contestants * (CONTESTANT + seeds * RUN);
@@ -81,18 +82,18 @@ pub fn of(outline: &Outline, shard: Option<Shard>, pcap: &str, drawn: usize) -> 
     estimate
 }
 
-/// Bytes that one run sends, without transport headers.
+/// Returns the bytes that one run sends, without transport headers.
 fn payload(point: &PointPlan) -> u64 {
     let responses: u64 = point.workload.page.objects.iter().map(anabranch_http::page::Object::response).sum();
     responses + 100 * point.workload.page.objects.len() as u64
 }
 
-/// Number of packets of one run that carry data.
+/// Returns the number of packets of one run that carry data.
 fn packets(point: &PointPlan) -> u64 {
     payload(point) / 1400 + 2 * point.workload.page.objects.len() as u64 + 10
 }
 
-/// Bytes of one run's captures: every packet is recorded at both ends, and every second one is acknowledged.
+/// Returns the bytes of one run's captures. Every packet is recorded at both ends, and every second packet is acknowledged.
 fn capture(point: &PointPlan) -> u64 {
     let (payload, packets) = (payload(point), packets(point));
     2 * (payload + packets * (60 + 36) + packets / 2 * (70 + 36))

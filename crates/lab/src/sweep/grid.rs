@@ -1,5 +1,5 @@
-//! The winner at each point, as a grid. The last factor runs across, the one before it down; the other factors give one grid
-//! per combination.
+//! Renders the winner at each point as a grid. The levels of the last factor are the columns, the levels of the factor
+//! before it are the rows. Each combination of the other factors has a grid of its own.
 
 use super::axes::Axes;
 use super::cell::{Cell, Standing};
@@ -7,10 +7,10 @@ use crate::results::label::{labels, shortened};
 use crate::table::COLUMNS;
 use std::fmt::Write;
 
-/// The maximum number of lines with cells; the remaining ones are only counted.
+/// The maximum number of lines with cells. Lines beyond it are not shown; only their number is.
 const MOST_LINES: usize = 48;
 
-/// The grids, each under a heading with the levels of the factors that are not in it.
+/// Renders the grids, each under a heading with the levels of the factors that are neither its rows nor its columns.
 #[must_use]
 pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
     let Some(across) = axes.0.last() else { return String::new() };
@@ -71,15 +71,15 @@ pub fn render(axes: &Axes, cells: &[Option<Cell>], names: &[&str]) -> String {
     out
 }
 
-/// Width of a contestant's name in a cell.
+/// The width of a contestant's name in a cell, in characters.
 const NAME: usize = 14;
 
-/// A factor and its level. Levels can be long names of files or pages.
+/// Formats a factor and its level. A level is shortened, because it can be the long name of a file or page.
 fn heading(factor: &str, level: &str) -> String {
     format!("{factor} {}", shortened(level, 20))
 }
 
-/// `six x1.21`: the winner, and the runner-up's time divided by the winner's.
+/// Formats a cell, for example `six x1.21`: the winner, and the runner-up's time divided by the winner's.
 fn said(cell: Option<&Cell>, names: &[String]) -> String {
     let Some(cell) = cell else { return ".".to_owned() };
     let first = cell.first.and_then(|first| names.get(first)).map_or("", String::as_str);

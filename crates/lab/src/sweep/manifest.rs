@@ -1,5 +1,5 @@
-//! The description of a sweep's directory: the plan, a digest of the files that it reads, and the program version. Results
-//! of single points can only be combined as long as none of these changes.
+//! The manifest of a sweep's directory: the plan, a digest of the files that the plan reads, and the program version.
+//! Results of single points can only be combined as long as none of these changes.
 
 use super::axes::{Axes, Axis};
 use super::{Digesting, Shard};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Write;
 
-/// The schema's name.
+/// The name and version of the manifest's schema.
 pub const MANIFEST: &str = "anabranch.sweep/1";
 
 /// The file of a sweep's directory that holds its [`Manifest`].
@@ -19,13 +19,13 @@ pub const NAME: &str = "sweep.json";
 /// The description of a sweep's directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Manifest {
-    /// [`MANIFEST`].
+    /// The schema, always [`MANIFEST`].
     pub schema: String,
     /// The program that runs the sweep.
     pub program: Program,
     /// The plan file's keys and values.
     pub plan: Value,
-    /// The plan's file, as named in messages; null if flags define the plan.
+    /// The name of the plan's file, as used in messages; null if flags define the plan.
     pub plan_file: Option<String>,
     /// The command that reproduces the results.
     pub command: String,
@@ -35,11 +35,11 @@ pub struct Manifest {
     pub factors: Axes,
     /// SHA-256 of the points, as described by the plan and the files that it names.
     pub inputs: String,
-    /// The files that were read, as the report names them.
+    /// The files that the sweep read, as the report names them.
     pub files: Vec<Input>,
-    /// What the reader must know before trusting the numbers.
+    /// Warnings that the reader must know before trusting the numbers.
     pub warnings: Vec<String>,
-    /// The shard in this directory; absent if it holds all points.
+    /// The shard in this directory; absent if the directory holds all points.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
 }
@@ -47,11 +47,11 @@ pub struct Manifest {
 /// The program's version, and the platform for which it was built.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Program {
-    /// Its version.
+    /// The version of the program.
     pub version: String,
-    /// Operating system.
+    /// The operating system.
     pub os: String,
-    /// Processor architecture.
+    /// The processor architecture.
     pub arch: String,
 }
 
@@ -62,7 +62,7 @@ impl std::fmt::Display for Program {
 }
 
 impl Manifest {
-    /// The description of a sweep over the whole plan.
+    /// Describes a sweep over the whole plan.
     #[must_use]
     pub fn new(
         outline: &Outline,
@@ -95,7 +95,7 @@ impl Manifest {
         }
     }
 
-    /// Reads [`NAME`].
+    /// Reads the text of a manifest file ([`NAME`]).
     ///
     /// # Errors
     /// A one-line description of the defect.
@@ -110,16 +110,16 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The text of the file.
+    /// Returns the text of the manifest file.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// The shard in this directory.
+    /// Returns the shard in this directory; `None` if the directory holds all points.
     ///
     /// # Errors
-    /// One line, if the field is not a valid shard.
+    /// A one-line message if the field `shard` does not name a valid shard.
     pub fn part(&self) -> Result<Option<Shard>, String> {
         self.shard
             .as_deref()
@@ -127,14 +127,14 @@ impl Manifest {
             .transpose()
     }
 
-    /// The names of the populations whose people are the points; empty if the points are not people.
+    /// Returns the names of the populations whose people are the points; empty if the points are not people.
     pub fn populations(&self) -> impl Iterator<Item = &str> {
         let several = self.plan.get("population").and_then(Value::as_array);
         let one = self.plan.get("population").and_then(Value::as_str);
         several.into_iter().flatten().filter_map(Value::as_str).chain(one)
     }
 
-    /// The SHA-256 of everything that determines the results. All shards of a sweep share it.
+    /// Returns the SHA-256 of everything that determines the results. All shards of a sweep have the same one.
     #[must_use]
     pub fn identity(&self) -> String {
         let mut identity = Digesting::default();
@@ -143,7 +143,7 @@ impl Manifest {
         identity.hex()
     }
 
-    /// The plan as a draft; interpreting it gives the plan again.
+    /// Returns the stored plan as a draft; interpreting the draft gives the same plan again.
     ///
     /// # Errors
     /// [`PlanError`] if the stored plan was modified and is invalid.
@@ -154,7 +154,7 @@ impl Manifest {
         Draft::from_table(file, &table)
     }
 
-    /// Describes how `other` differs from this sweep; `None` if both are parts of the same sweep.
+    /// Describes how `other` differs from this sweep. Returns `None` if the two are shards of the same sweep.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self.program != other.program {
@@ -170,7 +170,7 @@ impl Manifest {
             .then(|| "was made with other contents of the files that the plan names".to_owned())
     }
 
-    /// The race without its points and expectations: the text around them in a result.
+    /// Returns the race without points and expectations. Its JSON is the text around the points of a result.
     #[must_use]
     pub fn frame(&self) -> Race {
         let Program { version, os, arch } = self.program.clone();
@@ -178,7 +178,7 @@ impl Manifest {
             schema: SCHEMA.to_owned(),
             plan: self.plan.clone(),
             world: World::Virtual,
-            // The machines and the elapsed time are left out, because the result must be identical on all machines.
+            // The host and the elapsed time are left out, because the result must be identical on all machines.
             host: Host { version, os, arch, ..Host::default() },
             warnings: self.warnings.clone(),
             points: Vec::new(),
@@ -187,12 +187,12 @@ impl Manifest {
     }
 }
 
-/// The plan's keys and values.
+/// Returns the keys and values of the plan.
 fn written(plan: &Plan) -> Value {
     serde_json::to_value(plan.draft.to_toml()).unwrap_or_default()
 }
 
-/// The first key with different values.
+/// Returns the first key that has different values in `one` and `other`.
 fn differing(one: &Value, other: &Value) -> String {
     let keys = |value: &Value| value.as_object().map_or(Vec::new(), |map| map.keys().cloned().collect());
     let all = keys(one).into_iter().chain(keys(other));

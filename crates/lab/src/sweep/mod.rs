@@ -1,9 +1,9 @@
-//! Sweeps over many points. [`shard`] assigns points to machines. [`manifest`] and [`record`] define what is stored, and
-//! [`estimate`] predicts its size. [`summary`] summarises all points.
+//! Sweeps over many points. [`shard`] assigns points to machines. [`manifest`] and [`record`] define the stored files, and
+//! [`estimate`] predicts their size. [`summary`] summarises all points.
 //!
-//! A point is a race of its own: the plan with that point alone. So points can run one after the other in the memory of one,
-//! on several machines, or on different days. Combined, they are the race of the whole plan. The caller stores the files:
-//! nothing here opens one.
+//! Each point is raced on its own, with a plan that has only this point. So points can run one after the other in the memory
+//! of one point, on several machines, or on different days. Their results combine to the result of the whole plan. The
+//! caller stores the files; this module opens none.
 
 pub mod axes;
 pub mod cell;
@@ -24,7 +24,7 @@ pub use summary::Summary;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// The SHA-256 of text as it is written, output in hexadecimal.
+/// Computes the SHA-256 of the text that is written to it, and returns the digest in hexadecimal.
 #[derive(Default)]
 struct Digesting(Sha256);
 

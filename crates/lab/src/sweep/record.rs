@@ -5,31 +5,31 @@ use crate::results::{Expectation, Point};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
-/// The schema's name.
+/// The name and version of the record's schema.
 pub const RECORD: &str = "anabranch.point/1";
 
 /// The stored result of one point.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// [`RECORD`].
+    /// The schema, always [`RECORD`].
     pub schema: String,
-    /// The [`Manifest::identity`](super::Manifest::identity) of the point's sweep.
+    /// The [`Manifest::identity`](super::Manifest::identity) of the sweep to which the point belongs.
     pub sweep: String,
     /// The point's number, from 1.
     pub number: u64,
-    /// Names of the files that were written beside this one.
+    /// The names of the files that were written for this point, beside the record.
     pub files: Vec<String>,
-    /// The result.
+    /// The result of the point.
     pub point: Point,
-    /// The outcome of the plan's expectations at this point; they give the point's number as 0.
+    /// The outcome of the plan's expectations at this point. Each outcome has 0 as the number of the point.
     pub expectations: Vec<Expectation>,
 }
 
-/// Text before the digest, which covers everything before this text.
+/// The text between the content of a record and its digest. The digest covers everything before this text.
 const DIGEST: &str = ",\"digest\":\"";
 
 impl Record {
-    /// The content of the file, on one line.
+    /// Returns the content of the record's file, which is one line.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = serde_json::to_string(self).unwrap_or_default();
@@ -39,10 +39,10 @@ impl Record {
         text
     }
 
-    /// Reads the file of point `number` of the sweep `identity`.
+    /// Reads the record of point `number` of the sweep with this `identity`.
     ///
     /// # Errors
-    /// The defect, as the end of a line that names the file.
+    /// Describes the defect. The text continues a line that begins with the file's name.
     pub fn from_json(text: &str, identity: &str, number: usize) -> Result<Self, String> {
         let (content, end) = text.rsplit_once(DIGEST).ok_or("is damaged: it has no digest at its end")?;
         if end != format!("{}\"}}\n", digest(content)) {
@@ -72,7 +72,8 @@ fn digest(content: &str) -> String {
     digest.hex()
 }
 
-/// The prefix of all file names for point `number` of `count`, padded so that they sort by number.
+/// Returns the prefix of all file names for point `number` of `count`. The number is padded with zeros, so that the files
+/// sort by number.
 #[must_use]
 pub fn stem(number: usize, count: usize) -> String {
     let width = count.to_string().len();

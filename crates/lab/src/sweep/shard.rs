@@ -1,33 +1,33 @@
-//! One machine's part of a sweep: every n-th point.
+//! One machine's share of a sweep: every n-th point.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Shard `index` of `of`, from 1.
+/// Shard `index` (from 1) of `of` shards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Shard {
     index: u64,
     of: u64,
 }
 
-/// The maximum number of shards of a sweep: its maximum number of points.
+/// The maximum number of shards of a sweep, which is the maximum number of points.
 const MOST: u64 = crate::plan::concrete::MAX_POINTS as u64;
 
 impl Shard {
-    /// The number of this shard, from 1.
+    /// Returns the number of this shard, from 1.
     #[must_use]
     pub const fn index(self) -> u64 {
         self.index
     }
 
-    /// The number of shards.
+    /// Returns the number of shards of the sweep.
     #[must_use]
     pub const fn of(self) -> u64 {
         self.of
     }
 
-    /// Whether this shard contains point `number`, from 1. Neighbours go to different shards, because slow points are
-    /// neighbours.
+    /// Returns whether this shard contains point `number` (from 1). Neighbouring points are often equally slow, so they
+    /// belong to different shards.
     #[must_use]
     pub const fn has(self, number: usize) -> bool {
         (number as u64 - 1) % self.of == self.index - 1

@@ -1,6 +1,6 @@
-//! The summary of all points: the grid, one sentence with its exceptions, and where the lead changes.
+//! The summary of all points of a sweep: the grid of winners, one sentence, and the levels at which the lead changes.
 //!
-//! Points are added one by one, in any order; only the cell of each is kept.
+//! Points are added one by one, in any order. Only the [`Cell`] of each point is kept.
 
 use super::axes::Axes;
 use super::cell::{Cell, Standing};
@@ -8,7 +8,7 @@ use super::{crossing, grid};
 use crate::results::{Contestant, Point};
 use std::cmp::Reverse;
 
-/// The points added so far.
+/// The summary of the points that were added so far.
 #[derive(Clone, Debug)]
 pub struct Summary {
     axes: Axes,
@@ -17,14 +17,14 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// An empty summary for a sweep over these factors.
+    /// Returns an empty summary for a sweep over these factors.
     #[must_use]
     pub fn new(axes: Axes) -> Self {
         let cells = vec![None; axes.count()];
         Self { axes, cells, names: Vec::new() }
     }
 
-    /// The summary of these points, if they are all combinations of several levels.
+    /// Summarises these points; `None` if they are not all combinations of several levels.
     #[must_use]
     pub fn of(points: &[Point]) -> Option<Self> {
         let axes = Axes::of(points.iter().map(|point| &point.factors)).filter(|axes| axes.count() > 1)?;
@@ -35,7 +35,7 @@ impl Summary {
         Some(summary)
     }
 
-    /// Adds point `index`, from 0.
+    /// Adds the point with this `index`, from 0.
     pub fn add(&mut self, index: usize, point: &Point) {
         if self.names.is_empty() {
             self.names =
@@ -46,19 +46,19 @@ impl Summary {
         }
     }
 
-    /// The number of points added so far.
+    /// Returns the number of points that were added so far.
     #[must_use]
     pub fn done(&self) -> usize {
         self.cells.iter().flatten().count()
     }
 
-    /// The number of points in the sweep.
+    /// Returns the number of points in the sweep.
     #[must_use]
     pub fn all(&self) -> usize {
         self.cells.len()
     }
 
-    /// The grid of winners, one cell per point.
+    /// Renders the grid of winners, with one cell per point.
     #[must_use]
     pub fn grid(&self) -> String {
         let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
@@ -83,6 +83,7 @@ impl Summary {
         text
     }
 
+    /// Returns one sentence about all points, for example
     /// `sctp wins at 9 of 12 points, by x1.10 to x2.31; six wins where loss is 0, by x1.05 to x1.21.`
     #[must_use]
     pub fn sentence(&self) -> String {
@@ -95,7 +96,7 @@ impl Summary {
                 None => groups.push((key.0, key.1, vec![index])),
             }
         }
-        // The winner of most points comes first. Points with a winner come before those without.
+        // Points with a winner come before points without one. Within each group, the winner of the most points comes first.
         groups.sort_by_key(|(standing, _, own)| (*standing, Reverse(own.len())));
         let done = self.done();
         let told = groups.iter().enumerate().map(|(place, (standing, winner, own))| {
@@ -106,7 +107,8 @@ impl Summary {
                 (Standing::Undecided, _) => "it is undecided".to_owned(),
                 (Standing::Nobody, _) => "no run finished".to_owned(),
             };
-            // The first clause gives the number of points; the others give their location if words can describe it.
+            // The first clause gives the number of its points. Later clauses give the levels of their points, if words can
+            // describe them.
             let counted = match own.len() {
                 n if n == done => format!(" at all {n} points"),
                 n => format!(" at {n} of {done} points"),
@@ -128,13 +130,13 @@ impl Summary {
             Some(_) if done < self.all() => {
                 format!("Of the points done so far ({done} of {}), {text}.", self.all())
             }
-            // A contestant's name keeps its case.
+            // The sentence begins with a contestant's name, which keeps its case.
             Some(_) if groups.first().is_some_and(|(standing, ..)| *standing == Standing::Wins) => text + ".",
             Some(first) => first.to_uppercase().collect::<String>() + &text[first.len_utf8()..] + ".",
         }
     }
 
-    /// The range of the leads over the runner-up: `, by x1.10 to x2.31`.
+    /// Formats the range of the leads over the runner-up at these points, for example `, by x1.10 to x2.31`.
     fn by(&self, points: &[usize]) -> String {
         let leads = points.iter().filter_map(|&index| self.cells[index].as_ref()?.lead);
         let (low, high) =
@@ -150,7 +152,8 @@ impl Summary {
         self.names.get(contestant).map_or("", String::as_str)
     }
 
-    /// One line for each crossing: `sctp wins above loss 1.3%, six below`.
+    /// Returns one line of text for each line of points along which the lead changes, for example
+    /// `sctp wins above loss 1.3%, six below`.
     #[must_use]
     pub fn crossings(&self) -> Vec<String> {
         let found = crossing::lines(&self.axes, &self.cells);
@@ -177,7 +180,7 @@ impl Summary {
     }
 }
 
-/// The maximum number of crossings that are listed one by one.
+/// The maximum number of changes of the lead that are listed one by one.
 const MOST_CROSSINGS: usize = 8;
 
 #[cfg(test)]

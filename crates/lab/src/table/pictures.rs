@@ -1,5 +1,5 @@
-//! Small pictures for a terminal: a bar for each contestant's time, beside it the data arrivals over time, and a waterfall
-//! of the fastest contestant's median run. Every picture fits in [`COLUMNS`].
+//! Small pictures for a terminal: a bar for each contestant's time, a sparkline of the data that arrived over time, and a
+//! waterfall. The waterfall shows the fastest contestant's median run. Every picture fits in [`COLUMNS`].
 
 use super::{COLUMNS, name_width, names};
 use crate::results::label::shortened;
@@ -9,14 +9,14 @@ use std::fmt::Write;
 
 const EIGHTHS: [char; 8] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
 const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// Columns of the longest bar.
+/// The length of the longest bar, in columns.
 const BAR: usize = 40;
-/// Columns of the sparkline of arrivals.
+/// The length of a sparkline of arriving data, in columns.
 const SPARK: usize = 24;
-/// Maximum number of objects in a waterfall.
+/// The maximum number of objects in a waterfall.
 const OBJECTS: usize = 10;
 
-/// A bar that fills `share` of `width` columns, to an eighth of a column. A positive share is at least one eighth long.
+/// Draws a bar that fills `share` of `width` columns, to an eighth of a column. A positive share gives at least an eighth.
 fn bar(share: f64, width: usize) -> String {
     let eighths =
         ((share.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize).max(usize::from(share > 0.0));
@@ -25,8 +25,8 @@ fn bar(share: f64, width: usize) -> String {
     bar
 }
 
-/// `values` in at most `width` columns. Each column is the mean of its slice of the values, scaled so that `most` is full
-/// height.
+/// Draws `values` as a sparkline of at most `width` columns. The height of a column is the mean of the values that it
+/// covers; `most` is full height.
 fn sparkline(values: &[u64], width: usize, most: f64) -> String {
     let columns = width.min(values.len());
     let column = |i: usize| {
@@ -37,12 +37,12 @@ fn sparkline(values: &[u64], width: usize, most: f64) -> String {
     (0..columns).map(column).collect()
 }
 
-/// The run that represents a contestant.
+/// Returns the run that represents a contestant: the run with the seed `median_seed`.
 fn median(contestant: &Contestant) -> Option<&Run> {
     contestant.runs.iter().find(|run| run.seed == contestant.median_seed)
 }
 
-/// Times as bars, and beside each the data arrivals over time; empty if no run finished.
+/// Draws the times as bars, each with a sparkline of the data that arrived over time. Empty if no run finished.
 pub(super) fn bars(point: &Point) -> String {
     let time = |contestant: &Contestant| {
         contestant.summary.metric(point.decisive()).and_then(|stat| stat.geometric_mean)
@@ -61,7 +61,7 @@ pub(super) fn bars(point: &Point) -> String {
     for ((contestant, name), series) in point.contestants.iter().zip(names(point)).zip(series) {
         let drawn = time(contestant)
             .map_or(String::new(), |ms| format!("{} {}", bar(ms / longest, BAR), milliseconds(ms)));
-        // All sparklines share one time scale.
+        // All sparklines have the same time scale.
         let columns = (series.len() * SPARK).div_ceil(buckets.max(1));
         let spark = sparkline(&series, columns, most);
         let line = format!("{name:<width$}  {drawn:<room$}  {spark}", room = BAR + 9);
@@ -71,7 +71,7 @@ pub(super) fn bars(point: &Point) -> String {
     out
 }
 
-/// The fastest contestant's median run, object by object; empty if there is only one object.
+/// Draws the fastest contestant's median run, object by object. Empty if there is only one object.
 pub(super) fn waterfall(point: &Point) -> String {
     if point.workload.messages {
         return String::new();
@@ -91,7 +91,7 @@ pub(super) fn waterfall(point: &Point) -> String {
     let Some(end) = shown.iter().filter_map(|object| object.delivered_ns).max().filter(|_| all > 1) else {
         return String::new();
     };
-    // The objects delivered last, in the order in which they were issued.
+    // Shows the objects that were delivered last, in the order in which they were issued.
     shown.sort_by_key(|object| std::cmp::Reverse(object.delivered_ns));
     shown.truncate(OBJECTS);
     shown.sort_by_key(|object| object.issued_ns);

@@ -1,13 +1,12 @@
-//! The terms on which contestants raced: how each uses the network, which terms are unequal (in one line), and which are
-//! equal for all.
+//! The terms on which contestants raced, as lines of text. The lines say how each contestant uses the network, which
+//! settings differ between contestants, and which are equal for all.
 
 use crate::results::{Contestant, Point, label};
 use crate::transports::Transports;
 use anabranch_base::Bytes;
 use anabranch_transport::Streams;
 
-/// Settings that decide a race: key, short name, and name in words. Each is listed with either the unequal or the equal
-/// terms.
+/// Settings that decide a race: key, short name, and name in words. Each is listed either as unequal or as equal for all.
 const DECISIVE: [(&str, &str, &str); 8] = [
     ("profile", "profile", "set of settings"),
     ("iw", "initial window", "packets sent at once at the start"),
@@ -22,16 +21,17 @@ const DECISIVE: [(&str, &str, &str); 8] = [
 /// The style in which terms are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Voice {
-    /// Short, for the lines below a table.
+    /// Short names, for the lines below a table.
     Table,
-    /// For readers who do not know the terminology.
+    /// Full words, for readers who do not know the terminology.
     Words,
 }
 
-/// This is a capability, not a setting.
+/// The key of a pseudo-setting: whether and how a contestant encrypts. It is derived from several settings and from the
+/// transport's capabilities.
 const SECURITY: &str = "security";
 
-/// Settings about how a contestant uses the network, which the first line already describes.
+/// Settings about how a contestant uses the network. They are not listed again, because the first line describes them.
 const BID: [&str; 12] = [
     "connections",
     "per-object",
@@ -42,20 +42,20 @@ const BID: [&str; 12] = [
     "when-full",
     "http",
     "concurrent",
-    // The pseudo-setting `security` covers these.
+    // The pseudo-setting `security` covers the three settings below.
     "tls",
     "dtls",
     "transport",
 ];
 
-/// One line each: how the contestants use the network, unequal terms, equal terms.
+/// Returns one line each for how the contestants use the network, for unequal settings and for equal settings.
 #[must_use]
 pub fn lines(point: &Point, transports: &Transports) -> Vec<String> {
     let labels: Vec<String> = point.contestants.iter().map(|one| one.label().to_owned()).collect();
     said(point, transports, &labels, Voice::Table)
 }
 
-/// The same for a report, which uses these names for its contestants.
+/// Like [`lines`], for a report: in full words, with `names` as the names of the contestants.
 #[must_use]
 pub fn in_words(point: &Point, transports: &Transports, names: &[String]) -> Vec<String> {
     said(point, transports, names, Voice::Words)
@@ -108,7 +108,7 @@ fn said(point: &Point, transports: &Transports, names: &[String], voice: Voice) 
     lines
 }
 
-/// Caveats that must accompany any figures of a transport, each with the contestants to which it applies.
+/// Returns the caveats that must accompany any figures of a transport, each with the contestants to which it applies.
 fn caveats(contestants: &[Contestant], names: &[String], transports: &Transports) -> Vec<String> {
     let mut said: Vec<(&str, Vec<&str>)> = Vec::new();
     for (contestant, name) in contestants.iter().zip(names) {
@@ -122,7 +122,7 @@ fn caveats(contestants: &[Contestant], names: &[String], transports: &Transports
     said.into_iter().map(|(caveat, whose)| format!("{}: {caveat}", whose.join(", "))).collect()
 }
 
-/// The deciding settings and those that were typed for a contestant, with their names.
+/// Returns the keys and names of the deciding settings and of the settings that were typed for a contestant.
 fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
     let named = |(key, short, words): &(&str, &str, &str)| {
         let name = if voice == Voice::Words { words } else { short };
@@ -143,7 +143,8 @@ fn keys(contestants: &[Contestant], voice: Voice) -> Vec<(String, String)> {
 
 fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<String> {
     if key == SECURITY {
-        // DTLS below the transport, TLS above it, or encryption built into it.
+        // A contestant encrypts with DTLS below the transport, with TLS above it, or with encryption built into the
+        // transport.
         if let Some(dtls) = contestant.settings.get("dtls").filter(|dtls| *dtls != "no") {
             return Some(format!("DTLS {dtls}"));
         }
@@ -154,11 +155,11 @@ fn value(contestant: &Contestant, key: &str, transports: &Transports) -> Option<
         return Some(if transport.capabilities().secure { "secured" } else { "in the clear" }.to_owned());
     }
     let value = contestant.settings.get(key)?;
-    // The same size can be written in several forms.
+    // The same size can be written in several forms, for example `1MiB` and `1024KiB`, so it is written in one form.
     Some(value.parse::<Bytes>().map_or_else(|_| value.clone(), |bytes| size(bytes.0)))
 }
 
-/// Formats a size in whole units: `6MiB`, `54KiB`, `20000B`.
+/// Formats a size in the largest unit that divides it, for example `6MiB`, `54KiB` or `20000B`.
 fn size(bytes: u64) -> String {
     match bytes {
         0 => "0B".to_owned(),
@@ -169,11 +170,11 @@ fn size(bytes: u64) -> String {
 }
 
 fn term(name: &str, value: &str) -> String {
-    // The value of `security` needs no name before it.
+    // The value of `security` explains itself, so no name precedes it.
     if name == SECURITY { value.to_owned() } else { format!("{name} {value}") }
 }
 
-/// `RTO min 200ms (tcp), 1s (sctp)`: lists each value once, with the contestants that have it.
+/// Lists each value of a setting once, with the contestants that have it, for example `RTO min 200ms (tcp), 1s (sctp)`.
 fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> String {
     let mut groups: Vec<(&Option<String>, Vec<&str>)> = Vec::new();
     for (contestant, value) in contestants.iter().zip(values) {
@@ -188,13 +189,13 @@ fn apart(name: &str, contestants: &[String], values: &[Option<String>]) -> Strin
     format!("{name} {}", all.collect::<Vec<_>>().join(", "))
 }
 
-/// How a contestant uses the network: connections, streams, and how requests are sent on them.
+/// Describes how a contestant uses the network: connections, streams, and how it sends requests on them.
 fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> String {
     let setting = |key: &str| contestant.settings.get(key).map_or("?", String::as_str);
-    // A transport that is not in the list has the default words.
+    // A transport that is not in the list is described with the default words.
     let can = transports.find(setting("transport")).map(|it| it.capabilities()).unwrap_or_default();
     let [session, sessions] = can.words.session;
-    // A run may have opened fewer connections than allowed.
+    // A run may have opened fewer connections than its setting allows.
     let opened = contestant.runs.iter().map(|run| run.connections).max().unwrap_or(0);
     let connections = match setting("connections") {
         n if opened > 0 && n.parse().is_ok_and(|n: u64| opened < n) => {
@@ -210,7 +211,7 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
         "1" => terms.push("a new one for each object".to_owned()),
         k => terms.push(format!("{k} objects each")),
     }
-    // Transports with several streams have a setting for what to do when all are busy.
+    // Transports with several streams have a setting for requests that come when all streams are busy.
     if contestant.settings.contains_key("when-full") {
         let full = match setting("when-full") {
             "rr" => ", pipelined in turn when full",
@@ -218,7 +219,7 @@ fn bid(contestant: &Contestant, transports: &Transports, requests: bool) -> Stri
             "grow" => ", more when full",
             _ => "",
         };
-        // An exchange takes one stream in each direction.
+        // An exchange takes one stream in each direction, so the smaller limit counts.
         let pairs =
             ["streams", "inbound"].into_iter().filter_map(|key| setting(key).parse::<u64>().ok()).min();
         let streams = pairs.map_or_else(|| setting("streams").to_owned(), |pairs| pairs.to_string());

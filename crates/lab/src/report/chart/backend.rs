@@ -1,9 +1,9 @@
-//! The drawing backend of plotters: SVG whose colours are variables of the style sheet, so that one drawing serves light
-//! screens, dark screens and paper.
+//! The drawing backend of plotters. It writes SVG whose colours are variables of the style sheet, so that one drawing serves
+//! light screens, dark screens and paper.
 //!
-//! Owns the conversion of plotters' whole pixels to text. Plotters represents colours as red, green and blue; here the green
-//! part is the index of an [`Ink`], and the others are zero. A plotters pixel is a tenth of an SVG pixel, so that a curve of
-//! a thousand points is smooth.
+//! Converts the whole pixels of plotters to text. Plotters represents a colour as red, green and blue. This backend stores
+//! the index of an [`Ink`] in green, and leaves red and blue at zero. A plotters pixel is a tenth of an SVG pixel, so that a
+//! curve of a thousand points is smooth.
 
 use crate::report::svg::{escape, px};
 use plotters::style::{Color, RGBAColor, RGBColor};
@@ -15,32 +15,32 @@ use plotters_backend::{
 use std::convert::Infallible;
 use std::fmt::Write;
 
-/// The number of plotters pixels in an SVG pixel.
+/// The number of plotters pixels per SVG pixel.
 pub(in crate::report) const FINE: i32 = 10;
 
-/// A colour by its name in the style sheet.
+/// A colour of the style sheet, as an index into [`INKS`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::report) struct Ink(u8);
 
 impl Ink {
-    /// The colour with this variable name in the style sheet.
+    /// Returns the colour whose variable in the style sheet has this name.
     pub fn named(name: &str) -> Self {
         let place = INKS.iter().position(|known| *known == name);
         assert!(place.is_some(), "{name} is no colour of the style sheet");
         Self(place.unwrap_or(0) as u8)
     }
 
-    /// The colour of a contestant, by its index in the plan.
+    /// Returns the colour of a contestant, given the contestant's index in the plan.
     pub fn contestant(place: usize) -> Self {
         Self((place % CONTESTANTS) as u8)
     }
 
-    /// The name of the variable.
+    /// Returns the name of the colour's variable in the style sheet.
     pub fn name(self) -> &'static str {
         INKS[usize::from(self.0) % INKS.len()]
     }
 
-    /// The colour in the encoding for plotters.
+    /// Encodes the colour for plotters.
     pub fn rgba(self, alpha: f64) -> RGBAColor {
         RGBColor(0, self.0, 0).mix(alpha)
     }
@@ -55,19 +55,19 @@ const INKS: [&str; 29] = [
     "timeout", "wire", "blocked",
 ];
 
-/// A drawing in progress.
+/// An SVG drawing in progress.
 pub(in crate::report) struct Svg<'a> {
     out: &'a mut String,
     size: (u32, u32),
 }
 
 impl<'a> Svg<'a> {
-    /// A drawing of this size in SVG pixels, which is appended to `out`.
+    /// Starts a drawing of this size in SVG pixels, which is appended to `out`.
     pub fn new(out: &'a mut String, (width, height): (u32, u32)) -> Self {
         Self { out, size: (width * FINE as u32, height * FINE as u32) }
     }
 
-    /// A shape with its tooltip.
+    /// Writes a shape with a tooltip; without one if `title` is empty.
     pub fn titled(&mut self, shape: &str, title: &str) {
         let tag = shape.split(' ').next().unwrap_or_default();
         let _ = match title {
@@ -82,7 +82,7 @@ pub(in crate::report) fn at(value: i32) -> String {
     px(f64::from(value) / f64::from(FINE))
 }
 
-/// Stroke attributes with colour, width and opacity: `stroke="var(--c1)" stroke-width="1.5"`.
+/// Returns the SVG attributes of a stroke: colour, width and opacity, for example `stroke="var(--c1)" stroke-width="1.5"`.
 fn stroke(color: BackendColor, width: u32) -> String {
     let ink = Ink(color.rgb.1).name();
     let mut text = format!("stroke=\"var(--{ink})\"");
@@ -105,7 +105,8 @@ fn fill(color: BackendColor) -> String {
     format!("fill=\"var(--{ink})\"{opacity}")
 }
 
-/// Path data such as `M1 2L3 4`. Drops repeated points and points inside a straight horizontal or vertical run.
+/// Returns SVG path data, for example `M1 2L3 4`. Drops repeated points, and points inside a straight horizontal or vertical
+/// line.
 fn path_data(path: impl IntoIterator<Item = BackendCoord>) -> String {
     let mut points: Vec<BackendCoord> = Vec::new();
     for point in path {
@@ -157,7 +158,7 @@ impl DrawingBackend for Svg<'_> {
     }
 
     fn draw_pixel(&mut self, _: BackendCoord, _: BackendColor) -> Drawn {
-        // All content is drawn as shapes, through the methods below.
+        // Single pixels are ignored, because all content is drawn as shapes by the methods below.
         Ok(())
     }
 
@@ -245,7 +246,7 @@ impl DrawingBackend for Svg<'_> {
             HPos::Center => " class=\"mid\"",
             HPos::Right => " class=\"end\"",
         };
-        // Plotters anchors a text at a corner of its box, SVG at its baseline.
+        // Plotters anchors a text at a corner of its box, but SVG anchors it at its baseline.
         let down = match style.anchor().v_pos {
             VPos::Top => size * 0.8,
             VPos::Center => size * 0.35,
@@ -275,7 +276,7 @@ impl DrawingBackend for Svg<'_> {
         text: &str,
         style: &S,
     ) -> Result<(u32, u32), DrawingErrorKind<Infallible>> {
-        // The width of digits in the page's fonts.
+        // Estimates the width of the text from the width of digits in the page's fonts.
         Ok(((text.chars().count() as f64 * style.size() * 0.56) as u32, style.size() as u32))
     }
 }
@@ -288,7 +289,7 @@ mod tests {
     fn a_path_is_short_and_the_same() {
         let steps = [(0, 0), (10, 0), (20, 0), (20, 5), (20, 15), (30, 40)];
         assert_eq!(path_data(steps), "M0 0H2V1.5L3 4");
-        // A line that turns back is not merged into one.
+        // A line that turns back must not be merged into one.
         assert_eq!(path_data([(0, 0), (20, 0), (10, 0)]), "M0 0H2H1");
     }
 
@@ -296,7 +297,7 @@ mod tests {
     fn every_ink_is_in_the_style_sheet() {
         let sheet = crate::report::STYLE;
         for ink in INKS {
-            // The style sheet defines each colour twice, for light and dark; paper always uses the light one.
+            // The style sheet defines each colour twice, for light and for dark screens. Paper always uses the light colour.
             assert_eq!(sheet.matches(&format!("--{ink}:")).count(), 2, "{ink}");
         }
     }

@@ -1,21 +1,21 @@
-//! A figure of the page: its drawing at two widths, a description in words, and its numbers.
+//! A figure of the page: its drawing at two widths, a description in words, and the drawn numbers.
 //!
-//! Owns the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note, and the
-//! data as CSV. The page's script shows the data as a table and saves it. Everything can be read without the script.
+//! Writes the frame that every figure has: heading, drawings for wide and narrow screens, a text alternative, a note, and
+//! the data as CSV. The page's script shows the data as a table and saves it. Everything can be read without the script.
 
 use crate::report::svg::{escape, px};
 use std::fmt::Write;
 
-/// Widths of drawings, in SVG pixels.
+/// The widths of drawings, in SVG pixels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::report) enum Width {
-    /// On a wide screen, and on paper.
+    /// A figure on a wide screen or on paper.
     Wide,
-    /// The main figure of the first screen, with something beside it.
+    /// The main figure of the first screen, which has text beside it.
     Main,
     /// One of two figures side by side.
     Half,
-    /// On a narrow screen.
+    /// A figure on a narrow screen.
     Narrow,
 }
 
@@ -38,14 +38,14 @@ impl Width {
     }
 }
 
-/// The numbers of a figure.
+/// The numbers of a figure, as CSV.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(in crate::report) struct Data {
     csv: String,
 }
 
 impl Data {
-    /// Data with these column names, which include units.
+    /// Starts data with these column names, which include units.
     pub fn new(columns: &[&str]) -> Self {
         let mut data = Self::default();
         data.row(columns);
@@ -74,27 +74,27 @@ impl Data {
 /// The content of a figure, besides its drawing.
 #[derive(Clone, Debug, Default)]
 pub(in crate::report) struct Figure {
-    /// Base name of its files when it is saved: letters and hyphens.
+    /// The base name of the files of a saved figure: letters and hyphens.
     pub name: String,
-    /// Heading, as HTML; may be empty.
+    /// The heading, as HTML; may be empty.
     pub heading: String,
-    /// Legend, as HTML; may be empty.
+    /// The legend, as HTML; may be empty.
     pub legend: String,
     /// A description in words, for readers who cannot see the figure.
     pub shows: String,
-    /// How to read it, as HTML; may be empty.
+    /// Instructions for reading the figure, as HTML; may be empty.
     pub note: String,
     pub data: Data,
 }
 
 impl Figure {
-    /// Writes the figure. `draw` draws at the given width and returns the height. It is called with `wide`, and also with
-    /// [`Width::Narrow`] if that differs.
+    /// Writes the figure. `draw` draws at the given width and returns the height of the drawing. It is called with `wide`,
+    /// and also with [`Width::Narrow`] if that differs.
     pub fn render(&self, out: &mut String, wide: Width, draw: impl Fn(&mut String, Width) -> u32) {
         self.render_with(out, wide, &|_| String::new(), draw);
     }
 
-    /// The same, with attributes of the SVG element that the page's script needs.
+    /// Like [`Figure::render`], but adds attributes to the SVG element that the page's script needs.
     pub fn render_with(
         &self,
         out: &mut String,
@@ -140,7 +140,7 @@ impl Figure {
         );
     }
 
-    /// The data, collapsed.
+    /// Writes the data, collapsed.
     fn numbers(&self, out: &mut String) {
         if !self.data.is_empty() {
             let _ = write!(

@@ -1,7 +1,7 @@
-//! A chart: axes with round ticks, and the content between them, drawn by plotters.
+//! A chart: axes with round ticks, and the content between the axes, drawn by plotters.
 //!
-//! Owns what all charts have in common: margins, grid, labels, linear and logarithmic axes. It also adds the few elements
-//! that plotters lacks: dots and boxes with tooltips.
+//! This module has everything that all charts share: margins, grid, labels, linear and logarithmic axes. It also adds
+//! elements that plotters lacks: dots and boxes with tooltips.
 
 pub(super) mod backend;
 pub(super) mod figure;
@@ -20,10 +20,10 @@ use std::convert::Infallible;
 use std::fmt::Write;
 use std::ops::Range;
 
-/// The drawing area, with a pair of values for each point.
+/// The drawing area of a chart, in which a point has a value on each axis.
 pub(super) type Plot<'a, 'b> = ChartContext<'a, Svg<'b>, Cartesian2d<Axis, Axis>>;
 
-/// A value on each axis.
+/// A point of a chart: its value on the horizontal axis and its value on the vertical axis.
 pub(super) type At = (f64, f64);
 
 /// One axis: its range, and its ticks with labels.
@@ -33,18 +33,18 @@ pub(super) struct Axis {
     to: f64,
     logarithmic: bool,
     ticks: Vec<(f64, String)>,
-    /// The quantity, with its unit.
+    /// The name of the quantity, with its unit.
     pub name: String,
 }
 
 impl Axis {
-    /// An axis without ticks; it may run downwards.
+    /// Returns an axis without ticks. `from` may be larger than `to`.
     pub fn bare(from: f64, to: f64) -> Self {
         let to = if to == from { from + 1.0 } else { to };
         Self { from, to, logarithmic: false, ticks: Vec::new(), name: String::new() }
     }
 
-    /// An axis in milliseconds, with about `count` ticks.
+    /// Returns an axis in milliseconds, with about `count` ticks.
     pub fn time(from: f64, to: f64, count: usize) -> Self {
         let axis = Self::bare(from, to);
         let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
@@ -52,15 +52,15 @@ impl Axis {
         Self { ticks: ticks.into_iter().zip(labels).collect(), ..axis }
     }
 
-    /// A linear axis with about `count` ticks, whose labels `label` writes.
+    /// Returns a linear axis with about `count` ticks. `label` formats the label of a tick.
     pub fn linear(from: f64, to: f64, count: usize, label: impl Fn(f64) -> String) -> Self {
         let axis = Self::bare(from, to);
         let ticks = Scale::new(axis.from, axis.to, 0.0, 1.0).ticks(count);
         Self { ticks: ticks.into_iter().map(|tick| (tick, label(tick))).collect(), ..axis }
     }
 
-    /// A logarithmic axis for positive values. Ticks are at 1, 2 and 5 times each power of ten. Wide ranges have them at 1
-    /// and 3 times each power, very wide ones at the powers alone.
+    /// Returns a logarithmic axis for positive values. It has ticks at 1, 2 and 5 times each power of ten. A wide range has
+    /// them at 1 and 3 times each power, a very wide range only at the powers.
     pub fn logarithmic(from: f64, to: f64, label: impl Fn(f64) -> String) -> Self {
         let from = from.max(1e-12);
         let to = to.max(from * 1.001);
@@ -78,31 +78,31 @@ impl Axis {
         Self { from, to, logarithmic: true, ticks, name: String::new() }
     }
 
-    /// An axis of names, one at each whole number from 0, the first at the top.
+    /// Returns a vertical axis of names, with one at each whole number from 0. The first is at the top.
     pub fn names(names: &[String]) -> Self {
         let ticks = names.iter().enumerate().map(|(i, name)| (i as f64, name.clone())).collect();
         let (from, to) = (names.len() as f64 - 0.5, -0.5);
         Self { from, to, logarithmic: false, ticks, name: String::new() }
     }
 
-    /// An axis of names, one at each whole number from 0, the first at the left.
+    /// Returns a horizontal axis of names, with one at each whole number from 0. The first is at the left.
     pub fn levels(names: &[String]) -> Self {
         let (from, to) = (-0.5, names.len() as f64 - 0.5);
         Self { from, to, ..Self::names(names) }
     }
 
-    /// The same axis with the name of its quantity.
+    /// Sets the name of the quantity.
     pub fn named(self, name: impl Into<String>) -> Self {
         Self { name: name.into(), ..self }
     }
 
-    /// The same axis with its grid but without labels.
+    /// Removes the labels of the ticks, but keeps the grid.
     pub fn unlabelled(mut self) -> Self {
         self.ticks.iter_mut().for_each(|(_, label)| label.clear());
         self
     }
 
-    /// The start of the axis.
+    /// Returns the value at the start of the axis.
     pub fn range_start(&self) -> f64 {
         self.from
     }
@@ -149,25 +149,25 @@ impl ValueFormatter<f64> for Axis {
     }
 }
 
-/// Size and margins of a chart, in SVG pixels.
+/// The size and the margins of a chart, in SVG pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub width: u32,
     pub height: u32,
-    /// Space left of the plot, for labels.
+    /// The space left of the plot, for labels.
     pub left: u32,
-    /// Space below the plot.
+    /// The space below the plot, for labels.
     pub below: u32,
 }
 
 impl Frame {
-    /// A chart of this size, with room for numbers on both axes.
+    /// Returns a frame of this size, with room for numbers on both axes.
     pub fn new(width: u32, height: u32) -> Self {
         Self { width, height, left: 52, below: 34 }
     }
 }
 
-/// Size of labels, in SVG pixels.
+/// The size of labels, in SVG pixels.
 const LABEL: f64 = 11.0;
 
 fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
@@ -175,7 +175,7 @@ fn text_style(size: f64, ink: Ink) -> TextStyle<'static> {
     TextStyle { color: ink.rgba(1.0).to_backend_color(), ..TextStyle::from(font) }
 }
 
-/// Draws a chart at the end of `out`; the caller writes the `<svg>` element around it.
+/// Draws a chart at the end of `out`. The caller writes the `<svg>` element around it.
 pub(super) fn draw(
     out: &mut String,
     frame: Frame,
@@ -198,7 +198,7 @@ pub(super) fn draw(
     let (x_label, y_label) = (label(x), label(y));
     let grid = ShapeStyle { color: Ink::named("rule").rgba(1.0), filled: false, stroke_width: fine(1) };
     let axis = ShapeStyle { color: Ink::named("faint").rgba(1.0), filled: false, stroke_width: fine(1) };
-    // Plotters draws no more labels than this count, so it must be told how many ticks there are.
+    // Plotters draws at most as many labels as configured here, so the number must be that of the ticks.
     let mut mesh = plot.configure_mesh();
     mesh.x_labels(x.ticks.len().max(1))
         .y_labels(y.ticks.len().max(1))
@@ -227,12 +227,12 @@ pub(super) fn draw(
     content(&mut plot);
 }
 
-/// A line through `points`.
+/// Draws a line through `points`.
 pub(super) fn line(plot: &mut Plot<'_, '_>, points: impl IntoIterator<Item = At>, ink: Ink, width: f64) {
     faint_line(plot, points, (ink, 1.0), width);
 }
 
-/// A line with opacity `alpha`.
+/// Draws a line with opacity `alpha` through `points`.
 pub(super) fn faint_line(
     plot: &mut Plot<'_, '_>,
     points: impl IntoIterator<Item = At>,
@@ -254,7 +254,7 @@ pub(super) fn area(plot: &mut Plot<'_, '_>, points: Vec<At>, ink: Ink, alpha: f6
     }
 }
 
-/// Position of a text relative to its point.
+/// The position of a text relative to its point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Beside {
     Right,
@@ -278,12 +278,12 @@ pub(super) fn text(plot: &mut Plot<'_, '_>, at: At, beside: Beside, ink: Ink, co
 /// The shape of a [`Mark`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Shape {
-    /// A disc of this radius in SVG pixels.
+    /// A disc with this radius in SVG pixels.
     Dot(f64),
-    /// A disc of this radius at every point, all of them in one path.
+    /// A disc with this radius at every point. All discs are in one SVG path.
     Dots(f64),
-    /// A box between two points. If both have the same vertical position, the box extends horizontally between them with
-    /// this height in SVG pixels.
+    /// A box between two points. If the two points have the same vertical position, the box extends horizontally between
+    /// them and has this height in SVG pixels.
     Box(f64),
 }
 
@@ -340,7 +340,7 @@ impl Drawable<Svg<'_>> for Mark {
                 format!("circle cx=\"{}\" cy=\"{}\" r=\"{}\" {paint}", at(x), at(y), at(fine(radius)))
             }
             Shape::Dots(radius) => {
-                // A line of zero length with round ends.
+                // Each disc is a line of zero length with round ends.
                 let mut path = format!("M{} {}h0", at(x), at(y));
                 for (x, y) in points {
                     let _ = write!(path, "M{} {}h0", at(x), at(y));
@@ -387,7 +387,7 @@ mod tests {
         draw(&mut out, frame, [&x, &y], |plot| {
             marks(plot, [Mark::dot((50.0, 5.0), 2.0, Ink::named("c1"), "half & half")]);
         });
-        // 40 to 186 across, 10 to 79.9 down: plotters ends one pixel early.
+        // The plot reaches from 40 to 186 across and from 10 to 79.9 down, because plotters ends one of its pixels early.
         assert!(out.contains("<circle cx=\"113\" cy=\"44.9\" r=\"2\" fill=\"var(--c1)\"><title>half &amp; half</title></circle>"), "{out}");
     }
 

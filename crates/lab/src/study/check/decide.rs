@@ -7,7 +7,7 @@ use crate::study::metric::Metric;
 use std::collections::BTreeMap;
 
 impl Relation {
-    /// Decides the relation from the figures of a table, at some of its levels.
+    /// Decides the relation from the figures of a table, at the points with the levels `at`.
     #[must_use]
     pub fn decide(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> Found {
         let mut outcomes = self.outcomes(figures, at, By { comparisons: 1, ..by });
@@ -40,7 +40,8 @@ impl Relation {
         }
     }
 
-    /// The number of comparisons that decide it: places and objects, for a trend multiplied by its levels.
+    /// Returns the number of comparisons that decide the relation. Each point and object is one; for a trend the number is
+    /// multiplied by the number of levels.
     #[must_use]
     pub fn comparisons(&self, figures: &Figures, at: &BTreeMap<String, String>, by: By) -> usize {
         let places = self.outcomes(figures, at, By { comparisons: 1, ..by }).len();
@@ -57,7 +58,7 @@ impl Relation {
         }
     }
 
-    /// The first of `keys` that the check or one of its terms uses to select points.
+    /// Returns the first of `keys` that the check or one of its terms uses to select points.
     pub(in crate::study) fn names_of(
         &self,
         at: &BTreeMap<String, String>,
@@ -71,7 +72,7 @@ impl Relation {
         keys.iter().find(is_named).cloned()
     }
 
-    /// The terms of the relation, with their contestants and levels.
+    /// Returns the terms of the relation, with their contestants and levels.
     #[must_use]
     pub fn terms(&self) -> Vec<&Term> {
         match self {
@@ -82,18 +83,19 @@ impl Relation {
 }
 
 impl Term {
-    /// The contestant.
+    /// Returns the contestant.
     #[must_use]
     pub fn contestant(&self) -> &str {
         &self.contestant
     }
 
-    /// The levels that apply to this term alone.
+    /// Returns the levels that apply to this term alone.
     pub(in crate::study) fn place(&self) -> &BTreeMap<String, String> {
         &self.at
     }
 
-    /// The value of the term, or its ratio to another, each at its own place; `metric` is the table's own.
+    /// Returns the value of the term, or the ratio of the term to `other`. Each term is taken at its own levels. `metric` is
+    /// that of the table.
     pub(in crate::study) fn estimate(
         &self,
         other: Option<&Self>,
@@ -119,7 +121,7 @@ impl Term {
         self.metric.unwrap_or(table)
     }
 
-    /// The objects of the term at this point; a single `None` if the metric describes whole runs.
+    /// Returns the objects that the term compares at this point; a single `None` if the metric describes whole runs.
     fn objects(&self, point: &Point, at: &BTreeMap<String, String>, table: Metric) -> Vec<Option<usize>> {
         if !self.metric(table).is_of_objects() {
             return vec![None];
@@ -132,13 +134,13 @@ impl Term {
         (1..=count).map(Some).collect()
     }
 
-    /// The values, without runs that have none.
+    /// Returns the values of the term at a point, without runs that have no value.
     fn values(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<f64> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         point.values(&self.contestant, self.metric(metric), object)
     }
 
-    /// The values run by run; a run without the number is `None`.
+    /// Returns the values of the term at a point, run by run; `None` for a run without a value.
     fn by_run(&self, point: &Point, metric: Metric, object: Option<usize>) -> Vec<Option<f64>> {
         let object = self.at.get("object").and_then(|number| number.parse().ok()).or(object);
         let runs = point.contestants.get(&self.contestant).map_or(&[][..], Vec::as_slice);
@@ -146,27 +148,27 @@ impl Term {
     }
 }
 
-/// The place of a result, as the end of its description: the levels of the factors, and the object.
+/// Describes the point and the object of a result, as the end of a sentence, for example ` at loss 1%, object 2`.
 fn told(point: &Point, object: Option<usize>) -> String {
     let mut parts: Vec<String> = point.factors.iter().map(|(key, level)| format!("{key} {level}")).collect();
     parts.extend(object.map(|number| format!("object {number}")));
     if parts.is_empty() { String::new() } else { format!(" at {}", parts.join(", ")) }
 }
 
-/// Whether a point has these levels; keys that are not factors are ignored.
+/// Returns whether a point has these levels. Keys that are not factors of the point are ignored.
 fn is_at(point: &Point, at: &BTreeMap<String, String>) -> bool {
     at.iter().all(|(key, level)| point.factors.get(key).is_none_or(|own| own == level))
 }
 
-/// The point with some factors at other levels.
+/// Returns the point that differs from `from` only in these levels.
 fn moved<'a>(figures: &'a Figures, from: &Point, at: &BTreeMap<String, String>) -> Option<&'a Point> {
     let mut labels = from.factors.clone();
     labels.extend(at.iter().map(|(key, level)| (key.clone(), level.clone())));
     figures.at(&labels)
 }
 
-/// Decides a relation with these bounds by the ratio of two numbers, run by run. If a run has the value 0, their difference
-/// decides instead. `None` if no run has both values.
+/// Decides a relation with these bounds by the ratio of two numbers, run by run. If a value is 0, the differences of the two
+/// numbers decide instead. `None` if no run has both numbers.
 fn compared(
     one: &[Option<f64>],
     other: &[Option<f64>],
@@ -188,7 +190,7 @@ fn compared(
     Some((found.among(runs, by.comparisons, true).outcome(bounds), found.to_string()))
 }
 
-/// Decides by differences a relation whose bounds are given for a ratio.
+/// Decides a relation, whose bounds are given for a ratio, by the differences of two numbers.
 fn by_difference(differences: &[Option<f64>], bounds: [f64; 2], by: By) -> Option<(Outcome, String)> {
     let known: Vec<f64> = differences.iter().copied().flatten().collect();
     let found = Estimate::of_values(&known)?.of_cases(known.len(), by.cases);
@@ -227,7 +229,8 @@ fn within(
     let mut outcomes = Vec::new();
     let mut done: Vec<BTreeMap<String, String>> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at)) {
-        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison.
+        // If both terms fix their own level of a factor, points that differ only in that factor give the same comparison,
+        // which counts once.
         let own: Vec<&String> =
             one.at.keys().filter(|key| other.is_none_or(|other| other.at.contains_key(*key))).collect();
         let mut place = point.factors.clone();
@@ -242,7 +245,7 @@ fn within(
             continue;
         };
         for object in one.objects(first, at, by.metric) {
-            // A number that is not part of a ratio may be 0.
+            // A number that is compared with bounds, and not with another number, may be 0.
             let found = match (other, second) {
                 (Some(term), Some(Some(second))) => {
                     let values =
@@ -272,7 +275,7 @@ fn trend(
     direction: Direction,
     factor: &str,
 ) -> Vec<(Outcome, String)> {
-    // Groups points that differ only in this factor, in the order of the plan.
+    // Groups the points that differ only in this factor, in the order of the plan.
     let mut lines: Vec<(BTreeMap<String, String>, Vec<&Point>)> = Vec::new();
     for point in figures.points.iter().filter(|point| is_at(point, at) && is_at(point, &term.at)) {
         if !point.factors.contains_key(factor) {

@@ -1,31 +1,33 @@
-//! The language of checks, which decide claims.
+//! The language of checks. A check decides a claim.
 //!
 //! ```text
-//! TABLE: TERM < TERM            at every point (of each object) the first is smaller
-//! TABLE: TERM > TERM            it is larger
-//! TABLE: TERM = TERM            the two are within a factor of 1.1
-//! TABLE: TERM / TERM in A..B    their ratio is within these bounds
-//! TABLE: TERM in A..B           its number is
-//! TABLE: TERM rises over KEY    it rises from the first level of a factor to the last, and falls between none
-//! TABLE: TERM falls over KEY
-//! .. at KEY=LEVEL, KEY=LEVEL    only there
+//! TABLE: TERM < TERM            at every point (and for each object) the first number is smaller
+//! TABLE: TERM > TERM            the first number is larger
+//! TABLE: TERM = TERM            the two numbers are within a factor of 1.1
+//! TABLE: TERM / TERM in A..B    the ratio of the two numbers is within these bounds
+//! TABLE: TERM in A..B           the number is within these bounds
+//! TABLE: TERM rises over KEY    the number rises from the first level of a factor to the last, and never falls between
+//! TABLE: TERM falls over KEY    the number falls from the first level of a factor to the last, and never rises between
+//! .. at KEY=LEVEL, KEY=LEVEL    only at these levels
 //! TERM:  CONTESTANT[.METRIC][\[KEY=LEVEL, ..\]]
-//! feature ROW: COLUMN=WORD      a row of the table of features
-//! cause ID                      a cause of the study, which must hold
-//! prediction TABLE              nothing is printed to compare with; the table is ours
-//! undecidable WHY               no run decides it
+//! feature ROW: COLUMN=WORD      a row of the feature table has this word in this column
+//! cause ID                      the cause of the study with this identifier holds
+//! prediction TABLE              nothing is published to compare with; the table is ours
+//! undecidable WHY               no run decides the claim
 //! ```
 //!
-//! Several checks are separated by `;`: all must hold. A sentence that can be read in several ways has all readings,
-//! separated by ` | `, each after its name: `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
+//! Several checks are separated by `;`, and all of them must hold. A sentence that can be read in several ways has several
+//! readings, separated by ` | `, each after its name. For example:
+//! `(page) t: a < b | (mean over objects) t: a.object-mean < b`.
 //!
-//! A relation holds if it holds at every place, each by its own interval of 95 %. It fails if it fails at one place of many.
-//! That place's interval is widened for the number of comparisons (Bonferroni), counted over all checks of a reading.
+//! A relation holds if it holds at every point, each by its own 95 % interval. It fails if it fails at one point of many.
+//! The interval of such a point is widened for the number of comparisons (Bonferroni), counted over all checks of a reading.
 //!
 //! Two numbers are compared by their ratio, run by run. If the published numbers of a table are means of several runs, the
-//! ratio of the means is used, because that is what the paper compares. If a value is 0, there is no ratio. Then the
-//! differences of all runs decide orders and trends, and bounds of a ratio are undetermined.
-//! trends are decided by the differences of all runs, and bounds of a ratio are undetermined.
+//! ratio of the means is used, because the paper compares means.
+//!
+//! If a value is 0, there is no ratio. Orders and trends are then decided by the differences of all runs. A check of a ratio
+//! against bounds is undetermined.
 
 mod decide;
 mod parse;
@@ -38,52 +40,53 @@ use super::metric::Metric;
 use super::order::TIE;
 use std::collections::BTreeMap;
 
-/// Ratio within which two numbers are equal.
+/// The largest ratio at which two numbers count as equal.
 const EQUAL: f64 = 1.1;
-/// Bounds of a ratio for `<`: a smaller gap is a tie, as in the published values.
+/// The bounds of a ratio for `<`. A smaller gap is a tie, as for published values.
 const SMALLER: [f64; 2] = [0.0, 1.0 / TIE];
-/// Bounds of a ratio for `>`.
+/// The bounds of a ratio for `>`.
 const LARGER: [f64; 2] = [TIE, f64::INFINITY];
-/// Bounds of a ratio for `=`.
+/// The bounds of a ratio for `=`.
 const SAME: [f64; 2] = [1.0 / EQUAL, EQUAL];
 
 /// A check that decides a claim.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Check {
-    /// Numbers of a table.
+    /// The check compares numbers of a table.
     Table {
-        /// The table.
+        /// The name of the table.
         table: String,
-        /// The relation of its numbers.
+        /// The relation between the numbers.
         relation: Relation,
         /// The levels to which the check is limited.
         at: BTreeMap<String, String>,
     },
-    /// A row of the feature table, with the expected words in its columns.
+    /// The check compares a row of the feature table with the expected words.
     Feature {
-        /// The row.
+        /// The name of the row.
         row: String,
-        /// Column to expected word.
+        /// The expected words, each with its column.
         words: Vec<(String, String)>,
     },
-    /// A cause of the study.
+    /// The check is met if the cause of the study with this identifier holds.
     Cause(String),
-    /// Nothing is published to compare with; the table is ours.
+    /// Nothing is published to compare with. The table of this name is a prediction of ours.
     Prediction(String),
-    /// No run decides it.
+    /// No run decides the claim, for this reason.
     Undecidable(String),
 }
 
 /// How the numbers of a table are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct By {
-    /// The metric of terms that do not name one.
+    /// The metric of terms that do not name a metric.
     pub metric: Metric,
-    /// The paper publishes means of runs: means are compared, not runs.
+    /// Whether the paper publishes means of runs, so that means are compared and not runs.
     pub means: bool,
-    /// The number of runs that cover all possible cases. Numbers from all of them are exact and have no interval.
+    /// The number of runs that cover all possible cases. Numbers from all of these runs are exact and have no interval.
     pub cases: Option<u64>,
-    /// The number of comparisons of which a single failure suffices: each gets its share of the error (Bonferroni).
+    /// The number of comparisons of which one failure is enough to fail. Each comparison gets its share of the error
+    /// (Bonferroni).
     pub comparisons: usize,
 }
 
@@ -92,24 +95,24 @@ pub struct By {
 pub enum Relation {
     /// The ratio of two numbers, or a single number, is within these bounds.
     Within(Term, Option<Term>, [f64; 2]),
-    /// The number rises (or falls) over the levels of a factor.
+    /// The number rises or falls over the levels of a factor.
     Trend(Term, Direction, String),
 }
 
 /// The direction of a trend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// The value increases from the first level to the last.
+    /// The value rises from the first level to the last.
     Rises,
-    /// The value decreases from the first level to the last.
+    /// The value falls from the first level to the last.
     Falls,
 }
 
-/// A contestant's number.
+/// The number of a contestant that a check compares.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Term {
     contestant: String,
-    /// The metric; that of the table if absent.
+    /// The metric; `None` if it is that of the table.
     metric: Option<Metric>,
     /// The levels that apply to this term alone.
     at: BTreeMap<String, String>,
@@ -118,22 +121,22 @@ pub struct Term {
 /// The outcome of a check.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Outcome {
-    /// It holds everywhere.
+    /// The check holds at every point.
     Holds,
     /// Nothing is published to compare with.
     Prediction,
-    /// No run decides it.
+    /// No run decides the claim.
     Undecidable,
-    /// It depends on how the paper is read.
+    /// The outcome depends on how the paper is read.
     Reading,
-    /// The runs do not decide it at some place.
+    /// The runs do not decide the check at some point.
     Undetermined,
-    /// It does not hold at some place.
+    /// The check fails at some point.
     Fails,
 }
 
 impl Outcome {
-    /// Plural form, as in "3 claims hold".
+    /// Returns the plural form, as in "3 claims hold".
     #[must_use]
     pub const fn of_several(self) -> &'static str {
         match self {
@@ -144,7 +147,7 @@ impl Outcome {
         }
     }
 
-    /// The word in tables and files.
+    /// Returns the word for tables and files.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -158,7 +161,7 @@ impl Outcome {
     }
 }
 
-/// The outcome of a check, with a short description of the numbers.
+/// The outcome of a check, with a short description of the numbers that decided it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
     /// The outcome.
@@ -168,7 +171,7 @@ pub struct Found {
 }
 
 /// Combines the outcomes of the readings of a claim. If one reading holds and another fails, the outcome depends on the
-/// reading; otherwise the worst outcome counts. An undetermined reading is no disagreement.
+/// reading. Otherwise the worst outcome counts. An undetermined reading does not disagree with another reading.
 #[must_use]
 pub fn of_readings(mut found: Vec<(&str, Found)>) -> Option<Found> {
     if found.len() < 2 {

@@ -5,10 +5,10 @@ use crate::study::claim::Reading;
 use crate::study::metric::Metric;
 use std::collections::BTreeMap;
 
-/// Parses a claim's column with all readings of the claim.
+/// Parses the `check` column of a claim, with all readings of the claim.
 ///
 /// # Errors
-/// One line: the error and its location.
+/// A one-line message with the error and its location.
 pub fn readings(text: &str) -> Result<Vec<Reading>, String> {
     let all: Vec<&str> = text.split(" | ").map(str::trim).collect();
     if let [one] = all.as_slice()
@@ -31,7 +31,7 @@ pub fn readings(text: &str) -> Result<Vec<Reading>, String> {
 /// Parses the checks of one reading.
 ///
 /// # Errors
-/// One line: the error and its location.
+/// A one-line message with the error and its location.
 pub fn parse(text: &str) -> Result<Vec<Check>, String> {
     text.split(';')
         .map(|one| one_of(one.trim()).map_err(|what| format!("'{}': {what}", one.trim())))
@@ -100,7 +100,7 @@ fn levels(text: &str) -> Result<BTreeMap<String, String>, String> {
 }
 
 impl Term {
-    /// Parses `tcp`, `tcp.packets` or `tcp[loss=1%]`.
+    /// Parses a term, for example `tcp`, `tcp.packets` or `tcp[loss=1%]`.
     pub(in crate::study) fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let (name, at) = match text.split_once('[') {

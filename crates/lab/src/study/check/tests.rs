@@ -1,11 +1,11 @@
-//! Tests of parsing and deciding checks.
+//! Tests that parse and decide checks.
 
 use super::*;
 use crate::study::figures::{Figures, Point};
 
 const PAGE: By = By { metric: Metric::Page, means: false, cases: None, comparisons: 1 };
 
-/// Page times of two contestants at two losses, four seeds each.
+/// Returns page times of two contestants at two losses, with four seeds each.
 fn figures() -> Figures {
     let point = |loss: &str, tcp: [f64; 4], sctp: [f64; 4]| {
         let runs = |pages: [f64; 4]| {
@@ -25,7 +25,8 @@ fn figures() -> Figures {
     }
 }
 
-/// If a run has the value 0 there is no ratio: differences decide orders and trends, and no run is left out.
+/// If a run has the value 0, there is no ratio. Checks that differences then decide orders and trends, and that no run is
+/// left out.
 #[test]
 fn a_number_that_is_nothing_is_not_left_out() {
     let runs = |pages: [f64; 4]| pages.map(crate::study::figures::Numbers::of_page).to_vec();
@@ -37,7 +38,7 @@ fn a_number_that_is_nothing_is_not_left_out() {
     };
     let points = vec![
         point("0", [0.0; 4], [0.0; 4]),
-        // In the two runs that have a ratio, the first number is larger.
+        // In the two runs whose ratio exists, the first number is larger.
         point("1%", [0.0, 0.0, 3.0, 3.0], [5.0, 6.0, 2.0, 2.0]),
         point("2%", [0.0, 1.0, 0.0, 1.0], [8.0, 9.0, 8.0, 9.0]),
     ];
@@ -93,7 +94,7 @@ fn numbers_of_a_table_decide() {
     }
 }
 
-/// One place of many may fail by a 95 % interval by chance, so each place gets its share of the error.
+/// With a 95 % interval, one point of many may fail by chance. Checks that each point gets its share of the error.
 #[test]
 fn one_place_of_many_fails_by_a_wider_interval() {
     let runs = |pages: [f64; 4]| pages.map(crate::study::figures::Numbers::of_page).to_vec();
@@ -104,7 +105,8 @@ fn one_place_of_many_fails_by_a_wider_interval() {
             contestants: contestants.map(|(name, pages)| (name.to_owned(), runs(pages))).into(),
         })
     };
-    // The ratio is 1.10 (1.04 to 1.17) at one place: it fails alone, but not as one of thirty.
+    // At one point the ratio is 1.10 (1.04 to 1.17). The check fails if this is the only point, but not if it is one of
+    // thirty.
     let shaky = point(1, [1.05, 1.10, 1.15, 1.10]);
     let others = (2..=30).map(|loss| point(loss, [0.5; 4]));
     let points: Vec<_> = std::iter::once(shaky).chain(others).collect();
@@ -116,7 +118,7 @@ fn one_place_of_many_fails_by_a_wider_interval() {
     assert_eq!(comparisons, 30);
     let found = relation.decide(&figures, at, By { comparisons, ..PAGE });
     assert_eq!(found.outcome, Outcome::Undetermined, "{}", found.found);
-    // Large differences still fail, and a relation that holds needs only its own interval.
+    // Large differences still fail. A relation that holds needs only the 95 % interval of each point.
     let figures = Figures { points: vec![point(1, [2.0, 2.1, 2.0, 2.1])], cases: None };
     assert_eq!(relation.decide(&figures, at, By { comparisons, ..PAGE }).outcome, Outcome::Fails);
     let figures = Figures { points: vec![point(1, [0.85, 0.90, 0.95, 0.90])], cases: None };

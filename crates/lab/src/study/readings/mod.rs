@@ -1,14 +1,16 @@
-//! Readings of a paper: all ways to read what it leaves open. The scores tell which reading is nearest to the published
-//! values, and how near it comes to rows that had no part in choosing it.
+//! Readings of a paper: all ways to read what the paper leaves open. The scores tell which reading is nearest to the
+//! published values, and how near it comes to rows that had no part in choosing it.
 //!
-//! `readings.toml` holds axes, each with its choices; a reading takes one choice of each axis. A row consists of a
-//! contestant's cells at one loss, or as the file says. The error of a row is the root of the mean square of
-//! ln(ours/published). The loss of a reading is the mean over rows, equally weighted, without calibrated cells. Calibrated
-//! inputs are set anew for every reading ([`calibrate`](super::calibrate)).
+//! `readings.toml` holds axes, each with its choices. A reading takes one choice of each axis. A scored row is a group of a
+//! table's cells, for example those of one contestant at one loss. The file names the columns that make a row. The error of
+//! a row is the root of the mean square of ln(ours/published).
 //!
-//! Among readings within one standard error of the least loss, the one that departs least from the paper's statements is
-//! chosen. Ties are broken by departures from the defaults of its day, then by order. The file is written before its
-//! readings are scored, and its digest identifies the version.
+//! The loss of a reading is the mean error over the rows, equally weighted, without calibrated cells. Calibrated inputs are
+//! set anew for every reading ([`calibrate`](super::calibrate)).
+//!
+//! All readings within one standard error of the least loss count as equal. Of these, the one that departs least from the
+//! paper's statements is chosen. Ties are broken by departures from the defaults of the paper's day, then by the order in
+//! the file. The file is written before its readings are scored, and its digest identifies the version.
 
 pub(super) mod run;
 mod scores;
@@ -27,25 +29,26 @@ use super::{Study, Table};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// Maximum number of readings of a paper.
+/// The maximum number of readings of a paper.
 const MOST: usize = 144;
 
 /// The content of a `readings.toml`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Readings {
-    /// SHA-256 of the file.
+    /// The SHA-256 of the file.
     #[serde(skip)]
     pub hash: String,
     /// The tables whose cells are scored.
     pub tables: Vec<String>,
-    /// The columns that make a row of a table, in addition to the table itself.
+    /// The columns whose labels, in addition to the table, distinguish the scored rows.
     pub rows: Vec<String>,
-    /// Number of seeds.
+    /// The number of seeds.
     pub runs: u64,
-    /// Number of seeds of a quick run.
+    /// The number of seeds of a quick run.
     pub quick_runs: u64,
-    /// Cells that are not scored: labels that all must match; `table` may be one of them.
+    /// The cells that are not scored. Each entry is a set of labels, and a cell with all of them is left out. `table` may be
+    /// one of the labels.
     #[serde(default)]
     pub leave_out: Vec<BTreeMap<String, String>>,
     /// The questions that the paper leaves open.
@@ -60,38 +63,39 @@ pub struct Readings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Axis {
-    /// Name of the question.
+    /// The name of the question.
     pub name: String,
-    /// Where the paper leaves it open.
+    /// The location where the paper leaves the question open.
     pub why: String,
-    /// The tables to which it applies; all if absent.
+    /// The tables to which the question applies; if absent, it applies to all.
     pub tables: Option<Vec<String>>,
-    /// Each choice except the first is tried once, together with the first choice of every other axis.
+    /// Whether the choices are not combined with those of other axes. Each choice except the first is then tried once, with
+    /// the first choice of every other axis.
     #[serde(default)]
     pub alone: bool,
-    /// The possible answers.
+    /// The possible answers to the question.
     #[serde(rename = "reading")]
     pub choices: Vec<Choice>,
 }
 
-/// One way to answer the question.
+/// One possible answer to the question of an axis.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// The identifier.
+    /// The identifier of the choice.
     pub id: String,
-    /// The changes, as in `--set`; empty if the plan stays as it is.
+    /// The changes of the plan, as in `--set`; empty if the plan stays as it is.
     #[serde(default)]
     pub change: Vec<String>,
-    /// The metric, if it differs from that of the table.
+    /// The metric; absent if it is that of the table.
     pub metric: Option<Metric>,
-    /// The number of facts stated in the paper from which it departs.
+    /// The number of facts stated in the paper from which the choice departs.
     #[serde(default)]
     pub stated: u32,
-    /// The number of defaults of the paper's day from which it departs.
+    /// The number of defaults of the paper's day from which the choice departs.
     #[serde(default)]
     pub default: u32,
-    /// Post hoc: reported, never selected.
+    /// Whether the choice was added after the results were known. It is reported, but never selected.
     #[serde(default)]
     pub exploratory: bool,
 }
@@ -99,15 +103,15 @@ pub struct Choice {
 /// A reading of the paper: one choice of each axis.
 #[derive(Clone, Debug)]
 pub struct Reading<'a> {
-    /// The axes with their choices.
+    /// The axes, each with its choice.
     parts: Vec<(&'a Axis, &'a Choice)>,
 }
 
 impl Readings {
-    /// Reads a `readings.toml`.
+    /// Reads the text of a `readings.toml`.
     ///
     /// # Errors
-    /// One line: the error and its location.
+    /// A one-line message with the error and its location.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: String| format!("readings.toml: {what}");
         let mut own: Self = toml::from_str(text).map_err(|e| wrong(e.to_string().replace('\n', " ")))?;
@@ -152,12 +156,12 @@ impl Readings {
         Ok(own)
     }
 
-    /// Every table that the file uses.
+    /// Returns the names of all tables that the file uses.
     pub(super) fn table_names(&self) -> impl Iterator<Item = &str> {
         self.tables.iter().chain(self.calibrations.iter().map(|one| &one.table)).map(String::as_str)
     }
 
-    /// An error message for the first reference to something that the study does not have.
+    /// Returns an error message for the first table, change or cell that the file names and that the study does not have.
     pub(super) fn misfit(&self, study: &Study) -> Option<String> {
         let all = self.axes.iter().filter_map(|axis| axis.tables.as_ref()).flatten();
         let named = self.tables.iter().chain(all).chain(self.calibrations.iter().map(|one| &one.table));
@@ -185,7 +189,8 @@ impl Readings {
         })
     }
 
-    /// Every combination of choices, the last axis varying fastest; then the readings of axes that vary alone.
+    /// Returns every combination of choices, with the last axis varying fastest. The readings of axes that vary alone
+    /// follow.
     #[must_use]
     pub fn all(&self) -> Vec<Reading<'_>> {
         let mut all = vec![Reading { parts: Vec::new() }];
@@ -218,7 +223,7 @@ impl Readings {
         }
     }
 
-    /// The rows of a table that are scored.
+    /// Returns the published rows of a table that are scored.
     fn rows<'a>(&self, table: &'a Table) -> Vec<&'a Row> {
         let printed = table.printed.iter().flat_map(|printed| &printed.rows);
         let is_left_out = |row: &Row| {
@@ -228,7 +233,7 @@ impl Readings {
             };
             self.leave_out.iter().any(|cell| cell.iter().all(|(column, value)| is(column, value)))
         };
-        // A cell that sets an input is met by construction.
+        // A cell that sets an input is met by construction, so it is not scored.
         let sets = |row: &Row| {
             let own = self.calibrations.iter().filter(|one| one.table == table.name);
             table.calibrates(&row.labels)
@@ -239,13 +244,13 @@ impl Readings {
 }
 
 impl Reading<'_> {
-    /// The identifiers of its choices.
+    /// Returns the name of the reading: the identifiers of its choices.
     #[must_use]
     pub fn name(&self) -> String {
         self.parts.iter().map(|(_, choice)| choice.id.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// Whether it has this choice.
+    /// Returns whether the reading has the choice with this identifier.
     #[must_use]
     pub fn has(&self, id: &str) -> bool {
         self.parts.iter().any(|(_, choice)| choice.id == id)
@@ -260,7 +265,7 @@ impl Reading<'_> {
         (sum(|choice| choice.stated), sum(|choice| choice.default))
     }
 
-    /// The table with the metric of this reading, and the changes to its plan.
+    /// Returns the table with the metric of this reading, and the changes to the table's plan.
     pub(super) fn of(&self, table: &Table) -> Result<(Table, Vec<Change>), String> {
         let mut table = table.clone();
         let mut changes = Vec::new();

@@ -13,14 +13,14 @@ use crate::study::table::Place;
 use crate::study::{Study, Table};
 use std::collections::BTreeMap;
 
-/// Error of a cell for which no run has a value: a factor of ten.
+/// The error of a cell for which no run has a value: a factor of ten, as a logarithm.
 const MISSING: f64 = std::f64::consts::LN_10;
 
 impl Study {
-    /// The number of runs of all readings, without those for calibration.
+    /// Returns the number of runs of all readings, without the runs for calibration.
     ///
     /// # Errors
-    /// One line: a change does not fit.
+    /// A one-line message if a change does not fit.
     pub fn reading_count(&self, readings: &Readings, size: Size, seeds: &Seeds<'_>) -> Result<usize, String> {
         let seeds = Seeds { runs: readings.seeds(size), ..*seeds };
         let mut count = 0;
@@ -38,7 +38,7 @@ impl Study {
     /// Runs every reading and scores it.
     ///
     /// # Errors
-    /// [`StudyError`].
+    /// [`StudyError`] if the runs fail.
     pub fn score(
         &self,
         readings: &Readings,
@@ -62,7 +62,7 @@ impl Study {
                 let figures = figures(&table, &scored, &changes, &seeds, bench)?;
                 for cell in scored.iter().map(|row| Cell::measure(&table, row, &figures)) {
                     let name = row_name(&table, &readings.rows, &cell.labels);
-                    // Every reading has the same rows of orders.
+                    // The orders are counted by row of the table. Every reading has the same rows.
                     let of_orders = row_name(&table, &table.definition.rows, &cell.labels);
                     match order_rows.iter_mut().find(|(known, _)| *known == of_orders) {
                         Some((_, shares)) if shares.contains(&name) => {}
@@ -75,7 +75,7 @@ impl Study {
                         None => by_row.push((name, vec![error])),
                     }
                 }
-                // Cells that set an input count in the orders, too.
+                // Cells that set an input are not scored, but their orders count.
                 let printed = table.printed.iter().flat_map(|printed| &printed.rows);
                 let all: Vec<Cell> = printed.map(|row| Cell::measure(&table, row, &figures)).collect();
                 let found = Orders::of(&table, &all);
@@ -114,19 +114,19 @@ impl Study {
     }
 }
 
-/// ln(ours/published) of a cell; a factor of ten if no run has a positive value.
+/// Returns ln(ours/published) of a cell, or the logarithm of ten if we have no positive value.
 pub(in crate::study) fn off(cell: &Cell) -> f64 {
     cell.ours.filter(|ours| *ours > 0.0).map_or(MISSING, |ours| (ours / cell.printed).ln())
 }
 
-/// The name of a row: the table, and the labels in these columns.
+/// Returns the name of a row: the table, and the labels of the row in these columns.
 fn row_name(table: &Table, columns: &[String], labels: &BTreeMap<String, String>) -> String {
     let labels = columns.iter().filter_map(|column| labels.get(column));
     let parts: Vec<&str> = std::iter::once(&table.name).chain(labels).map(String::as_str).collect();
     parts.join("/")
 }
 
-/// The figures of the places of these rows, for all contestants of the table.
+/// Returns the figures of the points of these rows, for all contestants of the table.
 pub(in crate::study) fn figures(
     table: &Table,
     rows: &[&Row],
@@ -138,7 +138,7 @@ pub(in crate::study) fn figures(
     bench.figures(&places, table.definition.heads)
 }
 
-/// The same, only for the contestants of these rows.
+/// Returns the figures of the points of these rows, only for the contestants of the rows.
 pub(in crate::study) fn figures_of(
     table: &Table,
     rows: &[&Row],
@@ -156,13 +156,13 @@ pub(in crate::study) fn figures_of(
     bench.figures(&places, table.definition.heads)
 }
 
-/// The places of these rows.
+/// Returns the places at which these rows were measured, each with its plan.
 fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -> Result<Vec<Place>, String> {
     if rows.is_empty() {
         return Ok(Vec::new());
     }
-    // Includes every contestant of the table: the plan may be invalid without one of them, and tables with the same plan
-    // share their runs.
+    // Includes every contestant of the table, for two reasons. The plan may be invalid without one of them, and tables with
+    // the same plan then share their runs.
     let printed = table.printed.iter().flat_map(|printed| &printed.rows);
     let mut names: Vec<String> = printed.map(|row| row.contestant().to_owned()).collect();
     names.sort();
@@ -179,7 +179,7 @@ fn places(table: &Table, rows: &[&Row], changes: &[Change], seeds: &Seeds<'_>) -
     Ok(places)
 }
 
-/// The changes that apply to the table.
+/// Returns the changes that apply to the table.
 fn of_table(table: &Table, changes: &[Change]) -> Vec<Change> {
     let names = table.names();
     changes.iter().filter(|change| change.is_of(&names)).cloned().collect()

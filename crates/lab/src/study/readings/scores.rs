@@ -1,67 +1,69 @@
-//! Selects a reading by the errors of all readings, and measures how near it comes to rows that did not select it.
+//! Selects a reading by the errors of all readings. Also measures how near the selection comes to rows that took no part in
+//! it.
 
 use crate::study::effect::figure;
 
 /// A reading with its scores.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scored {
-    /// Its name: the identifiers of its choices.
+    /// The name of the reading: the identifiers of its choices.
     pub name: String,
-    /// The number of departures from stated facts, and from defaults.
+    /// The number of departures from stated facts, and the number of departures from defaults.
     pub departures: (u32, u32),
-    /// The reading is never chosen.
+    /// Whether the reading is exploratory, so that it is never selected.
     pub exploratory: bool,
-    /// The values that calibrated cells set for it.
+    /// The values that calibration set for the reading.
     pub calibrated: Vec<String>,
-    /// The remaining root of the mean square of ln(ours/published) of the calibrated cells: it shows whether the reading can
-    /// meet them.
+    /// The remaining error of the calibrated cells: the root of the mean square of ln(ours/published). It shows whether the
+    /// reading can meet them.
     pub left: Option<f64>,
     /// The root of the mean square of ln(ours/published) of each row.
     pub errors: Vec<f64>,
-    /// For each row of orders, how many are as published, and how many there are.
+    /// For each row with orders, the number of orders that are as published, and the number of all orders.
     pub orders: Vec<(usize, usize)>,
 }
 
-/// A row of orders, and the scored rows that share a cell with it.
+/// A row of the table that has orders, and the scored rows that share a cell with it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OrderRow {
-    /// The table and the labels of the row.
+    /// The name of the table and the labels of the row.
     pub name: String,
-    /// Indices of the scored rows that share a cell with it. They take no part in the selection when it is held out.
+    /// The indices of the scored rows that share a cell with this row. They take no part in the selection when this row is
+    /// held out.
     pub shares: Vec<usize>,
 }
 
 /// The scores of all readings.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scores {
-    /// Digest of the file.
+    /// The digest of the file `readings.toml`.
     pub hash: String,
-    /// Digest of everything that determines the scores.
+    /// The digest of everything that determines the scores.
     pub of: String,
-    /// Number of seeds of each run.
+    /// The number of seeds of each run.
     pub seeds: u64,
-    /// The names of the rows.
+    /// The names of the scored rows.
     pub rows: Vec<String>,
-    /// The rows of orders.
+    /// The rows of the tables that have orders.
     pub order_rows: Vec<OrderRow>,
     /// The readings, in the order of the file.
     pub readings: Vec<Scored>,
-    /// Index of the reading that all rows select.
+    /// The index of the reading that is selected by all rows.
     pub selected: usize,
-    /// Number of readings within one standard error of the least loss, without exploratory ones.
+    /// The number of readings within one standard error of the least loss, without exploratory ones.
     pub alike: usize,
-    /// For each row, the error of the reading that all other rows select, and its index.
+    /// For each row, the error of the reading that all other rows select, and the index of that reading.
     pub held_out: Vec<(f64, usize)>,
-    /// Index of the reading that is selected without looking at any row.
+    /// The index of the reading that is selected by its departures alone, without any row.
     pub stated: usize,
     /// The median of the losses, without exploratory readings.
     pub median: f64,
-    /// Index of the exploratory reading with the least loss.
+    /// The index of the exploratory reading with the least loss; `None` if there is none.
     pub exploratory: Option<usize>,
 }
 
 impl Scores {
-    /// Scores these readings; `None` if no row is scored.
+    /// Computes the scores of these readings; `None` if no row is scored, or if all readings are exploratory.
     pub(in crate::study) fn of(
         hash: String,
         rows: Vec<String>,
@@ -76,7 +78,7 @@ impl Scores {
         let (selected, alike) = choose(&readings, &all)?;
         let held_out = (0..count).map(|left_out| {
             let rest: Vec<usize> = (0..count).filter(|row| *row != left_out).collect();
-            // If there is only one row, nothing is left to select by except departures.
+            // If there is only one row and it is held out, no row is left to select by, so only the departures decide.
             let (chosen, _) = choose(&readings, &rest)?;
             Some((readings[chosen].errors[left_out], chosen))
         });
@@ -110,19 +112,21 @@ impl Scores {
         })
     }
 
-    /// For a reading: orders as published, all orders, rows in which all orders are as published, and all rows.
+    /// Counts the orders of a reading: orders as published, all orders, rows in which all orders are as published, and all
+    /// rows with orders.
     #[must_use]
     pub fn orders_of(&self, reading: usize) -> [usize; 4] {
         counted(self.readings[reading].orders.iter().copied())
     }
 
-    /// The same, where each row of orders is held out: it uses the reading selected by the rows that share no cell with it.
+    /// Counts the orders, as [`orders_of`](Self::orders_of) does, with each row held out. The orders of a row are those of
+    /// the reading that is selected by the rows that share no cell with it.
     #[must_use]
     pub fn held_out_orders(&self) -> [usize; 4] {
         counted(self.held_out_each().into_iter().flatten())
     }
 
-    /// The held-out result of each row of orders.
+    /// Returns, for each row with orders, the number of orders as published and of all orders when the row is held out.
     pub(in crate::study) fn held_out_each(&self) -> Vec<Option<(usize, usize)>> {
         let each = self.order_rows.iter().enumerate().map(|(at, row)| {
             let rest: Vec<usize> = (0..self.rows.len()).filter(|one| !row.shares.contains(one)).collect();
@@ -132,13 +136,13 @@ impl Scores {
         each.collect()
     }
 
-    /// The mean over rows of the errors in [`held_out`](Self::held_out).
+    /// Returns the mean over the rows of the errors in [`held_out`](Self::held_out).
     #[must_use]
     pub fn held_out_loss(&self) -> f64 {
         mean(self.held_out.iter().map(|(error, _)| *error))
     }
 
-    /// A description of the readings, with the digest of the file.
+    /// Describes the readings, with the digest of the file.
     #[must_use]
     pub fn heading(&self) -> String {
         let (all, of) = (self.readings.len(), self.rows.len());
@@ -154,7 +158,7 @@ impl Scores {
         )
     }
 
-    /// One line per result: description, reading, loss, and orders.
+    /// Returns one line per result, as description, reading, loss and orders.
     #[must_use]
     pub fn lines(&self) -> Vec<[String; 4]> {
         let of = |what: &str, at: usize| {
@@ -185,26 +189,26 @@ impl Scores {
 }
 
 impl Scored {
-    /// The mean of the errors over rows.
+    /// Returns the loss of the reading: the mean of its errors over the rows.
     #[must_use]
     pub fn loss(&self) -> f64 {
         mean(self.errors.iter().copied())
     }
 }
 
-/// Orders as published, all orders, rows in which all orders are as published, and rows that have orders.
+/// Counts orders as published, all orders, rows in which all orders are as published, and rows that have orders.
 fn counted(rows: impl Iterator<Item = (usize, usize)>) -> [usize; 4] {
     rows.filter(|(_, all)| *all > 0).fold([0; 4], |[same, all, whole, rows], (kept, of)| {
         [same + kept, all + of, whole + usize::from(kept == of), rows + 1]
     })
 }
 
-/// A loss, and the factor that it stands for.
+/// Formats a loss, which is a logarithm, and the factor that it stands for.
 fn shown(loss: f64) -> String {
     format!("{} (x{:.2})", figure(loss), loss.exp())
 }
 
-/// The counts of orders and of rows of orders; empty if nothing published has an order.
+/// Formats the counts of orders and of rows with orders; empty if there are no orders.
 fn in_words([same, all, whole, rows]: [usize; 4]) -> String {
     if all == 0 { String::new() } else { format!("orders {same}/{all}, rows {whole}/{rows}") }
 }
@@ -214,8 +218,8 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if count > 0.0 { sum / count } else { 0.0 }
 }
 
-/// The reading that these rows select, and how many are within one standard error of the best; `None` if all are
-/// exploratory. If there are no rows, all readings are equal.
+/// Returns the index of the reading that these rows select, and the number of readings within one standard error of the
+/// best. `None` if all readings are exploratory. Without rows, all readings count as equal.
 fn choose(readings: &[Scored], rows: &[usize]) -> Option<(usize, usize)> {
     let loss = |reading: &Scored| mean(rows.iter().map(|row| reading.errors[*row]));
     let open = || readings.iter().enumerate().filter(|(_, reading)| !reading.exploratory);
@@ -223,7 +227,7 @@ fn choose(readings: &[Scored], rows: &[usize]) -> Option<(usize, usize)> {
     let (least, n) = (loss(best), rows.len() as f64);
     let squares = rows.iter().map(|row| (best.errors[*row] - least).powi(2)).sum::<f64>();
     let error = if rows.len() > 1 { (squares / (n - 1.0) / n).sqrt() } else { 0.0 };
-    // The tolerance keeps rounding from separating equal losses.
+    // The tolerance keeps rounding errors from separating equal losses.
     let alike = || open().filter(|(_, reading)| loss(reading) <= least + error + 1e-12);
     let chosen = alike().min_by_key(|(at, reading)| (reading.departures, *at))?;
     Some((chosen.0, alike().count()))

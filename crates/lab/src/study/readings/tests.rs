@@ -25,7 +25,7 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
         orders: orders.to_vec(),
         ..scored(name, (0, 0), &errors)
     };
-    // Row 0 alone selects a, row 1 alone selects b.
+    // Row 0 alone selects reading a, and row 1 alone selects reading b.
     let readings = vec![of("a", [0.1, 0.9], [(2, 2), (0, 3)]), of("b", [0.8, 0.1], [(1, 2), (3, 3)])];
     let row = |name: &str, shares: &[usize]| OrderRow { name: name.to_owned(), shares: shares.to_vec() };
     let rows = vec!["0".to_owned(), "1".to_owned()];
@@ -38,11 +38,12 @@ fn orders_of_a_row_that_is_left_out_are_those_of_what_the_others_choose() {
 
 #[test]
 fn what_is_left_out_is_scored_by_what_the_rest_chooses() {
-    // All rows together select a (mean 0.2; deviation 0.1 over 3 rows, so an SE of 0.0577): b has 0.3.
+    // All rows together select reading a. Its mean is 0.2, and with a deviation of 0.1 over 3 rows the standard error is
+    // 0.0577. Reading b has the mean 0.3.
     let found = scores(vec![scored("b", (0, 0), &[0.0, 0.0, 0.9]), scored("a", (0, 0), &[0.1, 0.2, 0.3])]);
     assert_eq!((found.selected, found.alike), (1, 1));
-    // Without row 3, b is best and selected, and then has the error of row 3. Without row 1 or 2, a is selected (0.25 and
-    // 0.2 with an SE of 0.05 and 0.1, against 0.45 twice).
+    // Without row 3, reading b is selected, and its error in row 3 is counted. Without row 1 or 2, reading a is selected.
+    // Its means are then 0.25 and 0.2 with standard errors of 0.05 and 0.1; those of b are 0.45.
     assert_eq!(found.held_out, [(0.1, 1), (0.2, 1), (0.9, 0)]);
     assert!((found.held_out_loss() - 0.4).abs() < 1e-12);
     assert_eq!(found.stated, 0, "the first, where nothing departs");
@@ -51,7 +52,7 @@ fn what_is_left_out_is_scored_by_what_the_rest_chooses() {
 
 #[test]
 fn among_those_alike_the_fewest_departures_decide() {
-    // The least loss is 0.2 with an SE of 0.0577: all up to 0.2577 count as equal.
+    // The least loss is 0.2 with a standard error of 0.0577, so all losses up to 0.2577 count as equal.
     let best = [0.1, 0.2, 0.3];
     let order = |second: (u32, u32), third: (u32, u32)| {
         scores(vec![
@@ -95,7 +96,7 @@ fn every_reading_is_one_of_each_axis() {
         (all[3].departures(), all[3].is_exploratory(), all[2].is_exploratory()),
         ((1, 2), true, false)
     );
-    // The digest covers the whole file, including comments.
+    // The digest covers the whole file, including its comments.
     assert_eq!(file.hash.len(), 64);
     assert_ne!(Readings::parse(&format!("# said later\n{FILE}")).expect("readings").hash, file.hash);
 }

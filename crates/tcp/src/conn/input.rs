@@ -292,8 +292,8 @@ impl Connection {
         self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
     }
 
-    /// Converts SACK blocks to stream positions and leaves out invalid blocks. A first block reports a duplicate (RFC
-    /// 2883 §4) if it repeats acknowledged data or lies within the second block.
+    /// Converts SACK blocks to stream positions and leaves out invalid blocks. A first block reports a duplicate
+    /// (RFC 2883 §4) if it repeats acknowledged data or lies within the second block.
     fn read_sacks(
         &self,
         blocks: &[(Seq, Seq)],

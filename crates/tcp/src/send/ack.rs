@@ -3,8 +3,8 @@
 //! Owns no state. Each acknowledgement is passed to the scoreboard, the recovery and the controller, in the order that
 //! they need. The outcome is returned to the connection.
 //!
-//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as a single acknowledgement is concerned), RFC
-//! 6298 §3 (which round trips are measured).
+//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as a single acknowledgement is concerned),
+//! RFC 6298 §3 (which round trips are measured).
 
 use super::{Phase, SendHalf};
 use crate::config::RttSampling;

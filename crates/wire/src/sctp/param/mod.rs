@@ -49,26 +49,26 @@ pub enum Param<'a> {
     SupportedExtensions(&'a [u8]),
     /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
     ForwardTsnSupported,
-    /// The sender accepts packets with a zero checksum if this method detects errors in them (type 0x8001, RFC 9653
-    /// §4).
+    /// The sender accepts packets with a zero checksum if this method detects errors in them (type 0x8001,
+    /// RFC 9653 §4).
     ZeroChecksum(u32),
     /// A random number, from which keys of chunk authentication are derived (type 0x8002, RFC 4895 §3.1).
     Random(&'a [u8]),
     /// The chunk types that the sender accepts only in authenticated form (type 0x8003, RFC 4895 §3.2).
     ChunkList(&'a [u8]),
-    /// The HMAC identifiers that the sender accepts, in order of preference, with two bytes each (type 0x8004, RFC 4895
-    /// §3.3).
+    /// The HMAC identifiers that the sender accepts, in order of preference, with two bytes each (type 0x8004,
+    /// RFC 4895 §3.3).
     HmacAlgos(&'a [u8]),
-    /// The sender adds an address. If unspecified, it adds the source address of the packet (type 0xC001, RFC 5061
-    /// §4.2.1).
+    /// The sender adds an address. If unspecified, it adds the source address of the packet (type 0xC001,
+    /// RFC 5061 §4.2.1).
     AddAddress {
         /// Correlation id.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// The sender deletes an address. If unspecified, it deletes all but the packet's source (type 0xC002, RFC 5061
-    /// §4.2.2).
+    /// The sender deletes an address. If unspecified, it deletes all but the packet's source (type 0xC002,
+    /// RFC 5061 §4.2.2).
     DeleteAddress {
         /// Correlation id.
         id: u32,

@@ -157,7 +157,7 @@ impl Connection {
             }
             return;
         }
-        // Second: a reset is accepted only if it acknowledges our SYN.
+        // RFC 9293 §3.10.7.3, second: a reset is accepted only if it acknowledges our SYN.
         if header.flags.has(Flags::RST) {
             if acks {
                 self.fail(now, CloseReason::Refused, out);
@@ -171,7 +171,7 @@ impl Connection {
         if acks {
             self.on_opened(now, header, out);
         } else {
-            // Fourth: simultaneous open.
+            // RFC 9293 §3.10.7.3, fourth: this is a simultaneous open.
             self.state = State::SynReceived;
             self.syn_due = true;
             self.syn_tries = 0;

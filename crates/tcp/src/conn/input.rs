@@ -60,7 +60,7 @@ impl Connection {
             }
             return self.on_syn_again(now, header.seq);
         }
-        // Fifth: a segment without ACK is dropped.
+        // RFC 9293 §3.10.7.4, fifth: a segment without ACK is dropped.
         if !flags.has(Flags::ACK) || !self.on_acknowledgement(now, segment, out) {
             return;
         }
@@ -128,7 +128,8 @@ impl Connection {
         self.recv.duty.at_once();
     }
 
-    /// Second check: accepts a reset only if its sequence number is exactly RCV.NXT (RFC 5961 §3.2).
+    /// Second check of RFC 9293 §3.10.7.4: accepts a reset only if its sequence number is exactly RCV.NXT
+    /// (RFC 5961 §3.2).
     fn on_reset(&mut self, now: Instant, start: i64, out: &mut Outbox) {
         if start != self.recv.next() as i64 {
             return self.challenge(now);
@@ -144,7 +145,7 @@ impl Connection {
         }
     }
 
-    /// Fourth check: handles a SYN in a state in which none is allowed (RFC 5961 §4.2).
+    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN in a state in which none is allowed (RFC 5961 §4.2).
     fn on_syn_again(&mut self, now: Instant, seq: Seq) {
         if self.state == State::SynReceived && seq == self.irs {
             // The peer repeats its SYN because it has not received our SYN-ACK, so the SYN-ACK is sent again.
@@ -154,7 +155,7 @@ impl Connection {
         }
     }
 
-    /// Fifth check: processes the acknowledgement. Returns false if the segment must be dropped.
+    /// Fifth check of RFC 9293 §3.10.7.4: processes the acknowledgement. Returns false if the segment must be dropped.
     fn on_acknowledgement(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) -> bool {
         let header = &segment.header;
         let position = self.own_position(header.ack);
@@ -325,8 +326,8 @@ impl Connection {
         (count, duplicate)
     }
 
-    /// Seventh and eighth checks: takes the payload, which begins at stream position `start`, and the FIN. `fin` and
-    /// `pushed` are flags of the segment.
+    /// Seventh and eighth checks of RFC 9293 §3.10.7.4: takes the payload, which begins at stream position `start`, and
+    /// the FIN. `fin` and `pushed` are flags of the segment.
     #[inline(never)]
     pub(crate) fn take_data(
         &mut self,
@@ -449,8 +450,8 @@ impl Connection {
         match self.send.loss_timer() {
             None => self.timers.stop(Timer::Loss),
             Some(LossTimer::Reorder(at)) => self.timers.set(Timer::Loss, at),
-            // §7.2: the probe is sent no later than the retransmission timer expires. Sending the probe restarts that
-            // timer.
+            // RFC 8985 §7.2: the probe is sent no later than the retransmission timer expires. Sending the probe
+            // restarts that timer.
             Some(LossTimer::Probe(wait)) => {
                 self.timers.set(Timer::Loss, now.plus_nanos(wait).min(self.timers.at(Timer::Retransmit)));
             }

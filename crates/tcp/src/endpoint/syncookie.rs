@@ -109,7 +109,8 @@ impl Endpoint {
             SynCookies::Auto => full,
             SynCookies::Yes => true,
         };
-        // If open connections already fill the backlog, a cookie would only lead to another one, so none is sent.
+        // If open connections already fill the backlog, no cookie is sent, because another connection could not be
+        // accepted.
         if !wanted || !self.listeners.takes_open(ends.local.port()) {
             return false;
         }

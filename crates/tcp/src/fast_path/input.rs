@@ -77,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Seventh: takes the data of the segment, which is next in order.
+    /// RFC 9293 §3.10.7.4, seventh: takes the data of the segment, which is next in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,

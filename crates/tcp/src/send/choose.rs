@@ -118,7 +118,7 @@ impl SendHalf {
         self.recovery.room(self.controller.window(), self.mss, &self.board)
     }
 
-    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data to retransmit that is not known to be lost.
+    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data to retransmit, although it is not known to be lost.
     fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
         if room <= 0 {
             return None;

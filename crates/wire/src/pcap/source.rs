@@ -44,7 +44,7 @@ pub enum SourceError {
     Read(#[from] io::Error),
 }
 
-/// How a capture ended that could be read.
+/// Whether a capture ended at the end of a packet or within one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The capture ended after a complete packet or block.

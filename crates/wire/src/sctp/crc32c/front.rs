@@ -5,7 +5,6 @@
 //! from its initial state back to that state. This module repeats the sequence in front of a packet, so that the total
 //! is a multiple of a block and starts at a cache line. In that case there is no rest. How a packet is processed
 //! depends on its position in memory, but the result does not.
-//! is summed, and never changes the result.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;

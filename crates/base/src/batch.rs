@@ -35,7 +35,8 @@ pub struct SendBatch {
     segments: Segments,
 }
 
-/// Received packets with the same source, target and ECN codepoint, back to back in one buffer. Or a single ICMP error.
+/// Received packets with the same source, target and ECN codepoint, back to back in one buffer. A batch may instead
+/// hold a single ICMP error.
 ///
 /// All packets have the size of the first; the last may be shorter.
 #[derive(Debug)]

@@ -76,7 +76,7 @@ pub trait Controller: std::fmt::Debug {
         let _ = pipe;
     }
 
-    /// Processes a time `idle` during which nothing was sent. `rto` is the current retransmission timeout.
+    /// Called when nothing has been sent for the duration `idle`. `rto` is the current retransmission timeout.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 
     /// Undoes the last reduction by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss), because the loss

@@ -243,7 +243,7 @@ impl Controller for Linux {
 
     fn on_idle(&mut self, idle: Duration, rto: Duration) {
         if let Some(epoch) = &mut self.curve.epoch {
-            // tcp_cubic.c, CA_EVENT_TX_START: idle time does not count on the curve.
+            // tcp_cubic.c, CA_EVENT_TX_START: the curve does not advance during idle time.
             epoch.start += idle;
         }
         if idle > rto {

@@ -103,17 +103,17 @@ const RECOVERIES: u32 = 16;
 const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 
 impl Rack {
-    /// Processes the segments that an acknowledgement delivered (steps 1 to 3).
+    /// Processes the segments that an acknowledgement delivered (RFC 8985 §6.2 steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
         let Some((at, end, retransmitted)) = delivered.newest else { return };
-        // Step 3: a segment that was never retransmitted has arrived after segments with higher ends, so it was
-        // reordered.
+        // RFC 8985 §6.2 step 3: a segment that was never retransmitted has arrived after segments with higher ends, so
+        // it was reordered.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
         if retransmitted {
-            // Step 2: an acknowledgement that arrives earlier than the minimum round-trip time can only be for the
-            // original segment.
+            // RFC 8985 §6.2 step 2: an acknowledgement that arrives earlier than the minimum round-trip time can only
+            // be for the original segment.
             if rtt < self.least_rtt() {
                 return;
             }
@@ -144,7 +144,7 @@ impl Rack {
     /// reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the data
     /// sent so far.
     pub fn on_needless(&mut self, acked: u64, next: u64) {
-        // Step 4: the window is widened at most once per round trip.
+        // RFC 8985 §6.2 step 4: the window is widened at most once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
             self.extra = (self.extra + 1).min(WIDEST);
@@ -160,9 +160,9 @@ impl Rack {
         }
     }
 
-    /// Step 4, RACK_update_reo_wnd: returns the reordering window, the time by which a segment may arrive later than
-    /// the newest delivery. `sure` is set in a recovery, or if so many later segments were delivered that counting
-    /// would also indicate a loss.
+    /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window, the time by which a segment may arrive
+    /// later than the newest delivery. `sure` is set in a recovery, or if so many later segments were delivered that
+    /// counting would also indicate a loss.
     #[must_use]
     pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         if !self.reordering_seen && sure {
@@ -172,7 +172,8 @@ impl Rack {
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
-    /// Step 5: judges a segment that was sent at `at` and ends at `end`. `window` is the reordering window.
+    /// RFC 8985 §6.2 step 5: judges a segment that was sent at `at` and ends at `end`. `window` is the reordering
+    /// window.
     #[inline]
     #[must_use]
     pub fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {

@@ -8,11 +8,11 @@ use anabranch_base::time::{Duration, nanos};
 /// The constants of an [`RttEstimator`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttConfig {
-    /// The smallest RTO.
+    /// The RTO before the first measurement.
     pub rto_initial: Duration,
-    /// The largest RTO, including the back-off.
+    /// The smallest RTO.
     pub rto_min: Duration,
-    /// Largest RTO, including back-off.
+    /// The largest RTO, including the back-off.
     pub rto_max: Duration,
     /// The clock granularity G, which is the minimum of the term 4·RTTVAR.
     pub granularity: Duration,

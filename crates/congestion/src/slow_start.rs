@@ -82,7 +82,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// Called after a loss or an ECN mark has reduced the window.
+    /// Updates the rule after a loss or an ECN mark has reduced the window.
     pub fn on_reduced(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),
@@ -91,7 +91,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// Called after the retransmission timer has expired.
+    /// Updates the rule after the retransmission timer has expired.
     pub fn on_timeout(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),

@@ -226,7 +226,7 @@ impl Bbr {
         self.rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
     }
 
-    // Target amounts in flight.
+    // The functions below compute target amounts in flight.
 
     /// BDPMultiple: returns the bandwidth-delay product for this rate, times `gain` in percent.
     fn bdp_multiple(&self, bandwidth: u64, gain: u64) -> u64 {
@@ -539,7 +539,7 @@ impl Bbr {
         self.model.is_loss_in_round = true;
     }
 
-    /// HandleLostPacket, called once for all losses of a report.
+    /// HandleLostPacket: updates the model after losses. Called once for all losses of a report.
     fn on_lost(&mut self, now: Instant, lost: u64, loss: Option<crate::delivery_rate::LossSample>) {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);

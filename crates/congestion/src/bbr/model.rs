@@ -98,7 +98,8 @@ impl Model {
         self.min_rtt
     }
 
-    /// BBR.extra_acked: how many bytes beyond the expected amount were acknowledged, at most, in the filter's periods.
+    /// BBR.extra_acked: the largest number of bytes acknowledged beyond the expected amount, in both periods of the
+    /// filter.
     pub(super) fn extra_acked(&self) -> u64 {
         self.extra_acked[0].max(self.extra_acked[1])
     }

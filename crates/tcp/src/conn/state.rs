@@ -8,9 +8,9 @@ use std::fmt;
 /// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum State {
-    /// SYN sent, no answer received.
+    /// A SYN was sent, and no answer has arrived.
     SynSent,
-    /// SYN received and answered, waiting for the acknowledgement.
+    /// A SYN was received and answered, and the answer is not acknowledged yet.
     SynReceived,
     /// Open: data flows in both directions.
     Established,

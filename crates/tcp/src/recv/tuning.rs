@@ -142,8 +142,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: if ten segments exceed the first window, the window grows after a round trip in which the
-    /// application reads more than the whole segments of that window.
+    /// tcp_init_buffer_space: the first window may be too small for ten segments. In that case the window grows after a
+    /// round trip in which the application reads more than the whole segments of the first window.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;

@@ -138,7 +138,7 @@ impl Scoreboard {
         self.bytes(self.arrived)
     }
 
-    /// Returns the running total of units marked as lost.
+    /// Returns the running total of units (segments or bytes) marked as lost.
     #[inline]
     pub(crate) fn losses(&self) -> u64 {
         self.losses

@@ -2,8 +2,8 @@
 //! pseudo-headers of transport protocols.
 //!
 //! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
-//! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C), so one fold and one
-//! byte swap at the end are enough.
+//! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one fold
+//! and one byte swap at the end are enough.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

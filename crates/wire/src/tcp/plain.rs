@@ -1,6 +1,6 @@
 //! Reads and writes the most common form of TCP header quickly.
 //!
-//! In this form, ACK is set and PSH may be set, there is no urgent data, and the only option is timestamps at the usual
+//! In this form, ACK is set, PSH may be set, and there is no urgent data. The only option is timestamps at the usual
 //! offset (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields
 //! that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
 //!

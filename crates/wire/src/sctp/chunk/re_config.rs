@@ -34,8 +34,8 @@ pub enum ReConfigParam<'a> {
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// The sequence number of the receiver's request that this request answers. If it answers none, the number of
-        /// the last request that the receiver made.
+        /// The sequence number of the receiver's request that this request answers. If this request answers none, the
+        /// number of the last request that the receiver made.
         response: u32,
         /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,

@@ -77,7 +77,7 @@ pub enum Param<'a> {
     },
     /// A request failed (type 0xC003, RFC 5061 §4.2.3).
     RequestFailed {
-        /// The request's correlation id.
+        /// The correlation id of the request that failed.
         id: u32,
         /// The error causes.
         causes: &'a [u8],

@@ -250,7 +250,7 @@ impl FromStr for Ratio {
 /// Parses a duration such as `40ms` or `1.08s`. The text `0` means zero.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -261,7 +261,7 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
 /// Parses a length such as `12.5m`, and returns it in micrometres. The text `0` means zero.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_length(text: &str) -> Result<u64, UnitError> {
     if text == "0" { Ok(0) } else { quantity(text, &LENGTH) }
 }
@@ -269,7 +269,7 @@ pub fn parse_length(text: &str) -> Result<u64, UnitError> {
 /// Parses a speed such as `12.5m/s`, and returns it in micrometres per second. The result is never 0.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_speed(text: &str) -> Result<u64, UnitError> {
     match quantity(text, &SPEED)? {
         0 => Err(UnitError::new(text, "nobody moves at speed 0", None, SPEED.forms)),
@@ -280,7 +280,7 @@ pub fn parse_speed(text: &str) -> Result<u64, UnitError> {
 /// Parses a frequency such as `25/s`, `0.5/s` or `90/min`, and returns the time between two occurrences.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_interval(text: &str) -> Result<Duration, UnitError> {
     interval(text).map_err(|why| {
         let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

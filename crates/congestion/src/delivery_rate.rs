@@ -259,7 +259,7 @@ mod tests {
             let now = 1_090 + 10 * n;
             rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
         }
-        // The first interval includes the round trip. All ten packets together took 190 ms.
+        // The first interval includes the whole round trip, so its rate is low. All ten packets together took 190 ms.
         assert_eq!((rates[0], rates[9]), (10_000, 52_631));
         // The packets of the next flight are sent as acknowledgements arrive: 1,000 bytes every 10 ms.
         let mut sampler = RateSampler::default();

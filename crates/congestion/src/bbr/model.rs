@@ -104,7 +104,8 @@ impl Model {
         self.extra_acked[0].max(self.extra_acked[1])
     }
 
-    /// UpdateLatestDeliverySignals: `delivered` is the total number of bytes delivered so far.
+    /// UpdateLatestDeliverySignals: updates the bandwidth and the amount in flight of the current round trip.
+    /// `delivered` is the total number of bytes delivered so far.
     pub(super) fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.loss_round_start = false;
         self.bw_latest = self.bw_latest.max(sample.rate);
@@ -173,7 +174,7 @@ impl Model {
         (self.bw_latest, self.inflight_latest) = (0, 0);
     }
 
-    /// HandleSpuriousLossDetection, the part that concerns bounds: restores those from before the loss.
+    /// HandleSpuriousLossDetection, the part for the bounds: restores the bounds from before the loss.
     pub(super) fn restore(&mut self, bw_shortterm: u64, inflight_shortterm: u64, inflight_longterm: u64) {
         self.is_loss_in_round = false;
         self.reset_full_bw();

@@ -35,8 +35,8 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // The peer believes that the connection is open, but the backlog has no room, so its ACK is dropped. Our
-            // retransmitted SYN-ACK makes the peer send the ACK again.
+            // If the port is still open, the backlog has no room and the peer's ACK is dropped. The peer believes that
+            // the connection is open. Our retransmitted SYN-ACK makes the peer send its ACK again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);

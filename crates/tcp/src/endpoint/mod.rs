@@ -139,9 +139,9 @@ impl Endpoint {
         }
     }
 
-    /// Sets the addresses of the host. A connection whose local address is missing ends. Its peer is not informed,
-    /// because no packet can be sent from a missing address. If `present` is empty, all connections are kept, because
-    /// their addresses may return.
+    /// Sets the addresses of the host. A connection ends if its local address is not in `present`. Its peer is not
+    /// informed, because no packet can be sent from that address. If `present` is empty, all connections are kept,
+    /// because their addresses may return.
     pub fn set_addresses(&mut self, now: Instant, present: &[IpAddr]) {
         if present.is_empty() || present == self.addresses {
             return;

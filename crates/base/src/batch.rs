@@ -1,78 +1,81 @@
-//! The packet buffers that pass between engine and socket: [`SendBatch`] for output, [`RecvBatch`] for input.
+//! The packet buffers that pass between an engine and its socket: [`SendBatch`] for output, [`RecvBatch`] for input.
 //!
-//! A batch owns one buffer, in which its packets lie back to back. A world that sends one packet at a time writes its
-//! headers in front of the packet and takes the whole buffer. An engine that receives one packet at a time may keep the
-//! packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
+//! A batch owns one buffer, in which its packets lie back to back. A `World`, simulated or real, that sends one packet
+//! at a time writes its headers in front of the packet and takes the whole buffer. An engine that receives one packet
+//! at a time may keep the packet's buffer ([`PacketBytes`]). In both cases the payload is not copied.
 
 use crate::engine::{Ecn, Icmp, Packet};
 use std::net::SocketAddr;
 
-/// The number of bytes left free in front of the first packet for headers that a world adds: the largest IP header
-/// without options (40) and UDP (8).
+/// The number of bytes left free in front of the first packet for headers of lower layers: the largest IP header
+/// without options (40 bytes) and the UDP header (8 bytes).
 pub const HEADROOM: usize = 48;
 
-/// Outgoing packets with one source, one target and one ECN mark, back to back in one buffer.
+/// Outgoing packets with the same source, target and ECN codepoint, back to back in one buffer.
 ///
 /// All packets have the size of the first; the last may be shorter. The buffer keeps [`HEADROOM`] bytes free in front.
-/// A world that sends one packet at a time can therefore add its headers in place and take the buffer.
+/// If packets are sent one at a time, lower layers can therefore add their headers in place and take the buffer.
 #[derive(Debug)]
 pub struct SendBatch {
-    /// Source of every packet.
+    /// The source of every packet.
     pub source: SocketAddr,
-    /// Target of every packet.
+    /// The target of every packet.
     pub target: SocketAddr,
-    /// ECN mark of every packet.
+    /// The ECN codepoint of every packet.
     pub ecn: Ecn,
     /// Whether the network may fragment packets that are too large (RFC 9260 §6.9). If false, the default, packets are
     /// sent with Don't Fragment set.
     pub may_fragment: bool,
-    /// The number that the sending engine gave to the first packet; the following packets count up from it. Engines
+    /// The number that the sending engine gave to the first packet. Each following packet has the next number. Engines
     /// number their packets 1, 2, 3, ….
     pub first_tag: u64,
-    /// The lane of this batch, by default 0. A world may reorder batches of different lanes, but not those of one lane.
+    /// The lane of this batch, by default 0. Batches of different lanes may be reordered, but not batches of the same
+    /// lane.
     pub lane: u32,
     segments: Segments,
 }
 
-/// Received packets with one source, one target and one ECN mark, back to back in one buffer; or one ICMP report.
+/// Received packets with the same source, target and ECN codepoint, back to back in one buffer. A batch may instead
+/// hold a single ICMP error.
 ///
 /// All packets have the size of the first; the last may be shorter.
 #[derive(Debug)]
 pub struct RecvBatch {
-    /// Source of every packet.
+    /// The source of every packet.
     pub source: SocketAddr,
-    /// Target of every packet.
+    /// The target of every packet.
     pub target: SocketAddr,
-    /// ECN mark of every packet.
+    /// The ECN codepoint of every packet.
     pub ecn: Ecn,
     /// The number that the sending engine gave to the first packet ([`SendBatch::first_tag`]), or 0 if unknown.
     pub first_tag: u64,
-    /// The ICMP report, if the batch holds one. Its packet is then the quoted part, from the transport header on.
+    /// The ICMP error, if the batch holds one. In that case the batch's packet is the part that the error quotes, from
+    /// the transport header on.
     pub icmp: Option<Icmp>,
-    /// Whether the socket's queue is empty and the next packet will wake the receiving task, so that the task need not
-    /// read again before it waits. A world that does not know leaves it false.
+    /// Whether the socket's queue is empty and the next packet will wake the receiving task. If so, the task need not
+    /// read again before it waits. False if this is not known.
     pub drained: bool,
     segments: Segments,
 }
 
-/// A received packet on its way through an engine: its bytes, and the buffer that holds them if it can be kept.
+/// A received packet that an engine processes: its bytes, and the buffer that holds them if the engine may keep it.
 #[derive(Debug)]
 pub enum PacketBytes<'a> {
-    /// Part of a buffer that belongs to the caller: bytes to be kept must be copied.
+    /// Part of a buffer that belongs to the caller. An engine that wants to keep the bytes must copy them.
     Borrowed(&'a [u8]),
-    /// The only packet of its batch.
+    /// The only packet of its batch. The engine may be able to take its buffer.
     Owned(&'a mut Segments),
 }
 
-/// The packets of a batch: all of one size except that the last may be shorter, back to back in one buffer.
+/// The packets of a batch, back to back in one buffer. All have the same size, except that the last may be shorter.
 #[derive(Debug)]
 pub struct Segments {
-    /// The packets, from `start` on. While the batch is empty, the bytes from `start` on are meaningless.
+    /// The packets, from `start` on. While the batch is empty, the bytes from `start` on have no meaning.
     buffer: Vec<u8>,
     start: usize,
     stride: usize,
     count: usize,
-    /// The number of packets that fit.
+    /// The largest number of packets in the batch.
     max: usize,
 }
 
@@ -91,7 +94,7 @@ impl Segments {
         self.count = 0;
     }
 
-    /// Restores the headroom of a buffer that was exchanged in.
+    /// Restores the headroom, after the buffer was exchanged for a shorter one.
     #[cold]
     fn lengthen(&mut self) {
         self.buffer.resize(HEADROOM, 0);
@@ -130,7 +133,7 @@ impl Segments {
         self.count = bytes.len().div_ceil(self.stride);
     }
 
-    /// Makes `buffer[start..]` the only packet, and leaves the previous buffer in `buffer`.
+    /// Makes `buffer[start..]` the only packet of the batch. Leaves the batch's previous buffer in `buffer`.
     #[inline]
     fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
         assert!(start < buffer.len(), "an empty packet");
@@ -140,7 +143,8 @@ impl Segments {
         std::mem::swap(&mut self.buffer, buffer);
     }
 
-    /// Like [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each; the last may be shorter.
+    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each, of which the last may be
+    /// shorter.
     fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         assert!(stride > 0, "an empty packet");
         self.put_buffer(buffer, start);
@@ -149,7 +153,7 @@ impl Segments {
         self.count = bytes.div_ceil(self.stride);
     }
 
-    /// Moves packets that lie too close to the start of the buffer, to make room for headers in front of them.
+    /// Moves packets that lie too close to the start of the buffer, so that headers fit in front of them.
     #[cold]
     fn make_headroom(&mut self) {
         self.buffer.splice(..self.start, [0; HEADROOM]);
@@ -158,7 +162,7 @@ impl Segments {
 
     #[inline]
     fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        // `chunks` panics on 0, which is the stride of an empty batch.
+        // An empty batch has a stride of 0, on which `chunks` would panic.
         self.buffer[self.start..].chunks(self.stride.max(1)).take(self.count)
     }
 
@@ -178,8 +182,8 @@ impl Segments {
         if self.count == 0 { &[] } else { &self.buffer[self.start..] }
     }
 
-    /// Exchanges the buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset of the
-    /// first packet in the buffer that was taken.
+    /// Exchanges the batch's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset
+    /// of the first packet in the buffer that is now in `buffer`.
     #[inline]
     fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         let start = self.start;
@@ -190,7 +194,7 @@ impl Segments {
 }
 
 impl SendBatch {
-    /// An empty batch that takes up to `max_segments` packets (at least one).
+    /// Creates an empty batch for up to `max_segments` packets, at least one.
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
@@ -204,7 +208,7 @@ impl SendBatch {
         }
     }
 
-    /// Empties the batch and keeps its memory.
+    /// Removes all packets from the batch and keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         self.segments.clear();
@@ -214,8 +218,8 @@ impl SendBatch {
         self.lane = 0;
     }
 
-    /// Aligns the first packet so that its end, if it has `size` bytes, is at an address that is a multiple of `line`.
-    /// At least `room` bytes stay free in front of it. Some checksums are faster on packets aligned in this way. The
+    /// Aligns the first packet. If it has `size` bytes, its end is at an address that is a multiple of `line`. At least
+    /// `room` bytes stay free in front of the packet. Some checksums are faster on packets aligned in this way. The
     /// batch must be empty.
     #[inline]
     pub fn end_on(&mut self, line: usize, size: usize, room: usize) {
@@ -249,44 +253,44 @@ impl SendBatch {
         self.segments.stride
     }
 
-    /// Returns whether another packet can be appended: the batch is not full, and all its packets have the full size.
+    /// Returns whether another packet can be appended: the batch is not full, and no packet is shorter than the first.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
         self.segments.has_room()
     }
 
-    /// Returns the number of packets that fit.
+    /// Returns the largest number of packets in the batch.
     #[must_use]
     pub fn max_segments(&self) -> usize {
         self.segments.max
     }
 
-    /// Appends one packet, which `write` adds at the end of the buffer; `write` must not change earlier bytes. It is a
-    /// bug to append a packet larger than the first, or any packet without [`has_room`](Self::has_room).
+    /// Appends one packet: `write` appends the packet's bytes to the buffer and must not change earlier bytes. Panics
+    /// if the packet is larger than the first, or if [`has_room`](Self::has_room) is false.
     #[inline]
     pub fn push_with<R>(&mut self, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         self.segments.push_with(write)
     }
 
-    /// Appends one packet by copying it.
+    /// Appends a copy of `packet`.
     pub fn push(&mut self, packet: &[u8]) {
         self.push_with(|buffer| buffer.extend_from_slice(packet));
     }
 
-    /// Replaces the content with a copy of the packets in `bytes`, each of `stride` bytes; the last may be shorter.
-    /// Used for packets that a socket took and could not send.
+    /// Replaces the content with a copy of the packets in `bytes`, which have `stride` bytes each; the last may be
+    /// shorter. Used for packets that a socket accepted but could not send.
     pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
         self.segments.put(bytes, stride);
     }
 
-    /// Replaces the content with the packets in `buffer`, each of `stride` bytes; the last may be shorter. Leaves the
-    /// previous buffer in `buffer`. Used for packets that were built in one buffer without headroom.
+    /// Replaces the content with the packets in `buffer`, which have `stride` bytes each; the last may be shorter.
+    /// Leaves the batch's previous buffer in `buffer`. Used for packets that were built in one buffer without headroom.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, stride: usize) {
         self.segments.put_train(buffer, 0, stride);
     }
 
-    /// The packets, in order.
+    /// Returns the bytes of each packet, in order.
     #[inline]
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.segments.iter()
@@ -304,8 +308,8 @@ impl SendBatch {
         self.segments.bytes()
     }
 
-    /// Exchanges the buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset of the
-    /// first packet in the buffer that was taken, at least [`HEADROOM`].
+    /// Exchanges the batch's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the offset
+    /// of the first packet in the buffer that is now in `buffer`. The offset is at least [`HEADROOM`].
     #[inline]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> usize {
         if self.segments.start < HEADROOM {
@@ -318,7 +322,7 @@ impl SendBatch {
 }
 
 impl RecvBatch {
-    /// An empty batch that takes up to `max_segments` packets (at least one).
+    /// Creates an empty batch for up to `max_segments` packets, at least one.
     #[must_use]
     pub fn new(max_segments: usize) -> Self {
         Self {
@@ -332,7 +336,7 @@ impl RecvBatch {
         }
     }
 
-    /// Empties the batch and keeps its memory.
+    /// Removes all packets from the batch and keeps its memory.
     #[inline]
     pub fn clear(&mut self) {
         self.segments.clear();
@@ -362,38 +366,39 @@ impl RecvBatch {
         self.segments.stride
     }
 
-    /// Returns whether another packet can be appended: the batch is not full, and all its packets have the full size.
+    /// Returns whether another packet can be appended: the batch is not full, and no packet is shorter than the first.
     #[must_use]
     #[inline]
     pub fn has_room(&self) -> bool {
         self.segments.has_room()
     }
 
-    /// Appends one packet by copying it. It is a bug to append a packet larger than the first, or any packet without
-    /// [`has_room`](Self::has_room).
+    /// Appends a copy of `packet`. Panics if the packet is larger than the first, or if [`has_room`](Self::has_room) is
+    /// false.
     pub fn push(&mut self, packet: &[u8]) {
         self.segments.push_with(|buffer| buffer.extend_from_slice(packet));
     }
 
-    /// Replaces the content with a copy of the packets in `bytes`, each of `stride` bytes; the last may be shorter.
-    /// Used for packets that a socket received in one read.
+    /// Replaces the content with a copy of the packets in `bytes`, which have `stride` bytes each; the last may be
+    /// shorter. Used for packets that a socket received in one read.
     pub fn put_segments(&mut self, bytes: &[u8], stride: usize) {
         self.segments.put(bytes, stride);
     }
 
-    /// Makes `buffer[start..]` the only packet, and leaves the previous buffer in `buffer`.
+    /// Makes `buffer[start..]` the only packet of the batch. Leaves the batch's previous buffer in `buffer`.
     #[inline]
     pub fn put_buffer(&mut self, buffer: &mut Vec<u8>, start: usize) {
         self.segments.put_buffer(buffer, start);
     }
 
-    /// Like [`put_buffer`](Self::put_buffer), for packets of `stride` bytes each; the last may be shorter.
+    /// Like [`put_buffer`](Self::put_buffer), for several packets of `stride` bytes each, of which the last may be
+    /// shorter.
     pub fn put_train(&mut self, buffer: &mut Vec<u8>, start: usize, stride: usize) {
         self.segments.put_train(buffer, start, stride);
     }
 
-    /// Moves the packets of `sent` into this batch, as a network without loss or delay would deliver them. Empties
-    /// `sent`.
+    /// Moves the packets of `sent` into this batch, as a network without loss or delay would deliver them. Afterwards
+    /// `sent` is empty.
     pub fn receive(&mut self, sent: &mut SendBatch) {
         self.clear();
         (self.source, self.target, self.ecn) = (sent.source, sent.target, sent.ecn);
@@ -404,7 +409,7 @@ impl RecvBatch {
         sent.clear();
     }
 
-    /// The packets, in order.
+    /// Returns the bytes of each packet, in order.
     #[inline]
     pub fn segments(&self) -> impl Iterator<Item = &[u8]> {
         self.segments.iter()
@@ -416,7 +421,7 @@ impl RecvBatch {
         self.segments.packets((self.source, self.target), self.ecn, self.first_tag)
     }
 
-    /// Returns the packet, if the batch holds exactly one.
+    /// Returns the packet, if the batch holds exactly one packet.
     #[must_use]
     #[inline]
     pub fn only(&self) -> Option<Packet<'_>> {
@@ -424,21 +429,22 @@ impl RecvBatch {
         (self.len() == 1).then(|| Packet { source, target, ecn, tag, payload: self.bytes() })
     }
 
-    /// Returns the buffer and the offset of the packet in it, if the batch holds exactly one. The bytes in front of the
-    /// packet are meaningless.
+    /// Returns the buffer and the offset of the packet in it, if the batch holds exactly one packet. The bytes in front
+    /// of the packet have no meaning.
     #[inline]
     pub fn only_mut(&mut self) -> Option<(&mut [u8], usize)> {
         (self.len() == 1).then_some((self.segments.buffer.as_mut_slice(), self.segments.start))
     }
 
-    /// Returns source, target and bytes of the packet, if the batch holds exactly one. The receiver may take the
-    /// buffer.
+    /// Returns the source, the target and the bytes of the packet, if the batch holds exactly one packet. The receiver
+    /// may take the packet's buffer.
     #[inline]
     pub fn only_owned(&mut self) -> Option<(&SocketAddr, &SocketAddr, PacketBytes<'_>)> {
         (self.len() == 1).then_some((&self.source, &self.target, PacketBytes::Owned(&mut self.segments)))
     }
 
-    /// Returns the packet at `index`, so that a layer can change it in place; `None` if there is no such packet.
+    /// Returns the packet at `index`, so that a protocol layer can change it in place. Returns `None` if there is no
+    /// such packet.
     #[inline]
     pub fn segment_mut(&mut self, index: usize) -> Option<&mut [u8]> {
         let Segments { buffer, start, stride, count, .. } = &mut self.segments;
@@ -456,7 +462,7 @@ impl RecvBatch {
 }
 
 impl PacketBytes<'_> {
-    /// Returns the transport header and what follows.
+    /// Returns the transport header and the bytes after it.
     #[must_use]
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
@@ -466,10 +472,10 @@ impl PacketBytes<'_> {
         }
     }
 
-    /// Takes the packet's buffer in exchange for `buffer`, whose content is discarded, and empties the batch. Returns
-    /// the offset of the packet in the buffer that was taken. Returns `None` and changes nothing if the buffer cannot
-    /// be taken. That is so for a batch that can hold several packets: keeping its large buffer for one packet would
-    /// waste most of it.
+    /// Exchanges the packet's buffer for `buffer`, whose content is discarded, and empties the batch. Returns the
+    /// offset of the packet in the buffer that is now in `buffer`. Returns `None` and changes nothing if the buffer
+    /// cannot be taken. It cannot be taken from a batch that can hold several packets, because keeping its large buffer
+    /// for one packet would waste most of it.
     #[inline(always)]
     pub fn take_buffer(&mut self, buffer: &mut Vec<u8>) -> Option<usize> {
         match self {
@@ -479,7 +485,7 @@ impl PacketBytes<'_> {
     }
 }
 
-/// The address of an empty batch: 0.0.0.0, port 0.
+/// Returns the address that an empty batch has: 0.0.0.0, port 0.
 fn nowhere() -> SocketAddr {
     SocketAddr::from(([0, 0, 0, 0], 0))
 }
@@ -529,7 +535,7 @@ mod tests {
         }
     }
 
-    /// Exchanged packets behave like copied ones in every later operation.
+    /// Packets whose buffer was exchanged behave like copied packets in every later operation.
     #[test]
     fn a_train_that_is_exchanged_is_as_one_that_is_copied() {
         for (length, stride) in [(1, 1), (10, 3), (12, 4), (5, 9)] {
@@ -554,7 +560,7 @@ mod tests {
         }
     }
 
-    /// A buffer keeps its address on the way from the sending engine to the receiving engine.
+    /// A buffer keeps its memory address from the sending engine to the receiving engine.
     #[test]
     fn a_buffer_moves_through_without_a_copy() {
         let mut out = SendBatch::new(1);
@@ -574,7 +580,7 @@ mod tests {
         assert_eq!((kept[start..].as_ptr(), input.len()), (memory, 0));
     }
 
-    /// The buffer of a batch that holds, or can hold, several packets is not given away for one packet.
+    /// The buffer of a batch that holds several packets, or can hold them, cannot be taken for one packet.
     #[test]
     fn the_buffer_of_several_packets_stays() {
         for (max, packets) in [(1, 2), (2, 1), (2, 2)] {

@@ -1,15 +1,17 @@
 //! A memory budget that is shared by many sessions, across all threads.
 //!
-//! Up to half of the budget is reserved: each session may always hold its floor, whatever the others hold. The rest is
-//! a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and Hahne,
-//! 1998). A session that is alone can hold all that it can use, and when many compete, some is left for the next. This
-//! module only counts. The owner of the memory asks for its limit before it allocates, and uses less when the limit
-//! falls.
+//! Up to half of the budget is reserved: each session may always hold its floor, whatever other sessions hold. The rest
+//! is a pool. One account may hold an eighth of the bytes left in the pool (the dynamic threshold of Choudhury and
+//! Hahne, 1998). A session that is alone can therefore hold all that it can use. If many sessions compete, some memory
+//! is left for the next one.
+//!
+//! This module only counts bytes. The owner of the memory asks for its limit before it allocates, and uses less memory
+//! when the limit falls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// A limit on the memory that all sessions hold together. Clones share one count.
+/// A limit on the memory that all sessions hold together. Clones share the same count.
 #[derive(Clone, Debug)]
 pub struct Budget {
     shared: Arc<Shared>,
@@ -22,7 +24,7 @@ struct Shared {
     left: AtomicI64,
 }
 
-/// Budgets are equal if they share one count, not if they have the same size.
+/// Two budgets are equal if they share the same count, not if they have the same size.
 impl PartialEq for Budget {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.shared, &other.shared)
@@ -55,13 +57,13 @@ impl Budget {
         self.shared.total
     }
 
-    /// Returns the number of bytes that each session may hold whatever the others hold.
+    /// Returns the number of bytes that each session may hold, whatever other sessions hold.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.shared.floor
     }
 
-    /// Returns the number of bytes of the pool that one account may hold at present.
+    /// Returns the number of bytes of the pool that a single account may hold at present.
     #[must_use]
     pub fn room(&self) -> u64 {
         u64::try_from(self.shared.left.load(Relaxed)).unwrap_or(0) / SHARES
@@ -72,18 +74,18 @@ impl Budget {
     }
 }
 
-/// The share of a [`Budget`] that one part of a session holds; released on drop.
+/// The share of a [`Budget`] that one part of a session holds. The share is released on drop.
 #[derive(Debug)]
 pub struct Account {
     budget: Budget,
-    /// The account's part of its session's floor, in bytes.
+    /// The account's share of its session's floor, in bytes.
     floor: u64,
-    /// Bytes taken from the pool.
+    /// The number of bytes taken from the pool.
     charged: u64,
 }
 
 impl Account {
-    /// Creates an account that may hold 1/`part` of its session's floor, in addition to its share of the pool.
+    /// Creates an account that may hold 1/`part` of its session's floor, and a share of the pool in addition.
     #[must_use]
     pub fn new(budget: &Budget, part: u64) -> Self {
         Self { floor: budget.floor() / part.max(1), budget: budget.clone(), charged: 0 }
@@ -107,20 +109,20 @@ impl Account {
         self.floor + self.budget.room()
     }
 
-    /// Returns the account's part of the floor, in bytes.
+    /// Returns the account's share of its session's floor, in bytes.
     #[must_use]
     pub fn floor(&self) -> u64 {
         self.floor
     }
 
-    /// Returns whether the account holds bytes of the pool.
+    /// Returns whether the account holds bytes from the pool.
     #[must_use]
     pub fn is_charged(&self) -> bool {
         self.charged > 0
     }
 
-    /// Sets the account to `bytes`, the number held now. Changes below 4 KiB are not counted, except a return to the
-    /// floor, because all threads share the counter.
+    /// Records that the account now holds `bytes` bytes. Changes below 4 KiB are not counted, because all threads share
+    /// the counter. A return to the floor is always counted.
     pub fn holds(&mut self, bytes: u64) {
         let beyond = bytes.saturating_sub(self.floor);
         if beyond.abs_diff(self.charged) >= GRAIN || beyond == 0 && self.charged > 0 {
@@ -136,18 +138,19 @@ impl Drop for Account {
     }
 }
 
-/// The largest floor in bytes; a session gains nothing from a larger one.
+/// The largest floor in bytes. A session gains nothing from a larger floor.
 const MAX_FLOOR: u64 = 256 << 10;
-/// An account may hold 1/`SHARES` of the bytes left in the pool.
+/// The divisor for the share of one account: it may hold 1/`SHARES` of the bytes left in the pool.
 const SHARES: u64 = 8;
-/// The smallest change that is counted, in bytes.
+/// The smallest change in bytes that is counted.
 const GRAIN: u64 = 4 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The budget is not exceeded and each session gets its floor, for any number of sessions that release nothing.
+    /// If no session releases memory, the budget is not exceeded and each session gets its floor, for any number of
+    /// sessions.
     #[test]
     fn what_all_hold_together_is_bounded() {
         for (total, sessions) in [(256_u64 << 20, 1280_u64), (16 << 20, 100), (1 << 30, 3), (1 << 20, 20_000)]
@@ -157,7 +160,7 @@ mod tests {
             for number in 0..sessions {
                 let mut account = Account::new(&budget, 1);
                 let mut held = account.floor();
-                // The account takes what it can get, piece by piece, up to 4 MiB.
+                // The account takes all that it can get in steps of 10,000 bytes, up to 4 MiB.
                 while held + 10_000 <= account.limit().min(4 << 20) {
                     held += 10_000;
                     account.holds(held);

@@ -1,12 +1,12 @@
 //! Prefetches memory that is needed soon, to hide its latency.
 //!
-//! Prefetching is only a hint: it never changes what a program computes. On processors without a prefetch instruction
-//! that stable Rust offers without `unsafe`, these functions do nothing.
+//! Prefetching is only a hint: it never changes the results of a program. It needs an instruction that stable Rust
+//! offers without `unsafe`. On processors without such an instruction, these functions do nothing.
 
 /// The size of a cache line in bytes on nearly all processors.
 pub const LINE: usize = 64;
 
-/// Prefetches the cache line that `value` begins in.
+/// Prefetches the cache line in which `value` begins.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     #[cfg(target_arch = "x86_64")]
@@ -15,7 +15,8 @@ pub fn prefetch<T>(value: &T) {
     let _ = value;
 }
 
-/// Prefetches `bytes`, one [`LINE`] at a time. Each line costs an instruction, so pass only bytes that are needed.
+/// Prefetches `bytes`, one cache line of [`LINE`] bytes at a time. Each line costs an instruction, so pass only bytes
+/// that are needed soon.
 #[inline(always)]
 pub fn prefetch_all(bytes: &[u8]) {
     for line in bytes.chunks(LINE) {

@@ -2,22 +2,22 @@
 //!
 //! A row of [`knobs!`](crate::knobs!) declares the knob's field, type, default, source of the default, text form and
 //! help. The struct, its defaults, parsing, printing and profiles are derived from the rows. A [`Profile`] lists the
-//! values that differ from its parent.
+//! values that differ from those of its parent.
 
 /// A knob and its current value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Knob {
-    /// Its name on the command line.
+    /// The knob's name on the command line.
     pub key: &'static str,
-    /// Its value, in the form that `set` reads.
+    /// The knob's value, in the text form that can be parsed again.
     pub value: String,
-    /// What it means, and the accepted forms.
+    /// The meaning of the knob, and the accepted text forms.
     pub help: &'static str,
-    /// The source of the value, such as an RFC section.
+    /// The source of the value, for example an RFC section.
     pub source: &'static str,
 }
 
-/// The reason why a knob could not be set: one line that names the accepted values.
+/// The reason why a knob could not be set, as one line that names the accepted values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct KnobError(pub String);
@@ -30,22 +30,22 @@ pub trait Form<T> {
     /// Parses `text`.
     ///
     /// # Errors
-    /// The reason why `text` is not a value.
+    /// The reason why `text` is not an accepted value.
     fn read(&self, text: &str) -> Result<T, String>;
 }
 
-/// A row of the table for the settings `C`.
+/// A row of the table of knobs for the settings `C`.
 #[derive(Debug)]
 pub struct Row<C> {
     /// The knob's name, which is also the name of its field.
     pub key: &'static str,
-    /// What it means, and the accepted forms.
+    /// The meaning of the knob, and the accepted text forms.
     pub help: &'static str,
-    /// The source of the default, such as an RFC section.
+    /// The source of the default, for example an RFC section.
     pub source: &'static str,
-    /// Returns the value as text.
+    /// Returns the knob's value as text.
     pub show: fn(&C) -> String,
-    /// Sets the value from text.
+    /// Sets the knob's value from text.
     pub set: fn(&mut C, &str) -> Result<(), String>,
 }
 
@@ -54,9 +54,9 @@ pub struct Row<C> {
 pub struct Profile {
     /// The profile's name.
     pub name: &'static str,
-    /// The profile that provides the values not listed in `rows`; `None` for the rows' defaults.
+    /// The profile that provides the values not listed in `rows`. `None` stands for the rows' defaults.
     pub parent: Option<&'static Profile>,
-    /// Each entry is a knob, its value as text, and the source of the value.
+    /// The values that differ. Each entry is the name of a knob, its value as text, and the source of the value.
     pub rows: &'static [(&'static str, &'static str, &'static str)],
 }
 
@@ -72,7 +72,7 @@ pub const fn names<const N: usize>(profiles: &[&Profile; N]) -> [&'static str; N
     names
 }
 
-/// Settings declared by [`knobs!`](crate::knobs!).
+/// Settings that [`knobs!`](crate::knobs!) has declared.
 pub trait Table: Sized + 'static {
     /// One row for each knob.
     const ROWS: &'static [Row<Self>];
@@ -83,7 +83,7 @@ pub trait Table: Sized + 'static {
     /// Returns the source of each value, in the order of the rows.
     fn sources(&self) -> &[&'static str];
 
-    /// Returns the source of each value for modification, in the order of the rows.
+    /// Returns the sources of all values for modification, in the order of the rows.
     fn sources_mut(&mut self) -> &mut [&'static str];
 
     /// Returns the index of the row of knob `key`.
@@ -101,14 +101,14 @@ pub trait Table: Sized + 'static {
     /// Sets the knob in row `at` to `text`, and records `source` as the source of the value.
     ///
     /// # Errors
-    /// The reason why `text` is not a value.
+    /// The reason why `text` is not an accepted value.
     fn set_row(&mut self, at: usize, text: &str, source: &'static str) -> Result<(), String> {
         (Self::ROWS[at].set)(self, text)?;
         self.sources_mut()[at] = source;
         Ok(())
     }
 
-    /// Returns every knob with its value and source.
+    /// Returns every knob with its value and the source of the value.
     #[must_use]
     fn list(&self) -> Vec<Knob> {
         Self::ROWS
@@ -130,9 +130,9 @@ pub trait Table: Sized + 'static {
     }
 }
 
-/// Declares settings: a struct with a field for each knob, and its [`Table`].
+/// Declares settings: a struct with a field for each knob, and its implementation of [`Table`].
 ///
-/// A row is `field: type = default, source, form, help;`. The fields after `beside` are not knobs.
+/// A row has the form `field: type = default, source, form, help;`. The fields after `beside` are not knobs.
 ///
 /// ```
 /// use anabranch_base::knobs::{Form, Table};

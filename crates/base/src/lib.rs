@@ -1,18 +1,21 @@
-//! Foundation of all other crates: time, seeded randomness, units, serial numbers, memory budgets, the [`Engine`]
-//! interface, and the traces that engines record.
+//! The foundation of all other crates: time, seeded random numbers, units, serial numbers, memory budgets, the
+//! [`Engine`] interface, and the traces that engines record.
 //!
-//! Nothing here reads a clock, opens a socket or draws ambient randomness: the caller passes in time and randomness as
-//! values. The one exception is `Rng::from_os` (feature `os-random`), which gets a key from the operating system.
+//! This crate does not read a clock, open a socket or draw random numbers from the environment: the caller passes in
+//! time and randomness as values. The only exception is `Rng::from_os` (feature `os-random`), which gets a key from the
+//! operating system.
 //!
 //! # Parts
 //!
-//! - Batches carry packets: `SendBatch` out of an engine, `RecvBatch` into one. The buffer of a received packet is handed down with it
-//!   (`PacketBytes`). An engine on its fast path keeps the buffer until the payload is read, and gives its last one in exchange.
-//! - `knobs!` turns the settings of an engine into knobs, one row each: field, type, default with its source, text form, help.
-//!   A profile states only its differences from its parent.
-//! - The feature `testing` adds `testing::sent`, which takes out all that an engine sends, for tests that move packets themselves.
-//! - The feature `os-random` adds `Rng::from_os`, for programs that meet real peers. It asks the operating system for one key, and makes
-//!   all numbers from it by HMAC-SHA-256 in counter mode.
+//! - Batches carry packets: `SendBatch` out of an engine, `RecvBatch` into an engine. The buffer of a received packet
+//!   is passed on with the packet (`PacketBytes`). On its fast path, an engine keeps the buffer until the payload is
+//!   read. It gives its previous buffer in exchange.
+//! - `knobs!` declares the settings of an engine as knobs. Each row has a field, its type, its default with the source,
+//!   its text form and its help. A profile lists only the values that differ from its parent.
+//! - The feature `testing` adds `testing::sent`, which collects all packets that an engine sends. It is for tests that
+//!   deliver packets themselves.
+//! - The feature `os-random` adds `Rng::from_os`, for programs that communicate with real peers. It gets one key from
+//!   the operating system, and computes all numbers from that key by HMAC-SHA-256 in counter mode.
 
 pub mod batch;
 pub mod budget;

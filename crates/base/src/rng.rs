@@ -1,19 +1,19 @@
-//! Seeded random numbers, with independent streams derived by name.
+//! Seeded random numbers, with independent streams that are derived by name.
 //!
-//! [`Rng::fork`] returns an independent stream. It depends only on the parent's seed and the label, not on how many
-//! numbers the parent has drawn. Adding a link or a host therefore leaves the random numbers of the others unchanged
-//! (the idea of ns-3's fixed stream numbers). The generator is xoshiro256++ (Blackman and Vigna, 2019), seeded through
-//! SplitMix64. For secrets it is a keyed function instead. Floating point is not used.
+//! [`Rng::fork`] returns an independent stream. The stream depends only on the parent's seed and the label, not on how
+//! many numbers the parent has drawn. Adding a link or a host therefore leaves the random numbers of other links and
+//! hosts unchanged (the idea of ns-3's fixed stream numbers). The generator is xoshiro256++ (Blackman and Vigna, 2019),
+//! seeded through SplitMix64. For secrets, a keyed function is used instead. Floating point is not used.
 
 use crate::units::Ratio;
 use std::time::Duration;
 
-/// A keyed function, such as an HMAC, whose output cannot be distinguished from random bits without the key. The caller
-/// provides it, so that this crate needs no cryptography.
+/// A keyed function, for example an HMAC. Without the key, its output cannot be distinguished from random bytes. The
+/// caller provides the function, so that this crate needs no cryptography.
 pub type KeyedFunction = fn(key: &[u8; 32], input: &[u8]) -> [u8; 32];
 
-/// A deterministic pseudo-random generator. A generator made from a seed must not be used for secrets: its output
-/// reveals the numbers that follow. A generator made from a key is safe for secrets.
+/// A deterministic pseudo-random generator. A generator made from a seed must not be used for secrets, because its
+/// output reveals the numbers that follow. A generator made from a key is safe for secrets.
 #[derive(Clone)]
 pub struct Rng(Source);
 
@@ -33,9 +33,9 @@ impl std::fmt::Debug for Rng {
 }
 
 impl Rng {
-    /// Creates the generator for `seed`, for tests and experiments that must be repeatable. For traffic with real peers
-    /// use `Rng::from_os` (feature `os-random`): numbers from a seed can be predicted from the seed or from earlier
-    /// output.
+    /// Creates the generator for `seed`, for tests and experiments that must be repeatable. For traffic with real
+    /// peers, use `Rng::from_os` (feature `os-random`), because numbers from a seed can be predicted from the seed or
+    /// from earlier output.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
@@ -43,19 +43,20 @@ impl Rng {
         Self(Source::Seeded { seed, state })
     }
 
-    /// Creates a generator whose output cannot be predicted without `key`, even from earlier output. It runs `function`
-    /// in counter mode, and costs one call of `function` for each number drawn.
+    /// Creates a generator whose output cannot be predicted without `key`, even from earlier output. The generator runs
+    /// `function` in counter mode, with one call of `function` for each number drawn.
     #[must_use]
     pub const fn keyed(key: [u8; 32], function: KeyedFunction) -> Self {
         Self(Source::Keyed { function, key, drawn: 0 })
     }
 
-    /// Returns the generator for `label`, which depends only on this generator's seed or key and the label.
+    /// Returns an independent generator for `label`. Its numbers depend only on this generator's seed or key, and on
+    /// the label.
     #[must_use]
     pub fn fork(&self, label: &str) -> Self {
         match &self.0 {
             Source::Seeded { seed, .. } => {
-                // FNV-1a over the label, then mixed with the seed.
+                // The label is hashed with FNV-1a, and the hash is mixed with the seed.
                 let mut hash = 0xcbf2_9ce4_8422_2325_u64;
                 for byte in label.bytes() {
                     hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
@@ -93,14 +94,14 @@ impl Rng {
         (self.next_u64() >> 32) as u32
     }
 
-    /// Returns a number uniformly distributed in `0..bound`, or 0 if `bound` is 0.
+    /// Returns a uniformly distributed number in `0..bound`, or 0 if `bound` is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
-        // Multiply-shift: the bias is below bound / 2^64.
+        // The multiply-shift method has a bias below bound / 2^64.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Returns true with probability `p`. Draws no number if `p` is 0 or 1.
+    /// Returns true with probability `p`. If `p` is 0 or 1, no number is drawn.
     #[inline]
     pub fn chance(&mut self, p: Ratio) -> bool {
         if p == Ratio::ZERO {
@@ -112,7 +113,7 @@ impl Rng {
         self.below(Ratio::ONE.parts()) < p.parts()
     }
 
-    /// Returns a duration uniformly distributed in `0..=bound`.
+    /// Returns a uniformly distributed duration in `0..=bound`.
     pub fn span_up_to(&mut self, bound: Duration) -> Duration {
         Duration::from_nanos(self.below(crate::time::nanos(bound).saturating_add(1)))
     }
@@ -133,12 +134,13 @@ impl Rng {
     }
 }
 
-/// Unpredictable generators. Only the key comes from the operating system; all output is computed from it.
+/// Generators whose output is unpredictable. Only the key comes from the operating system; all output is computed from
+/// it.
 #[cfg(feature = "os-random")]
 impl Rng {
-    /// Creates a generator for traffic with real peers: verification tags, cookies, nonces and initial sequence numbers
-    /// that cannot be guessed (RFC 9260 §5.3.1, §12.2.4.2). It is HMAC-SHA-256 in counter mode, with a key from the
-    /// operating system.
+    /// Creates a generator for traffic with real peers. Verification tags, cookies, nonces and initial sequence numbers
+    /// from it cannot be guessed (RFC 9260 §5.3.1, §12.2.4.2). The generator is HMAC-SHA-256 in counter mode, with a
+    /// key from the operating system.
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -149,7 +151,7 @@ impl Rng {
     /// ```
     ///
     /// # Errors
-    /// The operating system could not provide random bytes.
+    /// Fails if the operating system could not provide random bytes.
     #[cfg(not(all(target_family = "wasm", target_os = "unknown")))]
     pub fn from_os() -> std::io::Result<Self> {
         let mut key = [0; 32];
@@ -157,8 +159,8 @@ impl Rng {
         Ok(Self::from_key(key))
     }
 
-    /// Like `from_os`, with 32 random bytes from the caller. For environments without an operating system, such as a
-    /// web page (`crypto.getRandomValues`).
+    /// Like `from_os`, with 32 random bytes from the caller as the key. For environments without an operating system,
+    /// for example a web page (`crypto.getRandomValues`).
     ///
     /// ```
     /// use anabranch_base::Rng;
@@ -213,7 +215,7 @@ mod tests {
 
     #[test]
     fn a_keyed_one_draws_from_its_function_and_forks_into_other_keys() {
-        // A stand-in whose output shows the key and the input that it received.
+        // A stand-in for a keyed function. Its output depends visibly on the key and the input.
         fn echo(key: &[u8; 32], input: &[u8]) -> [u8; 32] {
             let mut out = *key;
             for (i, byte) in input.iter().enumerate() {
@@ -235,7 +237,7 @@ mod tests {
         let mut rng = Rng::new(1);
         let p: Ratio = "1%".parse().expect("a ratio");
         let hits = (0..1_000_000).filter(|_| rng.chance(p)).count();
-        // Ten standard deviations around 10,000.
+        // The bounds are ten standard deviations away from 10,000.
         assert!((9_000..11_000).contains(&hits), "{hits}");
     }
 }

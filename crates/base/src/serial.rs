@@ -1,6 +1,6 @@
-//! Serial number arithmetic: numbers that wrap around, compared by their distance.
+//! Serial number arithmetic: numbers that wrap around and are compared by their distance.
 //!
-//! Home of RFC 9260 §1.6 (TSN, SSN) and of RFC 1982, which it cites.
+//! Home of RFC 9260 §1.6 (TSN, SSN) and of RFC 1982, which RFC 9260 cites.
 
 /// Declares a wrapping serial number type over an unsigned integer.
 #[macro_export]
@@ -11,38 +11,38 @@ macro_rules! serial {
         pub struct $name(pub $int);
 
         impl $name {
-            /// Half of the number space. A number at this distance ahead, or further, counts as earlier.
+            /// Half of the number space. A number that is ahead by this distance or more counts as earlier.
             const HALF: $int = 1 << (<$int>::BITS - 1);
 
-            /// This number moved forward by `n`, wrapping.
+            /// Returns this number plus `n`, with wrapping.
             #[must_use]
             #[inline]
             pub const fn plus(self, n: $int) -> Self {
                 Self(self.0.wrapping_add(n))
             }
 
-            /// This number moved back by `n`, wrapping.
+            /// Returns this number minus `n`, with wrapping.
             #[must_use]
             #[inline]
             pub const fn minus(self, n: $int) -> Self {
                 Self(self.0.wrapping_sub(n))
             }
 
-            /// The number after this one.
+            /// Returns the number after this one.
             #[must_use]
             #[inline]
             pub const fn next(self) -> Self {
                 self.plus(1)
             }
 
-            /// How far this number lies ahead of `other`, modulo the number space.
+            /// Returns how far this number is ahead of `other`, modulo the number space.
             #[must_use]
             #[inline]
             pub const fn distance_from(self, other: Self) -> $int {
                 self.0.wrapping_sub(other.0)
             }
 
-            /// RFC 1982 §3.2: strictly later than `other`.
+            /// RFC 1982 §3.2: returns whether this number is strictly later than `other`.
             #[must_use]
             #[inline]
             pub const fn after(self, other: Self) -> bool {
@@ -50,14 +50,14 @@ macro_rules! serial {
                 ahead != 0 && ahead < Self::HALF
             }
 
-            /// RFC 1982 §3.2: strictly earlier than `other`.
+            /// RFC 1982 §3.2: returns whether this number is strictly earlier than `other`.
             #[must_use]
             #[inline]
             pub const fn before(self, other: Self) -> bool {
                 other.after(self)
             }
 
-            /// Later than or equal to `other`.
+            /// Returns whether this number is later than or equal to `other`.
             #[must_use]
             #[inline]
             pub const fn at_or_after(self, other: Self) -> bool {
@@ -76,7 +76,7 @@ macro_rules! serial {
 #[cfg(test)]
 mod tests {
     serial!(
-        /// A 16-bit number for the tests.
+        /// A 16-bit serial number for the tests.
         Small: u16
     );
 

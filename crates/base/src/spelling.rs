@@ -1,6 +1,6 @@
-//! Finds the accepted name that a misspelled name is closest to, for "did you mean" hints.
+//! Finds the accepted name that is closest to a misspelled name, for "did you mean" hints.
 
-/// Returns the accepted name closest to `name`, if one is close enough to be what was meant.
+/// Returns the accepted name that is closest to `name`, if it is so close that the user probably meant it.
 #[must_use]
 pub fn nearest<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace('_', "-");
@@ -12,7 +12,7 @@ pub fn nearest<'a>(name: &str, accepted: &[&'a str]) -> Option<&'a str> {
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns ` (did you mean 'rate'?)` if an accepted name is close, otherwise the empty string.
+/// Returns a hint such as ` (did you mean 'rate'?)` if an accepted name is close to `name`, otherwise the empty string.
 #[must_use]
 pub fn hint(name: &str, accepted: &[&str]) -> String {
     nearest(name, accepted).map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default()

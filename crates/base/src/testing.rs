@@ -3,8 +3,8 @@
 use crate::{Ecn, Engine, Instant, Packet, SendBatch};
 use std::net::SocketAddr;
 
-/// Returns whether the second ring of tests runs: slow tests, and those that need a kernel's timers, a browser or a
-/// network. `ANABRANCH_FULL=1` enables them. Otherwise this prints a message that the calling test is skipped.
+/// Returns whether the second ring of tests is enabled: slow tests, and tests that need a kernel's timers, a browser or
+/// a network. `ANABRANCH_FULL=1` enables them. Otherwise this prints a message that the calling test is skipped.
 #[must_use]
 pub fn full_ring() -> bool {
     let full = std::env::var_os("ANABRANCH_FULL").is_some_and(|value| value == "1");
@@ -21,13 +21,13 @@ pub struct Sent {
     pub source: SocketAddr,
     /// The target address of the packet.
     pub target: SocketAddr,
-    /// Its ECN mark.
+    /// The ECN codepoint of the packet.
     pub ecn: Ecn,
     /// The number that the engine gave to the packet.
     pub tag: u64,
     /// Whether the network may fragment the packet ([`SendBatch::may_fragment`]).
     pub may_fragment: bool,
-    /// The transport header and what follows.
+    /// The transport header and the bytes after it.
     pub bytes: Vec<u8>,
 }
 
@@ -43,7 +43,7 @@ impl Sent {
 /// Returns all packets that `engine` sends at `now`.
 ///
 /// # Panics
-/// Panics if the result of `poll_transmit` does not match what it did, or if the engine never stops sending.
+/// Panics if the result of `poll_transmit` contradicts the batch, or if the engine never stops sending.
 pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
     let (mut batch, mut sent) = (SendBatch::new(4), Vec::new());
     loop {
@@ -69,10 +69,11 @@ pub fn sent(engine: &mut impl Engine, now: Instant) -> Vec<Sent> {
 /// Returns the bytes of each packet that `engine` sends at `now`.
 ///
 /// # Panics
-/// Panics as [`sent`] does.
+/// Panics under the same conditions as [`sent`].
 pub fn packets(engine: &mut impl Engine, now: Instant) -> Vec<Vec<u8>> {
     sent(engine, now).into_iter().map(|sent| sent.bytes).collect()
 }
 
-/// The number of packets sent at one instant beyond which the engine is considered to loop; no buffer holds as many.
+/// The limit on packets sent at one instant. An engine that exceeds it is considered to loop, because no buffer holds
+/// as many packets.
 const MAX_AT_ONCE: usize = 1_000_000;

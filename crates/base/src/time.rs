@@ -1,54 +1,55 @@
-//! Time in integer nanoseconds since the start of the world, real or simulated.
+//! Time in integer nanoseconds since the start of a `World`, the environment of a program, whose clock is real or
+//! simulated.
 //!
-//! Unlike `std::time::Instant`, it starts at zero, can be printed and is exact, so a run can be replayed and compared.
-//! Durations are `std::time::Duration`.
+//! Unlike `std::time::Instant`, this type starts at zero, can be printed and is exact, so that a run can be replayed
+//! and compared. Durations are `std::time::Duration`.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 pub use std::time::Duration;
 
-/// A point in time, in nanoseconds since the start of the world.
+/// A point in time, in nanoseconds since time zero, at which the `World` started.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
 
 impl Instant {
-    /// The start of the world.
+    /// Time zero, at which the `World` started.
     pub const ZERO: Self = Self(0);
-    /// The last point in time that can be represented, about 584 years after the start.
+    /// The last point in time that can be represented, about 584 years after time zero.
     pub const MAX: Self = Self(u64::MAX);
 
-    /// Returns the instant `nanos` nanoseconds after the start.
+    /// Returns the instant that is `nanos` nanoseconds after time zero.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Returns the instant `millis` milliseconds after the start.
+    /// Returns the instant that is `millis` milliseconds after time zero.
     #[must_use]
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// Returns the nanoseconds since the start.
+    /// Returns the nanoseconds from time zero to this instant.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is after `self`.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Returns this instant moved later by `nanos`, at most [`Instant::MAX`].
+    /// Returns the instant that is `nanos` nanoseconds later, at most [`Instant::MAX`].
     #[must_use]
     pub const fn plus_nanos(self, nanos: u64) -> Self {
         Self(self.0.saturating_add(nanos))
     }
 }
 
-/// Returns `span` in nanoseconds, at most `u64::MAX`.
+/// Returns the duration `span` in nanoseconds, at most `u64::MAX`.
 #[must_use]
 pub const fn nanos(span: Duration) -> u64 {
     span.as_secs().saturating_mul(1_000_000_000).saturating_add(span.subsec_nanos() as u64)
@@ -82,7 +83,7 @@ impl Sub for Instant {
 }
 
 impl fmt::Display for Instant {
-    /// Seconds with nine decimals: `1.080000000`.
+    /// Writes seconds with nine decimals, for example `1.080000000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / 1_000_000_000, self.0 % 1_000_000_000)
     }

@@ -1,63 +1,63 @@
-//! The trace of an engine: which bytes it sent when, in which packet and why; which bytes arrived; and what limited the
-//! sender.
+//! The trace of an engine. It records which bytes the engine sent, when, in which packet and why; which bytes arrived;
+//! and what limited the sender.
 //!
-//! `lab` attributes response times from these records. They are kept only while tracing is on, and never influence a
-//! protocol.
+//! From these records, `lab` explains which causes make up a response time. Records are kept only while tracing is on,
+//! and never influence a protocol.
 
 use crate::time::Instant;
 use std::ops::Range;
 
-/// One record of a trace.
+/// A record of a trace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceRecord {
     /// The time of the event.
     pub at: Instant,
-    /// The connection or association, identified by the initiator's port, which both ends know.
+    /// The connection or association, identified by the port of the side that opened it. Both ends know this port.
     pub connection: u64,
     /// The event.
     pub event: TraceEvent,
 }
 
-/// An event of a connection. A *unit* is a position in sequence space. Units count from 0 at the first byte (TCP, after
-/// the SYN) or at the first TSN (SCTP, one for each DATA chunk), and never wrap. Streams that share no sequence space
-/// (QUIC) each get a part of it, in which a unit is a byte.
+/// An event of a connection. A *unit* is a position in sequence space. In TCP a unit is a byte, counted from 0 after
+/// the SYN. In SCTP a unit is a TSN (one for each DATA chunk), counted from 0 at the first TSN. Units never wrap. In
+/// QUIC, where streams share no sequence space, each stream gets a range of units, and a unit is a byte.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
-    /// The handshake began (first SYN or INIT sent).
+    /// The handshake began: the first SYN or INIT was sent.
     Opening,
-    /// A lower layer, whose handshake came first, carries packets from now on.
+    /// A lower layer has finished its own handshake, and carries packets from now on.
     Secured,
-    /// The first packet from the peer arrived, in a handshake that combines transport and security. The time from here
-    /// to [`Established`](Self::Established) counts as the security handshake.
+    /// The first packet from the peer arrived, in a handshake that combines transport and security. The time from this
+    /// event to [`Established`](Self::Established) counts as the security handshake.
     Answered,
     /// User data may be sent from now on.
     Established,
-    /// The connection ended, gracefully or not.
+    /// The connection ended, either gracefully or with an error.
     Closed,
     /// User data was put into a packet.
     Sent {
         /// The units sent.
         units: Range<u64>,
-        /// The stream (0 for TCP).
+        /// The stream, which is 0 for TCP.
         stream: u64,
-        /// The position of these bytes in the data that the application wrote to the stream, counted from 0. For TCP it
-        /// equals `units`.
+        /// The position of the sent bytes in the data that the application wrote to the stream, counted from 0. For TCP
+        /// it equals `units`.
         bytes: Range<u64>,
-        /// The packet's number (see `SendBatch::first_tag`).
+        /// The number of the packet (see `SendBatch::first_tag`).
         packet: u64,
-        /// The reason for sending them.
+        /// The reason why the units were sent.
         cause: SendCause,
     },
-    /// User data arrived for the first time and was kept (not dropped).
+    /// User data arrived for the first time and was not dropped.
     Received {
         /// The units received.
         units: Range<u64>,
-        /// The number that the sender gave to the packet that carried them.
+        /// The number that the sender gave to the packet in which the units arrived.
         packet: u64,
     },
-    /// From now on, this limits the sender.
+    /// The sender is limited by this from now on.
     Limited(Limit),
-    /// From now on, the congestion window of the path in use has this many bytes.
+    /// The congestion window of the path in use has this many bytes from now on.
     Window(u64),
     /// A retransmission turned out to be spurious.
     Spurious,
@@ -66,30 +66,30 @@ pub enum TraceEvent {
 /// The reason why user data was put into a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SendCause {
-    /// First transmission.
+    /// The data was sent for the first time.
     New,
-    /// Retransmitted because later data was acknowledged (fast retransmit, or
-    /// retransmission within a recovery begun by one).
+    /// The data was retransmitted because later data was acknowledged: by a fast retransmit, or in the recovery that it
+    /// began.
     Fast,
-    /// Retransmitted because a timer (T3-rtx, RTO) expired, or in the recovery that followed.
+    /// The data was retransmitted because a timer (T3-rtx, RTO) expired, or in the recovery that followed.
     Timeout,
-    /// A probe of a closed window.
+    /// The data was sent as a probe of a closed window.
     Probe,
 }
 
-/// What currently limits a sender.
+/// The limit that currently prevents a sender from sending more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Limit {
     /// No data is waiting to be sent.
     Application,
-    /// The congestion window is full (no recovery is under way).
+    /// The congestion window is full, and no recovery is in progress.
     Congestion,
     /// The receiver's window is full.
     Receiver,
-    /// A fast recovery is under way.
+    /// A fast recovery is in progress.
     Recovery,
-    /// A retransmission timer expired, and the data found lost is being retransmitted.
+    /// A retransmission timer has expired, and lost data is being retransmitted.
     Timeout,
-    /// Another limit of the sender: Nagle, bundling delay, burst limit or pacing.
+    /// Another limit of the sender: the Nagle algorithm, the bundling delay, the burst limit or pacing.
     Pacing,
 }

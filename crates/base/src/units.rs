@@ -1,7 +1,7 @@
-//! Quantities with units (bytes, bit rates, ratios) and their text forms.
+//! Quantities with units (bytes, bit rates, ratios), and their text forms.
 //!
-//! The unit is part of the value: `10mbit`, `40ms`, `1%`, `100kB`. A bare number where a unit is needed is an error
-//! that lists the accepted forms. The command line and plan files both use the parsers in this module.
+//! The unit is part of the value: `10mbit`, `40ms`, `1%`, `100kB`. If a number has no unit although it needs one, the
+//! error lists the accepted forms. The command line and plan files both use the parsers in this module.
 
 mod foreign;
 
@@ -9,7 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The reason why a text is not a quantity: one line that lists the accepted forms.
+/// The reason why a text is not a quantity, as one line that lists the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{line}")]
 pub struct UnitError {
@@ -18,7 +18,7 @@ pub struct UnitError {
 }
 
 impl UnitError {
-    /// Creates the error for `text`. `why` is the reason, and `meant` is what the user probably meant.
+    /// Creates the error for `text`. `why` is the reason, and `meant` is the quantity that the user probably meant.
     fn new(text: &str, why: &str, meant: Option<String>, forms: &str) -> Self {
         let hint = did_you_mean(meant.as_deref());
         Self { line: format!("'{text}': {why}{hint}; write {forms}"), meant }
@@ -31,7 +31,7 @@ impl UnitError {
     }
 }
 
-/// Returns ` (did you mean 10mbit?)`, or the empty string.
+/// Returns a hint such as ` (did you mean 10mbit?)`, or the empty string if `meant` is `None`.
 #[must_use]
 pub fn did_you_mean(meant: Option<&str>) -> String {
     meant.map(|meant| format!(" (did you mean {meant}?)")).unwrap_or_default()
@@ -50,7 +50,7 @@ pub struct BitRate(u64);
 pub struct Ratio(u64);
 
 impl BitRate {
-    /// Returns the rate of `bits` per second, or `None` for 0, at which no data would ever be sent.
+    /// Returns the rate of `bits` per second. Returns `None` for 0, because at that rate no data would ever be sent.
     #[must_use]
     pub const fn from_bits_per_second(bits: u64) -> Option<Self> {
         if bits == 0 { None } else { Some(Self(bits)) }
@@ -62,11 +62,11 @@ impl BitRate {
         self.0
     }
 
-    /// Returns the time that `bytes` take at this rate, in nanoseconds, rounded up.
+    /// Returns the time in nanoseconds that `bytes` bytes take at this rate, rounded up.
     #[must_use]
     #[inline]
     pub const fn nanos_for(self, bytes: u64) -> u64 {
-        // bytes * 8e9 fits u64 for packets (up to 2.3 GB): the common case is one division.
+        // The product `bytes` * 8e9 fits a `u64` for packets (up to 2.3 GB), so that usually one division is enough.
         match bytes.checked_mul(8_000_000_000) {
             Some(bit_nanos) => bit_nanos.div_ceil(self.0),
             None => {
@@ -76,7 +76,7 @@ impl BitRate {
         }
     }
 
-    /// Returns the number of whole bytes that are sent in `span`.
+    /// Returns the number of whole bytes that are sent at this rate in `span`.
     #[must_use]
     pub const fn bytes_in(self, span: Duration) -> u64 {
         let bytes = self.0 as u128 * span.as_nanos() / 8_000_000_000;
@@ -90,7 +90,7 @@ impl Ratio {
     /// 1.
     pub const ONE: Self = Self(1_000_000_000_000);
 
-    /// Returns `numerator / denominator`, rounded down; `None` if it is above 1 or the denominator is 0.
+    /// Returns `numerator / denominator`, rounded down. Returns `None` if the ratio is above 1 or the denominator is 0.
     #[must_use]
     pub const fn new(numerator: u64, denominator: u64) -> Option<Self> {
         if denominator == 0 || numerator > denominator {
@@ -113,7 +113,7 @@ impl Ratio {
 }
 
 impl fmt::Display for Bytes {
-    /// Writes `100kB` or `1500B`: the largest decimal unit that divides the value.
+    /// Writes the value in the largest decimal unit that divides it, for example `100kB` or `1500B`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, unit) = largest(self.0, &[(1_000_000_000, "GB"), (1_000_000, "MB"), (1_000, "kB"), (1, "B")]);
         write!(f, "{n}{unit}")
@@ -121,7 +121,7 @@ impl fmt::Display for Bytes {
 }
 
 impl fmt::Display for BitRate {
-    /// Writes `10mbit` or `56kbit`: the largest unit that divides the value.
+    /// Writes the value in the largest unit that divides it, for example `10mbit` or `56kbit`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (n, unit) =
             largest(self.0, &[(1_000_000_000, "gbit"), (1_000_000, "mbit"), (1_000, "kbit"), (1, "bit")]);
@@ -130,7 +130,7 @@ impl fmt::Display for BitRate {
 }
 
 impl fmt::Display for Ratio {
-    /// Writes a percentage: `1%`, `0.05%`.
+    /// Writes a percentage, for example `1%` or `0.05%`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.0 / 10_000_000_000;
         let rest = self.0 % 10_000_000_000;
@@ -154,7 +154,7 @@ fn largest(value: u64, units: &[(u64, &'static str)]) -> (u64, &'static str) {
 
 const INTERVAL_FORMS: &str = "how often, such as 25/s, 0.5/s or 90/min";
 
-/// One kind of quantity: its units, units that other tools use for it, and the accepted forms.
+/// A kind of quantity: its units, the units that other tools use for it, and a text that lists the accepted forms.
 struct Kind {
     units: &'static [(&'static str, u64)],
     foreign: &'static [(&'static str, u64, &'static str)],
@@ -232,7 +232,8 @@ impl FromStr for Ratio {
             return Ok(Self::ZERO);
         }
         let parts = quantity(text, &RATIO).map_err(|error| match text.parse::<f64>() {
-            // Below 1, the number may be a share of one or a percentage, so no correction is offered.
+            // Below 1, the number may be a share of one or a percentage; above 100, it is not a percentage. No
+            // correction is offered.
             Ok(bare) if !(1.0..=100.0).contains(&bare) => {
                 UnitError::new(text, "the unit is missing", None, RATIO.forms)
             }
@@ -246,10 +247,10 @@ impl FromStr for Ratio {
     }
 }
 
-/// Parses a duration such as `40ms` or `1.08s`; a bare `0` is zero.
+/// Parses a duration such as `40ms` or `1.08s`. The text `0` means zero.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     if text == "0" {
         return Ok(Duration::ZERO);
@@ -257,18 +258,18 @@ pub fn parse_span(text: &str) -> Result<Duration, UnitError> {
     quantity(text, &SPAN).map(Duration::from_nanos)
 }
 
-/// Parses a length such as `12.5m`, in micrometres; a bare `0` is zero.
+/// Parses a length such as `12.5m`, and returns it in micrometres. The text `0` means zero.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_length(text: &str) -> Result<u64, UnitError> {
     if text == "0" { Ok(0) } else { quantity(text, &LENGTH) }
 }
 
-/// Parses a speed such as `12.5m/s`, in micrometres per second; never 0.
+/// Parses a speed such as `12.5m/s`, and returns it in micrometres per second. The result is never 0.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_speed(text: &str) -> Result<u64, UnitError> {
     match quantity(text, &SPEED)? {
         0 => Err(UnitError::new(text, "nobody moves at speed 0", None, SPEED.forms)),
@@ -279,7 +280,7 @@ pub fn parse_speed(text: &str) -> Result<u64, UnitError> {
 /// Parses a frequency such as `25/s`, `0.5/s` or `90/min`, and returns the time between two occurrences.
 ///
 /// # Errors
-/// [`UnitError`] with the accepted forms.
+/// [`UnitError`], which lists the accepted forms.
 pub fn parse_interval(text: &str) -> Result<Duration, UnitError> {
     interval(text).map_err(|why| {
         let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -309,7 +310,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(u64::try_from(unit_nanos * scale / value).unwrap_or(u64::MAX)))
 }
 
-/// Returns the shortest exact text form of a duration, which [`parse_span`] reads back.
+/// Returns the shortest exact text form of a duration, which [`parse_span`] can parse.
 #[must_use]
 pub fn format_span(span: Duration) -> String {
     let nanos = crate::time::nanos(span);
@@ -338,7 +339,7 @@ fn quantity(text: &str, kind: &Kind) -> Result<u64, UnitError> {
         let why =
             if unit.is_empty() { "the unit is missing".to_owned() } else { format!("unknown unit '{unit}'") };
         let meant = foreign::meant(number, unit, kind);
-        // Offer only a correction that would be accepted.
+        // A correction is offered only if it would be accepted.
         let meant = meant.filter(|meant| meant != text && quantity(meant, kind).is_ok());
         return Err(UnitError::new(text, &why, meant, kind.forms));
     };
@@ -406,7 +407,7 @@ mod tests {
         }
     }
 
-    /// Returns the correction that the error offers, or "nothing".
+    /// Returns the correction that the error of `read` offers, or "nothing".
     fn meant<T>(read: Result<T, UnitError>) -> String {
         let error = read.err().expect("refused");
         let meant = error.meant().unwrap_or("nothing").to_owned();

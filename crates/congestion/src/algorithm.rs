@@ -1,4 +1,4 @@
-//! The controllers as one enum, so that a transport can hold any of them without a type parameter. A controller from
+//! An enum of all controllers, so that a transport can hold any of them without a type parameter. A controller from
 //! outside this crate is boxed.
 
 use crate::{
@@ -10,18 +10,19 @@ use anabranch_base::{BitRate, Instant};
 /// The initial parameters of every controller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Params {
-    /// The largest payload of a packet in bytes: TCP's SMSS, SCTP's PMDCS (RFC 9260) or path MTU (RFC 2960 and 4960).
+    /// The largest payload of a packet in bytes: SMSS of TCP, PMDCS of SCTP (RFC 9260) or the path MTU (RFC 2960 and
+    /// 4960).
     pub mss: u64,
     /// The initial window in bytes.
     pub initial_window: u64,
-    /// The initial slow-start threshold in bytes: "arbitrarily high" unless the transport knows better.
+    /// The initial slow-start threshold in bytes: "arbitrarily high", unless the transport has a better value.
     pub initial_ssthresh: u64,
-    /// The seed of the controller's random choices, if it makes any (BBR: when to probe).
+    /// The seed of the controller's random choices, if it makes any. BBR chooses at random when to probe for bandwidth.
     pub seed: u64,
 }
 
 impl Params {
-    /// Creates parameters for packets of `mss` bytes: the initial window that `initial` defines, an unlimited threshold
+    /// Creates parameters for packets of `mss` bytes: the initial window according to `initial`, an unlimited threshold
     /// and seed 0.
     #[must_use]
     pub fn new(mss: u64, initial: InitialWindow) -> Self {
@@ -35,31 +36,31 @@ impl Params {
     }
 }
 
-/// The type of a controller, with its own settings.
+/// The type of a controller, together with its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// TCP's slow start and congestion avoidance (RFC 5681).
+    /// Slow start and congestion avoidance of TCP (RFC 5681).
     Reno(reno::Config),
-    /// SCTP's slow start and congestion avoidance (RFC 9260 §7.2 and its predecessors).
+    /// Slow start and congestion avoidance of SCTP (RFC 9260 §7.2 and its predecessors).
     Sctp(sctp::Config),
     /// CUBIC (RFC 9438).
     Cubic(cubic::Config),
-    /// Reno or CUBIC in whole segments, as in Linux.
+    /// Reno or CUBIC counted in whole segments, as in Linux.
     Linux(linux::Config),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr,
 }
 
-/// Any controller, boxed so that a path without a controller needs little memory.
+/// Any controller. It is boxed so that a path without a controller needs little memory.
 #[derive(Debug)]
 pub enum Algorithm {
-    /// TCP's slow start and congestion avoidance (RFC 5681).
+    /// Slow start and congestion avoidance of TCP (RFC 5681).
     Reno(Box<Reno>),
-    /// SCTP's slow start and congestion avoidance (RFC 9260 §7.2 and its predecessors).
+    /// Slow start and congestion avoidance of SCTP (RFC 9260 §7.2 and its predecessors).
     Sctp(Box<Sctp>),
     /// CUBIC (RFC 9438).
     Cubic(Box<Cubic>),
-    /// Reno or CUBIC in whole segments, as in Linux.
+    /// Reno or CUBIC counted in whole segments, as in Linux.
     Linux(Box<Linux>),
     /// BBR, version 3 (draft-ietf-ccwg-bbr).
     Bbr(Box<Bbr>),
@@ -68,7 +69,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Creates a controller of this type, before anything is sent.
+    /// Creates a controller of type `kind`, in the state before anything is sent.
     #[must_use]
     pub fn new(kind: Kind, params: Params) -> Self {
         match kind {

@@ -1,47 +1,49 @@
-//! The congestion window as a state machine, shared by SCTP and TCP.
+//! The congestion window as a state machine, which SCTP and TCP share.
 //!
-//! A transport tells its controller what was sent, acknowledged and lost. The controller returns a window in bytes. The
-//! transport decides which packets to retransmit, and when a recovery begins and ends. It calls [`Controller::on_loss`]
-//! once for each window with lost data.
+//! A transport reports to its controller which data was sent, acknowledged and lost. The controller returns a window in
+//! bytes. The transport decides which packets to retransmit, and when a recovery begins and ends. It calls
+//! [`Controller::on_loss`] once for each window of data in which something was lost.
 
 use crate::Report;
 use anabranch_base::time::Duration;
 use anabranch_base::{BitRate, Instant};
 
-/// The effect of one acknowledgement.
+/// The effect of a single acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Acked {
-    /// The number of bytes newly acknowledged. SCTP: on this path, including gap ack blocks.
+    /// The number of bytes newly acknowledged. In SCTP, only those sent on this path count, including those in gap ack
+    /// blocks.
     pub bytes: u64,
-    /// The number of bytes in flight before this acknowledgement.
+    /// The number of bytes in flight before the acknowledgement.
     pub flight_before: u64,
-    /// The cumulative acknowledgement advanced (RFC 9260 §7.2.1 requires it; for TCP it is always true).
+    /// Whether the cumulative acknowledgement advanced. RFC 9260 §7.2.1 requires this for growth; in TCP it is always
+    /// true.
     pub cumulative: bool,
-    /// The sender is repairing a loss, so the window must not grow by the usual rules.
+    /// Whether the sender is repairing a loss, so that the window must not grow by the usual rules.
     pub in_recovery: bool,
-    /// The sender used its whole window before this acknowledgement (RFC 9260 §7.2.1, RFC 7661).
+    /// Whether the sender used its whole window before the acknowledgement (RFC 9260 §7.2.1, RFC 7661).
     pub window_limited: bool,
-    /// Slow start continues at a quarter of its rate (RFC 9406 §4.2).
+    /// Whether slow start continues at a quarter of its usual rate (RFC 9406 §4.2).
     pub conservative: bool,
     /// The smoothed round-trip time, once measured.
     pub rtt: Option<Duration>,
 }
 
-/// A congestion controller of one path, in bytes.
+/// The congestion controller of a path. Windows and amounts of data are in bytes.
 pub trait Controller: std::fmt::Debug {
-    /// `bytes` of data are sent in one packet, for the first time or retransmitted. A controller that models the path
-    /// (BBR) tracks the bytes in flight with it; others need not implement it.
+    /// Records that a packet with `bytes` bytes of data is sent, either new or retransmitted. A controller that models
+    /// the path (BBR) counts the bytes in flight with this call. Other controllers need not implement it.
     #[inline]
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         let _ = (now, bytes);
     }
 
-    /// An acknowledgement arrived.
+    /// Processes an acknowledgement.
     fn on_acked(&mut self, now: Instant, acked: Acked);
 
-    /// Reports what an acknowledgement, or the timer of RFC 8985, has shown of the path. It is called after
-    /// [`on_acked`](Self::on_acked) and [`on_loss`](Self::on_loss) for the same event, if the controller
-    /// [`wants_reports`](Self::wants_reports).
+    /// Reports what an acknowledgement, or the timer of RFC 8985, has shown about the path. Called only if the
+    /// controller [`wants_reports`](Self::wants_reports), and after [`on_acked`](Self::on_acked) and
+    /// [`on_loss`](Self::on_loss) for the same event.
     fn on_report(&mut self, now: Instant, report: &Report) {
         let _ = (now, report);
     }
@@ -52,31 +54,33 @@ pub trait Controller: std::fmt::Debug {
         false
     }
 
-    /// The transport could have sent, but had no data to retransmit and the application no new data. Called only for
-    /// controllers that [want reports](Self::wants_reports).
+    /// Called when the transport could have sent data, but had nothing to retransmit and no new data from the
+    /// application. Called only for controllers that [want reports](Self::wants_reports).
     fn on_application_limited(&mut self) {}
 
-    /// A loss was detected by acknowledgements, or by ECN if `ecn` is set. Called once per window of data. `flight` is
-    /// the number of bytes that were outstanding.
+    /// Processes a loss that acknowledgements revealed, or an ECN mark if `ecn` is set. Called once per window of data.
+    /// `flight` is the number of bytes that were outstanding.
     fn on_loss(&mut self, now: Instant, flight: u64, ecn: bool);
 
-    /// The retransmission timer expired with `flight` bytes outstanding.
+    /// Processes an expiry of the retransmission timer, with `flight` bytes outstanding.
     fn on_timeout(&mut self, now: Instant, flight: u64);
 
-    /// The retransmission timer expired during the recovery of the same window.
+    /// Processes an expiry of the retransmission timer during a recovery that has already reduced the window.
     fn on_failed_recovery(&mut self, now: Instant, flight: u64) {
         self.on_timeout(now, flight);
     }
 
-    /// Called after a timeout: `pipe` bytes are not considered lost and may still arrive.
+    /// Called after a timeout. `pipe` is the number of bytes in flight that are not considered lost and may still
+    /// arrive.
     fn on_remaining(&mut self, pipe: u64) {
         let _ = pipe;
     }
 
-    /// Nothing was sent for `idle`; the RTO is `rto`.
+    /// Called when nothing has been sent for the duration `idle`. `rto` is the current retransmission timeout.
     fn on_idle(&mut self, idle: Duration, rto: Duration);
 
-    /// The last loss reported by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss) was spurious: undo it.
+    /// Undoes the last reduction by [`on_timeout`](Self::on_timeout) or [`on_loss`](Self::on_loss), because the loss
+    /// was spurious.
     fn on_spurious(&mut self, now: Instant) {
         let _ = now;
     }
@@ -84,14 +88,14 @@ pub trait Controller: std::fmt::Debug {
     /// Ends slow start without a loss (RFC 9406 §4.2), by setting the threshold to the current window.
     fn leave_slow_start(&mut self);
 
-    /// The largest payload of a packet has changed.
+    /// Sets the largest payload of a packet, after it has changed.
     fn set_mss(&mut self, mss: u64);
 
     /// Returns the congestion window in bytes.
     fn window(&self) -> u64;
 
-    /// Returns the rate at which to send packets. A controller returns a rate from its start on, or never. With `None`,
-    /// the transport either paces by window and round-trip time, or sends as soon as the window allows.
+    /// Returns the rate at which packets must be sent. A controller returns a rate either always or never. Without a
+    /// rate, the transport paces by window and round-trip time, or sends as soon as the window allows.
     #[inline]
     fn pacing_rate(&self) -> Option<BitRate> {
         None
@@ -100,6 +104,6 @@ pub trait Controller: std::fmt::Debug {
     /// Returns the slow-start threshold in bytes.
     fn ssthresh(&self) -> u64;
 
-    /// Returns the controller's name as spelled on the command line.
+    /// Returns the controller's name as it is spelled on the command line.
     fn name(&self) -> &'static str;
 }

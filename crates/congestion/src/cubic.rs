@@ -1,9 +1,9 @@
-//! CUBIC: after a loss the window grows as a cubic function of time, with a plateau around the size at which the loss
-//! happened.
+//! CUBIC: after a loss, the window grows as a cubic function of time. The curve has a plateau around the window at
+//! which the loss happened.
 //!
-//! All arithmetic is in integers: windows are in 1/65536 bytes ([`Fixed`]), times in 2^-20 s. The curve is followed by
-//! bytes acknowledged, as the RFC allows. An acknowledgement of two segments therefore counts twice, and delayed
-//! acknowledgements do not slow the growth.
+//! All arithmetic uses integers: windows are in 1/65536 bytes ([`Fixed`]), times in 2^-20 s. The window approaches the
+//! curve with each acknowledged byte, as the RFC allows. An acknowledgement of two segments therefore counts twice, and
+//! delayed acknowledgements do not slow the growth.
 //!
 //! Home of RFC 9438 §4.2 to §4.10. HyStart++ is not included: slow start is that of RFC 5681.
 
@@ -15,9 +15,9 @@ use anabranch_base::time::{Duration, nanos};
 /// The settings of a [`Cubic`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// RFC 9438 §4.7: release bandwidth faster if the window at which losses happen has shrunk.
+    /// RFC 9438 §4.7: whether to release bandwidth faster if losses happen at a smaller window than before.
     pub fast_convergence: bool,
-    /// How acknowledgements count in slow start.
+    /// How acknowledgements make the window grow in slow start.
     pub counting: Counting,
     /// The minimum window after a loss in packets: 2 for TCP (RFC 9438 §4.6), 4 for SCTP (RFC 9260 §7.2.3).
     pub least_packets: u64,
@@ -25,11 +25,11 @@ pub struct Config {
     pub after_idle: AfterIdle,
     /// Whether the window also grows while the sender does not fill it.
     pub grow_unused: bool,
-    /// RFC 9438 §4.3: whether α rises to 1 once W_est has reached the window before the last loss. Linux keeps α at
-    /// 9/17.
+    /// RFC 9438 §4.3: whether α rises to 1 once W_est, the window that Reno would have, has reached the window before
+    /// the last loss. Linux keeps α at 9/17.
     pub alpha_rises: bool,
-    /// If true, the threshold is a share of the window, as in Linux (and RFC 9260 §7.2.3). If false, it is a share of
-    /// the bytes in flight.
+    /// Whether the threshold after a loss is a share of the window, as in Linux (and RFC 9260 §7.2.3). Otherwise it is
+    /// a share of the bytes in flight.
     pub threshold_of_window: bool,
 }
 
@@ -47,30 +47,30 @@ impl Default for Config {
     }
 }
 
-/// Bytes in units of 1/65536.
+/// A number of bytes in units of 1/65536 byte.
 type Fixed = u64;
 const FIXED_BITS: u32 = 16;
-/// Times are in units of 2^-20 seconds.
+/// The number of bits after the binary point of times, which are in units of 2^-20 seconds.
 const TICK_BITS: u32 = 20;
-/// Far larger than any real window in bytes; keeps all products in range.
+/// A window in bytes that is far larger than any real one. The limit keeps all products in range.
 const LARGEST_WINDOW: u64 = 1 << 40;
-/// β of RFC 9438 §4.6 as a fraction: 0.7.
+/// β of RFC 9438 §4.6, 0.7, as a fraction.
 const BETA: (u64, u64) = (7, 10);
-/// α of RFC 9438 §4.3 for that β: 3·(1 - 0.7)/(1 + 0.7) = 9/17.
+/// α of RFC 9438 §4.3 for β = 0.7: 3·(1 - 0.7)/(1 + 0.7) = 9/17.
 const ALPHA: (u64, u64) = (9, 17);
 
-/// One epoch (stage) of congestion avoidance.
+/// An epoch of congestion avoidance, which the RFC calls a stage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
-    /// The start time, moved later by the time in which the application kept the sender waiting.
+    /// The time when the epoch started, moved later by all times in which the application did not use the window.
     start: Instant,
     /// The time at which the curve reaches its plateau, in ticks after `start`.
     k: u64,
-    /// The height of the plateau.
+    /// The height of the plateau, W_max.
     plateau: Fixed,
-    /// W_est: the window that Reno would have.
+    /// W_est: the window that Reno would have in the same conditions.
     friendly: Fixed,
-    /// The time since which the sender has not filled its window.
+    /// The time since which the sender has not used its whole window.
     unused_since: Option<Instant>,
 }
 
@@ -78,29 +78,29 @@ struct Epoch {
 struct CurveState {
     window: Fixed,
     ssthresh: u64,
-    /// W_max; 0 while unknown.
+    /// W_max, the height of the next plateau; 0 while unknown.
     max: Fixed,
-    /// cwnd_prior.
+    /// cwnd_prior: the window before the last reduction.
     prior: Fixed,
     epoch: Option<Epoch>,
-    /// Recovering after a timeout, until the next congestion avoidance stage.
+    /// Whether the sender recovers from a timeout. Cleared when the next congestion avoidance stage begins.
     after_timeout: bool,
 }
 
-/// The window of RFC 9438.
+/// The CUBIC congestion window of RFC 9438.
 #[derive(Clone, Debug)]
 pub struct Cubic {
     config: Config,
     mss: u64,
     initial_window: u64,
     state: CurveState,
-    /// The timer has expired, and nothing new has been acknowledged since.
+    /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
     before: Option<Box<CurveState>>,
 }
 
 impl Cubic {
-    /// Creates a controller in its initial state.
+    /// Creates a controller in the state before anything is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let window = params.initial_window.clamp(1, LARGEST_WINDOW);
@@ -121,7 +121,7 @@ impl Cubic {
         }
     }
 
-    /// RFC 9438 §4.2: a new congestion avoidance stage begins with the current window.
+    /// RFC 9438 §4.2: begins a new congestion avoidance stage with the current window.
     fn begin_epoch(&mut self, now: Instant) -> Epoch {
         let state = &mut self.state;
         // RFC 9438 §4.8, §4.10: after a timeout, and after a slow start that ended without a loss, the plateau is at
@@ -134,52 +134,53 @@ impl Cubic {
             state.prior = state.window;
         }
         state.after_timeout = false;
-        // K = cbrt((W_max - cwnd) / C), with W in segments and C = 2/5. A factor of 2^60 under the root is 2^20
-        // outside. The operand stays below 2^(56 - 16 + 2 + 60).
+        // K = cbrt((W_max - cwnd) / C), with windows in segments and C = 2/5. A factor of 2^60 under the cube root is a
+        // factor of 2^20 outside. The operand stays below 2^(56 - 16 + 2 + 60).
         let rise = u128::from(state.max - state.window) * 5 / (2 * u128::from(self.mss));
         let k = cube_root(rise << (3 * TICK_BITS - FIXED_BITS));
         Epoch { start: now, k, plateau: state.max, friendly: state.window, unused_since: None }
     }
 
-    /// RFC 9438 §4.2 eq. 1: returns W_cubic, `t` ticks after the stage began.
+    /// RFC 9438 §4.2 eq. 1: returns W_cubic, the height of the curve, `t` ticks after the stage began.
     fn curve(&self, epoch: &Epoch, t: u64) -> Fixed {
         let away = t.abs_diff(epoch.k).min(1 << 31);
         let cube = u128::from(away).pow(3); // below 2^93
-        // C·mss = 2/5·mss, in 1/65536 bytes. mss is below 2^16 in any packet, so the product is below 2^127.
+        // The slope C·mss = 2/5·mss is in 1/65536 bytes. `mss` is below 2^16 in any packet, so the product is below
+        // 2^127.
         let slope = u128::from((self.mss.min(1 << 17) << (FIXED_BITS + 1)) / 5);
         let rise = u64::try_from((cube * slope) >> (3 * TICK_BITS)).unwrap_or(u64::MAX);
         if t >= epoch.k { epoch.plateau.saturating_add(rise) } else { epoch.plateau.saturating_sub(rise) }
     }
 
-    /// RFC 9438 §4.2 to §4.5: computes the window after `bytes` more were acknowledged.
+    /// RFC 9438 §4.2 to §4.5: computes the window after `bytes` more bytes were acknowledged.
     fn avoid(&mut self, now: Instant, bytes: u64, rtt: Option<Duration>) {
         let mut epoch = match self.state.epoch.take() {
             Some(epoch) => epoch,
             None => self.begin_epoch(now),
         };
         if let Some(since) = epoch.unused_since.take() {
-            // RFC 9438 §4.2: t excludes the time in which the window was not used.
+            // RFC 9438 §4.2: t excludes the time in which the window was not fully used.
             epoch.start += now.since(since);
         }
         let t = ticks(now.since(epoch.start));
         let window = self.state.window;
         let bytes = bytes.min(window >> FIXED_BITS);
 
-        // RFC 9438 §4.3 eq. 4: W_est grows by α segments per window acknowledged. It grows by one segment once it has
-        // reached the window before the last loss.
+        // RFC 9438 §4.3 eq. 4: W_est grows by α segments for each acknowledged window. Once it has reached the window
+        // before the last loss, it grows by one segment.
         let share = (self.mss << FIXED_BITS).saturating_mul(bytes) / (window >> FIXED_BITS).max(1);
         let risen = self.config.alpha_rises && epoch.friendly >= self.state.prior;
         let (times, over) = if risen { (1, 1) } else { ALPHA };
         epoch.friendly = epoch.friendly.saturating_add(share * times / over);
 
         let next = if self.curve(&epoch, t) < epoch.friendly {
-            // RFC 9438 §4.3: no slower than Reno. The window never shrinks here.
+            // RFC 9438 §4.3: the window grows no more slowly than Reno's. It never shrinks here.
             epoch.friendly.max(window)
         } else {
-            // RFC 9438 §4.2: the target is the curve one RTT ahead, at most 1.5 times the window.
+            // RFC 9438 §4.2: the target is the height of the curve one RTT ahead, but at most 1.5 times the window.
             let ahead = t.saturating_add(ticks(rtt.unwrap_or(Duration::ZERO)));
             let target = self.curve(&epoch, ahead).clamp(window, window + window / 2);
-            // RFC 9438 §4.4, §4.5: (target - cwnd) / cwnd for each segment acknowledged.
+            // RFC 9438 §4.4, §4.5: the window grows by (target - cwnd) / cwnd for each acknowledged segment.
             let share = u128::from(target - window) * u128::from(bytes);
             window + (share / u128::from((window >> FIXED_BITS).max(1))) as u64
         };
@@ -187,18 +188,18 @@ impl Cubic {
         self.state.epoch = Some(epoch);
     }
 
-    /// Returns the quantity of which the threshold is a share.
+    /// Returns the number of bytes of which the threshold after a loss is a share.
     fn used(&self, flight: u64) -> u64 {
         if self.config.threshold_of_window { self.window() } else { flight }
     }
 
-    /// RFC 9438 §4.6, §4.7: the common part of a loss and a timeout.
+    /// RFC 9438 §4.6, §4.7: the common part of the reactions to a loss and to a timeout.
     fn reduce(&mut self, used: u64) {
         self.before = Some(Box::new(self.state));
         let state = &mut self.state;
         state.prior = state.window;
         state.max = if self.config.fast_convergence && state.window < state.max {
-            // W_max = cwnd·(1 + β)/2
+            // Fast convergence: W_max = cwnd·(1 + β)/2.
             state.window / (2 * BETA.1) * (BETA.1 + BETA.0)
         } else {
             state.window
@@ -236,14 +237,14 @@ impl Controller for Cubic {
         let used = self.used(flight);
         let reduced = used.min(LARGEST_WINDOW) * BETA.0 / BETA.1;
         self.reduce(used);
-        // RFC 9438 §4.6: on ECN the window itself may fall to one segment.
+        // RFC 9438 §4.6: after an ECN mark, the window itself may fall to one segment.
         let window = if ecn { reduced.max(self.mss) } else { self.state.ssthresh };
         self.state.window = window << FIXED_BITS;
         self.state.after_timeout = false;
     }
 
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
-        // RFC 5681 §3.1: if the same segment times out again, ssthresh stays.
+        // RFC 5681 §3.1: if the same segment times out again, ssthresh is not reduced again.
         if !self.timed_out {
             self.reduce(self.used(flight));
         }
@@ -268,18 +269,18 @@ impl Controller for Cubic {
             }
         }
         if self.state.window < window {
-            // RFC 5681 §4.1, to which RFC 9438 §5.8 refers for idle periods.
+            // RFC 5681 §4.1: a reduction after an idle period ends the stage. RFC 9438 §5.8 refers to this section.
             self.state.epoch = None;
         } else if let Some(epoch) = &mut self.state.epoch
             && epoch.unused_since.is_none()
         {
-            // RFC 9438 §4.2: idle time is not part of t, however short it was.
+            // RFC 9438 §4.2: idle time is not part of t, even if it was short.
             epoch.start += idle;
         }
     }
 
     fn on_spurious(&mut self, _now: Instant) {
-        // RFC 9438 §4.9.2: restore the state, unless the window has already passed its value before the loss.
+        // RFC 9438 §4.9.2: the state is restored, unless the window has already grown to its value before the loss.
         if let Some(before) = self.before.take()
             && self.state.window < self.state.prior
         {
@@ -311,7 +312,7 @@ impl Controller for Cubic {
 }
 
 fn ticks(span: Duration) -> u64 {
-    // ns·2^20/10^9; a span above 2.4 hours counts as 2.4 hours.
+    // Computes ns·2^20/10^9. A span above 2.4 hours counts as 2.4 hours.
     (nanos(span).min(1 << 43) << TICK_BITS) / 1_000_000_000
 }
 
@@ -320,7 +321,7 @@ pub(crate) fn cube_root(n: u128) -> u64 {
     if n == 0 {
         return 0;
     }
-    // Newton's method from above: the first guess is a power of two that is not below the root.
+    // Newton's method, starting above the root: the first value is a power of two that is not below the root.
     let mut x = 1_u128 << (128 - n.leading_zeros()).div_ceil(3);
     loop {
         let next = (2 * x + n / (x * x)) / 3;
@@ -347,7 +348,7 @@ mod tests {
         }
     }
 
-    /// Little of the window was in use: RFC 9438 computes the threshold from the flight, Linux from the window.
+    /// Little of the window is in use. RFC 9438 computes the threshold from the bytes in flight, Linux from the window.
     #[test]
     fn the_threshold_is_of_what_the_setting_says() {
         let after = |threshold_of_window| {
@@ -360,7 +361,7 @@ mod tests {
     }
 
     /// RFC 9438 §4.3: once W_est has reached the window before the last loss, it grows by a segment per round trip.
-    /// Linux keeps 9/17 of a segment. No time passes in this test, so the curve stays below.
+    /// Linux keeps 9/17 of a segment. No time passes in this test, so the curve stays below W_est.
     #[test]
     fn renos_share_rises_after_the_loss_is_made_good_unless_set_otherwise() {
         let growth = |alpha_rises| {
@@ -403,7 +404,7 @@ mod tests {
         assert_eq!(after(AfterIdle::Decay), (20_000, 80_000));
     }
 
-    /// RFC 9438 §5.8: a window that is not used does not grow, unless so configured.
+    /// RFC 9438 §5.8: a window that is not fully used does not grow, unless the setting allows it.
     #[test]
     fn an_unused_window_grows_only_where_that_is_set() {
         let after = |grow_unused| {

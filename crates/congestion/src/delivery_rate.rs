@@ -1,47 +1,47 @@
-//! Measures how fast a path delivers: one rate sample per acknowledgement.
+//! Measures how fast a path delivers data: each acknowledgement gives one rate sample.
 //!
-//! Owns a record of every time at which data was sent: the totals of delivered, lost and outstanding bytes at that
-//! time. From each [`Report`] it computes a [`RateSample`]. Its rate is the lower of the rate at which the newest
-//! packet's flight was sent and the rate at which it was acknowledged. Records are found by their send time, so that a
-//! transport stores nothing with its packets. Packets sent at one instant share one record.
+//! Owns a record for each time at which data was sent: the totals of delivered, lost and outstanding bytes at that
+//! time. From each [`Report`] it computes a [`RateSample`]. The sample's rate is the lower of two rates: that at which
+//! the newest packet's flight was sent, and that at which it was acknowledged. Records are found by their send time, so
+//! that a transport stores nothing with its packets. Packets sent at the same instant share a record.
 //!
-//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". The difference: the losses that one acknowledgement reveals
-//! are handled together, with the send time of the newest lost packet.
+//! Home of draft-ietf-ccwg-bbr, "Delivery Rate Samples". There is one difference: the losses that an acknowledgement
+//! reveals are handled together, with the send time of the newest lost packet.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;
 
-/// What an acknowledgement, or the timer of RFC 8985, tells a controller that models the path.
+/// The information that an acknowledgement, or the timer of RFC 8985, gives to a controller that models the path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// The number of bytes newly delivered, by any part of the acknowledgement.
+    /// The number of bytes newly delivered, reported by any part of the acknowledgement.
     pub delivered: u64,
-    /// The time of the latest transmission among those newly delivered.
+    /// The send time of the newest data among the bytes newly delivered.
     pub newest: Option<Instant>,
-    /// The round-trip time of that transmission, if the data was sent only once.
+    /// The round-trip time of the newest delivered data, if that was sent only once.
     pub rtt: Option<Duration>,
-    /// The number of bytes newly considered lost.
+    /// The number of bytes that are newly considered lost.
     pub lost: u64,
-    /// The time of the latest transmission among those newly considered lost.
+    /// The send time of the newest data among the bytes newly considered lost.
     pub newest_lost: Option<Instant>,
-    /// The number of bytes in the network now, as far as known: neither delivered nor lost.
+    /// The number of bytes in the network now, as far as known: those neither delivered nor lost.
     pub in_flight: u64,
-    /// A loss is being repaired.
+    /// Whether a loss is being repaired.
     pub recovering: bool,
 }
 
-/// The data newly considered lost, for the next [`Report`].
+/// The data that became considered lost since the last [`Report`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lost {
-    /// The number of bytes.
+    /// The number of lost bytes.
     pub bytes: u64,
-    /// The time of the latest transmission among them.
+    /// The send time of the newest lost data.
     pub newest: Option<Instant>,
 }
 
 impl Lost {
-    /// Adds `bytes` that were sent at `at`.
+    /// Adds `bytes` lost bytes that were sent at `at`.
     #[inline]
     pub fn add(&mut self, at: Instant, bytes: u64) {
         self.bytes += bytes;
@@ -49,7 +49,7 @@ impl Lost {
     }
 }
 
-/// The record of a packet's transmission.
+/// The record of data that was sent at one instant.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     at: Instant,
@@ -61,35 +61,36 @@ struct Sent {
     limited: bool,
 }
 
-/// The rate sample of one report.
+/// The rate sample that is computed from one report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RateSample {
-    /// RS.delivery_rate in bytes per second; 0 if there is no reliable sample.
+    /// RS.delivery_rate in bytes per second; 0 if the report gives no reliable rate.
     pub rate: u64,
-    /// RS.delivered: the bytes delivered since the newest packet was sent.
+    /// RS.delivered: the bytes delivered since the newest delivered packet was sent.
     pub delivered: u64,
-    /// RS.prior_delivered: the bytes that had been delivered when it was sent; `None` if the report delivered nothing.
+    /// RS.prior_delivered: the bytes that had been delivered when the newest packet was sent. `None` if the report
+    /// delivered nothing.
     pub prior_delivered: Option<u64>,
-    /// RS.tx_in_flight: the bytes in flight just after it was sent.
+    /// RS.tx_in_flight: the bytes in flight just after the newest packet was sent.
     pub in_flight_then: u64,
-    /// RS.lost: the bytes lost since it was sent.
+    /// RS.lost: the bytes lost since the newest packet was sent.
     pub lost: u64,
-    /// RS.is_app_limited: the sender had nothing more to send when it was sent.
+    /// RS.is_app_limited: whether the application had no more data when the newest packet was sent.
     pub limited: bool,
 }
 
-/// The newest packet among those just detected as lost.
+/// A sample for the newest packet among those that a report newly considers lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LossSample {
-    /// RS.tx_in_flight: the bytes in flight just after it was sent.
+    /// RS.tx_in_flight: the bytes in flight just after the lost packet was sent.
     pub in_flight_then: u64,
-    /// RS.lost: the bytes lost since it was sent.
+    /// RS.lost: the bytes lost since the lost packet was sent.
     pub lost: u64,
-    /// RS.is_app_limited.
+    /// RS.is_app_limited: whether the application had no more data when the lost packet was sent.
     pub limited: bool,
 }
 
-/// The delivery rate state of one path.
+/// The state for measuring the delivery rate of one path.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
     sent: VecDeque<Sent>,
@@ -98,24 +99,24 @@ pub struct RateSampler {
     in_flight: u64,
     delivered_at: Instant,
     first_sent: Instant,
-    /// C.app_limited: until more than this has been delivered, samples are limited by the application; 0 if they are
-    /// not.
+    /// C.app_limited: samples count as limited by the application until more than this many bytes have been delivered.
+    /// 0 if samples are not limited.
     limited_until: u64,
     least_rtt: Option<u64>,
     last_rtt: u64,
 }
 
-/// The largest number of records kept; the oldest are discarded first.
+/// The largest number of records. If there are more, the oldest are discarded.
 const MOST_RECORDS: usize = 1 << 15;
 
 impl RateSampler {
-    /// Returns C.delivered: the bytes delivered so far.
+    /// Returns C.delivered: the number of bytes delivered so far.
     #[must_use]
     pub fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Returns C.inflight: the bytes in the network.
+    /// Returns C.inflight: the number of bytes in the network.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.in_flight
@@ -127,7 +128,7 @@ impl RateSampler {
         self.in_flight == 0 && self.limited_until > 0
     }
 
-    /// OnPacketSent: `bytes` are sent at `now`.
+    /// OnPacketSent: records that `bytes` bytes are sent at `now`.
     pub fn on_sent(&mut self, now: Instant, bytes: u64) {
         if self.in_flight == 0 {
             (self.first_sent, self.delivered_at) = (now, now);
@@ -151,24 +152,26 @@ impl RateSampler {
         });
     }
 
-    /// MarkConnectionAppLimited: until the data in flight has been delivered, samples are limited by the application.
+    /// MarkConnectionAppLimited: until the data in flight has been delivered, samples count as limited by the
+    /// application.
     pub fn mark_limited(&mut self) {
         self.limited_until = (self.delivered + self.in_flight).max(1);
     }
 
-    /// All data in flight is lost: the retransmission timer expired.
+    /// Counts all data in flight as lost, because the retransmission timer has expired.
     pub fn lose_all(&mut self) {
         self.lost += self.in_flight;
         self.in_flight = 0;
     }
 
-    /// `in_flight` bytes of those that [`lose_all`](Self::lose_all) counted as lost are still considered in flight.
+    /// Counts `in_flight` bytes as in flight again that [`lose_all`](Self::lose_all) has counted as lost.
     pub fn keep(&mut self, in_flight: u64) {
         self.lost = self.lost.saturating_sub(in_flight.saturating_sub(self.in_flight));
         self.in_flight = in_flight;
     }
 
-    /// UpdateRateSample and GenerateRateSample. Also returns a sample for the losses of the same report.
+    /// UpdateRateSample and GenerateRateSample: processes a report and returns its rate sample. Also returns a sample
+    /// for the losses in the same report.
     pub fn on_report(&mut self, now: Instant, report: &Report) -> (RateSample, Option<LossSample>) {
         self.delivered += report.delivered;
         self.lost += report.lost;
@@ -198,11 +201,13 @@ impl RateSampler {
             self.first_sent = record.at;
             let sending = nanos(record.at.since(record.first_sent));
             let interval = sending.max(nanos(now.since(record.delivered_at)));
-            // An interval shorter than any round-trip time comes from the acknowledgement of a spurious retransmission.
+            // An interval shorter than any round-trip time comes from the acknowledgement of a spurious retransmission,
+            // so it gives no rate.
             if interval > 0 && self.least_rtt.is_none_or(|least| interval >= least) {
                 sample.rate = per_second(sample.delivered, interval);
             }
-            // Packets found lost later were sent at most about two round trips before the delivered one.
+            // A packet that is found lost later was sent at most about two round trips before the delivered packet.
+            // Older records are discarded.
             let oldest = record.at.as_nanos().saturating_sub(2 * self.last_rtt);
             while self.sent.front().is_some_and(|first| first.at.as_nanos() < oldest) {
                 self.sent.pop_front();
@@ -214,14 +219,14 @@ impl RateSampler {
         (sample, loss)
     }
 
-    /// Returns the record of the data sent at `at`, or of the last data sent before.
+    /// Returns the record of the data sent at `at`, or of the last data sent before that time.
     fn record(&self, at: Instant) -> Option<Sent> {
         let after = self.sent.partition_point(|sent| sent.at <= at);
         self.sent.get(after.checked_sub(1)?).copied()
     }
 }
 
-/// Returns the rate of `bytes` in `interval` nanoseconds, in bytes per second.
+/// Returns the rate of `bytes` bytes in `interval` nanoseconds, in bytes per second.
 fn per_second(bytes: u64, interval: u64) -> u64 {
     u64::try_from(u128::from(bytes) * 1_000_000_000 / u128::from(interval.max(1))).unwrap_or(u64::MAX)
 }
@@ -247,16 +252,16 @@ mod tests {
     #[test]
     fn the_rate_is_that_of_the_bottleneck_however_fast_the_flight_left() {
         let mut sampler = RateSampler::default();
-        // Ten packets are sent at once; the bottleneck passes one every 10 ms.
+        // Ten packets are sent at once, and the bottleneck passes one packet every 10 ms.
         sampler.on_sent(at(1_000), 10_000);
         let mut rates = Vec::new();
         for n in 1..=10 {
             let now = 1_090 + 10 * n;
             rates.push(sampler.on_report(at(now), &delivered(1_000, 1_000, now, 10_000 - 1_000 * n)).0.rate);
         }
-        // The first interval includes the round trip; all ten packets took 190 ms.
+        // The first interval includes the whole round trip, so its rate is low. All ten packets together took 190 ms.
         assert_eq!((rates[0], rates[9]), (10_000, 52_631));
-        // The next flight is sent as acknowledgements arrive: 1,000 bytes per 10 ms.
+        // The packets of the next flight are sent as acknowledgements arrive: 1,000 bytes every 10 ms.
         let mut sampler = RateSampler::default();
         for n in 0..20 {
             sampler.on_sent(at(1_000 + 10 * n), 1_000);
@@ -279,7 +284,8 @@ mod tests {
         assert!(!sampler.is_idle());
         sampler.on_sent(at(1_101), 1_000);
         assert!(sampler.on_report(at(1_110), &delivered(1_000, 1_010, 1_110, 1_000)).0.limited);
-        // After the data that was outstanding when the application had none, samples show the path again.
+        // The application had run out of data. Once the data outstanding at that time has been delivered, samples count
+        // as unlimited again.
         sampler.on_sent(at(1_111), 1_000);
         sampler.on_report(at(1_201), &delivered(1_000, 1_101, 1_201, 1_000));
         assert!(!sampler.on_report(at(1_211), &delivered(1_000, 1_111, 1_211, 0)).0.limited);

@@ -1,7 +1,7 @@
-//! Ends slow start before the queue overflows: growing round-trip times show that the queue fills.
+//! HyStart++ ends slow start before the queue overflows: growing round-trip times show that the queue is filling.
 //!
-//! Owns the rounds and their minimum round-trip times. The window belongs to the controller: [`HyStart`] only says at
-//! which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
+//! Owns the rounds and their minimum round-trip times. The window belongs to the controller. [`HyStart`] only decides
+//! at which rate slow start continues ([`Acked::conservative`](crate::Acked)) and when it ends
 //! ([`Controller::leave_slow_start`](crate::Controller)).
 //!
 //! Home of RFC 9406 §4.2 and §4.3.
@@ -11,7 +11,7 @@ use anabranch_base::time::{Duration, nanos};
 /// How slow start continues after an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SlowStart {
-    /// Slow start continues.
+    /// Slow start continues at its full rate.
     Full,
     /// Slow start continues at a quarter of its rate (RFC 9406 §4.2: Conservative Slow Start).
     Conservative,
@@ -22,7 +22,7 @@ pub enum SlowStart {
 /// The state of HyStart++ for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStart {
-    /// Only the first slow start is observed (RFC 9406 §4.3).
+    /// Whether HyStart++ has ended. Only the first slow start is observed (RFC 9406 §4.3).
     done: bool,
     /// windowEnd.
     round_end: u64,
@@ -31,7 +31,7 @@ pub struct HyStart {
     current: u64,
     /// rttSampleCount.
     samples: u32,
-    /// cssBaselineMinRtt and the number of rounds, during conservative slow start.
+    /// During conservative slow start, cssBaselineMinRtt in nanoseconds and the number of rounds so far.
     conservative: Option<(u64, u32)>,
 }
 
@@ -46,23 +46,25 @@ const SAMPLES: u32 = 8;
 const ROUNDS: u32 = 5;
 
 impl HyStart {
-    /// CSS_GROWTH_DIVISOR of RFC 9406 §4.3: conservative slow start grows at 1/`GROWTH` of the usual rate.
+    /// CSS_GROWTH_DIVISOR of RFC 9406 §4.3: in conservative slow start the window grows at 1/`GROWTH` of the usual
+    /// rate.
     pub(crate) const GROWTH: u64 = 4;
 
-    /// Returns whether it has ended.
+    /// Returns whether HyStart++ has ended.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.done
     }
 
-    /// Slow start has ended because of a loss or an ECN mark.
+    /// Ends HyStart++, because a loss or an ECN mark has ended slow start.
     pub fn end(&mut self) {
         self.done = true;
     }
 
-    /// Processes an acknowledgement up to `acked` while everything up to `next` has been sent. `rtt` is its round-trip
-    /// time, if known. Call it while the window is below the threshold.
+    /// Processes an acknowledgement up to position `acked`, while data up to position `next` has been sent. `rtt` is
+    /// the round-trip time that the acknowledgement gave, if any. Must be called only while the window is below the
+    /// threshold.
     pub fn on_ack(&mut self, acked: u64, next: u64, rtt: Option<Duration>) -> SlowStart {
         if self.done {
             return SlowStart::Full;
@@ -80,7 +82,7 @@ impl HyStart {
                     self.conservative = Some((self.current, 0));
                 }
             }
-            // The rise was temporary: return to normal slow start.
+            // The rise of the round-trip time was temporary, so normal slow start resumes.
             Some((baseline, _)) if enough && self.current < baseline => self.conservative = None,
             _ => {}
         }
@@ -103,7 +105,8 @@ impl HyStart {
 mod tests {
     use super::*;
 
-    /// Runs one round of ten acknowledgements with this round-trip time; returns the last result.
+    /// Runs one round of ten acknowledgements with this round-trip time. Returns the result of the last
+    /// acknowledgement.
     fn round(hystart: &mut HyStart, end: &mut u64, rtt_ms: u64) -> SlowStart {
         let next = *end + 10;
         let mut said = SlowStart::Full;

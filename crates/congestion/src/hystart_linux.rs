@@ -2,8 +2,8 @@
 //! when round-trip times grow.
 //!
 //! Owns the current round and the minimum round-trip time; the window belongs to the controller.
-//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from it. That version has no trains, and continues at a quarter of
-//! the rate for a while.
+//! [`HyStart`](crate::HyStart) (RFC 9406) is derived from this algorithm. The version in the RFC does not use trains,
+//! and continues slow start at a quarter of the rate for a while.
 //!
 //! Home of no RFC: S. Ha and I. Rhee, "Taming the elephants: new TCP slow start", 2011 (doi
 //! 10.1016/j.comnet.2011.01.014), with the constants of net/ipv4/tcp_cubic.c of Linux 6.
@@ -14,36 +14,37 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of Linux's HyStart for one path. Times are in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HyStartLinux {
-    /// HyStart has ended slow start.
+    /// Whether HyStart has found a reason to end slow start.
     found: bool,
     begun: bool,
-    /// The start of the round, the position at which it ends, and the time of the last acknowledgement of a train.
+    /// The start of the round, the position at which the round ends, and the time of the last acknowledgement of a
+    /// train.
     round_start: Instant,
     round_end: u64,
     train: Instant,
-    /// The minimum round-trip time of this round, 0 while unknown, and the number of samples.
+    /// `current` is the minimum round-trip time of this round, 0 while unknown. `samples` is the number of samples.
     current: u64,
     samples: u32,
     /// The minimum round-trip time since the start or the last timeout; 0 while unknown.
     least: u64,
 }
 
-/// hystart_low_window: with fewer segments, HyStart is inactive.
+/// hystart_low_window: while the window has fewer segments, HyStart is inactive.
 const LOW_WINDOW: u64 = 16;
-/// hystart_ack_delta_us: acknowledgements at most this far apart form a train.
+/// hystart_ack_delta_us: acknowledgements that arrive at most this far apart form a train.
 const TRAIN_GAP: Duration = Duration::from_millis(2);
 /// HYSTART_MIN_SAMPLES.
 const SAMPLES: u32 = 8;
 /// HYSTART_DELAY_MIN and HYSTART_DELAY_MAX.
 const MIN_RISE: u64 = 4_000_000;
 const MAX_RISE: u64 = 16_000_000;
-/// hystart_ack_delay: the largest time, in nanoseconds, allowed for segments that are sent together. It is four times
-/// the largest unit (64 KiB) at the rate of slow start, twice the window per round trip.
+/// hystart_ack_delay: the largest allowance in nanoseconds for segments that are sent together. The allowance is the
+/// time of four of the largest bursts (64 KiB) at the rate of slow start, two windows per round trip.
 const MAX_AGGREGATION: u64 = 1_000_000;
 const AGGREGATED: u64 = 4 * 65_536;
 
 impl HyStartLinux {
-    /// A round-trip time was measured on data sent only once, in slow start or not.
+    /// Records a round-trip time that was measured on data sent only once. Called in slow start and outside of it.
     #[inline]
     pub fn on_round_trip(&mut self, rtt: Duration) {
         let rtt = nanos(rtt).max(1);
@@ -66,14 +67,14 @@ impl HyStartLinux {
         self.found
     }
 
-    /// The retransmission timer expired: measurements start anew (tcp_cubic.c, TCP_CA_Loss).
+    /// Restarts all measurements, because the retransmission timer has expired (tcp_cubic.c, TCP_CA_Loss).
     pub fn on_timeout(&mut self) {
         *self = Self::default();
     }
 
-    /// Processes an acknowledgement up to `acked` that gave the sample `rtt`, while everything up to `next` has been
-    /// sent. Call it in slow start, after [`on_round_trip`](Self::on_round_trip). `window` and `mss` are in bytes.
-    /// Returns true if slow start must end.
+    /// Processes an acknowledgement up to position `acked` that gave the sample `rtt`, while data up to position `next`
+    /// has been sent. Must be called only in slow start, and after [`on_round_trip`](Self::on_round_trip). `window` and
+    /// `mss` are in bytes. Returns true if slow start must end.
     pub fn on_ack(
         &mut self,
         now: Instant,
@@ -95,7 +96,8 @@ impl HyStartLinux {
         }
         if now.since(self.train) <= TRAIN_GAP {
             self.train = now;
-            // For a window sent at once, a train of half a round trip means that half of the path's capacity is used.
+            // If a window is sent at once, a train that lasts for half a round trip shows that half of the path's
+            // capacity is used.
             let apart = u128::from(AGGREGATED) * u128::from(self.least) / u128::from(2 * window.max(1));
             let aggregation = u64::try_from(apart).unwrap_or(u64::MAX).min(MAX_AGGREGATION);
             let longest = self.least.saturating_add(aggregation) / 2;
@@ -122,8 +124,8 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
     const MSS: u64 = 1000;
 
-    /// Runs a round from `start` of `n` acknowledgements, `gap` apart, of a segment each. Returns when slow start
-    /// ended.
+    /// Runs a round that starts at `start`, with `n` acknowledgements of one segment each, `gap` apart. Returns the
+    /// index of the acknowledgement that ended slow start, if any.
     fn round(
         hystart: &mut HyStartLinux,
         start: Instant,
@@ -144,7 +146,7 @@ mod tests {
         let at = Instant::from_millis;
         assert_eq!(round(&mut hystart, at(100), 0, (20, MS(1)), MS(100)), None, "a train of 20 ms");
         assert_eq!(round(&mut hystart, at(200), 20, (40, MS(1)), MS(100)), None, "of 40 ms");
-        // Half of the sum of 100 ms and the 1 ms allowed for segments sent together.
+        // The limit is half of 101 ms: the round trip of 100 ms, and the 1 ms allowed for segments sent together.
         assert_eq!(round(&mut hystart, at(300), 60, (80, MS(1)), MS(100)), Some(51));
         assert!(hystart.is_over());
     }

@@ -3,16 +3,16 @@
 //! Home of RFC 5681 §3.1 eq. 1, RFC 6928 §2, and of the initial cwnd of
 //! RFC 2960, 4960 and 9260 §7.2.1.
 
-/// A rule for the initial window.
+/// A rule that determines the initial window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum InitialWindow {
     /// A number of full-sized packets.
     Packets(u32),
     /// A number of bytes.
     Bytes(u64),
-    /// RFC 5681 §3.1: two to four segments, depending on their size.
+    /// RFC 5681 §3.1: two to four segments, depending on the segment size.
     Rfc5681,
-    /// RFC 6928 §2: ten segments, within limits.
+    /// RFC 6928 §2: ten segments, limited to 14,600 bytes or two segments.
     Rfc6928,
     /// RFC 2960 §7.2.1: two path MTUs.
     Rfc2960,
@@ -25,14 +25,14 @@ pub enum InitialWindow {
 }
 
 impl InitialWindow {
-    /// Returns the window in bytes for packets with a payload of `mss` bytes; at least one packet.
+    /// Returns the initial window in bytes for packets with a payload of `mss` bytes. It is at least one packet.
     #[must_use]
     pub fn bytes(self, mss: u64) -> u64 {
         let within = |most: u64, floor: u64| (most * mss).min(floor.max(2 * mss));
         let bytes = match self {
             Self::Packets(n) => u64::from(n) * mss,
             Self::Bytes(n) => n,
-            // RFC 5681 §3.1 eq. 1: the larger the segments, the fewer.
+            // RFC 5681 §3.1 eq. 1: the larger the segments are, the fewer are sent.
             Self::Rfc5681 if mss > 2_190 => 2 * mss,
             Self::Rfc5681 if mss > 1_095 => 3 * mss,
             Self::Rfc5681 => 4 * mss,

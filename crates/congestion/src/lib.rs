@@ -1,8 +1,8 @@
-//! Congestion control shared by SCTP and TCP.
+//! Congestion control that SCTP and TCP share.
 //!
 //! [`rtt`] estimates the round-trip time and the retransmission timeout. [`Controller`] is the congestion window as a
-//! state machine, in bytes. Both transports drive it with the same calls, so that comparing them shows only their own
-//! differences. [`Algorithm`] is an enum of the controllers:
+//! state machine, in bytes. Both transports call it in the same way, so that a comparison shows only differences of the
+//! transports. [`Algorithm`] is an enum of the controllers:
 //!
 //! ```
 //! use anabranch_congestion::{Algorithm, Controller, InitialWindow, Kind, Params, cubic};
@@ -13,18 +13,20 @@
 //! assert_eq!((window.name(), window.window()), ("cubic", 10 * mss));
 //! ```
 //!
-//! [`delivery_rate`] measures how fast a path delivers, for [`bbr`].
+//! [`delivery_rate`] measures how fast a path delivers data, for [`bbr`].
 //!
 //! [`rack`] and [`tlp`] detect losses by time, and [`prr`] limits the sending rate in a recovery. [`hystart`] and
 //! [`hystart_linux`] end slow start before the queue overflows. [`pacer`] spreads packets over the round-trip time.
-//! Each holds the state of one path, and either transport can drive it.
+//! Each of these modules holds the state of one path, and either transport can use it.
 //!
 //! # How an engine drives a controller
 //!
-//! A controller sees each packet of data as it leaves (`on_sent`), and may set a rate of its own (`pacing_rate`), which the engines' pacer
-//! obeys. A controller that models the path (BBR, draft-ietf-ccwg-bbr) gets a `Report` with each acknowledgement. It says what arrived,
-//! what was lost, and when the newest packet of each left. `delivery_rate` makes rates of that from its own record of sent packets. So the engines
-//! keep nothing with their packets for it, and other controllers cost nothing.
+//! The engine reports each packet with data to the controller when it sends the packet (`on_sent`). A controller may
+//! set a pacing rate of its own (`pacing_rate`), which the engine's pacer obeys. A controller that models the path
+//! (BBR, draft-ietf-ccwg-bbr) gets a `Report` with each acknowledgement. The report says how many bytes arrived and
+//! were lost, and when the newest packet of each group was sent. From these reports, `delivery_rate` computes rates
+//! with its own record of sent packets. The engines therefore keep nothing for the controller with their packets, and
+//! other controllers cost nothing.
 
 pub mod bbr;
 pub mod controller;

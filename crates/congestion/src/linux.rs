@@ -1,13 +1,14 @@
-//! Reno and CUBIC in whole segments, as in Linux.
+//! Reno and CUBIC counted in whole segments, as in Linux.
 //!
-//! Owns window and threshold as numbers of segments. The transport receives both in bytes, as multiples of the segment
-//! size, and reports deliveries in the same way. [`Reno`](crate::Reno) and [`Cubic`](crate::Cubic) follow the RFCs;
-//! these are the differences:
+//! Owns the window and the threshold as numbers of segments. The transport receives both in bytes, as multiples of the
+//! segment size, and reports deliveries in the same way. [`Reno`](crate::Reno) and [`Cubic`](crate::Cubic) follow the
+//! RFCs. This controller differs from them in five ways:
 //! - The window grows by whole segments.
-//! - Acknowledged segments that slow start does not need count towards congestion avoidance.
-//! - Reno's share in CUBIC never rises from 9/17 to 1.
-//! - Before its first loss, CUBIC grows by at least a twentieth per round trip.
-//! - A timeout leaves room for one segment more than is believed to be in flight.
+//! - If slow start needs only some of the acknowledged segments to reach the threshold, the others count towards
+//!   congestion avoidance.
+//! - The growth of Reno's share in CUBIC stays at 9/17 segments per round trip, and does not rise to 1.
+//! - Before its first loss, CUBIC's window grows by at least a twentieth per round trip.
+//! - After a timeout, the window allows one segment more than is believed to be in flight.
 //!
 //! Home of no RFC: net/ipv4/tcp_cong.c, tcp_cubic.c and tcp_input.c (tcp_enter_loss) of Linux 6.
 
@@ -20,7 +21,7 @@ use anabranch_base::time::{Duration, nanos};
 /// The settings of a [`Linux`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// Whether to use CUBIC; otherwise Reno.
+    /// Whether to use CUBIC. If false, Reno is used.
     pub cubic: bool,
     /// The effect of an idle period on the window.
     pub after_idle: AfterIdle,
@@ -28,25 +29,28 @@ pub struct Config {
     pub grow_unused: bool,
 }
 
-/// One epoch of CUBIC's congestion avoidance. Times are in 1/1024 s.
+/// An epoch of CUBIC's congestion avoidance. Times are in 1/1024 s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Epoch {
     start: Instant,
-    /// The time after `start` at which the curve reaches its plateau, and the height of the plateau.
+    /// `k` is the time after `start` at which the curve reaches its plateau, and `plateau` is the plateau's height in
+    /// segments.
     k: u64,
     plateau: u64,
-    /// The window that Reno would have, and the segments counted towards its next increase.
+    /// `friendly` is the window that Reno would have, and `counted` is the segments counted towards Reno's next
+    /// increase.
     friendly: u64,
     counted: u64,
 }
 
-/// The state of CUBIC.
+/// The state of CUBIC between its epochs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Curve {
     epoch: Option<Epoch>,
-    /// The window at the last loss; 0 before the first.
+    /// The window at the last loss in segments; 0 before the first loss.
     max: u64,
-    /// The number of segments per increase by one, the window for which it was computed, and when.
+    /// `pace` is the number of segments delivered for each increase by one. It was computed for `window` at the time
+    /// `computed`.
     pace: u64,
     window: u64,
     computed: Instant,
@@ -57,36 +61,37 @@ struct Curve {
 pub struct Linux {
     config: Config,
     mss: u64,
-    /// In segments, like `window` and `ssthresh`.
+    /// The initial window. It is in segments, like `window` and `ssthresh`.
     initial: u64,
     window: u64,
     ssthresh: u64,
-    /// The segments counted towards the next increase in congestion avoidance.
+    /// The segments counted towards the next increase of the window in congestion avoidance.
     counted: u64,
     curve: Curve,
-    /// Window and threshold before the last reduction.
+    /// The window and the threshold before the last reduction.
     before: Option<(u64, u64)>,
-    /// The timer has expired, and nothing new has been acknowledged since.
+    /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
 }
 
-/// Far larger than any real window in segments; keeps all products in range.
+/// A window in segments that is far larger than any real one. The limit keeps all products in range.
 const LARGEST: u64 = 1 << 30;
-/// β of CUBIC, in Linux: 717/1024.
+/// β of CUBIC as Linux defines it: 717/1024, about 0.7.
 const BETA: (u64, u64) = (717, 1024);
-/// (1 + β)/(1 - β)/3, the inverse of α, in eighths: 8/3·(1024 + 717)/(1024 - 717), rounded down.
+/// The inverse of α in units of 1/8. The inverse is (1 + β)/(1 - β)/3; in eighths it is 8/3·(1024 + 717)/(1024 - 717),
+/// rounded down.
 const INVERSE_ALPHA_EIGHTHS: u64 = 15;
-/// C of CUBIC, 0.4, in Linux: 410/1024.
+/// C of CUBIC, 0.4, as Linux defines it: 410/1024.
 const C: u64 = 410;
-/// Before the first loss, the window grows by one at least once per 20 segments delivered.
+/// Before the first loss, the window grows by one segment at least once per 20 segments delivered.
 const LONGEST_UNKNOWN_PACE: u64 = 20;
-/// The window grows by one at most once per two segments delivered.
+/// The window grows by one segment at most once per two segments delivered.
 const SHORTEST_PACE: u64 = 2;
-/// How long a pace is valid while the window does not change: HZ/32.
+/// How long a computed pace is valid while the window does not change: HZ/32.
 const PACE_HOLDS: Duration = Duration::from_micros(31_250);
 
 impl Linux {
-    /// Creates a controller in its initial state.
+    /// Creates a controller in the state before anything is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         let mss = params.mss.max(1);
@@ -106,12 +111,14 @@ impl Linux {
         }
     }
 
-    /// A loss: sets the threshold from the amount in use that the transport reports.
+    /// Sets the threshold after a loss. `used` is the number of bytes, reported by the transport, of which the
+    /// threshold is a share.
     fn reduce(&mut self, used: u64) {
         self.before = Some((self.window, self.ssthresh));
         let used = (used / self.mss).min(LARGEST);
         if self.config.cubic {
-            // Fast convergence: if losses happen at a smaller window than last time, release bandwidth.
+            // Fast convergence: if losses happen at a smaller window than last time, the plateau is lowered, to release
+            // bandwidth.
             self.curve.max = if self.window < self.curve.max {
                 self.window * (BETA.1 + BETA.0) / (2 * BETA.1)
             } else {
@@ -126,7 +133,7 @@ impl Linux {
         self.counted = 0;
     }
 
-    /// Resets the state after a timeout.
+    /// Reduces the window to one segment and resets the state after a timeout.
     fn collapse(&mut self) {
         self.window = 1;
         self.counted = 0;
@@ -134,7 +141,8 @@ impl Linux {
         self.timed_out = true;
     }
 
-    /// Returns the number of segments for which CUBIC's window grows by one, after `n` more were delivered.
+    /// Returns CUBIC's pace: the number of delivered segments after which the window grows by one. `n` is the number of
+    /// newly delivered segments.
     fn pace(&mut self, now: Instant, n: u64, rtt: Option<Duration>) -> u64 {
         let window = self.window;
         let curve = &mut self.curve;
@@ -148,7 +156,7 @@ impl Linux {
         (curve.window, curve.computed) = (window, now);
         let mut epoch = curve.epoch.unwrap_or_else(|| {
             let rise = curve.max.saturating_sub(window);
-            // K = cbrt(rise / C) in 1/1024 s: cbrt(rise · 2^10 / 410 · 2^30).
+            // K = cbrt(rise / C) in 1/1024 s. With C = 410/1024 this is cbrt(rise · 2^10 / 410 · 2^30).
             let k = cube_root((u128::from(rise) << 40) / u128::from(C));
             Epoch { start: now, k, plateau: curve.max.max(window), friendly: window, counted: n }
         });
@@ -162,7 +170,7 @@ impl Linux {
         if curve.max == 0 {
             pace = pace.min(LONGEST_UNKNOWN_PACE);
         }
-        // No slower than Reno, which gains a segment for every `each` segments.
+        // The window grows no more slowly than Reno's, which gains a segment for every `each` segments delivered.
         let each = (window * INVERSE_ALPHA_EIGHTHS / 8).max(1);
         let gained = epoch.counted.saturating_sub(1) / each;
         epoch.counted -= gained * each;
@@ -175,9 +183,9 @@ impl Linux {
         curve.pace
     }
 
-    /// Grows the window by one segment for every `pace` segments delivered.
+    /// Grows the window by one segment for every `pace` segments delivered, after `n` more were delivered.
     fn avoid(&mut self, pace: u64, n: u64) {
-        // Segments counted while the pace was slower count for at most one segment.
+        // If the pace has become faster, the segments counted before give at most one increase.
         if self.counted >= pace {
             self.counted = 0;
             self.window += 1;
@@ -225,7 +233,7 @@ impl Controller for Linux {
     }
 
     fn on_failed_recovery(&mut self, _now: Instant, _flight: u64) {
-        // tcp_enter_loss: the window has already been reduced for this loss.
+        // tcp_enter_loss: the threshold has already been reduced for this loss, so only the window is reset.
         self.collapse();
     }
 
@@ -235,7 +243,7 @@ impl Controller for Linux {
 
     fn on_idle(&mut self, idle: Duration, rto: Duration) {
         if let Some(epoch) = &mut self.curve.epoch {
-            // tcp_cubic.c, CA_EVENT_TX_START: the curve does not advance while nothing is sent.
+            // tcp_cubic.c, CA_EVENT_TX_START: the curve does not advance during idle time.
             epoch.start += idle;
         }
         if idle > rto {
@@ -299,7 +307,8 @@ mod tests {
         }
     }
 
-    /// Delivers a window in pairs over one round trip, for `count` rounds. Returns the windows in segments.
+    /// Delivers a window of segments in pairs over one round trip, for `count` round trips. Returns the window after
+    /// each round trip, in segments.
     fn rounds(controller: &mut Linux, now: &mut Instant, count: u64) -> Vec<u64> {
         let mut windows = Vec::new();
         for _ in 0..count {
@@ -324,12 +333,12 @@ mod tests {
         reno.on_remaining(4 * MSS);
         assert_eq!((reno.window, reno.ssthresh), (5, 21));
         reno.window = 20;
-        // One of the three segments completes slow start; the other two count towards the next increase.
+        // One of the three segments completes slow start. The other two count towards the next increase.
         reno.on_acked(now, acked(3));
         assert_eq!((reno.window, reno.counted), (21, 2));
     }
 
-    /// tcp_enter_loss: a timeout during recovery, or a second one, does not reduce the threshold again.
+    /// tcp_enter_loss: a timeout during a recovery, or a second timeout, does not reduce the threshold again.
     #[test]
     fn a_repair_that_fails_does_not_reduce_again() {
         for cubic in [false, true] {
@@ -354,8 +363,8 @@ mod tests {
         assert_eq!(rounds(&mut cubic, &mut now, 4), [105, 110, 115, 121]);
     }
 
-    /// RFC 9438 would let Reno's share grow by a segment per round trip once it has recovered from the loss: Linux
-    /// keeps 9/17.
+    /// RFC 9438 would let Reno's share grow by a segment per round trip once it has reached the window before the loss.
+    /// Linux keeps 9/17 of a segment.
     #[test]
     fn reno_s_share_of_cubic_stays_as_it_is() {
         let (mut cubic, mut now) = (controller(true), Instant::ZERO);
@@ -363,7 +372,7 @@ mod tests {
         cubic.ssthresh = 20;
         cubic.on_loss(now, cubic.window(), false);
         assert_eq!(cubic.window, 14);
-        // At an RTT of 10 ms, far below the curve, Reno's share determines the window.
+        // At an RTT of 10 ms, the curve grows more slowly than Reno's share, so Reno's share determines the window.
         for _ in 0..40 {
             for _ in 0..cubic.window / 2 {
                 now += Duration::from_millis(20) / cubic.window as u32;

@@ -1,12 +1,12 @@
-//! Spreads packets over the round-trip time instead of sending them in bursts.
+//! The pacer spreads packets over the round-trip time instead of sending them in bursts.
 //!
-//! Each packet advances a clock by the time that the packet takes. A packet may be sent once real time has reached the
-//! clock. The clock lags behind real time by at most a few packets, which may be sent together. If acknowledgements
-//! arrive regularly, no timer is needed.
+//! Each sent packet advances a clock by the time that the packet takes at the pacing rate. The next packet may be sent
+//! once real time has reached the clock. The clock lags behind real time by at most the time of ten packets, which may
+//! be sent together. If acknowledgements arrive regularly, no timer is needed.
 //!
-//! The rate is the window over the smoothed round-trip time, times 2 in slow start and 1.2 beyond, as in Linux
-//! (net.ipv4.tcp_pacing_ss_ratio = 200, tcp_pacing_ca_ratio = 120). RFC 9002 §7.7 describes the same. A controller may
-//! provide its own rate instead.
+//! The pacing rate is a multiple of the window per smoothed round-trip time. The factor is 2 in slow start and 1.2
+//! afterwards, as in Linux (net.ipv4.tcp_pacing_ss_ratio = 200, tcp_pacing_ca_ratio = 120). RFC 9002 §7.7 describes the
+//! same method. A controller may provide its own rate instead.
 
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{BitRate, Instant};
@@ -14,7 +14,7 @@ use anabranch_base::{BitRate, Instant};
 /// Determines when the next packet may be sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
-    /// The time up to which all sent packets are accounted for.
+    /// The time at which the packets sent so far would have left at the pacing rate.
     clock: Instant,
 }
 
@@ -22,14 +22,15 @@ pub struct Pacer {
 const TOGETHER: u64 = 10;
 
 impl Pacer {
-    /// Returns the time at which the next packet may be sent, which may have passed.
+    /// Returns the time from which the next packet may be sent. The time may be in the past.
     #[inline]
     #[must_use]
     pub fn ready_at(&self) -> Instant {
         self.clock
     }
 
-    /// `bytes` were sent at `now` under this window, in packets of at most `mss` bytes.
+    /// Records that `bytes` bytes were sent at `now` in packets of at most `mss` bytes. The rate is computed from
+    /// `window` and the round-trip time `smoothed`.
     pub fn on_sent(
         &mut self,
         now: Instant,
@@ -46,12 +47,12 @@ impl Pacer {
         self.advance(now, span(TOGETHER * mss), span(bytes));
     }
 
-    /// `bytes` were sent at `now` at this rate, in packets of at most `mss` bytes.
+    /// Records that `bytes` bytes were sent at `now` in packets of at most `mss` bytes. The pacing rate is `rate`.
     pub fn on_sent_at_rate(&mut self, now: Instant, bytes: u64, rate: BitRate, mss: u64) {
         self.advance(now, rate.nanos_for(TOGETHER * mss), rate.nanos_for(bytes));
     }
 
-    /// Advances the clock by `span` nanoseconds, starting at most `most` nanoseconds before now.
+    /// Advances the clock by `span` nanoseconds. The clock starts at most `most` nanoseconds before `now`.
     #[inline]
     fn advance(&mut self, now: Instant, most: u64, span: u64) {
         let earliest = now.as_nanos().saturating_sub(most);

@@ -1,45 +1,48 @@
-//! Proportional rate reduction: the sending rate in a recovery follows the rate of deliveries.
+//! Proportional rate reduction: the sending rate in a recovery follows the rate at which data is delivered.
 //!
-//! Without it, after heavy loss the data is retransmitted in bursts as soon as the losses are known (RFC 6675 sends
-//! whatever fits the window). The queue that overflowed then overflows again.
+//! Without this algorithm, the data lost in a heavy loss is retransmitted in bursts as soon as the losses are known.
+//! RFC 6675, for example, sends as much as fits the window. The queue that has overflowed would then overflow again.
 //!
 //! Home of RFC 6937 §3, with the slow-start reduction bound; [`Prr::linux`] is the Linux variant.
 
-/// The state of one recovery, in bytes.
+/// The state of proportional rate reduction in one recovery. All amounts are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Prr {
-    /// RecoverFS: the data outstanding when the recovery began.
+    /// RecoverFS: the amount of data outstanding when the recovery began.
     at_entry: u64,
-    /// prr_delivered and prr_out.
+    /// prr_delivered and prr_out: the amounts delivered and sent in this recovery.
     delivered: u64,
     out: u64,
     /// The number of bytes that may be sent until the next acknowledgement.
     allowance: i64,
-    /// The Linux variant: the number of bytes that may be in flight.
+    /// In the Linux variant, the number of bytes that may be in flight; otherwise `None`.
     window: Option<u64>,
 }
 
 impl Prr {
-    /// Begins a recovery with `flight` bytes outstanding.
+    /// Creates the state for a recovery that begins with `flight` bytes outstanding.
     #[must_use]
     pub fn new(flight: u64) -> Self {
         Self { at_entry: flight.max(1), delivered: 0, out: 0, allowance: 0, window: None }
     }
 
-    /// Creates the Linux variant (tcp_cwnd_reduction). It works in proportion to the previous window and keeps a window
-    /// of its own: data found lost later makes room for as much.
+    /// Creates the Linux variant (tcp_cwnd_reduction). It reduces in proportion to the window before the loss,
+    /// `window`. It keeps a window of its own, so that data that is found lost later makes room for the same amount of
+    /// new packets.
     #[must_use]
     pub fn linux(window: u64) -> Self {
         Self { window: Some(0), ..Self::new(window) }
     }
 
-    /// Returns the number of bytes that may be sent until the next acknowledgement; negative if too much was sent.
+    /// Returns the number of bytes that may be sent until the next acknowledgement. It is negative if too much was
+    /// sent.
     #[must_use]
     pub fn allowance(&self) -> i64 {
         self.allowance
     }
 
-    /// Like `allowance`, while `pipe` bytes are in flight.
+    /// Returns the number of bytes that may be sent while `pipe` bytes are in flight. It is negative if too much was
+    /// sent.
     #[must_use]
     pub fn room(&self, pipe: u64) -> i64 {
         match self.window {
@@ -48,30 +51,32 @@ impl Prr {
         }
     }
 
-    /// An acknowledgement delivered `bytes` more. `safe` says that it advanced and reported no new loss.
+    /// Processes an acknowledgement that delivered `bytes` more bytes. `safe` says that the acknowledgement advanced
+    /// and reported no new loss.
     pub fn on_delivered(&mut self, bytes: u64, safe: bool, ssthresh: u64, pipe: u64, mss: u64) {
         if self.window.is_some() && bytes == 0 {
             return;
         }
         self.delivered += bytes;
         self.allowance = if pipe > ssthresh {
-            // In proportion, until the pipe is down to the threshold.
+            // Above the threshold, sending is proportional to deliveries until the pipe has shrunk to the threshold.
             let share =
                 (u128::from(self.delivered) * u128::from(ssthresh)).div_ceil(u128::from(self.at_entry));
             i64::try_from(share).unwrap_or(i64::MAX) - self.out as i64
         } else {
-            // At or below the threshold: one for one, plus one segment if no new loss was reported.
+            // At or below the threshold, as much may be sent as was delivered, plus one segment if no new loss was
+            // reported.
             let limit = self.delivered.saturating_sub(self.out).max(bytes) + if safe { mss } else { 0 };
             (ssthresh - pipe).min(limit) as i64
         };
         if let Some(window) = &mut self.window {
-            // The retransmission that began the recovery is sent in any case.
+            // The retransmission that begins the recovery may be sent in any case.
             let least = if self.out == 0 { mss as i64 } else { 0 };
             *window = pipe.saturating_add_signed(self.allowance.max(least));
         }
     }
 
-    /// `bytes` were sent.
+    /// Records that `bytes` bytes were sent.
     pub fn on_sent(&mut self, bytes: u64) {
         self.out += bytes;
         self.allowance -= bytes as i64;
@@ -82,7 +87,7 @@ impl Prr {
 mod tests {
     use super::*;
 
-    /// RFC 6937 §4, the first figure: 20 segments, one lost: 9 or 10 are sent for 19 that arrive.
+    /// RFC 6937 §4, the first figure: of 20 segments one is lost. While the other 19 arrive, 9 or 10 segments are sent.
     #[test]
     fn half_as_many_leave_as_arrive() {
         let (mut prr, mut pipe, mut sent) = (Prr::new(20), 19, 0);
@@ -97,8 +102,8 @@ mod tests {
         assert_eq!((sent, pipe), (10, 10));
     }
 
-    /// The Linux variant: an acknowledgement that delivers nothing changes nothing, further losses make room, and the
-    /// first retransmission is sent at once.
+    /// In the Linux variant, an acknowledgement that delivers nothing changes nothing, further losses make room, and
+    /// the first retransmission is sent at once.
     #[test]
     fn linux_keeps_a_window_until_the_next_delivery() {
         let mut prr = Prr::linux(20);
@@ -112,7 +117,8 @@ mod tests {
         assert_eq!(prr.room(15), 3, "three more are lost");
     }
 
-    /// The same §4, a burst of losses: never more are sent than arrive, however far the window exceeds the pipe.
+    /// RFC 6937 §4, a burst of losses: never more segments are sent than arrive, however far the window exceeds the
+    /// pipe.
     #[test]
     fn after_many_losses_one_leaves_for_one_that_arrives() {
         let mut prr = Prr::new(20);

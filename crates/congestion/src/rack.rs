@@ -1,23 +1,24 @@
-//! Loss detection by time: a segment sent some time before a delivered one is lost.
+//! RACK, loss detection by time: a segment counts as lost if it was sent some time before a segment that has been
+//! delivered.
 //!
 //! Owns the state of the newest delivery and the reordering window, but no scoreboard, window or timer. A transport
-//! tells [`Rack`] what each acknowledgement delivered (as a [`Delivered`]), and asks it to judge outstanding segments.
-//! The end of a segment is a position (TCP: bytes, SCTP: one past a TSN's offset). Of two transmissions at the same
-//! instant, the one with the higher end was sent later.
+//! passes the segments that each acknowledgement delivered to [`Rack`] (as a [`Delivered`]). It then asks `Rack` to
+//! judge the outstanding segments. The end of a segment is a position: in TCP in bytes, in SCTP one past the offset of
+//! a TSN. If two segments were sent at the same instant, the one with the higher end counts as sent later.
 //!
-//! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and §6.3's condition.
+//! Home of RFC 8985 §6.2 (RACK, steps 1 to 5) and of the condition in §6.3.
 
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
-/// The segments that one acknowledgement newly delivered, in any order.
+/// The segments that an acknowledgement newly delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// The latest transmission: its time, its end, and whether it was a retransmission.
+    /// The segment that was sent last: its send time, its end, and whether it was a retransmission.
     newest: Option<(Instant, u64, bool)>,
-    /// The lowest end among segments sent only once.
+    /// The lowest end among the segments that were sent only once.
     lowest_original: u64,
-    /// The highest end.
+    /// The highest end among the segments.
     highest: u64,
 }
 
@@ -28,7 +29,7 @@ impl Default for Delivered {
 }
 
 impl Delivered {
-    /// Adds one segment or chunk: its last transmission, its end, and whether it was sent more than once.
+    /// Adds a segment or chunk: the time when it was last sent, its end, and whether it was sent more than once.
     #[inline]
     pub fn add(&mut self, sent_at: Instant, end: u64, retransmitted: bool) {
         if self.newest.is_none_or(|(at, last, _)| (at, last) < (sent_at, end)) {
@@ -40,33 +41,34 @@ impl Delivered {
         self.highest = self.highest.max(end);
     }
 
-    /// Returns the round-trip time of the newest delivery, if that data was sent only once.
+    /// Returns the round-trip time of the newest delivered segment, if that was sent only once.
     #[inline]
     #[must_use]
     pub fn sample(&self, now: Instant) -> Option<Duration> {
         self.newest.filter(|(_, _, retransmitted)| !retransmitted).map(|(at, _, _)| now.since(at))
     }
 
-    /// Returns the send time of the newest transmission delivered.
+    /// Returns the send time of the newest delivered segment.
     #[inline]
     #[must_use]
     pub fn newest_sent(&self) -> Option<Instant> {
         self.newest.map(|(at, _, _)| at)
     }
 
-    /// Returns whether nothing was delivered.
+    /// Returns whether no segment was delivered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.newest.is_none()
     }
 }
 
-/// The verdict on a transmission that has not been acknowledged.
+/// The verdict on a segment that was sent and has not been acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Nothing sent after it has been delivered.
+    /// No segment sent after this one has been delivered, so nothing can be said.
     Unknown,
-    /// Something sent later was delivered; it is lost unless it is acknowledged by this time.
+    /// A segment sent after this one has been delivered. This one counts as lost unless it is acknowledged by this
+    /// time.
     Until(Instant),
     /// The segment is lost.
     Lost,
@@ -75,39 +77,43 @@ pub enum Verdict {
 /// The state of RACK for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rack {
-    /// RACK.xmit_ts and RACK.end_seq.
+    /// RACK.xmit_ts and RACK.end_seq: send time and end of the newest delivered segment.
     newest: Option<(Instant, u64)>,
-    /// RACK.rtt, nanoseconds.
+    /// RACK.rtt: the round-trip time of the newest delivered segment, in nanoseconds.
     rtt: u64,
-    /// RACK.min_RTT in nanoseconds: the minima of the current and of the last period of [`MIN_RTT_SPAN`].
+    /// RACK.min_RTT in nanoseconds: the minimum of the current period and that of the last one. A period lasts
+    /// [`MIN_RTT_SPAN`].
     min_rtt: [u64; 2],
     min_rtt_since: Instant,
-    /// RACK.fack.
+    /// RACK.fack: the highest end among all delivered segments.
     highest: u64,
     reordering_seen: bool,
     /// RACK.reo_wnd_mult minus one.
     extra: u32,
     /// RACK.reo_wnd_persist.
     recoveries_left: u32,
-    /// RACK.dsack_round: the window is not widened again before this is acknowledged.
+    /// RACK.dsack_round: the window is not widened again before this position is acknowledged.
     widened_until: u64,
 }
 
 /// The number of recoveries after which a widened reordering window is reset (RFC 8985 §6.2, step 4).
 const RECOVERIES: u32 = 16;
-/// How long a minimum is valid (RFC 8985 §6.2 step 1: a windowed filter; Linux uses 5 minutes).
+/// The length of a period for which a minimum is recorded (RFC 8985 §6.2 step 1: a windowed filter; Linux uses 5
+/// minutes).
 const MIN_RTT_SPAN: Duration = Duration::from_secs(150);
 
 impl Rack {
-    /// Processes the deliveries of an acknowledgement (steps 1 to 3).
+    /// Processes the segments that an acknowledgement delivered (RFC 8985 §6.2 steps 1 to 3).
     pub fn on_delivered(&mut self, now: Instant, delivered: &Delivered) {
         let Some((at, end, retransmitted)) = delivered.newest else { return };
-        // Step 3: a segment that was never retransmitted arrived after later ones: it was reordered.
+        // RFC 8985 §6.2 step 3: a segment that was never retransmitted has arrived after segments with higher ends, so
+        // it was reordered.
         self.reordering_seen |= delivered.lowest_original < self.highest;
         self.highest = self.highest.max(delivered.highest);
         let rtt = nanos(now.since(at)).max(1);
         if retransmitted {
-            // Step 2: an acknowledgement that early can only be for the original.
+            // RFC 8985 §6.2 step 2: an acknowledgement that arrives earlier than the minimum round-trip time can only
+            // be for the original segment.
             if rtt < self.least_rtt() {
                 return;
             }
@@ -134,10 +140,11 @@ impl Rack {
         if last == 0 { this } else { this.min(last) }
     }
 
-    /// A retransmission was unnecessary (a DSACK, a duplicate TSN): the reordering window was too small. `acked` is the
-    /// cumulative acknowledgement, `next` the end of what was sent.
+    /// Processes a report that a retransmission was unnecessary (a DSACK, a duplicate TSN), which means that the
+    /// reordering window was too small. `acked` is the cumulative acknowledgement, and `next` is the end of the data
+    /// sent so far.
     pub fn on_needless(&mut self, acked: u64, next: u64) {
-        // Step 4: once per round trip.
+        // RFC 8985 §6.2 step 4: the window is widened at most once per round trip.
         if acked >= self.widened_until {
             self.widened_until = next;
             self.extra = (self.extra + 1).min(WIDEST);
@@ -145,7 +152,7 @@ impl Rack {
         self.recoveries_left = RECOVERIES;
     }
 
-    /// A recovery has ended.
+    /// Counts a recovery that has ended. After several recoveries, a widened window is reset.
     pub fn on_recovered(&mut self) {
         self.recoveries_left = self.recoveries_left.saturating_sub(1);
         if self.recoveries_left == 0 {
@@ -153,8 +160,9 @@ impl Rack {
         }
     }
 
-    /// Step 4, RACK_update_reo_wnd: returns how much later than the newest delivery a segment may arrive. `sure` is set
-    /// in a recovery, or if enough later segments were delivered to mean a loss by counting.
+    /// RFC 8985 §6.2 step 4, RACK_update_reo_wnd: returns the reordering window, the time by which a segment may arrive
+    /// later than the newest delivery. `sure` is set in a recovery, or if so many later segments were delivered that
+    /// counting would also indicate a loss.
     #[must_use]
     pub fn window(&self, smoothed: Option<Duration>, sure: bool) -> Duration {
         if !self.reordering_seen && sure {
@@ -164,7 +172,8 @@ impl Rack {
         Duration::from_nanos(wide.min(smoothed.map_or(u64::MAX, nanos)))
     }
 
-    /// Step 5: judges a transmission at `at` that ends at `end`, with this reordering window.
+    /// RFC 8985 §6.2 step 5: judges a segment that was sent at `at` and ends at `end`. `window` is the reordering
+    /// window.
     #[inline]
     #[must_use]
     pub fn judge(&self, now: Instant, at: Instant, end: u64, window: Duration) -> Verdict {
@@ -177,15 +186,16 @@ impl Rack {
         }
     }
 
-    /// RFC 8985 §6.3: returns whether a transmission at `at` is old enough to be lost when the retransmission timer
-    /// expires.
+    /// RFC 8985 §6.3: returns whether a segment sent at `at` is old enough to count as lost when the retransmission
+    /// timer expires.
     #[must_use]
     pub fn is_overdue(&self, now: Instant, at: Instant, window: Duration) -> bool {
         self.newest.is_none() || at.plus_nanos(self.rtt.saturating_add(nanos(window))) <= now
     }
 }
 
-/// The window cannot exceed the smoothed round-trip time, so larger factors have no effect.
+/// The largest value of `extra`. The window cannot exceed the smoothed round-trip time, so larger factors would have no
+/// effect.
 const WIDEST: u32 = 1 << 20;
 
 #[cfg(test)]
@@ -216,21 +226,22 @@ mod tests {
         assert_eq!(window, MS(25));
         assert_eq!(rack.judge(at(102), at(1), 2, window), Verdict::Until(at(126)));
         assert_eq!(rack.judge(at(126), at(1), 2, window), Verdict::Lost);
-        // A segment sent later is not judged; at the same instant, the one with the higher end was sent later.
+        // A segment sent after the newest delivery is not judged. Of two segments sent at the same instant, the one
+        // with the higher end was sent later.
         assert_eq!(rack.judge(at(500), at(3), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 4, window), Verdict::Unknown);
         assert_eq!(rack.judge(at(500), at(2), 2, window), Verdict::Lost);
-        // In a recovery, and without any reordering so far: at once.
+        // In a recovery, and if no reordering was seen so far, the reordering window is zero.
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
     }
 
     #[test]
     fn reordering_is_seen_once_something_old_and_sent_once_arrives_late() {
         let mut rack = Rack::default();
-        // Both in one acknowledgement, in either order of its blocks.
+        // One acknowledgement delivers both segments, in either order of its blocks.
         arrives(&mut rack, 100, &[(0, 3, false), (0, 1, false)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
-        // A retransmission is no evidence of reordering.
+        // The late arrival of a retransmission does not show reordering.
         arrives(&mut rack, 160, &[(60, 2, true)]);
         assert_eq!(rack.window(Some(MS(100)), true), MS(0));
         arrives(&mut rack, 161, &[(1, 5, false)]);

@@ -1,10 +1,9 @@
-//! TCP's slow start and congestion avoidance. A loss halves the window.
+//! Slow start and congestion avoidance of TCP. A loss halves the window.
 //!
-//! Owns window and threshold. The window inflation of fast recovery (RFC 5681 §3.2, RFC 6582) belongs to the transport,
-//! which counts the duplicate acknowledgements.
+//! Owns the window and the threshold. The window inflation of fast recovery (RFC 5681 §3.2, RFC 6582) belongs to the
+//! transport, which counts the duplicate acknowledgements.
 //!
-//! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3
-//! (decay while idle).
+//! Home of RFC 5681 §3.1 and §4.1, RFC 3465 (counting bytes), RFC 2861 §3 (decay while idle).
 
 use crate::{Acked, Controller, HyStart, Params};
 use anabranch_base::Instant;
@@ -13,12 +12,12 @@ use anabranch_base::time::{Duration, nanos};
 /// How acknowledgements make the window grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Counting {
-    /// By acknowledgements: up to one segment each in slow start, mss²/window each afterwards. Stacks did this before
-    /// RFC 3465. With delayed acknowledgements the window grows half as fast.
+    /// By acknowledgements: each adds up to one segment in slow start, and mss²/window afterwards. Stacks before
+    /// RFC 3465 did this. With delayed acknowledgements, the window grows half as fast.
     Acks,
-    /// By bytes acknowledged (RFC 3465); in slow start, at most this many segments per acknowledgement.
+    /// By acknowledged bytes (RFC 3465). In slow start, each acknowledgement adds at most `limit` segments.
     Bytes {
-        /// L of RFC 3465: 1 or 2.
+        /// L of RFC 3465, in segments: 1 or 2.
         limit: u64,
     },
 }
@@ -26,16 +25,16 @@ pub enum Counting {
 /// The effect of an idle period on the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum AfterIdle {
-    /// The window is kept.
+    /// The window does not change.
     Keep,
-    /// RFC 5681 §4.1: after one RTO it falls back to the initial window.
+    /// RFC 5681 §4.1: after more than one RTO, the window falls back to the initial window.
     Restart,
-    /// RFC 2861 §3: it is halved for every RTO, down to the initial window.
+    /// RFC 2861 §3: the window is halved for every RTO, down to the initial window.
     Decay,
 }
 
 impl AfterIdle {
-    /// Returns window and threshold after an idle period of more than an RTO.
+    /// Returns the window and the threshold after an idle period of more than an RTO.
     pub(crate) fn apply(
         self,
         (window, ssthresh): (u64, u64),
@@ -48,7 +47,8 @@ impl AfterIdle {
             Self::Keep => (window, ssthresh),
             Self::Restart => (floor, ssthresh),
             Self::Decay => {
-                // RFC 2861 §3: keep three quarters of the window as the threshold, and halve the window for every RTO.
+                // RFC 2861 §3: three quarters of the window become the threshold, unless it is higher. The window is
+                // halved for every RTO.
                 let times = (nanos(idle) / nanos(rto).max(1)).min(63);
                 ((window >> times).max(floor), ssthresh.max(window / 4 * 3))
             }
@@ -68,22 +68,22 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Bytes with L = 2, restart after an idle period, and growth only while the window is used.
+    /// Counts bytes with L = 2, restarts after an idle period, and grows the window only while it is used.
     fn default() -> Self {
         Self { counting: Counting::Bytes { limit: 2 }, after_idle: AfterIdle::Restart, grow_unused: false }
     }
 }
 
 impl Counting {
-    /// Returns the increase of the window in slow start for an acknowledgement.
+    /// Returns the number of bytes by which an acknowledgement increases the window in slow start.
     #[inline]
     pub(crate) fn slow_start(self, acked: &Acked, mss: u64, after_timeout: bool) -> u64 {
         let bytes = acked.bytes;
         let more = match self {
-            // RFC 5681 §3.1 eq. 2: min(N, SMSS) per acknowledgement.
+            // RFC 5681 §3.1 eq. 2: the increase is min(N, SMSS) for each acknowledgement of N bytes.
             Self::Acks => bytes.min(mss),
-            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that was received long before. L
-            // is 1 until the recovery has ended.
+            // RFC 3465 §2.3: after a timeout, one acknowledgement may cover much data that was received long before.
+            // Therefore L is 1 until the recovery has ended.
             Self::Bytes { .. } if after_timeout => bytes.min(mss),
             Self::Bytes { limit } => bytes.min(limit * mss),
         };
@@ -91,7 +91,7 @@ impl Counting {
     }
 }
 
-/// The window of RFC 5681.
+/// The congestion window of RFC 5681.
 #[derive(Clone, Debug)]
 pub struct Reno {
     config: Config,
@@ -99,18 +99,18 @@ pub struct Reno {
     initial_window: u64,
     window: u64,
     ssthresh: u64,
-    /// Bytes acknowledged towards the next increase in congestion avoidance.
+    /// The number of acknowledged bytes counted towards the next increase in congestion avoidance.
     counted: u64,
-    /// The timer has expired, and nothing new has been acknowledged since.
+    /// Whether the timer has expired and no new data has been acknowledged since.
     timed_out: bool,
-    /// In slow start because of a timeout.
+    /// Whether slow start is in progress because of a timeout.
     after_timeout: bool,
-    /// Window and threshold before the last reduction.
+    /// The window and the threshold before the last reduction.
     before: Option<(u64, u64)>,
 }
 
 impl Reno {
-    /// Creates a controller in its initial state.
+    /// Creates a controller in the state before anything is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {
@@ -126,7 +126,7 @@ impl Reno {
         }
     }
 
-    /// RFC 5681 §3.1 eq. 4: returns half of the bytes in flight, at least two segments.
+    /// RFC 5681 §3.1 eq. 4: returns half of the bytes in flight, but at least two segments.
     fn half(&self, flight: u64) -> u64 {
         (flight / 2).max(2 * self.mss)
     }
@@ -147,13 +147,13 @@ impl Controller for Reno {
         }
         self.after_timeout = false;
         match self.config.counting {
-            // RFC 5681 §3.1 eq. 3, at least one byte.
+            // RFC 5681 §3.1 eq. 3: the increase is at least one byte.
             Counting::Acks => {
                 if acked.bytes > 0 {
                     self.window = self.window.saturating_add((self.mss * self.mss / self.window).max(1));
                 }
             }
-            // RFC 3465 §2.1: one segment for every window of bytes acknowledged.
+            // RFC 3465 §2.1: the window grows by one segment for every acknowledged window of bytes.
             Counting::Bytes { .. } => {
                 self.counted = self.counted.saturating_add(acked.bytes);
                 if self.counted >= self.window {
@@ -173,12 +173,12 @@ impl Controller for Reno {
     }
 
     fn on_timeout(&mut self, _now: Instant, flight: u64) {
-        // RFC 5681 §3.1: if the same segment times out again, ssthresh stays.
+        // RFC 5681 §3.1: if the same segment times out again, ssthresh is not reduced again.
         if !self.timed_out {
             self.before = Some((self.window, self.ssthresh));
             self.ssthresh = self.half(flight);
         }
-        // RFC 5681 §3.1: the loss window is one segment, whatever the initial window was.
+        // RFC 5681 §3.1: the window after a timeout is one segment, whatever the initial window was.
         self.window = self.mss;
         self.counted = 0;
         self.timed_out = true;

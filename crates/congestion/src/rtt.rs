@@ -1,24 +1,25 @@
-//! Round-trip time and retransmission timeout.
+//! Estimates the round-trip time and computes the retransmission timeout.
 //!
-//! Home of RFC 6298 and RFC 9260 §6.3.1, which differ only in constants:
-//! initial, minimum and maximum RTO, and clock granularity.
+//! Home of RFC 6298 and RFC 9260 §6.3.1, which differ only in constants: the initial, minimum and maximum RTO, and the
+//! clock granularity.
 
 use anabranch_base::time::{Duration, nanos};
 
 /// The constants of an [`RttEstimator`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RttConfig {
-    /// RTO before the first measurement.
+    /// The RTO before the first measurement.
     pub rto_initial: Duration,
-    /// Smallest RTO.
+    /// The smallest RTO.
     pub rto_min: Duration,
-    /// Largest RTO, including back-off.
+    /// The largest RTO, including the back-off.
     pub rto_max: Duration,
-    /// Clock granularity G: the minimum of the term 4·RTTVAR.
+    /// The clock granularity G, which is the minimum of the term 4·RTTVAR.
     pub granularity: Duration,
 }
 
-/// [`RttConfig`] in nanoseconds, which needs less memory: every path of every association has one.
+/// The values of [`RttConfig`] in nanoseconds. They need less memory, which matters because every path of every
+/// association has them.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     initial: u64,
@@ -28,15 +29,16 @@ struct Bounds {
 }
 
 impl Bounds {
-    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7. If the bounds contradict each other the maximum applies, because a
-    /// wait must end. The configuration should have been rejected before.
+    /// RFC 6298 §2.4, §2.5, RFC 9260 §6.3.1 C6, C7: limits `rto` to the bounds. If the bounds contradict each other,
+    /// the maximum applies, because every wait must end. Configurations with such bounds should have been rejected
+    /// before.
     #[inline]
     fn within(self, rto: u64) -> u64 {
         rto.max(self.min).min(self.max)
     }
 }
 
-/// The smoothed round-trip time and the timeout computed from it.
+/// The smoothed round-trip time, and the retransmission timeout computed from it.
 #[derive(Clone, Debug)]
 pub struct RttEstimator {
     bounds: Bounds,
@@ -46,7 +48,7 @@ pub struct RttEstimator {
 }
 
 impl RttEstimator {
-    /// Creates an estimator without a measurement.
+    /// Creates an estimator that has no measurement yet.
     #[must_use]
     pub fn new(config: RttConfig) -> Self {
         let bounds = Bounds {
@@ -58,13 +60,13 @@ impl RttEstimator {
         Self { bounds, smoothed: None, rto: bounds.initial }
     }
 
-    /// Processes one measurement. The caller must apply Karn's rule.
+    /// Processes a measurement. The caller must apply Karn's rule.
     pub fn on_sample(&mut self, rtt: Duration) {
         let r = nanos(rtt);
         let (srtt, var) = match self.smoothed {
             // RFC 6298 §2.2, RFC 9260 §6.3.1 C2: SRTT = R, RTTVAR = R/2.
             None => (r, r / 2),
-            // RFC 6298 §2.3, RFC 9260 §6.3.1 C3: beta = 1/4 and alpha = 1/8, RTTVAR before SRTT.
+            // RFC 6298 §2.3, RFC 9260 §6.3.1 C3: beta = 1/4 and alpha = 1/8. RTTVAR is updated before SRTT.
             Some((srtt, var)) => ((srtt * 7 + r) / 8, (var * 3 + srtt.abs_diff(r)) / 4),
         };
         self.smoothed = Some((srtt, var));
@@ -77,8 +79,8 @@ impl RttEstimator {
         self.rto = self.rto.saturating_mul(2).min(self.bounds.max);
     }
 
-    /// Resets the RTO to the measured value, or to the initial one before any measurement. For an answer of the peer
-    /// that gives no measurement.
+    /// Undoes the back-off: sets the RTO to the value computed from measurements, or to the initial RTO if there are
+    /// none. Called when the peer's answer gives no measurement.
     pub fn forget_back_off(&mut self) {
         self.rto = match self.smoothed {
             Some((srtt, var)) => self.bounds.within(srtt + (4 * var).max(self.bounds.granularity)),
@@ -112,7 +114,7 @@ impl RttEstimator {
         self.smoothed.map(|(srtt, _)| Duration::from_nanos(srtt))
     }
 
-    /// Sets other bounds and brings the RTO within them. `initial` applies if nothing has been measured.
+    /// Sets new bounds and limits the RTO to them. `initial` applies only if nothing has been measured.
     pub fn set_bounds(&mut self, initial: Duration, min: Duration, max: Duration) {
         let untouched = self.smoothed.is_none() && self.rto == self.bounds.initial;
         let (initial, min, max) = (nanos(initial), nanos(min), nanos(max));
@@ -121,7 +123,7 @@ impl RttEstimator {
         self.rto = self.bounds.within(rto);
     }
 
-    /// Returns the constants.
+    /// Returns the constants of the estimator.
     #[must_use]
     pub fn config(&self) -> RttConfig {
         let Bounds { initial, min, max, granularity } = self.bounds;
@@ -138,7 +140,7 @@ impl RttEstimator {
 mod tests {
     use super::*;
 
-    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2, by hand.
+    /// RFC 9260 §6.3.1 C1, C2, C3, C6, C7, §6.3.3 E2: the results equal those computed by hand.
     #[test]
     fn the_formulas() {
         let (ms, us) = (Duration::from_millis, Duration::from_micros);
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!((rtt.rto(), rtt.smoothed()), (ms(1000), None));
         rtt.on_sample(ms(100));
         assert_eq!((rtt.rto(), rtt.smoothed()), (ms(100 + 4 * 50), Some(ms(100))));
-        // RTTVAR = 3/4 · 50 + 1/4 · |100 - 200|, with the previous SRTT; SRTT = 7/8 · 100 + 1/8 · 200.
+        // RTTVAR = 3/4 · 50 + 1/4 · |100 - 200|, with the previous SRTT of 100; SRTT = 7/8 · 100 + 1/8 · 200.
         rtt.on_sample(ms(200));
         assert_eq!((rtt.rto(), rtt.smoothed()), (us(112_500 + 4 * 62_500), Some(us(112_500))));
         rtt.back_off();
@@ -165,7 +167,7 @@ mod tests {
         assert_eq!(rtt.rto(), ms(10));
     }
 
-    /// The peer has answered, but its answer gives no measurement.
+    /// If the peer has answered without giving a measurement, the back-off is undone.
     #[test]
     fn a_back_off_is_forgotten() {
         let config = RttConfig {
@@ -184,7 +186,7 @@ mod tests {
         }
     }
 
-    /// A configuration may contradict itself; a measurement must not panic because of it.
+    /// A configuration may contradict itself. Even in that case, a measurement must not panic.
     #[test]
     fn bounds_that_contradict_each_other_end_no_wait_and_no_program() {
         let seconds = Duration::from_secs;

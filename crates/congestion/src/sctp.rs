@@ -1,33 +1,32 @@
-//! SCTP's slow start and congestion avoidance, for one destination address.
+//! Slow start and congestion avoidance of SCTP, for one destination address.
 //!
 //! Owns cwnd, ssthresh and partial_bytes_acked. The transport decides when a loss is detected and when fast recovery
-//! ends (§7.2.4). The three RFCs differ in a few constants and one condition: see [`Variant`].
+//! ends (§7.2.4). The rules of the three RFCs differ in a few constants and one condition: see [`Variant`].
 //!
-//! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of
-//! RFC 2960 and RFC 4960).
+//! Home of RFC 9260 §7.2.1, §7.2.2 and §7.2.3 (and of the same sections of RFC 2960 and RFC 4960).
 
 use crate::{Acked, Controller, HyStart, Params};
 use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 
-/// The RFC whose rules apply.
+/// The RFC whose rules apply to the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Variant {
-    /// RFC 2960: a loss or an idle period never reduces the window below two MTUs.
+    /// RFC 2960: a loss or an idle period does not reduce the window below two MTUs.
     Rfc2960,
-    /// RFC 4960: the same with four MTUs.
+    /// RFC 4960: a loss or an idle period does not reduce the window below four MTUs.
     Rfc4960,
-    /// RFC 9260: four PMDCS. The window also grows if the cumulative TSN does not advance. The threshold keeps the
-    /// value of the window before an idle period reduces it.
+    /// RFC 9260: the minimum is four PMDCS. The window also grows if the cumulative TSN does not advance. When an idle
+    /// period reduces the window, the threshold is set to the previous window.
     Rfc9260,
 }
 
 /// The settings of an [`Sctp`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Config {
-    /// The RFC whose rules apply.
+    /// The RFC whose rules apply to the window.
     pub variant: Variant,
-    /// L of RFC 9260 §7.2.1: the largest increase per SACK in slow start, in packets.
+    /// L of RFC 9260 §7.2.1: the largest increase of the window for each SACK in slow start, in packets.
     pub limit: u64,
 }
 
@@ -37,7 +36,7 @@ impl Default for Config {
     }
 }
 
-/// The window of RFC 9260 §7.2.
+/// The congestion window of RFC 9260 §7.2.
 #[derive(Clone, Debug)]
 pub struct Sctp {
     config: Config,
@@ -45,12 +44,12 @@ pub struct Sctp {
     cwnd: u64,
     ssthresh: u64,
     partial_bytes_acked: u64,
-    /// cwnd, ssthresh and partial_bytes_acked before the last reduction.
+    /// The values of cwnd, ssthresh and partial_bytes_acked before the last reduction.
     before: Option<(u64, u64, u64)>,
 }
 
 impl Sctp {
-    /// Creates a controller in its initial state.
+    /// Creates a controller in the state before anything is sent.
     #[must_use]
     pub fn new(config: Config, params: Params) -> Self {
         Self {
@@ -63,13 +62,13 @@ impl Sctp {
         }
     }
 
-    /// Returns the bytes counted towards the next increase in congestion avoidance.
+    /// Returns the number of bytes counted towards the next increase in congestion avoidance.
     #[must_use]
     pub fn partial_bytes_acked(&self) -> u64 {
         self.partial_bytes_acked
     }
 
-    /// Returns the minimum window after a loss or an idle period.
+    /// Returns the minimum window in bytes after a loss or an idle period.
     fn floor(&self) -> u64 {
         match self.config.variant {
             Variant::Rfc2960 => 2 * self.mss,
@@ -79,7 +78,7 @@ impl Sctp {
 
     fn reduce(&mut self) {
         self.before = Some((self.cwnd, self.ssthresh, self.partial_bytes_acked));
-        // RFC 9260 §7.2.3: half of cwnd (not of the flight), but not below the floor.
+        // RFC 9260 §7.2.3: the threshold is half of cwnd (not of the bytes in flight), but not below the minimum.
         self.ssthresh = (self.cwnd / 2).max(self.floor());
         self.partial_bytes_acked = 0;
     }
@@ -87,11 +86,11 @@ impl Sctp {
 
 impl Controller for Sctp {
     fn on_acked(&mut self, _now: Instant, acked: Acked) {
-        // RFC 2960 and 4960 §7.2.1, §7.2.2: only a SACK that advances the cumulative TSN counts.
+        // RFC 2960 and 4960 §7.2.1, §7.2.2: the window grows only with SACKs that advance the cumulative TSN.
         let counts = acked.cumulative || self.config.variant == Variant::Rfc9260;
         if counts && !acked.in_recovery {
             if self.cwnd <= self.ssthresh {
-                // RFC 9260 §7.2.1: only while the window is fully used.
+                // RFC 9260 §7.2.1: the window grows only while it is fully used.
                 if acked.window_limited {
                     let most = self.config.limit.max(1) * self.mss;
                     let more = acked.bytes.min(most);
@@ -102,7 +101,7 @@ impl Controller for Sctp {
                     });
                 }
             } else {
-                // RFC 9260 §7.2.2: one packet for every window acknowledged.
+                // RFC 9260 §7.2.2: the window grows by one packet for every acknowledged window of bytes.
                 self.partial_bytes_acked = self.partial_bytes_acked.saturating_add(acked.bytes);
                 if self.partial_bytes_acked >= self.cwnd {
                     if acked.window_limited {
@@ -114,7 +113,7 @@ impl Controller for Sctp {
                 }
             }
         }
-        // RFC 9260 §7.2.2: if nothing is outstanding, partial_bytes_acked is reset.
+        // RFC 9260 §7.2.2: if no data is outstanding, partial_bytes_acked is reset.
         if acked.bytes >= acked.flight_before {
             self.partial_bytes_acked = 0;
         }
@@ -134,7 +133,7 @@ impl Controller for Sctp {
         let times = (nanos(idle) / nanos(rto).max(1)).min(63);
         let floor = self.floor();
         if times == 0 || self.cwnd <= floor {
-            // An idle period does not increase a window that a timeout made small.
+            // An idle period must not increase a window that a timeout has made small.
             return;
         }
         if self.config.variant == Variant::Rfc9260 {
@@ -153,7 +152,7 @@ impl Controller for Sctp {
     }
 
     fn leave_slow_start(&mut self) {
-        // In congestion avoidance cwnd is above the threshold (RFC 9260 §7.2.2).
+        // In congestion avoidance, cwnd must be above the threshold (RFC 9260 §7.2.2).
         self.ssthresh = self.ssthresh.min(self.cwnd.saturating_sub(1));
     }
 

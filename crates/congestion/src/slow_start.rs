@@ -1,12 +1,12 @@
-//! The rule that ends slow start before a loss does, as an enum.
+//! An enum of the rules that end slow start before a loss does.
 //!
-//! Selects between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP drive both with the same calls.
+//! Selects between [`HyStart`] (RFC 9406) and [`HyStartLinux`], so that TCP and SCTP call both in the same way.
 
 use crate::{HyStart, HyStartLinux, SlowStart};
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 
-/// A rule that ends slow start early.
+/// A rule that ends slow start before a loss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum SlowStartExit {
     /// HyStart++ (RFC 9406).
@@ -24,25 +24,25 @@ pub enum SlowStartEnd {
     Linux(HyStartLinux),
 }
 
-/// What an acknowledgement shows about slow start.
+/// The state of the connection after an acknowledgement, as the rules for slow start need it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// The position up to which everything is acknowledged.
+    /// The position up to which all data is acknowledged.
     pub acked: u64,
-    /// The position up to which everything has been sent.
+    /// The position up to which all data has been sent.
     pub next: u64,
-    /// The round-trip time of the latest delivery, if that data was sent only once.
+    /// The round-trip time of the newest delivered data, if that was sent only once.
     pub rtt: Option<Duration>,
     /// The congestion window in bytes.
     pub window: u64,
     /// The largest payload of a packet in bytes.
     pub mss: u64,
-    /// Whether the window is below the threshold.
+    /// Whether the window is below the slow-start threshold.
     pub slow_start: bool,
 }
 
 impl SlowStartEnd {
-    /// Creates the state before anything is sent.
+    /// Creates the state of a rule before anything is sent.
     #[must_use]
     pub fn new(exit: SlowStartExit) -> Self {
         match exit {
@@ -51,7 +51,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// Returns how slow start continues after an acknowledgement of new data. Call it for each of them.
+    /// Returns how slow start continues after an acknowledgement. Must be called for each acknowledgement of new data.
     pub fn on_ack(&mut self, now: Instant, progress: &Progress) -> SlowStart {
         match self {
             Self::PlusPlus(hystart) => {
@@ -72,7 +72,7 @@ impl SlowStartEnd {
         }
     }
 
-    /// Returns the minimum round-trip time, if the rule records it.
+    /// Returns the minimum round-trip time, if the rule records it and one has been measured.
     #[inline]
     #[must_use]
     pub fn least_rtt(&self) -> Option<Duration> {
@@ -82,16 +82,16 @@ impl SlowStartEnd {
         }
     }
 
-    /// The window was reduced because of a loss or an ECN mark.
+    /// Updates the rule after a loss or an ECN mark has reduced the window.
     pub fn on_reduced(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),
-            // The threshold is set now; slow start below it is observed like the first.
+            // The threshold is set now. A later slow start below the threshold is observed like the first.
             Self::Linux(_) => {}
         }
     }
 
-    /// The retransmission timer expired.
+    /// Updates the rule after the retransmission timer has expired.
     pub fn on_timeout(&mut self) {
         match self {
             Self::PlusPlus(hystart) => hystart.end(),

@@ -1,8 +1,7 @@
-//! Tail loss probe: when acknowledgements stop arriving, one segment is sent to make the receiver report what it has.
-//! This happens long before the retransmission timer would assume that everything is lost.
+//! Tail loss probe: if acknowledgements stop arriving, one segment is sent, so that the receiver reports the data that
+//! it has. The probe is sent long before the retransmission timer expires, at which all data would be assumed lost.
 //!
-//! Owns the pending probe and the length of its timer; the transport owns the
-//! timer and picks the segment.
+//! Owns the pending probe and computes the timeout. The transport owns the timer and chooses the segment to send.
 //!
 //! Home of RFC 8985 §7.
 
@@ -11,20 +10,20 @@ use anabranch_base::time::{Duration, nanos};
 /// The state of the tail loss probe for one path.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LossProbe {
-    /// TLP.end_seq and TLP.is_retrans, while the outcome of a probe is unknown.
+    /// TLP.end_seq and TLP.is_retrans, while the outcome of a probe is unknown. `None` at other times.
     pending: Option<(u64, bool)>,
 }
 
 impl LossProbe {
-    /// RFC 8985 §7.2, TLP_calc_PTO: returns how long to wait for an acknowledgement. `alone` says that a single segment
-    /// is outstanding, whose acknowledgement may be delayed by `ack_delay`.
+    /// RFC 8985 §7.2, TLP_calc_PTO: returns how long to wait for an acknowledgement before a probe is sent. `alone`
+    /// says that a single segment is outstanding, whose acknowledgement may be delayed by `ack_delay`.
     #[must_use]
     pub fn timeout(smoothed: Option<Duration>, alone: bool, ack_delay: Duration) -> Duration {
         let wait = if alone { nanos(ack_delay) } else { 0 };
         Duration::from_nanos(Self::timeout_nanos(smoothed.map(nanos), wait))
     }
 
-    /// Returns the probe timeout in nanoseconds; `ack_delay` must be 0 unless a single segment is outstanding.
+    /// Returns the probe timeout in nanoseconds. `ack_delay` must be 0 unless only a single segment is outstanding.
     #[must_use]
     #[inline]
     pub const fn timeout_nanos(smoothed: Option<u64>, ack_delay: u64) -> u64 {
@@ -35,22 +34,23 @@ impl LossProbe {
         }
     }
 
-    /// Returns whether the outcome of a probe is unknown; until then there is no second one (RFC 8985 §7.2).
+    /// Returns whether the outcome of a probe is unknown. In that case no second probe is sent (RFC 8985 §7.2).
     #[inline]
     #[must_use]
     pub fn is_pending(&self) -> bool {
         self.pending.is_some()
     }
 
-    /// A probe was sent. `next` is the end of everything sent, including the probe. `retransmitted` says that it
-    /// carries old data.
+    /// Records that a probe was sent. `next` is the end of all data sent so far, including the probe. `retransmitted`
+    /// says that the probe carries old data.
     pub fn on_sent(&mut self, next: u64, retransmitted: bool) {
         self.pending = Some((next, retransmitted));
     }
 
-    /// RFC 8985 §7.4, TLP_process_ack: processes an acknowledgement up to `acked`. `duplicate` says that it reports the
-    /// probe's data as a duplicate; `idle` that it did not advance and reports no gaps. Returns true if the probe
-    /// repaired a loss that nothing else has shown, which must be reported to the controller.
+    /// RFC 8985 §7.4, TLP_process_ack: processes an acknowledgement up to position `acked`. `duplicate` says that the
+    /// acknowledgement reports the probe's data as a duplicate. `idle` says that it did not advance and reports no
+    /// gaps. Returns true if the probe has repaired a loss that nothing else has shown. Such a loss must be reported to
+    /// the controller.
     pub fn on_ack(&mut self, acked: u64, duplicate: bool, idle: bool) -> bool {
         let Some((end, retransmitted)) = self.pending.filter(|(end, _)| acked >= *end) else { return false };
         if !retransmitted || duplicate || idle {
@@ -64,13 +64,14 @@ impl LossProbe {
         false
     }
 
-    /// A recovery has begun, for any reason; it covers the loss.
+    /// Forgets the pending probe, because a recovery has begun. The recovery covers any loss that the probe has
+    /// repaired.
     pub fn forget(&mut self) {
         self.pending = None;
     }
 }
 
-/// RFC 8985 §7.2: the timeout before a round-trip time is known.
+/// RFC 8985 §7.2: the probe timeout before a round-trip time is known.
 const UNMEASURED: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-/// The reason why a port cannot be listened on.
+/// The reason why the endpoint cannot listen on a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenError {
     /// The port is already in use.
@@ -25,12 +25,12 @@ pub enum ConnectError {
     /// The remote port is 0.
     #[error("port 0 cannot be connected to")]
     NoPort,
-    /// All ephemeral ports towards the remote address are in use.
+    /// All ephemeral ports for connections to the remote address are in use.
     #[error("no free local port")]
     NoFreePort,
 }
 
-/// The reason why data was not accepted.
+/// The reason why the connection did not accept data to send.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SendError {
     /// The connection is closed or never existed.

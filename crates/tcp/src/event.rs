@@ -17,12 +17,12 @@ pub enum Event {
         /// The listening port.
         port: u16,
     },
-    /// Data can be read. Emitted once until `recv` is called.
+    /// Data can be read. Emitted only once until the application calls `recv`.
     Readable {
         /// The connection.
         id: ConnectionId,
     },
-    /// The send buffer has room again, after `send` accepted less than it was given.
+    /// The send buffer has room again. Emitted only after `send` accepted fewer bytes than it was given.
     Writable {
         /// The connection.
         id: ConnectionId,
@@ -59,10 +59,10 @@ pub enum CloseReason {
     /// Data was not acknowledged for too long.
     #[error("the connection timed out")]
     TimedOut,
-    /// The network reported that the peer is unreachable (the code of the ICMP message).
+    /// The network reported that the peer is unreachable. The value is the code of the ICMP message.
     #[error("unreachable (code {0})")]
     Unreachable(u8),
-    /// The local application aborted it.
+    /// The local application aborted the connection.
     #[error("aborted")]
     Aborted,
     /// The host no longer has the local address of the connection.

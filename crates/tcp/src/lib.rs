@@ -1,8 +1,8 @@
 //! A sans-IO TCP endpoint (RFC 9293) for research.
 //!
-//! [`Endpoint`] is the whole TCP of a host: any number of listening ports and connections over one set of local
-//! addresses. It is driven through [`anabranch_base::Engine`]: packets and time go in; packets, events and one deadline
-//! come out.
+//! [`Endpoint`] is the complete TCP stack of a host: any number of listening ports and connections on one set of local
+//! addresses. The caller drives it through [`anabranch_base::Engine`]: it passes in packets and the current time, and
+//! takes out packets, events and one deadline.
 //!
 //! | module | owns |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | `recv` | from segments to the application's bytes |
 //! | `options` | the negotiated options; timestamps and PAWS |
 //!
-//! Two endpoints connected directly:
+//! The example connects two endpoints directly:
 //!
 //! ```
 //! use anabranch_base::{Engine, Instant, Rng, SendBatch};

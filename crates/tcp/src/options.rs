@@ -8,29 +8,30 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_wire::tcp::{Flags, Header, Options, Timestamps};
 
-/// The negotiated options; before the handshake is complete, the options that we offer.
+/// The negotiated options. Before the handshake is complete, the options that we offer.
 #[derive(Debug)]
 pub(crate) struct Agreed {
     pub(crate) sack: bool,
     pub(crate) ecn: bool,
     pub(crate) timestamps: bool,
-    /// The shift of the peer's window fields.
+    /// The number of bits by which the window fields that we receive are shifted.
     pub(crate) peer_shift: u8,
-    /// The shift of our window fields.
+    /// The number of bits by which the window fields that we send are shifted.
     pub(crate) own_shift: u8,
-    /// Both sides sent the window scale option.
+    /// Whether both sides sent the window scale option.
     scales: bool,
     clock: Clock,
-    /// TS.Recent and the time when it was set, once known.
+    /// TS.Recent and the time when it was set; `None` before the first timestamp.
     recent: Option<(u32, Instant)>,
 }
 
-/// The clock that timestamps are read from.
+/// The clock from which our timestamps are read.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     offset: u32,
     tick: u64,
-    /// The last reading, and the start of its tick. Cached because many segments fall into one tick.
+    /// `reading` is the value that was last read and `since` the start of its tick. They are cached because many
+    /// segments are sent in one tick.
     reading: u32,
     since: u64,
 }
@@ -41,7 +42,7 @@ const MAX_SHIFT: u8 = 14;
 const STALE: Duration = Duration::from_secs(24 * 86_400);
 
 impl Agreed {
-    /// Returns the options that the initiator offers.
+    /// Returns the options that the side that opens the connection offers.
     pub(crate) fn offer(config: &Config, offset: u32) -> Self {
         Self {
             sack: config.sack,
@@ -55,7 +56,7 @@ impl Agreed {
         }
     }
 
-    /// Processes the peer's SYN or SYN-ACK: options that both sides offer are in effect.
+    /// Processes the peer's SYN or SYN-ACK. Options that both sides offer are in effect from now on.
     pub(crate) fn settle(&mut self, now: Instant, config: &Config, syn: &Header) {
         let theirs = &syn.options;
         self.sack &= theirs.sack_permitted;
@@ -67,7 +68,7 @@ impl Agreed {
             Some(shift) => (self.peer_shift, self.scales) = (shift.min(MAX_SHIFT), true),
             None => (self.peer_shift, self.own_shift) = (0, 0),
         }
-        // RFC 3168 §6.1.1: a SYN sets both bits, its answer only ECE.
+        // RFC 3168 §6.1.1: a SYN that requests ECN sets ECE and CWR; a SYN-ACK that accepts ECN sets only ECE.
         let asked = if syn.flags.has(Flags::ACK) {
             syn.flags.has(Flags::ECE) && !syn.flags.has(Flags::CWR)
         } else {
@@ -76,7 +77,8 @@ impl Agreed {
         self.ecn &= asked;
     }
 
-    /// Returns the options of our SYN, or of our SYN-ACK (`answer`), which offers only what the peer offered.
+    /// Returns the options of our SYN or, if `answer` is set, of our SYN-ACK. A SYN-ACK contains only options that the
+    /// peer offered.
     pub(crate) fn syn_options(&mut self, now: Instant, config: &Config, mss: u16, answer: bool) -> Options {
         let scales = if answer { self.scales } else { config.wscale };
         Options {
@@ -88,7 +90,7 @@ impl Agreed {
         }
     }
 
-    /// Returns the timestamp option of a segment sent now.
+    /// Returns the timestamp option for a segment sent at `now`, if timestamps are negotiated.
     #[inline]
     pub(crate) fn stamps(&mut self, now: Instant) -> Option<Timestamps> {
         self.timestamps.then(|| Timestamps {
@@ -97,13 +99,13 @@ impl Agreed {
         })
     }
 
-    /// Returns the number of bytes that options take in every data segment.
+    /// Returns the number of bytes that the options take in every data segment.
     #[inline]
     pub(crate) fn overhead(&self) -> u64 {
         if self.timestamps { 12 } else { 0 }
     }
 
-    /// RFC 7323 §5.3 R1: returns whether the segment is older than one received before.
+    /// RFC 7323 §5.3 R1: returns whether the timestamp is older than TS.Recent, unless TS.Recent has become invalid.
     #[inline]
     pub(crate) fn is_outdated(&self, now: Instant, stamps: Timestamps) -> bool {
         match self.recent {
@@ -120,22 +122,22 @@ impl Agreed {
         }
     }
 
-    /// Updates TS.Recent with a timestamp that is known not to be outdated.
+    /// Updates TS.Recent with a timestamp that the caller knows not to be outdated.
     #[inline]
     pub(crate) fn renew(&mut self, now: Instant, stamps: Timestamps) {
         self.recent = Some((stamps.value, now));
     }
 
-    /// RFC 6191 §2: returns whether a new SYN is younger than all segments of the old connection.
+    /// RFC 6191 §2: returns whether the timestamp of a new SYN is later than all timestamps of the old connection.
     pub(crate) fn is_younger(&self, stamps: Timestamps) -> bool {
         self.recent.is_some_and(|(recent, _)| (stamps.value.wrapping_sub(recent) as i32) > 0)
     }
 
-    /// Returns the age of an echoed timestamp in nanoseconds.
+    /// Returns the age in nanoseconds of a timestamp that the peer echoed, or `None` if the timestamp is not ours.
     #[inline]
     pub(crate) fn age(&mut self, now: Instant, echo: u32) -> Option<u64> {
         let ticks = self.clock.read(now).wrapping_sub(echo);
-        // A difference of half the number space or more means that the echo is not ours.
+        // An age of half the number space or more means that we did not send the echoed timestamp.
         (ticks < 1 << 31).then(|| u64::from(ticks) * self.clock.tick)
     }
 }
@@ -147,7 +149,7 @@ impl Clock {
 
     #[inline]
     fn read(&mut self, now: Instant) -> u32 {
-        // If `now` is before `since`, the difference wraps to a large number.
+        // If `now` is before `since`, the difference wraps to a large number, so the clock is read anew.
         if now.as_nanos().wrapping_sub(self.since) >= self.tick {
             let ticks = now.as_nanos() / self.tick;
             self.since = ticks * self.tick;
@@ -157,7 +159,7 @@ impl Clock {
     }
 }
 
-/// Returns the smallest shift with which the window field can express the whole buffer.
+/// Returns the smallest shift with which the 16-bit window field can express the whole buffer.
 fn shift_for(buffer: u64) -> u8 {
     (0..MAX_SHIFT).find(|&shift| buffer >> shift <= u64::from(u16::MAX)).unwrap_or(MAX_SHIFT)
 }

@@ -1,8 +1,9 @@
-//! A growing ring buffer that stores the bytes of a stream by position.
+//! A ring buffer that grows, and stores the bytes of a stream by position.
 //!
-//! Positions are 64-bit offsets that never wrap. A byte lies at its position, relative to a base, modulo the length of
-//! the ring, which is a power of two. The base moves while the ring is empty, so that a stream that is read promptly
-//! stays in the same few cache lines. The owner, the send or receive buffer, knows which positions are in use.
+//! Positions are 64-bit offsets that never wrap. The index of a byte is its position minus a base, modulo the length of
+//! the ring, which is a power of two. The base is moved while the ring is empty, so that a stream that is read promptly
+//! stays in the same few cache lines. The owner of the ring, the send or receive buffer, knows which positions are in
+//! use.
 
 use std::ops::Range;
 
@@ -13,14 +14,14 @@ pub(crate) struct Ring {
 }
 
 impl Ring {
-    /// Ensures room for `wanted` positions and keeps the bytes of `alive`.
+    /// Ensures room for `wanted` positions. The bytes at the positions `alive` keep their values.
     pub(crate) fn reserve(&mut self, alive: Range<u64>, wanted: u64) {
         if wanted <= self.bytes.len() as u64 {
             return;
         }
         let length = wanted.max(SMALLEST).next_power_of_two() as usize;
         let old = std::mem::replace(self, Self { bytes: vec![0; length], base: self.base });
-        // `alive` may already include the positions that room is made for.
+        // `alive` may already include the new positions, so the range is limited to the bytes that the old ring holds.
         let held = alive.start..alive.end.min(alive.start + old.bytes.len() as u64);
         if held.start < held.end {
             let (first, second) = old.slices(held);
@@ -29,7 +30,7 @@ impl Ring {
         }
     }
 
-    /// Writes `data` at positions from `at` on.
+    /// Writes `data` to the positions from `at` on.
     #[inline]
     pub(crate) fn write(&mut self, at: u64, data: &[u8]) {
         if data.is_empty() {
@@ -40,14 +41,14 @@ impl Ring {
         let before_end = (self.bytes.len() - start).min(data.len());
         let (first, second) = data.split_at(before_end);
         self.bytes[start..start + before_end].copy_from_slice(first);
-        // Usually the data does not wrap; skip the second copy, because copying nothing costs as much as copying a
-        // line.
+        // The second copy is skipped if the data does not wrap, which is usual. Copying nothing would cost as much as
+        // copying a cache line.
         if !second.is_empty() {
             self.bytes[..second.len()].copy_from_slice(second);
         }
     }
 
-    /// Copies the bytes from `start` on, until `into` is full.
+    /// Copies the bytes from position `start` on, until `into` is full.
     #[inline]
     pub(crate) fn copy_to(&self, start: u64, into: &mut [u8]) {
         let (first, second) = self.slices(start..start + into.len() as u64);
@@ -57,7 +58,7 @@ impl Ring {
         }
     }
 
-    /// Appends the bytes at these positions to `out`.
+    /// Appends the bytes at the positions `range` to `out`.
     #[inline]
     pub(crate) fn append_to(&self, range: Range<u64>, out: &mut Vec<u8>) {
         let (first, second) = self.slices(range);
@@ -67,7 +68,7 @@ impl Ring {
         }
     }
 
-    /// Returns the bytes at these positions, in two slices if the ring wraps.
+    /// Returns the bytes at the positions `range`, in two slices if the range wraps at the end of the ring.
     #[inline]
     pub(crate) fn slices(&self, range: Range<u64>) -> (&[u8], &[u8]) {
         let length = range.end.saturating_sub(range.start) as usize;
@@ -80,7 +81,7 @@ impl Ring {
         (&self.bytes[start..start + before_end], &self.bytes[..length - before_end])
     }
 
-    /// Sets the base to `position`, where the next bytes begin. No position may be in use.
+    /// Sets the base to `position`, where the next bytes are written. No position may be in use.
     #[inline]
     pub(crate) fn rebase(&mut self, position: u64) {
         self.base = position;
@@ -97,7 +98,7 @@ impl Ring {
     }
 }
 
-/// The smallest length in bytes; growing through smaller ones is not worthwhile.
+/// The smallest length of a ring in bytes. A smaller ring would soon have to grow.
 const SMALLEST: u64 = 2048;
 
 #[cfg(test)]

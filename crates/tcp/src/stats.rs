@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 pub struct Stats {
     /// Segments sent, of any kind.
     pub segments_sent: u64,
-    /// Segments received with a good checksum.
+    /// Segments received with a correct checksum.
     pub segments_received: u64,
     /// Segments sent that carry data, retransmissions included.
     pub data_segments_sent: u64,
@@ -19,7 +19,7 @@ pub struct Stats {
     pub bytes_acked: u64,
     /// Payload bytes received and kept.
     pub bytes_received: u64,
-    /// Segments without data or SYN, FIN, RST: acknowledgements and window updates.
+    /// Segments sent without data, SYN, FIN or RST: acknowledgements and window updates.
     pub acks_sent: u64,
     /// Segments retransmitted because acknowledgements revealed a loss.
     pub retransmitted_fast: u64,
@@ -29,28 +29,28 @@ pub struct Stats {
     pub bytes_retransmitted: u64,
     /// Retransmission timeouts, including those of the SYN.
     pub timeouts: u64,
-    /// Fast recoveries begun.
+    /// Fast recoveries that were begun.
     pub fast_recoveries: u64,
-    /// Tail loss probes (RFC 8985 §7).
+    /// Tail loss probes sent (RFC 8985 §7).
     pub tail_probes: u64,
     /// Duplicate acknowledgements received.
     pub dup_acks: u64,
     /// Recoveries that turned out to be spurious.
     pub spurious: u64,
-    /// Window reductions because of ECN.
+    /// Window reductions caused by ECN.
     pub ecn_reductions: u64,
     /// Segments received with the CE mark.
     pub ce_received: u64,
-    /// Probes of a closed window.
+    /// Probes of a closed window that were sent.
     pub probes: u64,
     /// Segments discarded by PAWS (RFC 7323 §5).
     pub paws_discards: u64,
-    /// Payload bytes that had arrived before or lay outside the window.
+    /// Payload bytes received that had arrived before or lay outside the window.
     pub bytes_discarded: u64,
 }
 
 impl Stats {
-    /// Adds the counts of `other`.
+    /// Adds the counters of `other` to these counters.
     pub fn add(&mut self, other: &Self) {
         self.segments_sent += other.segments_sent;
         self.segments_received += other.segments_received;
@@ -78,30 +78,30 @@ impl Stats {
 /// The current state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {
-    /// State of RFC 9293 §3.3.2.
+    /// The state of RFC 9293 §3.3.2.
     pub state: State,
     /// The local address and port.
     pub local: SocketAddr,
     /// The remote address and port.
     pub remote: SocketAddr,
-    /// Congestion window, bytes.
+    /// The congestion window in bytes.
     pub cwnd: u64,
-    /// Slow-start threshold, bytes.
+    /// The slow-start threshold in bytes.
     pub ssthresh: u64,
-    /// Retransmission timeout.
+    /// The retransmission timeout.
     pub rto: Duration,
-    /// Smoothed round-trip time, once measured.
+    /// The smoothed round-trip time, once measured.
     pub srtt: Option<Duration>,
-    /// Bytes sent and not yet cumulatively acknowledged.
+    /// The number of bytes sent and not yet cumulatively acknowledged.
     pub flight: u64,
-    /// The peer's window, bytes.
+    /// The peer's window in bytes.
     pub peer_window: u64,
-    /// Largest payload of a segment, bytes.
+    /// The largest payload of a segment in bytes.
     pub mss: u64,
-    /// SACK is in use.
+    /// Whether SACK is in use.
     pub sack: bool,
-    /// Timestamps are in use.
+    /// Whether timestamps are in use.
     pub timestamps: bool,
-    /// ECN is in use.
+    /// Whether ECN is in use.
     pub ecn: bool,
 }

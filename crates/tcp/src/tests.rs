@@ -1,4 +1,4 @@
-//! Tests of two endpoints that use internals of one of them.
+//! Tests of two endpoints that access internals of one of them.
 
 use crate::testing::sent;
 use crate::{Config, Endpoint, Event};
@@ -6,7 +6,7 @@ use anabranch_base::time::Duration;
 use anabranch_base::{Engine, Instant, Rng};
 use std::net::{IpAddr, SocketAddr};
 
-/// A controller for the test: a wide window, a fixed rate, and a list of what was sent.
+/// A congestion controller for the test, with a large window and a fixed rate. It lists the segments that were sent.
 #[derive(Debug, Default)]
 struct FixedRate(std::sync::Arc<std::sync::Mutex<Vec<(Instant, u64)>>>);
 
@@ -34,7 +34,7 @@ impl anabranch_congestion::Controller for FixedRate {
     }
 }
 
-/// A controller observes each segment that is sent, and segments are sent at its rate.
+/// A congestion controller observes each segment that is sent, and segments are sent at its rate.
 #[test]
 fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let ips = [1, 2].map(|n| IpAddr::from([10, 0, 0, n]));
@@ -77,7 +77,7 @@ fn a_controller_sees_what_leaves_and_sets_the_pace() {
     let sent = sent.lock().expect("one thread").clone();
     let (first, last) = (sent[0].0, sent[sent.len() - 1].0);
     let bytes: u64 = sent.iter().map(|(_, bytes)| bytes).sum();
-    // 1 Mbit/s: 8 us per byte. Up to ten packets are sent at once, and the last one adds no waiting time.
+    // At 1 Mbit/s a byte takes 8 us. Up to ten packets are sent at once, and the last packet adds no waiting time.
     let took = last.since(first).as_micros() as u64;
     assert!(took <= 8 * bytes && took + 8 * 12 * 1_500 >= 8 * bytes, "{took} us for {bytes} bytes");
 }

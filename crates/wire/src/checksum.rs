@@ -1,16 +1,16 @@
-//! The Internet checksum: the one's complement of the one's complement sum of 16-bit words. Also the pseudo-headers of
-//! transport protocols.
+//! The Internet checksum: the one's complement of the one's complement sum of 16-bit words. Also sums the
+//! pseudo-headers of transport protocols.
 //!
 //! Home of RFC 1071 §1 and §2, RFC 9293 §3.1 (pseudo-headers), RFC 8200 §8.1. The sum is computed over native 64-bit
-//! words with carries. Neither byte order nor word size affects it (RFC 1071 §2 B and C), so one fold and one byte swap
-//! at the end are enough.
+//! words with carries. Neither byte order nor word size affects the result (RFC 1071 §2 B and C). Therefore one fold
+//! and one byte swap at the end are enough.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// A one's complement sum in progress.
 ///
-/// Pieces are added one after the other. Every piece except the last must have an even length; headers do, and payloads
-/// come last.
+/// Pieces of data are added one after the other. Every piece except the last must have an even length. Headers have an
+/// even length, and the payload is the last piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Checksum {
     /// The sum of native-endian words modulo 2^32 - 1, below 2^33.
@@ -24,8 +24,8 @@ impl Checksum {
         Self { sum: 0 }
     }
 
-    /// Returns the sum over the pseudo-header of a transport packet of `length` bytes (header and payload) with this IP
-    /// protocol number. `None` if the addresses are of different families.
+    /// Returns the sum over the pseudo-header of a transport packet with this IP protocol number. `length` is the
+    /// length of header and payload in bytes. Returns `None` if the addresses are of different families.
     #[must_use]
     #[inline]
     pub fn pseudo_header(source: IpAddr, target: IpAddr, protocol: u8, length: u32) -> Option<Self> {
@@ -59,11 +59,11 @@ impl Checksum {
         sum
     }
 
-    /// Adds the bytes of one piece; an odd last byte counts as if followed by a zero.
+    /// Adds a piece of data. If the length is odd, the last byte counts as if a zero byte followed.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         let (words, rest) = bytes.as_chunks::<4>();
-        // For a header or an acknowledgement, a simple sum is faster than starting the long addition.
+        // For a header or an acknowledgement, a simple sum is faster than `long_sum`, which costs more to start.
         let mut sum = if words.len() < LONG {
             words.iter().map(|word| u64::from(u32::from_ne_bytes(*word))).sum()
         } else {
@@ -79,27 +79,26 @@ impl Checksum {
         self.sum = fold_once(self.sum + fold_once(sum));
     }
 
-    /// Adds words in their memory representation.
+    /// Adds 32-bit words, given as they lie in memory.
     #[inline(always)]
     pub fn add_words<const N: usize>(&mut self, words: [[u8; 4]; N]) {
         let sum: u64 = words.into_iter().map(|word| u64::from(u32::from_ne_bytes(word))).sum();
         self.sum = fold_once(self.sum + sum);
     }
 
-    /// Adds one 16-bit number (as if written in network order).
+    /// Adds a 16-bit number, as if it were written in network byte order.
     #[inline]
     pub fn add_u16(&mut self, number: u16) {
         self.sum = fold_once(self.sum + u64::from(number.to_be()));
     }
 
-    /// Adds one 32-bit number (as if written in network order).
+    /// Adds a 32-bit number, as if it were written in network byte order.
     #[inline]
     pub fn add_u32(&mut self, number: u32) {
         self.sum = fold_once(self.sum + u64::from(number.to_be()));
     }
 
-    /// Returns the checksum: the value of the header field that makes the sum over all data, including the field, all
-    /// ones.
+    /// Returns the checksum for the header field. With this value in the field, the sum over all data has all bits set.
     #[must_use]
     #[inline]
     pub fn finish(self) -> u16 {
@@ -111,7 +110,7 @@ impl Checksum {
         !u16::from_be(sum as u16)
     }
 
-    /// Returns whether the sum over data that includes its checksum is right.
+    /// Returns whether the checksum is right, if the sum covers data that includes its checksum field.
     #[must_use]
     #[inline]
     pub fn is_valid(self) -> bool {
@@ -119,7 +118,7 @@ impl Checksum {
     }
 }
 
-/// Returns the checksum over one piece of data (an IPv4 header, an ICMPv4 message).
+/// Returns the checksum over one piece of data, for example an IPv4 header or an ICMPv4 message.
 #[must_use]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum = Checksum::new();
@@ -127,7 +126,7 @@ pub fn internet_checksum(bytes: &[u8]) -> u16 {
     sum.finish()
 }
 
-/// Returns the sum of a long piece, modulo 2^32 - 1. Each block is treated as one long number and added with a single
+/// Returns the sum of a long piece, modulo 2^32 - 1. Each block of 64 bytes is added as one long number with a single
 /// chain of carries. No carry passes from one block to the next.
 fn long_sum(words: &[[u8; 4]]) -> u64 {
     let (mut long, mut carries) = ([0_u64; 8], 0_u64);
@@ -143,11 +142,11 @@ fn long_sum(words: &[[u8; 4]]) -> u64 {
     for word in rest.as_chunks::<4>().0 {
         total += u128::from(u32::from_ne_bytes(*word));
     }
-    // In arithmetic modulo 2^32 - 1, 2^64 is 1, so carries are simply added.
+    // Modulo 2^32 - 1, 2^64 equals 1, so the carries are simply added.
     fold_once(total as u64) + (total >> 64) as u64 + carries
 }
 
-/// Performs one step of a long addition: returns the sum of all three, and the carry.
+/// One step of a long addition: returns the sum of all three arguments, and the carry.
 #[inline]
 const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
     let (sum, first) = a.overflowing_add(b);
@@ -155,20 +154,20 @@ const fn add_with_carry(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum, first | second)
 }
 
-/// Reduces the value modulo 2^32 - 1 to below 2^33.
+/// Reduces `sum` modulo 2^32 - 1 to a value below 2^33.
 #[inline]
 const fn fold_once(sum: u64) -> u64 {
     (sum & 0xffff_ffff) + (sum >> 32)
 }
 
-/// The number of 32-bit words from which a piece counts as long.
+/// The number of 32-bit words from which a piece is summed by `long_sum`.
 const LONG: usize = 32;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// RFC 1071 §1, word by word.
+    /// RFC 1071 §1: computes the checksum word by word, as a reference.
     fn plain(bytes: &[u8]) -> u16 {
         let mut sum = 0_u64;
         for pair in bytes.chunks(2) {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Home of RFC 792 (type 3), RFC 1191 §4 (next-hop MTU), RFC 4443 §3.1, §3.2 and §3.4 (code 1). Messages of other types
-//! are recognised and ignored.
+//! are recognized and ignored.
 
 use crate::checksum::{Checksum, internet_checksum};
 use crate::ip::{Packet, protocol, v4, v6};
@@ -19,11 +19,11 @@ use std::net::IpAddr;
 pub mod code_v4 {
     /// No route to the network.
     pub const NETWORK: u8 = 0;
-    /// The host does not know the protocol.
+    /// The host does not support the transport protocol.
     pub const PROTOCOL: u8 = 2;
     /// No program listens on the port.
     pub const PORT: u8 = 3;
-    /// Fragmentation needed and Don't Fragment set.
+    /// The packet needs fragmentation, but has Don't Fragment set.
     pub const TOO_BIG: u8 = 4;
 }
 
@@ -35,7 +35,7 @@ pub mod code_v6 {
     pub const PORT: u8 = 4;
 }
 
-/// The number of bytes in front of the quoted packet.
+/// The number of bytes in front of the packet that the ICMP message quotes.
 pub const HEADER_LEN: usize = 8;
 
 const UNREACHABLE_V4: u8 = 3;
@@ -47,15 +47,15 @@ const NEXT_HEADER: u8 = 1;
 /// The offset of the next header field in an IPv6 header.
 const NEXT_HEADER_AT: u32 = 6;
 
-/// RFC 1812 §4.3.2.3: quote as much as fits in 576 bytes.
+/// RFC 1812 §4.3.2.3: the quoted packet is cut so that the whole IP packet fits in 576 bytes.
 const LARGEST_V4: usize = 576;
-/// RFC 4443 §3.1: as much as fits in the minimum IPv6 MTU.
+/// RFC 4443 §3.1: the quoted packet is cut so that the whole IP packet fits in the minimum IPv6 MTU.
 const LARGEST_V6: usize = 1280;
 
 /// The reason why bytes are not a supported ICMP error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IcmpError {
-    /// Too short.
+    /// The message is shorter than its header.
     #[error("truncated ICMP message")]
     Truncated,
     /// The checksum is wrong.
@@ -69,12 +69,12 @@ pub enum IcmpError {
     Quote,
 }
 
-/// An ICMP error, read in place.
+/// An ICMP error message, as a view of the received bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// The report and the addresses that it concerns.
+    /// The type of the error, and the source and the target of the quoted packet.
     pub icmp: Icmp,
-    /// The quoted packet; the payload is usually cut short.
+    /// The quoted packet. Its payload is usually cut short.
     pub quoted: Packet<'a>,
 }
 
@@ -112,7 +112,7 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
     if source.is_ipv4() {
         return internet_checksum(bytes) == 0;
     }
-    // RFC 4443 §2.3: the checksum includes a pseudo-header.
+    // RFC 4443 §2.3: the checksum of ICMPv6 includes a pseudo-header.
     let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
     let sum = Checksum::pseudo_header(source, target, protocol::ICMPV6, length);
     sum.is_some_and(|mut sum| {
@@ -121,8 +121,8 @@ fn verify(bytes: &[u8], source: IpAddr, target: IpAddr) -> bool {
     })
 }
 
-/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). It may not for
-/// a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
+/// Returns whether an ICMP error may be sent in response to a packet (RFC 1122 §3.2.2, RFC 4443 §2.4 e). None may be
+/// sent for a fragment other than the first, for an ICMP error, or for an unspecified or multicast source.
 #[must_use]
 pub fn may_report(packet: &Packet<'_>) -> bool {
     let error = match (packet.protocol, packet.payload.first()) {
@@ -134,8 +134,8 @@ pub fn may_report(packet: &Packet<'_>) -> bool {
     !error && first && !packet.source.is_unspecified() && !packet.source.is_multicast()
 }
 
-/// Appends an IP packet to `out`: an ICMP error of type `kind` from `source` to `target`. It quotes the beginning of
-/// `packet`, from the IP header on. `source` and `target` must be of one family.
+/// Appends an IP packet to `out`: an ICMP error of type `kind` from `source` to `target`. The error quotes the
+/// beginning of `packet`, including its IP header. `source` and `target` must be of the same family.
 pub fn append(out: &mut Vec<u8>, source: IpAddr, target: IpAddr, kind: IcmpKind, packet: &[u8]) {
     let begin = out.len();
     let (ip_len, largest) = match source {
@@ -215,7 +215,8 @@ mod tests {
                     assert_eq!((outer.source, outer.target), (target, source));
                     assert!(outer.len() <= if v6 { 1280 } else { 576 });
                     let message = Message::parse(outer.payload, target, source).expect("a message");
-                    // ICMPv4 uses a code of destination unreachable where ICMPv6 has a separate type.
+                    // For an unknown protocol, ICMPv4 uses a code of destination unreachable, while ICMPv6 has a
+                    // separate type.
                     let kind = match kind {
                         IcmpKind::UnknownNextHeader if !v6 => IcmpKind::Unreachable(code_v4::PROTOCOL),
                         kind => kind,

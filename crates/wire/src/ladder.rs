@@ -1,5 +1,5 @@
 //! The one-line form of a packet, and the ladder diagram of a conversation. Traces, golden files and `decode` print
-//! them.
+//! both forms.
 //!
 //! ```text
 //!    0.000  A ──► B   INIT          tag=A1 rwnd=64k os=10 is=10 tsn=1     ✗ lost
@@ -7,9 +7,9 @@
 //!    1.050  A ◄── B   INIT ACK      tag=B1 rwnd=64k os=10 is=10 tsn=1 …cookie
 //! ```
 //!
-//! Random numbers are replaced by relative ones. TSNs and sequence numbers count from 1 at the first of their side, and
-//! tags are named like `A1`, for A's first. A ladder is therefore readable and does not depend on the seed. The left
-//! side is the one named first.
+//! Random numbers are replaced by relative ones. TSNs and sequence numbers are counted from 1 at the first number of
+//! their side. Verification tags get names such as `A1`, for the first tag of the side A. A ladder is therefore
+//! readable and does not depend on the seed. The left side is the one whose name was given first.
 
 use crate::sctp::cause::Causes;
 use crate::sctp::{Cause, Chunk, PacketView, Tsn};
@@ -18,12 +18,12 @@ use anabranch_base::Instant;
 use std::fmt::Write;
 use std::net::IpAddr;
 
-/// One side of a conversation.
+/// A side of a conversation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// Drawn on the left.
+    /// The side that is drawn on the left.
     Left = 0,
-    /// Drawn on the right.
+    /// The side that is drawn on the right.
     Right = 1,
 }
 
@@ -38,24 +38,26 @@ impl Side {
     }
 }
 
-/// The random numbers of a conversation that have been seen.
+/// The random numbers that have been seen in a conversation.
 #[derive(Clone, Debug, Default)]
 pub struct Numbers {
-    /// For each side: the first TSN or sequence number.
+    /// For each side, its first TSN or sequence number, once seen.
     first: [Option<u32>; 2],
-    /// For each side: its tags in order of appearance, and the name of the side.
+    /// For each side, its verification tags in order of appearance (`tags`) and its name (`names`).
     tags: [Vec<u32>; 2],
     names: [String; 2],
 }
 
 impl Numbers {
-    /// Creates an empty set of numbers. Numbers appear unchanged until a handshake is seen.
+    /// Creates an empty set of numbers for two sides with these names. Until a handshake is seen, numbers are shown
+    /// unchanged.
     #[must_use]
     pub fn new(left: &str, right: &str) -> Self {
         Self { names: [left.into(), right.into()], ..Self::default() }
     }
 
-    /// Returns a TSN or sequence number of `side`, counted from 1 if the first is known.
+    /// Converts a TSN or sequence number of `side` to its relative number, which is counted from 1. Returns `number`
+    /// unchanged if the first number is unknown.
     fn number(&self, side: Side, number: u32) -> i64 {
         match self.first[side as usize] {
             Some(first) => i64::from(number.wrapping_sub(first) as i32) + 1,
@@ -70,7 +72,7 @@ impl Numbers {
         }
     }
 
-    /// Returns the latest tag that packets to `side` must carry, once seen.
+    /// Returns the latest verification tag that packets to `side` must carry, once seen.
     #[must_use]
     pub fn latest_tag(&self, side: Side) -> Option<u32> {
         self.tags[side as usize].last().copied()
@@ -89,7 +91,7 @@ impl Numbers {
         self.first[side as usize] = Some(first);
     }
 
-    /// Returns the chunks of an SCTP packet sent by `side`, on one line. The checksum is not verified.
+    /// Returns the chunks of an SCTP packet sent by `side`, on one line. Does not verify the checksum.
     #[must_use]
     pub fn sctp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(packet) = PacketView::parse_unverified(bytes) else {
@@ -107,7 +109,7 @@ impl Numbers {
                     self.chunk(side, &chunk, &mut line);
                 }
                 Err(error) => {
-                    // Writing to a string does not fail.
+                    // The result is ignored, because writing to a string cannot fail.
                     let _ = write!(line, "({error})");
                 }
             }
@@ -115,7 +117,7 @@ impl Numbers {
         if line.is_empty() {
             line += "(no chunk)";
         }
-        // A tag other than the receiver's current one is shown.
+        // The verification tag is shown only if it is not the current tag of the receiver.
         let expected = self.tags[side.other() as usize].last().copied();
         let tag = packet.header.tag;
         if Some(tag) != expected && !(initial && tag == 0) {
@@ -131,7 +133,7 @@ impl Numbers {
         let peer = side.other();
         // The first chunk name of a line is padded to a column.
         let wide = if line.is_empty() { 13 } else { 0 };
-        // Writing to a string does not fail.
+        // The result is ignored, because writing to a string cannot fail.
         let _ = match chunk {
             Chunk::Init(init) | Chunk::InitAck(crate::sctp::InitAck(init)) => {
                 self.learn(side, init.tag, init.tsn.0);
@@ -187,7 +189,7 @@ impl Numbers {
             }
             Chunk::Ecne(ecne) => write!(line, "{:<wide$} tsn={}", "ECNE", self.number(peer, ecne.tsn.0)),
             Chunk::Cwr(cwr) => write!(line, "{:<wide$} tsn={}", "CWR", self.number(side, cwr.tsn.0)),
-            // The sequence numbers of ASCONF chunks start at the initial TSN.
+            // The sequence numbers of ASCONF chunks start at the initial TSN, so they are shown relative to it.
             Chunk::Asconf(asconf) => {
                 let shown =
                     crate::sctp::Asconf { serial: self.number(side, asconf.serial) as u32, ..*asconf };
@@ -202,7 +204,8 @@ impl Numbers {
                 chunk.fmt_with(line, |n| self.number(side, n), |n| self.number(peer, n))
             }
             Chunk::CookieEcho(_) | Chunk::Heartbeat(_) | Chunk::HeartbeatAck(_) => {
-                // The content is opaque, and its length is of no interest.
+                // The content is opaque to the ladder, and its length does not matter, so only the chunk's name is
+                // shown.
                 write!(line, "{}", chunk.name())
             }
             Chunk::Abort(abort) => {
@@ -217,7 +220,7 @@ impl Numbers {
         };
     }
 
-    /// Writes causes, each after a space; TSNs in them are those of `peer`.
+    /// Writes error causes, with a space before each. TSNs in the causes are TSNs of `peer`.
     fn causes(&self, peer: Side, causes: Causes<'_>, line: &mut String) -> std::fmt::Result {
         for cause in causes {
             match cause {
@@ -229,7 +232,7 @@ impl Numbers {
         Ok(())
     }
 
-    /// Returns a TCP segment sent by `side`, on one line. The checksum is not verified.
+    /// Returns a TCP segment sent by `side`, on one line. Does not verify the checksum.
     #[must_use]
     pub fn tcp(&mut self, side: Side, bytes: &[u8]) -> String {
         let Ok(segment) = Segment::parse(bytes) else {
@@ -237,11 +240,11 @@ impl Numbers {
         };
         let header = &segment.header;
         if header.flags.has(Flags::SYN) {
-            // The SYN itself is number 0, the first byte is number 1.
+            // The SYN itself gets the relative number 0, and the first byte gets number 1.
             self.first[side as usize] = Some(header.seq.0.wrapping_add(1));
         }
         let mut line = format!("{:<13} seq={}", header.flags.to_string(), self.number(side, header.seq.0));
-        // Writing to a string does not fail.
+        // The results are ignored, because writing to a string cannot fail.
         if !segment.payload.is_empty() {
             let _ = write!(line, " len={}", segment.payload.len());
         }
@@ -268,7 +271,7 @@ impl Numbers {
     }
 }
 
-/// Writes `64k` for whole kibibytes, otherwise bytes.
+/// Formats a size in bytes: whole kibibytes as, for example, `64k`, other sizes in bytes.
 fn size(bytes: u32) -> String {
     if bytes >= 1_024 && bytes.is_multiple_of(1_024) {
         format!("{}k", bytes / 1_024)
@@ -277,7 +280,7 @@ fn size(bytes: u32) -> String {
     }
 }
 
-/// The transport that a ladder shows.
+/// The transport protocol whose packets a ladder shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// SCTP packets.
@@ -296,24 +299,24 @@ pub struct Ladder {
 }
 
 impl Ladder {
-    /// Creates an empty ladder between two sides with these names.
+    /// Creates an empty ladder between two sides with the names `left` and `right`.
     #[must_use]
     pub fn new(transport: Transport, left: &str, right: &str) -> Self {
         Self { transport, numbers: Numbers::new(left, right), places: Vec::new(), text: String::new() }
     }
 
-    /// Sets the side and the name of an address.
+    /// Sets the side and the name of the host that has this address.
     pub fn place(&mut self, address: IpAddr, side: Side, name: &str) {
         self.places.push((address, side, name.into()));
     }
 
-    /// Draws a packet, followed by a remark unless that is empty.
+    /// Draws a packet, followed by `remark` if that is not empty.
     pub fn packet(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8], remark: &str) {
         let line = self.line(at, source, target, bytes);
         self.push(&line, remark);
     }
 
-    /// Returns the line of a packet without drawing it. Records the tags and first numbers in the packet.
+    /// Returns the line of a packet without drawing the line. Records the tags and first numbers in the packet.
     #[must_use]
     pub fn line(&mut self, at: Instant, source: IpAddr, target: IpAddr, bytes: &[u8]) -> String {
         let find = |address: IpAddr| self.places.iter().find(|(known, _, _)| *known == address);
@@ -331,7 +334,7 @@ impl Ladder {
         head + line.trim_end()
     }
 
-    /// Draws a line unchanged, followed by a remark unless that is empty.
+    /// Draws a line unchanged, followed by `remark` if that is not empty.
     pub fn push(&mut self, line: &str, remark: &str) {
         self.text += line;
         if !remark.is_empty() {
@@ -341,31 +344,31 @@ impl Ladder {
         self.text.push('\n');
     }
 
-    /// Returns the random numbers of the conversation seen so far.
+    /// Returns the random numbers that have been seen in the conversation so far.
     #[must_use]
     pub fn numbers(&self) -> &Numbers {
         &self.numbers
     }
 
-    /// Draws a line that is not a packet: an event at one side, or a timer.
+    /// Draws a line that is not a packet, for example an event at one side, or a timer.
     pub fn note(&mut self, at: Instant, text: &str) {
         let line = format!("{} {text}", clock(at));
         self.push(line.trim_end(), "");
     }
 
-    /// Returns what was drawn since the last call.
+    /// Returns the text drawn since the last call.
     pub fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    /// Returns what was drawn.
+    /// Returns the text drawn since the last call of [`take`](Self::take).
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Writes seconds with three decimals, right-aligned and rounded down.
+/// Formats a time in seconds with three decimals, rounded down and right-aligned.
 fn clock(at: Instant) -> String {
     let millis = at.as_nanos() / 1_000_000;
     format!("{:>4}.{:03} ", millis / 1_000, millis % 1_000)

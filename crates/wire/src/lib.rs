@@ -1,8 +1,8 @@
-//! Parsing and writing of SCTP, TCP, UDP, IP, ICMP, checksums and captures, and the one-line form of a packet that
-//! ladders and tools print.
+//! Parses and writes SCTP, TCP, UDP, IP, ICMP, checksums and captures. Also produces the one-line form of a packet that
+//! ladder diagrams and tools print.
 //!
-//! Parsing never panics. It never allocates memory in proportion to a length field that was not checked against the
-//! available bytes.
+//! Parsing never panics. The memory that it allocates is never proportional to a length field that has not been checked
+//! against the available bytes.
 
 pub mod checksum;
 pub mod icmp;

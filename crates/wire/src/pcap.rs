@@ -7,8 +7,8 @@
 //!
 //! Home of draft-ietf-opsawg-pcapng (§4.1 section header, §4.2 interface description, §4.3 enhanced packet, §4.7
 //! decryption secrets, §3.5 options). Packets begin with their IP header (LINKTYPE_RAW), and times are in nanoseconds.
-//! The reader also accepts files of other programs: both byte orders, any time resolution, unknown blocks. [`Source`]
-//! reads a file block by block, and also the older pcap format.
+//! The reader also accepts files written by other programs: both byte orders, any time resolution, unknown blocks.
+//! [`Source`] reads a file block by block, and also reads the older pcap format.
 
 mod source;
 
@@ -25,7 +25,7 @@ const OBSOLETE_PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 const DECRYPTION_SECRETS: u32 = 10;
-/// Secrets in the form of NSS key log lines.
+/// The type of TLS secrets in the format of NSS key log lines.
 const TLS_KEY_LOG: u32 = 0x544c_534b;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 
@@ -40,13 +40,13 @@ const OPTION_IF_TSOFFSET: u16 = 14;
 /// The direction in which a packet passed the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// The packet came in.
+    /// The interface received the packet.
     Inbound,
-    /// The packet went out.
+    /// The interface sent the packet.
     Outbound,
 }
 
-/// Writes one pcapng section to `out`, block by block.
+/// Writes a pcapng file of one section to `out`, block by block.
 #[derive(Debug)]
 pub struct Writer<W> {
     out: W,
@@ -55,7 +55,7 @@ pub struct Writer<W> {
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a section and names `application` as its writer.
+    /// Starts a section and names `application` as the program that writes it.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -64,7 +64,7 @@ impl<W: Write> Writer<W> {
         writer.begin(SECTION);
         writer.number(BYTE_ORDER);
         writer.block.extend_from_slice(&[1, 0, 0, 0]);
-        // Section length: not specified.
+        // The section length is unspecified.
         writer.block.extend_from_slice(&u64::MAX.to_le_bytes());
         writer.option(OPTION_USER_APPLICATION, application.as_bytes());
         writer.option(OPTION_END, &[]);
@@ -72,7 +72,7 @@ impl<W: Write> Writer<W> {
         Ok(writer)
     }
 
-    /// Adds TLS secrets, as lines of a key log, for the packets that follow.
+    /// Adds TLS secrets for the packets that follow. `lines` are the lines of a key log.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -85,8 +85,8 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Adds an interface and returns its index, counted from 0. `snap_len` is the largest number of bytes kept of a
-    /// packet; 0 means all.
+    /// Adds an interface and returns its index, counted from 0. `snap_len` is the largest number of bytes kept of each
+    /// packet; 0 means all bytes.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -96,7 +96,7 @@ impl<W: Write> Writer<W> {
         self.block.extend_from_slice(&[0, 0]);
         self.number(snap_len);
         self.option(OPTION_IF_NAME, name.as_bytes());
-        // Timestamps are in units of 10⁻⁹ s.
+        // The time unit of timestamps is 10⁻⁹ s.
         self.option(OPTION_IF_TSRESOL, &[9]);
         self.option(OPTION_END, &[]);
         self.end()?;
@@ -104,10 +104,10 @@ impl<W: Write> Writer<W> {
         Ok(self.interfaces - 1)
     }
 
-    /// Adds one packet, `at_nanos` after time 0 of the capture.
+    /// Adds a packet that passed the interface `at_nanos` nanoseconds after time 0 of the capture.
     ///
     /// # Errors
-    /// `InvalidInput` for an unknown interface, or errors of `out`.
+    /// `InvalidInput` if the interface is unknown, or errors of `out`.
     pub fn packet(
         &mut self,
         interface: u32,
@@ -119,10 +119,10 @@ impl<W: Write> Writer<W> {
         self.packet_cut(interface, at_nanos, packet, packet.len(), direction, comment)
     }
 
-    /// Adds a packet of `original_len` bytes, of which only `packet` was kept.
+    /// Adds a packet of `original_len` bytes, of which only the bytes `packet` were kept.
     ///
     /// # Errors
-    /// As [`packet`](Self::packet).
+    /// The same errors as [`packet`](Self::packet).
     pub fn packet_cut(
         &mut self,
         interface: u32,
@@ -159,7 +159,7 @@ impl<W: Write> Writer<W> {
         self.end()
     }
 
-    /// Flushes the output and returns it.
+    /// Flushes the output and returns the writer `out`.
     ///
     /// # Errors
     /// Errors of `out`.
@@ -171,7 +171,7 @@ impl<W: Write> Writer<W> {
     fn begin(&mut self, kind: u32) {
         self.block.clear();
         self.number(kind);
-        // The length is filled in at the end.
+        // The length of the block is filled in when the block ends.
         self.number(0);
     }
 
@@ -180,7 +180,7 @@ impl<W: Write> Writer<W> {
     }
 
     fn option(&mut self, code: u16, value: &[u8]) {
-        // An option's length field has 16 bits, so the longest names and comments are cut.
+        // The length field of an option has 16 bits, so longer names and comments are cut.
         let value = &value[..value.len().min(usize::from(u16::MAX))];
         self.block.extend_from_slice(&code.to_le_bytes());
         self.block.extend_from_slice(&(value.len() as u16).to_le_bytes());
@@ -200,14 +200,15 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Adds TLS secrets to a capture by [`Writer`], before its packets, where decoders look for them.
+/// Inserts TLS secrets into a capture written by [`Writer`]. They are placed before the packets, where decoders look
+/// for them.
 ///
 /// # Errors
-/// The secrets exceed the size of a block.
+/// Fails if the secrets exceed the largest size of a block.
 pub fn with_tls_secrets(mut capture: Vec<u8>, lines: &str) -> io::Result<Vec<u8>> {
     let mut writer = Writer { out: Vec::new(), interfaces: 0, block: Vec::new() };
     writer.tls_secrets(lines)?;
-    // They follow the first block, the section header.
+    // The secrets are inserted after the first block, which is the section header.
     let header = capture.get(4..8).and_then(|length| length.try_into().ok()).map_or(0, u32::from_le_bytes);
     let at = (header as usize).min(capture.len());
     capture.splice(at..at, writer.out);
@@ -232,9 +233,9 @@ pub struct Interface {
     pub name: String,
     /// The format of the packets: [`LINKTYPE_RAW`] or another link type of tcpdump.org.
     pub link_type: u16,
-    /// Ticks per second of the timestamps.
+    /// The number of timestamp ticks in a second.
     ticks_per_second: u64,
-    /// Seconds to add to every timestamp.
+    /// The number of seconds to add to every timestamp.
     offset_seconds: i64,
 }
 
@@ -243,15 +244,15 @@ pub struct Interface {
 pub struct Record<'a> {
     /// The interface, as an index into [`Reader::interfaces`].
     pub interface: usize,
-    /// The time in nanoseconds.
+    /// The time of the packet in nanoseconds.
     pub at_nanos: u64,
     /// The bytes of the packet that were kept.
     pub packet: &'a [u8],
-    /// The packet's length on the wire.
+    /// The packet's length on the wire in bytes.
     pub original_len: usize,
     /// The direction, if recorded.
     pub direction: Option<Direction>,
-    /// The comment, if there is one.
+    /// The comment on the packet, if there is one.
     pub comment: Option<String>,
 }
 
@@ -275,16 +276,16 @@ impl<'a> Reader<'a> {
         Ok(Self { bytes, at: 0, blocks: Blocks::default() })
     }
 
-    /// Returns the interfaces described so far, of all sections.
+    /// Returns the interfaces of all sections that have been described so far.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.blocks.interfaces
     }
 
-    /// Returns the next packet, or `None` at the end.
+    /// Returns the next packet, or `None` at the end of the capture.
     ///
     /// # Errors
-    /// [`PcapError::Block`]; reading cannot continue after it.
+    /// [`PcapError::Block`]. Reading cannot continue after an error.
     pub fn next_packet(&mut self) -> Result<Option<Record<'a>>, PcapError> {
         while self.at < self.bytes.len() {
             let damaged = PcapError::Block(self.at);
@@ -303,7 +304,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The state that earlier blocks set for later ones.
+/// The state that blocks set and later blocks need.
 #[derive(Clone, Debug, Default)]
 struct Blocks {
     big_endian: bool,
@@ -313,11 +314,11 @@ struct Blocks {
 }
 
 impl Blocks {
-    /// The size of the shortest block in bytes.
+    /// The size in bytes of the shortest possible block.
     const SHORTEST: usize = 12;
 
-    /// Returns the type and total length of the block with this head; a section header sets the byte order. `None` if
-    /// it cannot be a block.
+    /// Returns the type and total length of the block that begins with `head`. The head of a section header also sets
+    /// the byte order. Returns `None` if `head` cannot begin a block.
     fn head(&mut self, head: &[u8; Self::SHORTEST]) -> Option<(u32, usize)> {
         if head[..4] == SECTION.to_le_bytes() {
             self.big_endian = match head[8..12].try_into().map(u32::from_le_bytes) {
@@ -336,7 +337,8 @@ impl Blocks {
         [ENHANCED_PACKET, OBSOLETE_PACKET, SIMPLE_PACKET].contains(&kind)
     }
 
-    /// Reads the body of a block: a packet, or a block without one. `None` if it is damaged.
+    /// Reads the body of a block. Returns its packet, or `Some(None)` if the block contains no packet. Returns `None`
+    /// if the body is damaged.
     fn read<'b>(&mut self, kind: u32, body: &'b [u8]) -> Option<Option<Record<'b>>> {
         Some(match kind {
             INTERFACE => {
@@ -396,12 +398,13 @@ impl Blocks {
         Some(record)
     }
 
-    /// Reads the obsolete packet block (type 2), whose interface field is shorter and followed by a drop count.
+    /// Reads an obsolete packet block (type 2). Its interface field is shorter than in an enhanced packet block and is
+    /// followed by a drop count.
     fn obsolete<'b>(&self, body: &'b [u8]) -> Option<Record<'b>> {
         self.record(self.u16(body, 0)?.into(), body)
     }
 
-    /// Reads the fields that both have at the same offsets: time, lengths and packet.
+    /// Reads the time, the lengths and the packet, which enhanced and obsolete packet blocks have at the same offsets.
     fn record<'b>(&self, interface: usize, body: &'b [u8]) -> Option<Record<'b>> {
         let interface = self.section.checked_add(interface)?;
         let described = self.interfaces.get(interface)?;
@@ -434,7 +437,7 @@ impl Blocks {
         })
     }
 
-    /// Returns the options in `bytes`, up to the end mark or the first damaged one.
+    /// Returns the options in `bytes`, up to the end mark or the first damaged option.
     fn options<'b>(&self, mut bytes: &'b [u8]) -> impl Iterator<Item = (u16, &'b [u8])> {
         std::iter::from_fn(move || {
             let code = self.u16(bytes, 0)?;

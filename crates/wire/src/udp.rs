@@ -6,7 +6,7 @@
 //! |             length            |            checksum           |
 //! ```
 //!
-//! Home of RFC 768, and of RFC 8200 §8.1 for UDP: over IPv6 a zero checksum is not accepted.
+//! Home of RFC 768, and of RFC 8200 §8.1 for UDP: over IPv6, a checksum of zero is not accepted.
 
 use crate::checksum::Checksum;
 use crate::ip::protocol;
@@ -18,18 +18,18 @@ pub const HEADER_LEN: usize = 8;
 /// The reason why bytes are not a valid UDP datagram.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UdpError {
-    /// The data is shorter than a header, or than the length field says.
+    /// The data is shorter than a header, or shorter than the length field says.
     #[error("truncated UDP datagram")]
     Truncated,
     /// The length field is less than the eight bytes of the header.
     #[error("the UDP length field is wrong")]
     Length,
-    /// The checksum is wrong, or missing where it is mandatory.
+    /// The checksum is wrong, or is missing although it is mandatory.
     #[error("wrong UDP checksum")]
     Checksum,
 }
 
-/// A UDP datagram, read in place.
+/// A UDP datagram, as a view of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Datagram<'a> {
     /// The sender's port.
@@ -41,7 +41,7 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram from `source` to `target` (the IP addresses) and verifies its checksum.
+    /// Reads a datagram that was sent from the IP address `source` to `target`, and verifies its checksum.
     ///
     /// # Errors
     /// [`UdpError`].
@@ -64,7 +64,8 @@ impl<'a> Datagram<'a> {
         if sum.is_valid() { Ok(datagram) } else { Err(UdpError::Checksum) }
     }
 
-    /// Reads the ports of a datagram that may be truncated, as quoted by ICMP messages. Nothing is verified.
+    /// Reads the ports of a datagram that may be truncated, for example because an ICMP message quotes it. Verifies
+    /// nothing.
     ///
     /// # Errors
     /// [`UdpError::Truncated`] if the header is incomplete.
@@ -81,8 +82,8 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// Writes the header, including the checksum, over the first eight bytes of `datagram`, whose payload already follows
-/// them. The addresses must be of one family, and `datagram` must have 8 to 65,535 bytes.
+/// Writes the header, including the checksum, over the first eight bytes of `datagram`. The payload must already follow
+/// them. The two addresses must be of the same family, and `datagram` must have 8 to 65,535 bytes.
 pub fn emit_in_place(datagram: &mut [u8], source: SocketAddr, target: SocketAddr) {
     assert!(datagram.len() >= HEADER_LEN, "no room for a UDP header");
     let Ok(length) = u16::try_from(datagram.len()) else { panic!("a UDP datagram above 65,535 bytes") };
@@ -134,7 +135,7 @@ mod tests {
         }
     }
 
-    /// RFC 768, RFC 8200 §8.1: a missing checksum is accepted over IPv4 and an error over IPv6.
+    /// RFC 768, RFC 8200 §8.1: a missing checksum is accepted over IPv4 and is an error over IPv6.
     #[test]
     fn a_missing_checksum() {
         for v6 in [false, true] {

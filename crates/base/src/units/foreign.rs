@@ -1,8 +1,8 @@
-//! Units as other tools and people write them. They are never accepted; they only serve "did you mean" hints.
+//! Unit names that other tools and people use. They are never accepted, and only serve "did you mean" hints.
 
 use super::Kind;
 
-/// Units of time: the foreign name, the factor, and the accepted unit.
+/// Units of time. Each entry is the foreign name, the factor, and the accepted unit.
 pub(super) const TIME: &[(&str, u64, &str)] = &[
     ("nsec", 1, "ns"),
     ("µs", 1, "us"),
@@ -26,7 +26,7 @@ pub(super) const TIME: &[(&str, u64, &str)] = &[
     ("hours", 60, "min"),
 ];
 
-/// Units of size. A person who writes `Kb` for a file size means bytes.
+/// Units of size. A user who writes `Kb` for a file size means bytes.
 pub(super) const BYTES: &[(&str, u64, &str)] = &[
     ("byte", 1, "B"),
     ("bytes", 1, "B"),
@@ -46,7 +46,8 @@ pub(super) const BYTES: &[(&str, u64, &str)] = &[
 pub(super) const RATIO: &[(&str, u64, &str)] =
     &[("", 1, "%"), ("pct", 1, "%"), ("perc", 1, "%"), ("percent", 1, "%"), ("p", 1, "%")];
 
-/// Units of rates: bits in lower or upper case; bytes only if the B is a capital and "per second" is written.
+/// Units of rates. For bits, lower and upper case are known. For bytes, the `B` must be a capital and "per second" must
+/// be written.
 pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("B/s", 8, "bit"),
     ("Bps", 8, "bit"),
@@ -86,7 +87,7 @@ pub(super) const RATE: &[(&str, u64, &str)] = &[
     ("gbits/s", 1, "gbit"),
 ];
 
-/// Units of intervals: the text after the slash of `25/s`, or directly after the number.
+/// Units of intervals: the text after the slash, as in `25/s`, or directly after the number.
 pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("", "s"),
     ("sec", "s"),
@@ -98,13 +99,13 @@ pub(super) const INTERVAL: &[(&str, &str)] = &[
     ("minute", "min"),
 ];
 
-/// Returns what `number` with the unknown `unit` was probably meant to be, such as `10mbit` for `10 Mbps`. Words after
-/// the unit, as in `100ms rtt`, are ignored.
+/// Returns the quantity that the user probably meant by `number` with the unknown `unit`, for example `10mbit` for `10
+/// Mbps`. Words after the unit, as in `100ms rtt`, are ignored.
 pub(super) fn meant(number: &str, unit: &str, kind: &Kind) -> Option<String> {
     let word = unit.split_whitespace().next().unwrap_or("");
     let ours = |(name, _): &(&'static str, u64)| (*name, 1, *name);
     let all: Vec<_> = kind.units.iter().map(ours).chain(kind.foreign.iter().copied()).collect();
-    // An exact match is tried first, because case may distinguish bytes from bits. Then case is ignored.
+    // An exact match is tried first, because case may distinguish bytes from bits. If there is none, case is ignored.
     let lower = word.to_lowercase();
     let named = |wanted: &str| all.iter().find(|(name, ..)| *name == wanted);
     let (_, factor, unit) = named(word)

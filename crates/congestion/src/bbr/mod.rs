@@ -1,12 +1,13 @@
-//! BBR, version 3: sends at the measured delivery rate of the path, with little more in flight than the path holds.
+//! BBR, version 3. It sends at the measured delivery rate of the path, and keeps little more data in flight than the
+//! path holds.
 //!
-//! Owns the state machine (Startup, Drain, ProbeBW's four phases, ProbeRTT) and its results: the pacing rate, the
+//! Owns the state machine (Startup, Drain, the four phases of ProbeBW, ProbeRTT) and its results: the pacing rate, the
 //! congestion window and, through them, the size of bursts. [`model`] owns the model of the path. The transport reports
-//! each acknowledgement ([`Controller::on_report`]) and tells when its application has nothing to send.
+//! each acknowledgement ([`Controller::on_report`]), and reports when its application has nothing to send.
 //!
-//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026); comments use the names of the
-//! draft. There are two differences: the offload budget is two packets, because nothing is aggregated below the
-//! transport here. And bursts are controlled by the transport's pacer.
+//! Home of draft-ietf-ccwg-bbr ("BBR Congestion Control", the text of August 2026). The comments use the names of the
+//! draft. There are two differences. First, the offload budget is two packets, because no layer below the transport
+//! aggregates packets here. Second, the transport's pacer controls bursts.
 
 mod model;
 #[cfg(test)]
@@ -18,22 +19,22 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_base::{BitRate, Instant, Rng};
 use model::Model;
 
-/// The phase of a flow in its cycle.
+/// The state of a BBR flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Doubles its rate each round trip.
+    /// Startup: doubles the rate each round trip.
     Startup,
-    /// Drains the queue that Startup built.
+    /// Drain: drains the queue that Startup built.
     Drain,
-    /// ProbeBW_DOWN: sends at less than the delivery rate.
+    /// ProbeBW_DOWN: sends more slowly than the delivery rate.
     Down,
     /// ProbeBW_CRUISE: sends at the delivery rate.
     Cruise,
     /// ProbeBW_REFILL: sends at the delivery rate, without the short-term bounds of the last cycle.
     Refill,
-    /// ProbeBW_UP: sends at more than the delivery rate.
+    /// ProbeBW_UP: sends faster than the delivery rate.
     Up,
-    /// Keeps little in flight, to measure the round-trip time without a queue.
+    /// ProbeRTT: keeps little data in flight, to measure the round-trip time without a queue.
     ProbeRtt,
 }
 
@@ -48,7 +49,7 @@ impl State {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
     }
 
-    /// BBR.pacing_gain, percent.
+    /// BBR.pacing_gain, in percent.
     const fn pacing_gain(self) -> u64 {
         match self {
             Self::Startup => 277,
@@ -59,7 +60,7 @@ impl State {
         }
     }
 
-    /// BBR.cwnd_gain, percent.
+    /// BBR.cwnd_gain, in percent.
     const fn window_gain(self) -> u64 {
         match self {
             Self::Up => 225,
@@ -69,18 +70,18 @@ impl State {
     }
 }
 
-/// BBR.ack_phase: how acknowledgements relate to the bandwidth probe.
+/// BBR.ack_phase: which part of a bandwidth probe the arriving acknowledgements belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Feedback {
     /// ACKS_INIT: no probe is in progress.
     None,
-    /// ACKS_REFILLING.
+    /// ACKS_REFILLING: the path is being refilled before a probe.
     Refilling,
     /// ACKS_PROBE_STARTING: the amount in flight rises.
     Starting,
-    /// ACKS_PROBE_FEEDBACK: acknowledgements of the probe arrive.
+    /// ACKS_PROBE_FEEDBACK: acknowledgements of packets sent during the probe arrive.
     Coming,
-    /// ACKS_PROBE_STOPPING: the probe has ended; acknowledgements of it still arrive.
+    /// ACKS_PROBE_STOPPING: the probe has ended, but acknowledgements of its packets still arrive.
     Stopping,
 }
 
@@ -88,13 +89,13 @@ enum Feedback {
 const PACING_MARGIN: u64 = 1;
 /// BBR.MinPipeCwnd, in packets.
 const LEAST_PACKETS: u64 = 4;
-/// Two packets: the minimum of C.send_quantum, and BBR.offload_budget.
+/// Two packets: the minimum of C.send_quantum, and the value of BBR.offload_budget.
 const QUANTUM_PACKETS: u64 = 2;
-/// BBRStartupFullLossCnt: the number of losses that ends Startup.
+/// BBRStartupFullLossCnt: the number of losses in a round trip that may end Startup.
 const STARTUP_LOSSES: u64 = 6;
 /// BBR.ProbeRTTDuration.
 const PROBE_RTT_SPAN: Duration = Duration::from_millis(200);
-/// The upper bound of T_reno in round trips.
+/// The upper bound, in round trips, of T_reno: the time after which Reno would have a loss.
 const RENO_ROUNDS: u64 = 63;
 
 /// The BBR state of one path.
@@ -111,18 +112,18 @@ pub struct Bbr {
     window: u64,
     /// C.pacing_rate, in bytes per second.
     rate: u64,
-    /// A round-trip time has been measured, so the rate is no longer the initial guess.
+    /// Whether a round-trip time has been measured, so that the rate is no longer the initial guess.
     knows_rtt: bool,
     /// BBR.prior_cwnd.
     prior_window: u64,
     recovering: bool,
-    /// The retransmission timer expired, and the lost data has not been repaired yet.
+    /// Whether the retransmission timer has expired and the lost data has not been repaired yet.
     after_timeout: bool,
-    /// C.is_cwnd_limited, for this round and the last.
+    /// C.is_cwnd_limited, for the current and the previous round trip.
     window_used: [bool; 2],
     idle_restart: bool,
     drain_start_round: u64,
-    /// The number of losses in this round of Startup, and the round in which recovery began.
+    /// The number of losses in the current round trip of Startup, and the round trip in which the recovery began.
     startup_losses: u64,
     recovery_round: u64,
     /// BBR.is_bw_probe_sample.
@@ -140,7 +141,7 @@ pub struct Bbr {
     undo: Undo,
 }
 
-/// The state that is restored after a spurious recovery.
+/// The state that is restored when a recovery turns out to be spurious.
 #[derive(Clone, Copy, Debug, Default)]
 struct Undo {
     state: Option<State>,
@@ -150,7 +151,7 @@ struct Undo {
 }
 
 impl Bbr {
-    /// Creates the state of an unknown path.
+    /// Creates the state for a path about which nothing is known.
     #[must_use]
     pub fn new(params: Params) -> Self {
         let mut bbr = Self {
@@ -185,12 +186,12 @@ impl Bbr {
             probe_rtt_round_done: false,
             undo: Undo::default(),
         };
-        // InitPacingRate: no round-trip time is known, so assume one millisecond.
+        // InitPacingRate: no round-trip time is known yet, so one millisecond is assumed.
         bbr.guess_rate(1_000_000);
         bbr
     }
 
-    /// Returns the current state of the cycle.
+    /// Returns the current state of the BBR state machine.
     #[must_use]
     pub fn state(&self) -> State {
         self.state
@@ -208,7 +209,7 @@ impl Bbr {
         self.model.min_rtt().map(Duration::from_nanos)
     }
 
-    /// Returns BBR.inflight_longterm in bytes, once a loss has set it.
+    /// Returns BBR.inflight_longterm in bytes, once losses have set it.
     #[must_use]
     pub fn inflight_longterm(&self) -> Option<u64> {
         Some(self.model.inflight_longterm).filter(|bytes| *bytes < u64::MAX)
@@ -218,16 +219,16 @@ impl Bbr {
         LEAST_PACKETS * self.mss
     }
 
-    /// InitPacingRate: sets the rate to the initial window per round-trip time, which is in nanoseconds.
+    /// InitPacingRate: sets the rate from the initial window and the round-trip time `rtt` in nanoseconds.
     fn guess_rate(&mut self, rtt: u64) {
         let nominal = u128::from(self.initial_window) * 1_000_000_000 / u128::from(rtt.max(1));
         let rate = nominal * u128::from(State::Startup.pacing_gain()) / 100;
         self.rate = u64::try_from(rate).unwrap_or(u64::MAX).max(1);
     }
 
-    // Target amounts in flight.
+    // The functions below compute target amounts in flight.
 
-    /// BDPMultiple for this rate; the gain is in percent.
+    /// BDPMultiple: returns the bandwidth-delay product for this rate, times `gain` in percent.
     fn bdp_multiple(&self, bandwidth: u64, gain: u64) -> u64 {
         match self.model.min_rtt() {
             None => self.initial_window,
@@ -238,18 +239,19 @@ impl Bbr {
         }
     }
 
-    /// QuantizationBudget.
+    /// QuantizationBudget: raises `inflight` to the smallest useful amount, and adds two packets in ProbeBW_UP.
     fn quantized(&self, inflight: u64) -> u64 {
         let more = if self.state == State::Up { 2 * self.mss } else { 0 };
         inflight.max(QUANTUM_PACKETS * self.mss).max(self.least_window()).saturating_add(more)
     }
 
-    /// Inflight: the amount in flight that keeps the path busy at this rate, times a gain in percent.
+    /// Inflight: returns the amount in flight that keeps the path busy at this rate, times `gain` in percent.
     fn inflight(&self, bandwidth: u64, gain: u64) -> u64 {
         self.quantized(self.bdp_multiple(bandwidth, gain))
     }
 
-    /// InflightWithHeadroom: leaves 15 % to other flows.
+    /// InflightWithHeadroom: returns the long-term bound on the amount in flight, less 15 % that are left to other
+    /// flows.
     fn inflight_with_headroom(&self) -> u64 {
         let longterm = self.model.inflight_longterm;
         if longterm == u64::MAX {
@@ -259,19 +261,19 @@ impl Bbr {
         longterm.saturating_sub(headroom).max(self.least_window())
     }
 
-    /// TargetInflight.
+    /// TargetInflight: returns the bandwidth-delay product, at most the congestion window.
     fn target_inflight(&self) -> u64 {
         self.bdp_multiple(self.model.bw(), 100).min(self.window)
     }
 
-    /// ProbeRTTCwnd.
+    /// ProbeRTTCwnd: returns the congestion window during ProbeRTT.
     fn probe_rtt_window(&self) -> u64 {
         self.bdp_multiple(self.model.bw(), State::ProbeRtt.window_gain()).max(self.least_window())
     }
 
     // Startup and Drain.
 
-    /// CheckStartupDone.
+    /// CheckStartupDone: ends Startup if the rate no longer grows or too much is lost.
     fn check_startup_done(&mut self, sample: &RateSample) {
         self.check_startup_high_loss(sample);
         if self.state == State::Startup && self.model.full_bw_reached {
@@ -280,7 +282,8 @@ impl Bbr {
         }
     }
 
-    /// CheckStartupHighLoss: a round trip in recovery with more than 2 % lost and at least six losses.
+    /// CheckStartupHighLoss: marks the path as full after a round trip in recovery with at least six losses and more
+    /// than 2 % lost.
     fn check_startup_high_loss(&mut self, sample: &RateSample) {
         if self.state != State::Startup || self.model.full_bw_reached || !self.model.loss_round_start {
             return;
@@ -299,7 +302,7 @@ impl Bbr {
         }
     }
 
-    /// CheckDrainDone.
+    /// CheckDrainDone: ends Drain once the queue is drained, or after more than three round trips.
     fn check_drain_done(&mut self, now: Instant) {
         if self.state == State::Drain
             && (self.sampler.in_flight() <= self.inflight(self.model.bw(), 100)
@@ -311,11 +314,11 @@ impl Bbr {
 
     // ProbeBW.
 
-    /// StartProbeBW_DOWN.
+    /// StartProbeBW_DOWN: begins a phase that drains the queue.
     fn start_down(&mut self, now: Instant) {
         self.model.reset_congestion_signals();
         self.probe_up_acked_per_packet = u64::MAX;
-        // PickProbeWait.
+        // PickProbeWait: chooses at random when to probe for bandwidth again.
         self.rounds_since_probe_up = self.rng.below(2);
         self.probe_wait = Duration::from_secs(2) + Duration::from_nanos(self.rng.below(1_000_000_000));
         self.cycle_stamp = now;
@@ -324,7 +327,7 @@ impl Bbr {
         self.state = State::Down;
     }
 
-    /// StartProbeBW_REFILL.
+    /// StartProbeBW_REFILL: begins a phase that fills the path before a probe.
     fn start_refill(&mut self) {
         self.model.reset_shortterm();
         self.probe_up_rounds = 0;
@@ -335,7 +338,7 @@ impl Bbr {
         self.state = State::Refill;
     }
 
-    /// StartProbeBW_UP.
+    /// StartProbeBW_UP: begins a probe for more bandwidth.
     fn start_up(&mut self, sample: &RateSample) {
         self.feedback = Feedback::Starting;
         self.start_round();
@@ -349,7 +352,7 @@ impl Bbr {
         self.model.next_round_delivered = self.sampler.delivered();
     }
 
-    /// UpdateProbeBWCyclePhase.
+    /// UpdateProbeBWCyclePhase: moves to the next phase of ProbeBW if it is time.
     fn advance_cycle(&mut self, now: Instant, sample: &RateSample, acked: u64) {
         if !self.model.full_bw_reached || self.adapt_longterm(sample, acked) {
             return;
@@ -364,7 +367,7 @@ impl Bbr {
                 self.is_time_to_probe(now);
             }
             State::Refill => {
-                // After a round trip of Refill the path is full.
+                // After a round trip in Refill the path is full, so the probe can begin.
                 if self.model.round_start {
                     self.is_probe_sample = true;
                     self.start_up(sample);
@@ -380,7 +383,7 @@ impl Bbr {
         }
     }
 
-    /// AdaptLongTermModel. Returns whether it has changed the state.
+    /// AdaptLongTermModel: raises the long-term bound on the amount in flight. Returns whether the state has changed.
     fn adapt_longterm(&mut self, sample: &RateSample, acked: u64) -> bool {
         if self.feedback == Feedback::Starting && self.model.round_start {
             self.feedback = Feedback::Coming;
@@ -392,7 +395,8 @@ impl Bbr {
                 if !sample.limited {
                     self.model.advance_max_bw();
                 }
-                // Precautionary Bandwidth Probing: the last probe stopped early but was safe, so probe again at once.
+                // Precautionary Bandwidth Probing: the last probe stopped early although it caused no high loss, so the
+                // next one follows at once.
                 if self.prev_probe_precautionary && !self.prev_probe_too_high {
                     self.start_refill();
                     return true;
@@ -408,10 +412,10 @@ impl Bbr {
         false
     }
 
-    /// IsTimeToProbeBW. Starts the probe if it is time.
+    /// IsTimeToProbeBW: returns whether it is time for a probe, and starts it in that case.
     fn is_time_to_probe(&mut self, now: Instant) -> bool {
         let waited = now.since(self.cycle_stamp) > self.probe_wait;
-        // IsRenoCoexistenceProbeTime: as often as a Reno flow with this window would have a loss.
+        // IsRenoCoexistenceProbeTime: a probe is due as often as a Reno flow with this window would have a loss.
         let rounds = (self.target_inflight() / self.mss).min(RENO_ROUNDS);
         let due = waited || self.rounds_since_probe_up >= rounds;
         if due {
@@ -420,13 +424,13 @@ impl Bbr {
         due
     }
 
-    /// IsTimeToCruise.
+    /// IsTimeToCruise: returns whether the queue is drained and headroom is left to other flows.
     fn is_time_to_cruise(&self) -> bool {
         let in_flight = self.sampler.in_flight();
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.model.max_bw(), 100)
     }
 
-    /// IsTimeToGoDown.
+    /// IsTimeToGoDown: returns whether the probe for bandwidth should end.
     fn is_time_to_go_down(&mut self, sample: &RateSample) -> bool {
         if self.prev_probe_too_high && self.sampler.in_flight() >= self.model.inflight_longterm {
             self.prev_probe_precautionary = true;
@@ -440,19 +444,19 @@ impl Bbr {
         self.model.full_bw_now
     }
 
-    /// C.is_cwnd_limited.
+    /// C.is_cwnd_limited: returns whether the congestion window limited sending in this round trip or the last.
     fn uses_window(&self) -> bool {
         self.window_used[0] || self.window_used[1]
     }
 
-    /// RaiseInflightLongtermSlope.
+    /// RaiseInflightLongtermSlope: doubles the growth of the long-term bound for the next round trip.
     fn raise_slope(&mut self) {
         let growth = 1 << self.probe_up_rounds;
         self.probe_up_rounds = (self.probe_up_rounds + 1).min(30);
         self.probe_up_acked_per_packet = (self.window / growth).max(self.mss);
     }
 
-    /// ProbeInflightLongtermUpward.
+    /// ProbeInflightLongtermUpward: raises the long-term bound while the probe finds no high loss.
     fn raise_longterm(&mut self, acked: u64) {
         if !self.uses_window() || self.window < self.model.inflight_longterm {
             return;
@@ -470,7 +474,7 @@ impl Bbr {
 
     // ProbeRTT.
 
-    /// CheckProbeRTT.
+    /// CheckProbeRTT: begins ProbeRTT if the minimum round-trip time is too old.
     fn check_probe_rtt(&mut self, now: Instant, delivered: u64) {
         if self.state != State::ProbeRtt && self.model.probe_rtt_expired && !self.idle_restart {
             self.save_window();
@@ -487,9 +491,9 @@ impl Bbr {
         }
     }
 
-    /// HandleProbeRTT.
+    /// HandleProbeRTT: ends ProbeRTT once it has lasted long enough.
     fn handle_probe_rtt(&mut self, now: Instant) {
-        // Rates measured now are not those of the path.
+        // Rates measured during ProbeRTT are lower than the path's bandwidth, so samples are marked as limited.
         self.sampler.mark_limited();
         match self.probe_rtt_done {
             None if self.sampler.in_flight() <= self.probe_rtt_window() => {
@@ -507,14 +511,14 @@ impl Bbr {
         }
     }
 
-    /// CheckProbeRTTDone.
+    /// CheckProbeRTTDone: leaves ProbeRTT if its duration has passed.
     fn check_probe_rtt_done(&mut self, now: Instant) {
         if self.probe_rtt_done.is_none_or(|done| now <= done) {
             return;
         }
         self.model.probe_rtt_min_stamp = now;
         self.restore_window();
-        // ExitProbeRTT.
+        // ExitProbeRTT: continues with ProbeBW, or with Startup if the path was never full.
         self.model.reset_shortterm();
         if self.model.full_bw_reached {
             self.start_down(now);
@@ -526,7 +530,7 @@ impl Bbr {
 
     // Losses.
 
-    /// NoteLoss.
+    /// NoteLoss: records that a loss occurred in this round trip. The first loss also saves the state.
     fn note_loss(&mut self) {
         if !self.model.is_loss_in_round {
             self.model.loss_round_delivered = self.sampler.delivered();
@@ -535,7 +539,7 @@ impl Bbr {
         self.model.is_loss_in_round = true;
     }
 
-    /// HandleLostPacket, for all the losses of one report.
+    /// HandleLostPacket: updates the model after losses. Called once for all losses of a report.
     fn on_lost(&mut self, now: Instant, lost: u64, loss: Option<crate::delivery_rate::LossSample>) {
         self.note_loss();
         self.startup_losses += lost.div_ceil(self.mss);
@@ -543,11 +547,11 @@ impl Bbr {
         if !is_too_high(loss.lost, loss.in_flight_then) {
             return;
         }
-        // InflightAtLoss: the point within these packets at which the share of losses exceeded 2 %.
+        // InflightAtLoss: finds the amount in flight at which, within these packets, the share of losses exceeded 2 %.
         let size = lost.min(loss.in_flight_then).min(loss.lost);
         let (flight_before, lost_before) = (loss.in_flight_then - size, loss.lost - size);
         let prefix = (flight_before * 2 / 100).saturating_sub(lost_before) * 100 / 98;
-        // HandleInflightTooHigh.
+        // HandleInflightTooHigh: ends the probe and lowers the long-term bound.
         self.prev_probe_too_high = true;
         self.is_probe_sample = false;
         if !loss.limited {
@@ -559,18 +563,18 @@ impl Bbr {
         }
     }
 
-    /// SaveCwnd.
+    /// SaveCwnd: remembers the congestion window for the time after a recovery or ProbeRTT.
     fn save_window(&mut self) {
         let unmodulated = !self.recovering && !self.after_timeout && self.state != State::ProbeRtt;
         self.prior_window = if unmodulated { self.window } else { self.prior_window.max(self.window) };
     }
 
-    /// RestoreCwnd.
+    /// RestoreCwnd: restores the window that `save_window` remembered.
     fn restore_window(&mut self) {
         self.window = self.window.max(self.prior_window);
     }
 
-    /// SaveStateUponLoss.
+    /// SaveStateUponLoss: remembers the bounds, in case the loss is spurious.
     fn save_state(&mut self) {
         self.save_window();
         self.undo = Undo {
@@ -583,7 +587,7 @@ impl Bbr {
 
     // The results.
 
-    /// SetPacingRateWithGain; the gain is in percent.
+    /// SetPacingRateWithGain: sets the pacing rate from the bandwidth and `gain` in percent.
     fn set_rate(&mut self, gain: u64) {
         let rate = u128::from(self.model.bw()) * u128::from(gain * (100 - PACING_MARGIN)) / 10_000;
         let rate = u64::try_from(rate).unwrap_or(u64::MAX);
@@ -592,7 +596,7 @@ impl Bbr {
         }
     }
 
-    /// SetCwnd.
+    /// SetCwnd: grows the congestion window by `acked` bytes and applies all bounds.
     fn set_window(&mut self, acked: u64) {
         // UpdateMaxInflight.
         let cap = self.bdp_multiple(self.model.bw(), self.state.window_gain());
@@ -618,13 +622,13 @@ impl Bbr {
     }
 }
 
-/// IsInflightTooHigh: more than BBR.LossThresh, 2 %, was lost.
+/// IsInflightTooHigh: returns whether more than BBR.LossThresh, 2 %, was lost.
 fn is_too_high(lost: u64, in_flight: u64) -> bool {
     u128::from(lost) * 100 > u128::from(in_flight) * 2
 }
 
 impl Controller for Bbr {
-    /// OnTransmit.
+    /// OnTransmit: called before each packet is sent.
     fn on_sent(&mut self, now: Instant, bytes: u64) {
         // HandleRestartFromIdle.
         if self.sampler.is_idle() {
@@ -640,10 +644,10 @@ impl Controller for Bbr {
         self.window_used[0] |= self.sampler.in_flight() + self.mss > self.window;
     }
 
-    /// Does nothing: [`on_report`](Self::on_report) handles acknowledgements.
+    /// Does nothing, because [`on_report`](Self::on_report) handles acknowledgements.
     fn on_acked(&mut self, _: Instant, _: Acked) {}
 
-    /// UpdateOnACK.
+    /// UpdateOnACK: updates the model, the state and the results after an acknowledgement.
     fn on_report(&mut self, now: Instant, report: &Report) {
         let (sample, loss) = self.sampler.on_report(now, report);
         if report.lost > 0 {
@@ -691,14 +695,14 @@ impl Controller for Bbr {
     }
 
     fn on_application_limited(&mut self) {
-        // CheckIfApplicationLimited: the transport checks its other conditions.
+        // CheckIfApplicationLimited: only the window is checked here. The transport checks the other conditions.
         if self.sampler.in_flight() < self.window {
             self.sampler.mark_limited();
         }
     }
 
-    /// OnEnterFastRecovery: the window stays, and the model reacts to each loss. An ECN mark has no effect, because the
-    /// draft does not define a reaction to classic ECN.
+    /// OnEnterFastRecovery: the window is kept, and the model reacts to each loss. An ECN mark has no effect, because
+    /// the draft defines no reaction to classic ECN.
     fn on_loss(&mut self, _: Instant, _: u64, ecn: bool) {
         if !ecn {
             self.save_state();
@@ -707,7 +711,7 @@ impl Controller for Bbr {
         }
     }
 
-    /// OnEnterRTO.
+    /// OnEnterRTO: the window falls to one packet, and all data in flight counts as lost.
     fn on_timeout(&mut self, _: Instant, _: u64) {
         self.save_state();
         self.note_loss();
@@ -721,10 +725,10 @@ impl Controller for Bbr {
         self.window = pipe + self.mss;
     }
 
-    /// Does nothing: HandleRestartFromIdle is done in [`on_sent`](Self::on_sent).
+    /// Does nothing, because [`on_sent`](Self::on_sent) does HandleRestartFromIdle.
     fn on_idle(&mut self, _: Duration, _: Duration) {}
 
-    /// HandleSpuriousLossDetection.
+    /// HandleSpuriousLossDetection: restores the window, the bounds and the state from before the loss.
     fn on_spurious(&mut self, _: Instant) {
         self.restore_window();
         (self.recovering, self.after_timeout) = (false, false);
@@ -745,7 +749,7 @@ impl Controller for Bbr {
         self.undo.state = None;
     }
 
-    /// Does nothing: BBR has no slow start to leave.
+    /// Does nothing, because BBR has no slow start that could end early.
     fn leave_slow_start(&mut self) {}
 
     fn set_mss(&mut self, mss: u64) {
@@ -761,7 +765,7 @@ impl Controller for Bbr {
         BitRate::from_bits_per_second(self.rate.saturating_mul(8))
     }
 
-    /// Returns `u64::MAX`: BBR has no threshold.
+    /// Returns `u64::MAX`, because BBR has no slow-start threshold.
     fn ssthresh(&self) -> u64 {
         u64::MAX
     }

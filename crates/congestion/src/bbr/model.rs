@@ -1,7 +1,7 @@
-//! BBR's model of the path: its bandwidth, its round-trip time, bounds on the amount in flight, and the aggregation of
+//! BBR's model of the path: the bandwidth, the round-trip time, bounds on the amount in flight, and the aggregation of
 //! acknowledgements.
 //!
-//! Owns the filters and the bounds set by losses. Does not decide about states, rates or windows.
+//! Owns the filters and the bounds that losses set. States, rates and windows are decided elsewhere.
 //!
 //! Home of draft-ietf-ccwg-bbr, "Updating Network Path Model Parameters", and of its full-pipe estimator.
 
@@ -16,11 +16,11 @@ const PROBE_RTT_INTERVAL: Duration = Duration::from_secs(5);
 /// BBR.ExtraAckedFilterLen, in round trips.
 const AGGREGATION_ROUNDS: u64 = 10;
 
-/// The model. Rates are in bytes per second, volumes in bytes, round-trip times in nanoseconds. `u64::MAX` is the
-/// draft's Infinity.
+/// The model. Rates are in bytes per second, amounts of data in bytes, round-trip times in nanoseconds. `u64::MAX`
+/// stands for the draft's Infinity.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
-    /// BBR.max_bw_filter: the maxima of the last cycle and of the current one.
+    /// BBR.max_bw_filter: the maximum of the last cycle, and that of the current one.
     max_bw: [u64; 2],
     pub(super) bw_shortterm: u64,
     bw_latest: u64,
@@ -44,8 +44,8 @@ pub(super) struct Model {
     pub(super) full_bw_reached: bool,
     aggregation_start: Instant,
     aggregation_delivered: u64,
-    /// BBR.extra_acked_filter: the maxima of the previous and of the current period, each half of the filter length
-    /// ([`AGGREGATION_ROUNDS`] once the path is full).
+    /// BBR.extra_acked_filter: the maximum of the previous period, and that of the current one. A period is half of the
+    /// filter length, which is [`AGGREGATION_ROUNDS`] once the path is full.
     extra_acked: [u64; 2],
     extra_acked_since: u64,
 }
@@ -83,27 +83,29 @@ impl Default for Model {
 }
 
 impl Model {
-    /// BBR.max_bw.
+    /// BBR.max_bw: the maximum bandwidth in the last two cycles.
     pub(super) fn max_bw(&self) -> u64 {
         self.max_bw[0].max(self.max_bw[1])
     }
 
-    /// BBR.bw (BoundBWForModel).
+    /// BBR.bw (BoundBWForModel): the maximum bandwidth, limited by the short-term bound.
     pub(super) fn bw(&self) -> u64 {
         self.max_bw().min(self.bw_shortterm)
     }
 
-    /// BBR.min_rtt.
+    /// BBR.min_rtt: the minimum round-trip time in nanoseconds, once measured.
     pub(super) fn min_rtt(&self) -> Option<u64> {
         self.min_rtt
     }
 
-    /// BBR.extra_acked.
+    /// BBR.extra_acked: the largest number of bytes acknowledged beyond the expected amount, in both periods of the
+    /// filter.
     pub(super) fn extra_acked(&self) -> u64 {
         self.extra_acked[0].max(self.extra_acked[1])
     }
 
-    /// UpdateLatestDeliverySignals. `delivered` is the total so far.
+    /// UpdateLatestDeliverySignals: updates the bandwidth and the amount in flight of the current round trip.
+    /// `delivered` is the total number of bytes delivered so far.
     pub(super) fn update_latest(&mut self, sample: &RateSample, delivered: u64) {
         self.loss_round_start = false;
         self.bw_latest = self.bw_latest.max(sample.rate);
@@ -114,7 +116,7 @@ impl Model {
         }
     }
 
-    /// AdvanceLatestDeliverySignals.
+    /// AdvanceLatestDeliverySignals: starts new maxima at the end of a round trip.
     pub(super) fn advance_latest(&mut self, sample: &RateSample) {
         if self.loss_round_start {
             self.bw_latest = sample.rate;
@@ -122,7 +124,7 @@ impl Model {
         }
     }
 
-    /// UpdateRound. Returns whether a round trip has ended.
+    /// UpdateRound: counts round trips. Returns whether one has ended.
     pub(super) fn update_round(&mut self, sample: &RateSample, delivered: u64) -> bool {
         self.round_start = sample.prior_delivered.is_some_and(|prior| prior >= self.next_round_delivered);
         if self.round_start {
@@ -132,21 +134,22 @@ impl Model {
         self.round_start
     }
 
-    /// UpdateMaxBw, without the round.
+    /// UpdateMaxBw, without the part that counts round trips.
     pub(super) fn update_max_bw(&mut self, sample: &RateSample) {
         if sample.rate > 0 && (sample.rate >= self.max_bw() || !sample.limited) {
             self.max_bw[1] = self.max_bw[1].max(sample.rate);
         }
     }
 
-    /// AdvanceMaxBwFilter: a new cycle begins. After a cycle without a sample, the old maximum is kept.
+    /// AdvanceMaxBwFilter: begins a new cycle. After a cycle without a sample, the old maximum is kept.
     pub(super) fn advance_max_bw(&mut self) {
         if self.max_bw[1] > 0 {
             self.max_bw = [self.max_bw[1], 0];
         }
     }
 
-    /// InitLowerBounds and LossLowerBounds: a round trip had a loss while no probe was in progress.
+    /// InitLowerBounds and LossLowerBounds: lowers the short-term bounds. Called after a round trip with a loss while
+    /// no probe was in progress.
     pub(super) fn lower_bounds(&mut self, window: u64) {
         if self.bw_shortterm == u64::MAX {
             self.bw_shortterm = self.max_bw();
@@ -154,24 +157,24 @@ impl Model {
         if self.inflight_shortterm == u64::MAX {
             self.inflight_shortterm = window;
         }
-        // BBR.Beta.
+        // BBR.Beta: 7/10 of a bound is kept.
         let kept = |bound: u64| u64::try_from(u128::from(bound) * 7 / 10).unwrap_or(bound);
         self.bw_shortterm = self.bw_latest.max(kept(self.bw_shortterm));
         self.inflight_shortterm = self.inflight_latest.max(kept(self.inflight_shortterm));
     }
 
-    /// ResetShortTermModel.
+    /// ResetShortTermModel: removes the short-term bounds.
     pub(super) fn reset_shortterm(&mut self) {
         (self.bw_shortterm, self.inflight_shortterm) = (u64::MAX, u64::MAX);
     }
 
-    /// ResetCongestionSignals.
+    /// ResetCongestionSignals: forgets the losses and maxima of the current round trip.
     pub(super) fn reset_congestion_signals(&mut self) {
         self.is_loss_in_round = false;
         (self.bw_latest, self.inflight_latest) = (0, 0);
     }
 
-    /// HandleSpuriousLossDetection, the part that concerns bounds.
+    /// HandleSpuriousLossDetection, the part for the bounds: restores the bounds from before the loss.
     pub(super) fn restore(&mut self, bw_shortterm: u64, inflight_shortterm: u64, inflight_longterm: u64) {
         self.is_loss_in_round = false;
         self.reset_full_bw();
@@ -180,12 +183,13 @@ impl Model {
         self.inflight_longterm = self.inflight_longterm.max(inflight_longterm);
     }
 
-    /// ResetFullBW.
+    /// ResetFullBW: restarts the estimator that detects a full path.
     pub(super) fn reset_full_bw(&mut self) {
         (self.full_bw, self.full_bw_count, self.full_bw_now) = (0, 0, false);
     }
 
-    /// CheckFullBWReached: three round trips in which the rate grew by less than a quarter.
+    /// CheckFullBWReached: detects a full path after three round trips in each of which the rate grew by less than a
+    /// quarter.
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         if self.full_bw_now || !self.round_start || sample.limited {
             return;
@@ -200,7 +204,7 @@ impl Model {
         self.full_bw_reached |= self.full_bw_now;
     }
 
-    /// UpdateMinRTT.
+    /// UpdateMinRTT: updates the minimum round-trip time from a sample in nanoseconds.
     pub(super) fn update_min_rtt(&mut self, now: Instant, rtt: Option<u64>) {
         self.probe_rtt_expired =
             self.probe_rtt_min.is_some() && now.since(self.probe_rtt_min_stamp) > PROBE_RTT_INTERVAL;
@@ -219,12 +223,13 @@ impl Model {
         }
     }
 
-    /// Nothing was in flight, so acknowledgements from now on were not delayed.
+    /// Restarts the measurement of aggregation at `now`. Nothing was in flight, so that earlier acknowledgements do not
+    /// matter.
     pub(super) fn restart_aggregation(&mut self, now: Instant) {
         self.aggregation_start = now;
     }
 
-    /// UpdateACKAggregation: `acked` bytes were acknowledged under this window.
+    /// UpdateACKAggregation: `acked` bytes were acknowledged while the congestion window was `window`.
     pub(super) fn update_aggregation(&mut self, now: Instant, acked: u64, window: u64) {
         let span = u128::from(now.since(self.aggregation_start).as_nanos() as u64);
         let mut expected = u64::try_from(u128::from(self.bw()) * span / 1_000_000_000).unwrap_or(u64::MAX);

@@ -1,7 +1,7 @@
-//! Tests of a flow over a small model of a path: a bottleneck with a queue, an acknowledgement for every packet, and
-//! losses when the queue is full.
+//! Tests of a BBR flow on a simple model of a path. The path has a bottleneck with a queue, acknowledges every packet,
+//! and loses packets when the queue is full.
 //!
-//! The cases are those of the draft's appendix "BBR Example Test Cases" that need no real transport.
+//! The test cases are those in the draft's appendix "BBR Example Test Cases" that need no real transport.
 
 use super::*;
 use crate::InitialWindow;
@@ -9,19 +9,20 @@ use std::collections::VecDeque;
 
 const MSS: u64 = 1_000;
 
-/// A path that delivers a packet every `gap` nanoseconds at a distance of `delay`, with a queue of `queue` packets.
+/// A path that delivers a packet every `gap` nanoseconds, with a round-trip delay of `delay` and a queue of `queue`
+/// packets.
 struct Path {
     gap: u64,
     delay: u64,
     queue: usize,
     busy_until: u64,
     /// For each packet: when its acknowledgement arrives, when it was sent, and whether it was lost. A loss is detected
-    /// at the time of the acknowledgement.
+    /// at the time at which the acknowledgement would arrive.
     answers: VecDeque<(u64, u64, bool)>,
     in_flight: u64,
     now: u64,
     next_send: u64,
-    /// In addition, every n-th packet is lost; 0 means none.
+    /// In addition to losses at the queue, every n-th packet is lost; 0 means none.
     every: u64,
     sent: u64,
 }
@@ -49,7 +50,7 @@ impl Path {
         let waiting = self.busy_until.saturating_sub(self.now) / self.gap;
         let chance = self.every > 0 && self.sent.is_multiple_of(self.every);
         if waiting as usize >= self.queue || chance {
-            // A loss is detected when the next packet would have been acknowledged.
+            // A loss is detected when the packet after the lost one would have been acknowledged.
             let at = self.busy_until.max(self.now) + self.delay + self.gap;
             self.answers.push_back((at, self.now, true));
             return;
@@ -99,7 +100,7 @@ impl Path {
         bbr.on_report(now, &report);
     }
 
-    /// Runs until `done`, for at most `seconds`. Returns whether `done` was reached.
+    /// Runs until `done` returns true, but for at most `seconds`. Returns whether `done` returned true.
     fn run(&mut self, bbr: &mut Bbr, seconds: u64, limit: u64, done: impl Fn(&Bbr) -> bool) -> bool {
         let end = self.now + seconds * 1_000_000_000;
         while self.now < end {
@@ -116,13 +117,13 @@ fn bbr() -> Bbr {
     Bbr::new(Params::new(MSS, InitialWindow::Packets(10)).seeded(7))
 }
 
-/// 1,000 packets per second at 50 ms: 1 MB/s and a BDP of 51 packets.
+/// A path for 1,000 packets per second with a delay of 50 ms: 1 MB/s and a bandwidth-delay product of 51 packets.
 fn path(queue: usize) -> Path {
     Path::new(1_000_000, 50_000_000, queue)
 }
 
 const FULL: u64 = u64::MAX;
-/// 1 MB/s.
+/// The rate of the path: 1 MB/s.
 const RATE: u64 = 1_000_000;
 
 #[test]
@@ -132,7 +133,7 @@ fn startup_ends_on_the_plateau_with_the_bandwidth_known_within_2_percent() {
     assert!(bbr.model.full_bw_reached && bbr.model.full_bw_now);
     assert!(bbr.bandwidth().abs_diff(RATE) * 100 <= 2 * RATE, "{}", bbr.bandwidth());
     assert_eq!(bbr.min_rtt(), Some(Duration::from_millis(51)));
-    // Drain ends when no more is in flight than the path holds. Down may then be over too.
+    // Drain ends when no more data is in flight than the path holds. By then, the Down phase may have ended, too.
     assert!(path.run(&mut bbr, 1, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(path.in_flight <= 52 * MSS, "{}", path.in_flight);
 }
@@ -149,7 +150,7 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Drain));
     let round = bbr.model.round_count;
-    // The path has become much slower than the model assumes.
+    // The path becomes much slower than the model assumes.
     path.gap *= 4;
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state().is_probe_bw()));
     assert!(bbr.model.round_count <= round + 4, "{round} {}", bbr.model.round_count);
@@ -158,7 +159,7 @@ fn drain_ends_after_three_round_trips_whatever_is_in_flight() {
 #[test]
 fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
-    // Between these states, the round-trip time is probed.
+    // Between the listed states, BBR may probe the round-trip time.
     for state in [State::Cruise, State::Refill, State::Up, State::Down, State::Cruise, State::Refill] {
         assert!(path.run(&mut bbr, 9, FULL, |bbr| bbr.state() == state), "{state:?} after {:?}", bbr.state());
     }
@@ -170,19 +171,20 @@ fn a_cycle_goes_down_cruise_refill_up_and_keeps_the_path_busy_with_a_short_queue
             most = most.max(path.in_flight);
         }
     }
-    // 4,000 packets would fit; all the bandwidth is used except the margin and the phases below it.
+    // The path could carry 4,000 packets. BBR uses all the bandwidth, except for the pacing margin and the phases that
+    // send more slowly.
     assert!((3_800..=4_050).contains(&(path.sent - sent)), "{}", path.sent - sent);
     assert!(most <= 2 * 51 * MSS, "{most}");
 }
 
 #[test]
 fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
-    // A queue of a third of the BDP: 68 packets fit in all.
+    // The queue holds a third of the bandwidth-delay product, so the path and the queue hold 68 packets in total.
     let (mut bbr, mut path) = (bbr(), path(17));
     assert!(path.run(&mut bbr, 60, FULL, |bbr| bbr.inflight_longterm().is_some()));
     let bound = bbr.inflight_longterm().expect("a bound");
     assert!((30 * MSS..=110 * MSS).contains(&bound), "{bound}");
-    // The next Cruise phase leaves 15 % of it to other flows.
+    // The next Cruise phase leaves 15 % of the bound to other flows.
     assert!(path.run(&mut bbr, 10, FULL, |bbr| bbr.state() == State::Cruise));
     path.run(&mut bbr, 1, FULL, |_| false);
     assert!(bbr.window() <= bbr.inflight_longterm().expect("a bound").max(4 * MSS));
@@ -190,7 +192,7 @@ fn a_probe_that_loses_too_much_bounds_what_is_in_flight() {
 
 #[test]
 fn a_loss_of_one_percent_slows_it_down_by_little() {
-    // Reno's window would be about 12 of 51 packets (RFC 5348 §3.1): a quarter.
+    // Reno's window would be about 12 of 51 packets (RFC 5348 §3.1), so it would use a quarter of the bandwidth.
     let (mut bbr, mut path) = (bbr(), path(1_000));
     path.every = 100;
     path.run(&mut bbr, 20, FULL, |_| false);
@@ -202,7 +204,7 @@ fn a_loss_of_one_percent_slows_it_down_by_little() {
 #[test]
 fn probe_rtt_comes_every_five_seconds_for_200_ms_with_half_a_bdp() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
-    // A standing queue of other flows: the measured round-trip time never gets shorter.
+    // A standing queue delays all packets, so the measured round-trip time never falls below the known minimum.
     assert!(path.run(&mut bbr, 20, FULL, |bbr| bbr.state() == State::ProbeRtt));
     let begin = path.now;
     let mut least = u64::MAX;
@@ -219,7 +221,7 @@ fn probe_rtt_comes_every_five_seconds_for_200_ms_with_half_a_bdp() {
 #[test]
 fn a_sender_with_little_to_send_stays_in_startup() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
-    // Two packets per round trip.
+    // The application sends only two packets per round trip.
     assert!(!path.run(&mut bbr, 4, 2 * MSS, |bbr| bbr.state() != State::Startup));
 }
 
@@ -227,7 +229,7 @@ fn a_sender_with_little_to_send_stays_in_startup() {
 fn idleness_stands_for_a_probe_of_the_round_trip() {
     let (mut bbr, mut path) = (bbr(), path(1_000));
     assert!(path.run(&mut bbr, 5, FULL, |bbr| bbr.state() == State::Cruise));
-    // All data in flight arrives, then nothing is sent for six seconds.
+    // All data in flight arrives. After that, nothing is sent for six seconds.
     while !path.answers.is_empty() {
         let limit = path.in_flight.saturating_sub(MSS).max(1);
         path.step(&mut bbr, limit.min(MSS - 1));

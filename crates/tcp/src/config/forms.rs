@@ -1,4 +1,4 @@
-//! The text forms of knobs: how each kind of value is written and parsed.
+//! The text forms of knobs: how each type of value is written and parsed.
 //!
 //! A parse error is one line that lists the accepted values.
 
@@ -10,7 +10,7 @@ use anabranch_base::units::{UnitError, format_span, parse_span};
 use anabranch_congestion::reno::{AfterIdle, Counting};
 use anabranch_congestion::{InitialWindow, SlowStartExit};
 
-/// One of several names.
+/// A value written as one of a fixed list of names, such as `reno` or `cubic`.
 pub(super) struct Names<T: 'static>(&'static [(&'static str, T)]);
 
 impl<T: Copy + PartialEq> Form<T> for Names<T> {
@@ -64,7 +64,7 @@ impl Form<u32> for Number {
     }
 }
 
-/// A duration.
+/// A duration, which may be 0.
 pub(super) struct SpanOrZero;
 
 impl Form<Duration> for SpanOrZero {
@@ -138,7 +138,8 @@ pub(super) const INITIAL_WINDOW: Text<InitialWindow> = Text(
     },
 );
 
-/// How much an acknowledgement counts for: `off` for one, or the largest number of segments.
+/// How acknowledgements make the congestion window grow: `off` counts acknowledgements; a number counts acknowledged
+/// bytes, in slow start at most this many segments for each acknowledgement.
 pub(super) const COUNTING: Text<Counting> = Text(
     |text| match text {
         "off" => Ok(Counting::Acks),

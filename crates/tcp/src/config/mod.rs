@@ -1,7 +1,8 @@
 //! The settings of the engine: key, meaning, unit, text form and profile values.
 //!
-//! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing and help are derived from it. A
-//! profile (`profiles`) lists the values that differ from its parent. Every value names its source.
+//! One table (`knobs`) declares each knob once; fields, defaults, parsing, printing and help are derived from the
+//! table. A profile (`profiles`) lists the values that differ from those of its parent profile. Every value names its
+//! source.
 
 mod forms;
 mod knobs;
@@ -48,11 +49,12 @@ pub enum Ssthresh {
 /// How a loss that acknowledgements reveal is repaired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecoveryKind {
-    /// RFC 5681 §3.2: one retransmission; recovery ends with the next acknowledgement of new data.
+    /// RFC 5681 §3.2: one segment is retransmitted; recovery ends with the next acknowledgement of new data.
     Reno,
-    /// RFC 6582: one retransmission per round trip, until all data outstanding at the loss has arrived.
+    /// RFC 6582: one segment is retransmitted per round trip, until all data that was outstanding when the loss was
+    /// detected has arrived.
     NewReno,
-    /// RFC 6675 if both sides permit SACK; otherwise like NewReno.
+    /// RFC 6675 if both sides permit SACK; otherwise the same as NewReno.
     Sack,
 }
 
@@ -68,9 +70,9 @@ pub enum RttSampling {
 /// When a listener answers a SYN with a SYN cookie and keeps no state (RFC 4987 §3.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SynCookies {
-    /// Never: a connection that does not fit the backlog is dropped.
+    /// Never: a connection for which the backlog has no room is dropped.
     No,
-    /// When the backlog has no room for a half-open connection.
+    /// Only while the backlog has no room for a half-open connection.
     Auto,
     /// Always.
     Yes,
@@ -88,9 +90,9 @@ pub enum Push {
 /// Which segment carries the FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fin {
-    /// The last data segment, if it has not been sent yet.
+    /// The last data segment, if that segment has not been sent yet.
     Data,
-    /// A separate segment without data, as when a program closes after all data has been sent.
+    /// A separate segment without data, even if unsent data could have carried the FIN.
     Alone,
 }
 
@@ -101,15 +103,15 @@ pub enum Nagle {
     No,
     /// While any data is unacknowledged.
     Yes,
-    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; Linux does this).
+    /// While an earlier small segment is unacknowledged (draft-minshall-nagle-01; Linux does the same).
     Minshall,
 }
 
-/// The source of values that the user has set.
+/// The source recorded for values that the user has set.
 const BY_USER: &str = "set by the user";
 
-/// The values that BBR requires. Losses must be found by time, because its rate samples come from sending times, and no
-/// other mechanism may limit sending.
+/// The knob values that BBR requires. Losses must be detected by time (RACK), because BBR's rate samples are computed
+/// from sending times. No other mechanism may limit sending.
 const WITH_BBR: [(&str, &str); 5] =
     [("recovery", "sack"), ("rack", "yes"), ("prr", "no"), ("hystart", "no"), ("cwnd_unit", "bytes")];
 
@@ -129,7 +131,7 @@ impl Config {
     /// Sets the knob `key` by parsing `value`.
     ///
     /// # Errors
-    /// One line that lists the accepted forms, if the key is unknown or the value is not accepted.
+    /// [`KnobError`]: one line that lists the accepted forms, if the key is unknown or the value is not accepted.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), KnobError> {
         let Some(at) = Self::position(key) else {
             return Err(KnobError(format!("'{key}' is not a knob of tcp; there are {}", Self::keys())));
@@ -137,7 +139,7 @@ impl Config {
         self.set_row(at, value, BY_USER).map_err(|why| KnobError(format!("{key}: {why}")))?;
         if self.cc == Cc::Bbr && key == "cc" {
             for (key, value) in WITH_BBR {
-                // Values that the user set are kept; `check` rejects them if they do not suit BBR.
+                // Knobs that the user set keep their values; `check` rejects values that do not suit BBR.
                 let asked = self.list().iter().any(|knob| knob.key == key && knob.source == BY_USER);
                 if let Some(at) = Self::position(key).filter(|_| !asked) {
                     self.set_row(at, value, "goes with cc=bbr")
@@ -177,7 +179,7 @@ impl Config {
         self.list()
     }
 
-    /// Returns the constants of the RTO computation.
+    /// Returns the constants for computing the RTO.
     #[must_use]
     pub(crate) fn rtt(&self) -> RttConfig {
         RttConfig {
@@ -188,8 +190,9 @@ impl Config {
         }
     }
 
-    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is one segment. RFC 5681 §3.1 says
-    /// one; RFC 6928 §2, whose initial window is larger, says more than one.
+    /// Returns the number of lost SYNs or SYN-ACKs after which the initial window is reduced to one segment.
+    /// RFC 5681 §3.1 requires this after one loss. RFC 6928 §2, whose initial window is larger, requires it after more
+    /// than one.
     #[must_use]
     pub(crate) fn syn_losses_for_one_segment(&self, mss: u64) -> u32 {
         if self.iw.bytes(mss) > InitialWindow::Rfc5681.bytes(mss) { 2 } else { 1 }
@@ -260,7 +263,7 @@ mod tests {
         }
     }
 
-    /// As in sctp, knobs that contradict each other are reported and not silently corrected.
+    /// As in the SCTP engine, knobs that contradict each other are reported, not silently corrected.
     #[test]
     fn bounds_of_the_rto_that_contradict_each_other_are_named() {
         for (set, line) in [

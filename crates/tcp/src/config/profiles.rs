@@ -1,8 +1,8 @@
-//! Named parameter sets with sources. Stacks described in old papers and present stacks run the same code with
+//! Named parameter sets with sources. Stacks described in old papers and current stacks run the same code with
 //! different values.
 //!
-//! The rows of `modern` are the defaults in the table of knobs; each other profile lists the values that differ. These
-//! are nearly all values, because each has a source of its own.
+//! The rows of `modern` are the defaults in the table of knobs. Each other profile lists the values that differ from
+//! `modern`. Nearly all rows are listed, because each value has a source of its own.
 
 use anabranch_base::knobs::{Profile, names};
 
@@ -14,7 +14,7 @@ pub(super) const ALL: &[&Profile; 4] = &[&RENO_2002, &LINUX_2_6, &NS2, &MODERN];
 const NONE_IN_2002: &str = "FreeBSD 4.x has none";
 const NS: &str = "ns-2.35 has none";
 
-/// Linux 6.
+/// Linux 6, the default profile.
 const MODERN: Profile = Profile { name: "modern", parent: None, rows: &[] };
 
 /// FreeBSD 4.x as of 2002.
@@ -141,7 +141,7 @@ const LINUX_2_6: Profile = Profile {
     ],
 };
 
-/// ns-2.35: Agent/TCP/Sack1 to TCPSink/Sack1/DelAck, with the values that its Tcl code prints.
+/// ns-2.35: Agent/TCP/Sack1 sending to TCPSink/Sack1/DelAck, with the default values in its Tcl code.
 const NS2: Profile = Profile {
     name: "ns2",
     parent: Some(&MODERN),

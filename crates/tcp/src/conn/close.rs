@@ -1,4 +1,4 @@
-//! Closing a connection in either order, and aborting it.
+//! Closing a connection, whichever side closes first, and aborting a connection.
 //!
 //! Home of RFC 9293 §3.6, §3.10.4 (CLOSE), §3.10.5 (ABORT), §3.10.7.4 (eighth:
 //! the FIN bit), §3.6.1 (TIME-WAIT).
@@ -10,7 +10,7 @@ use anabranch_base::Instant;
 use anabranch_wire::tcp::Header;
 
 impl Connection {
-    /// The application will send no more data.
+    /// Ends our sending direction, because the application will send no more data. A FIN follows the buffered data.
     pub(crate) fn finish(&mut self) {
         if self.send.finished {
             return;
@@ -26,14 +26,14 @@ impl Connection {
         }
     }
 
-    /// The application has closed the connection. Data that arrives from now on is answered with a reset.
+    /// Closes the connection for the application. Data that arrives from now on is answered with a reset.
     pub(crate) fn close(&mut self, now: Instant, out: &mut Outbox) {
-        // RFC 9293 §3.6.1: unread data is discarded, and a reset tells the peer so.
+        // RFC 9293 §3.6.1: unread data is discarded, so a reset tells the peer that the data was lost.
         if self.recv.readable() > 0 {
             self.abort(now, out);
             return;
         }
-        // RFC 9293 §3.10.4: the connection has not been established, so there is nothing to close.
+        // RFC 9293 §3.10.4: in SYN-SENT without buffered data there is no connection to close, so it is deleted.
         if self.state == State::SynSent && self.send.buffer.end() == 0 {
             return self.fail(now, CloseReason::Finished, out);
         }
@@ -45,18 +45,18 @@ impl Connection {
         self.conclude(now, out);
     }
 
-    /// Ends the connection at once and resets the peer, if the peer knows of the connection.
+    /// Ends the connection at once. Sends a reset to the peer if the peer may know of the connection.
     pub(crate) fn abort(&mut self, now: Instant, out: &mut Outbox) {
         self.reset_peer(out);
         self.fail(now, CloseReason::Aborted, out);
     }
 
-    /// The local address is gone: ends the connection without informing the peer.
+    /// Ends the connection without informing the peer, because this host no longer has the local address.
     pub(crate) fn lose_address(&mut self, now: Instant, out: &mut Outbox) {
         self.fail(now, CloseReason::AddressGone, out);
     }
 
-    /// RFC 9293 §3.10.5: sends a reset if the state has a connection to reset.
+    /// RFC 9293 §3.10.5: sends a reset if the peer may have a connection in the current state.
     pub(super) fn reset_peer(&mut self, out: &mut Outbox) {
         match self.state {
             State::SynReceived
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    /// Our FIN has been acknowledged.
+    /// Changes the state after the peer has acknowledged our FIN.
     pub(super) fn on_fin_acked(&mut self, now: Instant, out: &mut Outbox) {
         match self.state {
             State::FinWait1 => {
@@ -89,7 +89,8 @@ impl Connection {
         }
     }
 
-    /// The peer's FIN has arrived in order.
+    /// Changes the state after the peer's FIN has arrived in order, and reports the end of the peer's data to the
+    /// application.
     pub(super) fn on_peer_finished(&mut self, now: Instant, out: &mut Outbox) {
         if !self.finished_told {
             self.finished_told = true;
@@ -119,7 +120,7 @@ impl Connection {
         self.conclude(now, out);
     }
 
-    /// Ends the connection without TIME-WAIT. Received data can still be read.
+    /// Ends the connection and skips TIME-WAIT. Received data can still be read.
     pub(super) fn finish_early(&mut self, now: Instant, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
@@ -129,18 +130,18 @@ impl Connection {
 
     /// RFC 9293 §3.10.7.4: a retransmitted FIN restarts the 2 MSL wait.
     pub(super) fn restart_time_wait(&mut self, now: Instant) {
-        // Strictly later than now, so that even a wait of 0 ends through the timer.
+        // The deadline is strictly later than `now`, so that even a wait of 0 ends through the timer.
         self.timers.set(Timer::TimeWait, (now + self.config.time_wait).max(now.plus_nanos(1)));
     }
 
-    /// TIME-WAIT has expired, or was cut short for a new connection.
+    /// Ends TIME-WAIT because its timer has expired, or because a new connection takes over the four-tuple.
     pub(crate) fn leave_time_wait(&mut self, now: Instant, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
         self.conclude(now, out);
     }
 
-    /// RFC 9293 §3.6.1, RFC 6191 §2: returns whether this SYN cannot be an old duplicate.
+    /// RFC 9293 §3.6.1, RFC 6191 §2: returns whether `syn` opens a new connection and cannot be an old duplicate.
     pub(crate) fn is_new_incarnation(&self, syn: &Header) -> bool {
         match syn.options.timestamps {
             Some(stamps) if self.agreed.timestamps => self.agreed.is_younger(stamps),
@@ -148,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Emits the closed event once the connection is over and all received data has been read.
+    /// Emits the event `Closed` once the connection has ended and the application has read all received data.
     pub(super) fn conclude(&mut self, now: Instant, out: &mut Outbox) {
         if matches!(self.state, State::TimeWait | State::Closed) && (self.orphan || self.recv.readable() == 0)
         {

@@ -1,4 +1,4 @@
-//! Opening a connection: SYN, SYN-ACK, and the options that they negotiate.
+//! Opens a connection: SYN, SYN-ACK, and the options that the two segments negotiate.
 //!
 //! Home of RFC 9293 §3.5, §3.7.1 (MSS), §3.10.7.3 (SYN-SENT), and of
 //! simultaneous open.
@@ -20,7 +20,7 @@ use anabranch_wire::tcp::{Flags, Header, Segment, Seq, Template};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The parameters of a new connection.
+/// The parameters from which a new connection is created.
 #[derive(Debug)]
 pub(crate) struct Birth {
     pub(crate) id: ConnectionId,
@@ -28,7 +28,7 @@ pub(crate) struct Birth {
     pub(crate) remote: SocketAddr,
     pub(crate) config: Arc<Config>,
     pub(crate) iss: Seq,
-    /// The offset of the timestamp clock.
+    /// The random offset that is added to the timestamp clock.
     pub(crate) clock_offset: u32,
     pub(crate) mtu: u32,
 }
@@ -36,19 +36,19 @@ pub(crate) struct Birth {
 /// RFC 9293 §3.7.1: the MSS assumed for a peer that sends no MSS option.
 const DEFAULT_MSS_V4: u32 = 536;
 const DEFAULT_MSS_V6: u32 = 1220;
-/// The lower bound for the peer's MSS (as in Linux), so that headers do not outweigh data.
+/// The lower bound for the peer's MSS (as in Linux), so that headers do not take more bytes than data.
 const MIN_MSS: u32 = 88;
 const AFTER_LOST_SYN: Duration = Duration::from_secs(3);
 
 impl Connection {
-    /// Creates an outgoing connection, whose SYN is due.
+    /// Creates an outgoing connection. Its SYN is sent at the next poll.
     pub(crate) fn connect(now: Instant, birth: Birth) -> Self {
         let mut connection = Self::born(now, birth, State::SynSent);
         connection.known = true;
         connection
     }
 
-    /// Creates an incoming connection, whose SYN-ACK is due.
+    /// Creates an incoming connection. Its SYN-ACK is sent at the next poll.
     pub(crate) fn accept(now: Instant, birth: Birth, syn: &Header) -> Self {
         let mut connection = Self::born(now, birth, State::SynReceived);
         connection.passive = true;
@@ -56,14 +56,15 @@ impl Connection {
         connection
     }
 
-    /// Creates a connection whose SYN-ACK was a SYN cookie that `ack` has returned. No segment is due.
+    /// Creates a connection from an `ack` that returned a valid SYN cookie. Nothing has to be sent.
     pub(crate) fn accept_cookie(now: Instant, birth: Birth, syn: &Header, ack: &Header) -> Self {
         let mut connection = Self::accept(now, birth, syn);
-        // Computing the header records the window that the cookie's SYN-ACK offered. The SYN is acknowledged already.
+        // `syn_header` is called only for its side effect: it records the window that the cookie's SYN-ACK offered. Our
+        // SYN-ACK is acknowledged already.
         let _ = connection.syn_header(now);
         connection.recv.duty.on_sent();
         (connection.syn_due, connection.syn_tries) = (false, 1);
-        // The round-trip time is known if the peer echoed our timestamp.
+        // If the peer echoed our timestamp, the time when the cookie's SYN-ACK was sent can be computed.
         let age = ack.options.timestamps.and_then(|stamps| connection.agreed.age(now, stamps.echo));
         let sent = age.map(|age| now.as_nanos().saturating_sub(age));
         connection.syn_sent = sent.map_or(Instant::MAX, Instant::from_nanos);
@@ -114,7 +115,7 @@ impl Connection {
             window_told: 0,
             config,
         };
-        // Until the peer's MSS is known, segments are as large as our own side allows.
+        // Until the peer announces its MSS, segments are as large as our own MSS allows.
         connection.peer_mss = connection.own_mss();
         connection
     }
@@ -126,12 +127,12 @@ impl Connection {
         self.config.mss.map_or(most, |mss| mss.min(most))
     }
 
-    /// Returns the payload size of a full segment in bytes.
+    /// Returns the payload of a full segment in bytes.
     pub(super) fn payload_size(&self) -> u64 {
         u64::from(self.own_mss().min(self.peer_mss)) - self.agreed.overhead()
     }
 
-    /// Takes options and sequence number from the peer's SYN or SYN-ACK.
+    /// Records the options and the sequence number of the peer's SYN or SYN-ACK.
     fn on_peer_syn(&mut self, now: Instant, syn: &Header) {
         self.irs = syn.seq;
         let default = if self.remote.is_ipv4() { DEFAULT_MSS_V4 } else { DEFAULT_MSS_V6 };
@@ -145,18 +146,18 @@ impl Connection {
         self.recv.duty.at_once();
     }
 
-    /// Handles a segment in SYN-SENT.
+    /// Handles a segment that arrives in SYN-SENT.
     pub(super) fn on_segment_in_syn_sent(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) {
         let header = &segment.header;
         let acks = header.flags.has(Flags::ACK);
-        // RFC 9293 §3.10.7.3, first: an acknowledgement of a segment that was never sent.
+        // RFC 9293 §3.10.7.3, first: the segment acknowledges a sequence number that we never sent.
         if acks && (header.ack != self.iss.next() || self.syn_tries == 0) {
             if !header.flags.has(Flags::RST) {
                 out.reply(Reply::reset_for(self.local, self.remote, segment));
             }
             return;
         }
-        // Second: a reset is accepted only if it acknowledges our SYN.
+        // RFC 9293 §3.10.7.3, second: a reset is accepted only if it acknowledges our SYN.
         if header.flags.has(Flags::RST) {
             if acks {
                 self.fail(now, CloseReason::Refused, out);
@@ -170,7 +171,7 @@ impl Connection {
         if acks {
             self.on_opened(now, header, out);
         } else {
-            // Fourth: simultaneous open.
+            // RFC 9293 §3.10.7.3, fourth: this is a simultaneous open.
             self.state = State::SynReceived;
             self.syn_due = true;
             self.syn_tries = 0;
@@ -178,14 +179,14 @@ impl Connection {
         }
     }
 
-    /// Returns whether this repeats the peer's SYN, which we have already received, and acknowledges ours.
+    /// Returns whether the header is a repetition of the peer's SYN, now with an acknowledgement of our SYN.
     #[cold]
     pub(super) fn answers_our_syn(&self, header: &Header) -> bool {
         let (known, ours) = (header.seq == self.irs, header.ack == self.iss.next());
         known && ours && header.flags.has(Flags::ACK) && !self.passive && self.syn_tries > 0
     }
 
-    /// Our SYN has been acknowledged: data may be sent.
+    /// Opens the connection after the peer has acknowledged our SYN or SYN-ACK. Data may be sent from now on.
     pub(super) fn on_opened(&mut self, now: Instant, header: &Header, out: &mut Outbox) {
         let syn_lost = self.syn_tries > 1;
         self.state = State::Established;
@@ -202,7 +203,7 @@ impl Connection {
             // RFC 6298 §5.7: after a lost SYN, the RTO for data starts at 3 s or more.
             let rto_initial = self.config.rto_initial.max(AFTER_LOST_SYN);
             self.send.rtt = RttEstimator::new(RttConfig { rto_initial, ..self.config.rtt() });
-            // Karn's algorithm: only timestamps tell which copy of the SYN was answered.
+            // Karn's algorithm: after a retransmission, only a timestamp shows which copy of the SYN was answered.
             if let Some(age) = echoed.filter(|_| self.agreed.timestamps) {
                 self.send.rtt.on_sample(Duration::from_nanos(age));
             }
@@ -220,7 +221,7 @@ impl Connection {
         }
     }
 
-    /// Returns the header of the SYN or SYN-ACK to send, and its ECN mark.
+    /// Returns the header of the SYN or SYN-ACK to send, and the ECN codepoint of its packet.
     pub(crate) fn syn_header(&mut self, now: Instant) -> (Header, Ecn) {
         let answer = self.state == State::SynReceived;
         let mss = self.own_mss() as u16;
@@ -229,8 +230,8 @@ impl Connection {
         if answer {
             flags = flags.with(Flags::ACK);
         }
-        // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts it. A retransmitted SYN does not request it
-        // (§6.1.1.1), because some paths drop such SYNs.
+        // RFC 3168 §6.1.1: ECE and CWR request ECN, ECE alone accepts ECN. A retransmitted SYN does not request ECN
+        // (§6.1.1.1), because some paths drop SYNs with these flags.
         if self.agreed.ecn && answer {
             flags = flags.with(Flags::ECE);
         } else if self.agreed.ecn && self.syn_tries == 0 {

@@ -1,6 +1,7 @@
-//! How arriving segments, ICMP reports and timers change a connection.
+//! How arriving segments, ICMP messages and expired timers change a connection.
 //!
-//! The code here changes state and marks segments as due, but builds none. The checks follow the order of the RFC.
+//! The functions here change state and mark segments as due; `output` builds the segments. The checks follow the order
+//! of RFC 9293.
 //!
 //! Home of RFC 9293 §3.10.7.4, §3.9.2.2 (ICMP), §3.10.8 (timeouts), §3.8.3
 //! (R2), RFC 5961 §3 to §5 and §7, RFC 7323 §5.3, RFC 3168 §6.1.3, RFC 5927 §4.
@@ -15,7 +16,7 @@ use anabranch_base::{Ecn, IcmpKind, Instant};
 use anabranch_wire::tcp::{Flags, Segment, Seq, Timestamps};
 
 impl Connection {
-    /// Handles a segment of this connection that does not qualify for the fast path.
+    /// Handles a segment of this connection on the slow path.
     #[inline(never)]
     pub(crate) fn on_segment(
         &mut self,
@@ -52,14 +53,14 @@ impl Connection {
         }
         if flags.has(Flags::SYN) {
             if self.state == State::SynReceived && self.answers_our_syn(header) {
-                // RFC 9293 §3.5, figure 7: simultaneous open; the peer's SYN was processed before.
+                // RFC 9293 §3.5, figure 7: in a simultaneous open, the peer's SYN was processed before this segment.
                 self.on_opened(now, header, out);
                 self.recv.duty.at_once();
                 return;
             }
             return self.on_syn_again(now, header.seq);
         }
-        // Fifth: a segment without ACK is dropped.
+        // RFC 9293 §3.10.7.4, fifth: a segment without ACK is dropped.
         if !flags.has(Flags::ACK) || !self.on_acknowledgement(now, segment, out) {
             return;
         }
@@ -73,15 +74,15 @@ impl Connection {
         self.take_data(now, (start, segment.payload, ends), tag, out);
     }
 
-    /// RFC 7323 §5.3: returns whether the timestamp is acceptable: present if negotiated, and not older than the last
-    /// one.
+    /// RFC 7323 §5.3: returns whether the segment's timestamp is acceptable. If timestamps are negotiated, one must be
+    /// present and not older than TS.Recent.
     #[inline]
     fn passes_timestamps(&mut self, now: Instant, segment: &Segment<'_>) -> bool {
         if !self.agreed.timestamps || segment.header.flags.has(Flags::RST) {
             return true;
         }
         match segment.header.options.timestamps {
-            // RFC 7323 §3.2: a segment without timestamps is silently dropped. SYNs are exempt.
+            // RFC 7323 §3.2: a segment without the timestamp option is silently dropped, unless it is a SYN.
             None => segment.header.flags.has(Flags::SYN),
             Some(stamps) if self.agreed.is_outdated(now, stamps) => {
                 self.stats.paws_discards += 1;
@@ -92,8 +93,8 @@ impl Connection {
         }
     }
 
-    /// First check of RFC 9293 §3.10.7.4: part of the segment lies in the window. A segment that starts exactly at the
-    /// window's right edge is accepted: its sender has filled the window.
+    /// First check of RFC 9293 §3.10.7.4: returns whether part of the segment lies in the receive window. A segment
+    /// that starts exactly at the right edge is accepted, because its sender has filled the window.
     fn is_acceptable(&mut self, now: Instant, segment: &Segment<'_>, start: i64, end: i64) -> bool {
         let (next, edge) = (self.recv.next() as i64, self.recv.edge().max(self.recv.next()) as i64);
         if end >= next && start <= edge {
@@ -104,7 +105,7 @@ impl Connection {
                 self.challenge(now);
             } else {
                 self.stats.bytes_discarded += segment.payload.len() as u64;
-                // RFC 2883 §4: old data is reported as a duplicate.
+                // RFC 2883 §4: data that had arrived before is reported as a duplicate.
                 if end <= next && start >= 0 {
                     self.recv.on_old(start as u64..end as u64);
                 }
@@ -114,7 +115,7 @@ impl Connection {
         false
     }
 
-    /// RFC 5961 §7: answers a segment that may be forged with a challenge ACK, if the rate limit allows it.
+    /// RFC 5961 §7: answers a segment that may be forged with a challenge ACK, unless the rate limit forbids it.
     fn challenge(&mut self, now: Instant) {
         let (since, count) = self.challenges;
         if now.since(since) >= CHALLENGE_INTERVAL {
@@ -127,7 +128,8 @@ impl Connection {
         self.recv.duty.at_once();
     }
 
-    /// Second check: a reset is accepted only with exactly the expected sequence number (RFC 5961 §3.2).
+    /// Second check of RFC 9293 §3.10.7.4: accepts a reset only if its sequence number is exactly RCV.NXT
+    /// (RFC 5961 §3.2).
     fn on_reset(&mut self, now: Instant, start: i64, out: &mut Outbox) {
         if start != self.recv.next() as i64 {
             return self.challenge(now);
@@ -135,24 +137,25 @@ impl Connection {
         match self.state {
             // RFC 1337 §3: a reset must not cut TIME-WAIT short.
             State::TimeWait => {}
-            // RFC 9293 §3.10.7.4: both sides had finished and all data has arrived.
+            // RFC 9293 §3.10.7.4: both sides have sent a FIN and all our data is acknowledged, so the reset loses no
+            // data.
             State::Closing | State::LastAck if self.send.all_data_acked() => self.finish_early(now, out),
             State::SynReceived if !self.passive => self.fail(now, CloseReason::Refused, out),
             _ => self.fail(now, CloseReason::Reset, out),
         }
     }
 
-    /// Fourth check: a SYN in a state that allows none (RFC 5961 §4.2).
+    /// Fourth check of RFC 9293 §3.10.7.4: handles a SYN in a state in which none is allowed (RFC 5961 §4.2).
     fn on_syn_again(&mut self, now: Instant, seq: Seq) {
         if self.state == State::SynReceived && seq == self.irs {
-            // The peer has not received our SYN-ACK.
+            // The peer repeats its SYN because it has not received our SYN-ACK, so the SYN-ACK is sent again.
             self.syn_due = self.syn_tries > 0;
         } else {
             self.challenge(now);
         }
     }
 
-    /// Fifth check: the acknowledgement. Returns false if the segment must be dropped.
+    /// Fifth check of RFC 9293 §3.10.7.4: processes the acknowledgement. Returns false if the segment must be dropped.
     fn on_acknowledgement(&mut self, now: Instant, segment: &Segment<'_>, out: &mut Outbox) -> bool {
         let header = &segment.header;
         let position = self.own_position(header.ack);
@@ -165,12 +168,12 @@ impl Connection {
             self.set_peer_window(header.seq, header.ack, header.window, 0);
         }
         if position > self.send.highest_sent() as i64 {
-            // RFC 5961 §5.2: it acknowledges data that was never sent.
+            // RFC 5961 §5.2: the segment acknowledges data that was never sent.
             self.challenge(now);
             return false;
         }
         if position < self.send.lowest_plausible() {
-            // RFC 5961 §5.2: it is older than any window that the peer has offered.
+            // RFC 5961 §5.2: the acknowledgement is older than any window that the peer has offered.
             self.challenge(now);
             return false;
         }
@@ -216,7 +219,8 @@ impl Connection {
         self.after_ack(now, outcome, out);
     }
 
-    /// RFC 9293 §3.10.7.4: only a newer segment may set the window.
+    /// RFC 9293 §3.10.7.4: updates the peer's window, unless the segment is older than the one that last set the
+    /// window.
     #[inline(always)]
     pub(crate) fn record_window(&mut self, seq: Seq, ack: Seq, field: u16, position: u64) {
         if seq.after(self.wl1) || (seq == self.wl1 && ack.at_or_after(self.wl2)) {
@@ -243,7 +247,8 @@ impl Connection {
             self.soft_error = None;
         }
         if outcome.restart_timer {
-            // RFC 6298 §5.2, §5.3.
+            // RFC 6298 §5.2, §5.3: an acknowledgement of new data restarts the timer, or stops it if nothing is in
+            // flight.
             if self.send.board.flight() > 0 {
                 self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
             } else {
@@ -269,8 +274,9 @@ impl Connection {
         out.record(now, self.key(), || TraceEvent::Spurious);
     }
 
-    /// Any acknowledgement answers a window probe: the peer is alive, and may keep its window closed for as long as it
-    /// likes (RFC 9293 §3.8.6.1). That holds even if it closed the window while data was in flight.
+    /// Records that the peer answered our window probes: any acknowledgement shows that the peer is alive. A live peer
+    /// may keep its window closed without a time limit (RFC 9293 §3.8.6.1), even if data was in flight when the window
+    /// closed.
     #[inline(always)]
     pub(crate) fn record_answer(&mut self) {
         self.unanswered = 0;
@@ -287,8 +293,8 @@ impl Connection {
         self.send.set_window(position, u64::from(field) << self.agreed.peer_shift);
     }
 
-    /// Converts SACK blocks to positions and leaves out invalid ones. A first block that repeats acknowledged data, or
-    /// that lies within the second block, reports a duplicate (RFC 2883 §4).
+    /// Converts SACK blocks to stream positions and leaves out invalid blocks. A first block reports a duplicate
+    /// (RFC 2883 §4) if it repeats acknowledged data or lies within the second block.
     fn read_sacks(
         &self,
         blocks: &[(Seq, Seq)],
@@ -320,7 +326,8 @@ impl Connection {
         (count, duplicate)
     }
 
-    /// Seventh and eighth checks: takes data from position `start` on. `fin` and `pushed` are the flags of the segment.
+    /// Seventh and eighth checks of RFC 9293 §3.10.7.4: takes the payload, which begins at stream position `start`, and
+    /// the FIN. `fin` and `pushed` are flags of the segment.
     #[inline(never)]
     pub(crate) fn take_data(
         &mut self,
@@ -333,14 +340,15 @@ impl Connection {
             return;
         }
         if !self.state.receives() {
-            // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so the peer has not received our acknowledgement.
+            // RFC 9293 §3.10.7.4: no data follows the peer's FIN, so this is a retransmission. The peer has not
+            // received our acknowledgement.
             self.recv.duty.at_once();
             if fin && self.state == State::TimeWait {
                 self.restart_time_wait(now);
             }
             return;
         }
-        // Positions below 0 belong to the SYN.
+        // Positions below 0 are in the peer's SYN and carry no data.
         let skipped = (-start).max(0) as usize;
         let data = payload.get(skipped..).unwrap_or_default();
         let position = start.max(0) as u64;
@@ -355,7 +363,8 @@ impl Connection {
         self.stats.bytes_discarded += data.len() as u64 - arrival.kept;
         self.record_delay(now, arrival.delay);
         if self.orphan && arrival.kept > 0 {
-            // RFC 9293 §3.6.1: the application is gone and cannot read the data.
+            // RFC 9293 §3.6.1: the application has closed the connection and will not read the data, so the peer is
+            // reset.
             self.reset_peer(out);
             return self.fail(now, CloseReason::Aborted, out);
         }
@@ -369,7 +378,8 @@ impl Connection {
         }
     }
 
-    /// Starts the delayed-acknowledgement timer, if received data may wait for `delay`.
+    /// Starts the timer for a delayed acknowledgement, unless it runs already. `None` means that no acknowledgement is
+    /// delayed.
     #[inline(always)]
     pub(crate) fn record_delay(&mut self, now: Instant, delay: Option<Duration>) {
         if let Some(delay) = delay
@@ -379,7 +389,7 @@ impl Connection {
         }
     }
 
-    /// RFC 3168 §6.1.3: CE is echoed until the peer's CWR shows that it has reacted.
+    /// RFC 3168 §6.1.3: after a CE mark, sends ECE until the peer's CWR shows that it has reduced its window.
     pub(crate) fn record_ecn(&mut self, ecn: Ecn, flags: Flags) {
         if flags.has(Flags::CWR) {
             self.ecn_echo = false;
@@ -390,19 +400,20 @@ impl Connection {
         }
     }
 
-    /// Runs all timers that have expired.
+    /// Handles all timers that have expired.
     pub(crate) fn on_time(&mut self, now: Instant, out: &mut Outbox) {
         while let Some(timer) = self.timers.expired(now) {
             self.send.begin_burst();
             match timer {
                 Timer::Loss => self.on_loss_timer(now),
-                // The paced segment may be sent now; the next poll sends it.
+                // No action: pacing allows the next segment now, and the next poll sends it.
                 Timer::Pace => {}
                 Timer::Retransmit => self.on_retransmit_timer(now, out),
                 Timer::Persist => self.on_persist_timer(now, out),
                 Timer::DelayedAck => self.recv.duty.on_delay_over(),
                 Timer::FinWait2 => {
-                    // No application waits for the rest, so the connection is dropped, as in other stacks.
+                    // The application has closed and does not wait for the peer's FIN, so the connection is dropped, as
+                    // in other stacks.
                     self.reset_peer(out);
                     self.fail(now, CloseReason::Finished, out);
                 }
@@ -428,18 +439,19 @@ impl Connection {
             return self.fail(now, reason, out);
         }
         self.send.on_timeout(now);
-        // RFC 6298 §5.6: restart the timer. Sending the retransmission finds it running.
+        // RFC 6298 §5.6: the timer is restarted here. Sending the retransmission does not restart it again.
         self.timers.set(Timer::Retransmit, now + self.send.rtt.rto());
         self.timers.stop(Timer::Loss);
     }
 
-    /// RFC 8985 §6.2 step 5, §7.2: sets the timer for reordered segments or for the tail loss probe.
+    /// RFC 8985 §6.2 step 5, §7.2: sets the timer for the RACK reordering timeout or for the tail loss probe.
     #[inline]
     pub(super) fn set_loss_timer(&mut self, now: Instant) {
         match self.send.loss_timer() {
             None => self.timers.stop(Timer::Loss),
             Some(LossTimer::Reorder(at)) => self.timers.set(Timer::Loss, at),
-            // §7.2: no later than the retransmission timer, which restarts when the probe is sent.
+            // RFC 8985 §7.2: the probe is sent no later than the retransmission timer expires. Sending the probe
+            // restarts that timer.
             Some(LossTimer::Probe(wait)) => {
                 self.timers.set(Timer::Loss, now.plus_nanos(wait).min(self.timers.at(Timer::Retransmit)));
             }
@@ -458,7 +470,8 @@ impl Connection {
         if !self.send.is_shut_out() {
             return;
         }
-        // RFC 9293 §3.8.6.1: a peer that answers may keep its window closed for ever, a silent one may not.
+        // RFC 9293 §3.8.6.1: a peer that answers probes may keep its window closed forever; a peer that does not answer
+        // has a time limit.
         if self.unanswered > self.config.retries || (self.unanswered > 0 && self.user_timeout_is_over(now)) {
             return self.fail(now, CloseReason::TimedOut, out);
         }
@@ -467,7 +480,7 @@ impl Connection {
         self.unanswered += 1;
     }
 
-    /// Returns the delay until the next window probe: an RTO, doubled with every probe sent.
+    /// Returns the delay until the next window probe: an RTO, doubled for every probe that was sent.
     pub(super) fn probe_delay(&self) -> Duration {
         let rto = nanos(self.send.rtt.rto());
         let doubled = rto.saturating_mul(1 << self.probes.min(20));
@@ -478,9 +491,9 @@ impl Connection {
         self.config.user_timeout.is_some_and(|limit| now.since(self.last_progress) >= limit)
     }
 
-    /// The network reported a problem with the segment whose sequence number is `seq`.
+    /// Handles an ICMP message about the sent segment whose sequence number is `seq`.
     pub(crate) fn on_icmp(&mut self, now: Instant, kind: IcmpKind, seq: Seq, out: &mut Outbox) {
-        // RFC 5927 §4: accept only reports about segments in flight.
+        // RFC 5927 §4: only messages about segments in flight are accepted.
         let position = self.own_position(seq);
         let on_its_way = match self.state {
             State::SynSent | State::SynReceived => seq == self.iss,
@@ -492,13 +505,14 @@ impl Connection {
         match kind {
             IcmpKind::TooBig(mtu) if self.config.pmtu => self.on_smaller_mtu(mtu),
             IcmpKind::TooBig(_) => {}
-            // A host without TCP has no listener on the port either, which is what ICMPv6 code 4 reports.
+            // The peer's host has no TCP, so it has no listener on the port either. This is treated as ICMPv6 code 4,
+            // port unreachable.
             IcmpKind::UnknownNextHeader => {
                 self.on_icmp(now, IcmpKind::Unreachable(PORT_UNREACHABLE_V6), seq, out);
             }
             IcmpKind::Unreachable(code) => {
-                // RFC 9293 §3.9.2.2: a hard error while the connection opens. RFC 5927 §5.2: a soft error once it is
-                // open.
+                // RFC 9293 §3.9.2.2: the report is a hard error, which ends the connection, while the connection opens.
+                // RFC 5927 §5.2: the report is a soft error once the connection is open.
                 let hard = if self.remote.is_ipv4() { matches!(code, 2 | 3) } else { matches!(code, 1 | 4) };
                 if hard && self.state == State::SynSent {
                     self.fail(now, CloseReason::Unreachable(code), out);
@@ -510,7 +524,7 @@ impl Connection {
     }
 
     fn on_smaller_mtu(&mut self, mtu: u32) {
-        // RFC 1191 §3, RFC 8201 §4: no path has a smaller MTU than this.
+        // RFC 1191 §3, RFC 8201 §4: no path has an MTU below this minimum, so a smaller reported value is raised to it.
         let least = if self.remote.is_ipv4() { MIN_MTU_V4 } else { MIN_MTU_V6 };
         let mtu = mtu.max(least);
         if mtu >= self.mtu {
@@ -523,13 +537,14 @@ impl Connection {
     }
 }
 
-/// RFC 5961 §7: ten challenge ACKs in five seconds.
+/// RFC 5961 §7: at most ten challenge ACKs are sent in five seconds.
 const CHALLENGES: u32 = 10;
 const CHALLENGE_INTERVAL: Duration = Duration::from_secs(5);
-/// Upper bound of the delay between window probes, which never stop. RFC 9293 leaves it open; this is BSD's
-/// TCPTV_PERSMAX.
+/// The upper bound of the delay between window probes, which are repeated without limit. RFC 9293 specifies no bound;
+/// this value is BSD's TCPTV_PERSMAX.
 const MAX_PROBE_DELAY: Duration = Duration::from_secs(60);
-/// RFC 791 requires only 68. Linux's min_pmtu is larger, because a smaller one invites abuse.
+/// RFC 791 requires a minimum of only 68 bytes. This value is Linux's min_pmtu, because forged ICMP messages could
+/// demand tiny segments.
 const MIN_MTU_V4: u32 = 552;
 const MIN_MTU_V6: u32 = 1280;
 /// RFC 4443 §3.1.

@@ -1,6 +1,6 @@
-//! One connection, which connects its sending and receiving halves.
+//! A TCP connection, composed of a sending half and a receiving half.
 //!
-//! Owns the halves and offers the operations of the application. `input` only changes state; `output` alone builds
+//! Owns the two halves and offers the operations of the application. `input` only changes state; only `output` builds
 //! segments.
 
 mod close;
@@ -32,17 +32,17 @@ use std::sync::Arc;
 use timers::Timer;
 use timers::Timers;
 
-/// What connections pass to the endpoint: events, replies, trace records and counters.
+/// Everything that connections pass to the endpoint: events, replies, trace records and counters.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pub(crate) events: VecDeque<Event>,
-    /// Segments that belong to no existing connection, such as resets.
+    /// Queued segments that belong to no existing connection, for example resets.
     pub(crate) replies: VecDeque<Reply>,
-    /// The number of the next packet.
+    /// The number that the next sent packet gets in the trace.
     pub(crate) next_tag: u64,
     pub(crate) tracing: bool,
     pub(crate) trace: Vec<TraceRecord>,
-    /// The counters of connections that have ended.
+    /// The sum of the counters of connections that have ended.
     pub(crate) totals: Stats,
     /// Whether connections may take the fast path.
     pub(crate) fast_path: bool,
@@ -56,7 +56,7 @@ impl Outbox {
         }
     }
 
-    /// Queues a segment that belongs to no connection. Drops it if the queue is full.
+    /// Queues a segment that belongs to no connection. Drops the segment if the queue is full.
     pub(crate) fn reply(&mut self, reply: Reply) {
         if self.replies.len() < MAX_REPLIES {
             self.replies.push_back(reply);
@@ -64,7 +64,7 @@ impl Outbox {
     }
 }
 
-/// Bounds the queue of replies, so that a flood of unsolicited segments cannot fill the memory.
+/// The limit of the reply queue, so that a flood of unsolicited segments cannot fill the memory.
 const MAX_REPLIES: usize = 1024;
 
 /// One connection.
@@ -73,56 +73,57 @@ pub(crate) struct Connection {
     pub(crate) id: ConnectionId,
     pub(crate) local: SocketAddr,
     pub(crate) remote: SocketAddr,
-    /// The addresses of `local` and `remote` with port 0, as raw sockets need them.
+    /// The IP addresses of `local` and `remote` with port 0, as raw sockets need them.
     pub(crate) hosts: (SocketAddr, SocketAddr),
-    /// The connection was opened by the peer, through a listener.
+    /// Whether the peer opened the connection, through one of our listeners.
     passive: bool,
     config: Arc<Config>,
     pub(crate) state: State,
     iss: Seq,
     irs: Seq,
     pub(crate) agreed: Agreed,
-    /// The fields that all segments have in common; set once the connection is open.
+    /// The header fields that all segments have in common; set once the connection is open.
     pub(crate) template: Option<Template>,
     pub(crate) send: SendHalf,
     pub(crate) recv: RecvHalf,
     pub(crate) timers: Timers,
     pub(crate) stats: Stats,
-    /// The largest IP packet towards the peer, in bytes.
+    /// The size in bytes of the largest IP packet that may be sent to the peer.
     mtu: u32,
-    /// The MSS of the peer.
+    /// The MSS that the peer announced, in bytes.
     peer_mss: u32,
 
-    /// A SYN or SYN-ACK must be sent.
+    /// Whether a SYN or SYN-ACK must be sent.
     syn_due: bool,
-    /// The number of SYNs or SYN-ACKs sent, and the time of the first.
+    /// The number of SYNs or SYN-ACKs sent, and the time when the first was sent.
     syn_tries: u32,
     syn_sent: Instant,
     probe_due: bool,
-    /// Probes since the window closed, for the back-off, and probes without an answer.
+    /// `probes` counts window probes since the window closed, for the back-off. `unanswered` counts those without an
+    /// answer.
     probes: u32,
     unanswered: u32,
-    /// Timeouts since the last progress.
+    /// The number of retransmission timeouts since the last progress, and the time of that progress.
     timeouts: u32,
     last_progress: Instant,
-    /// SND.WL1, SND.WL2 of RFC 9293 §3.3.1, and the window field.
+    /// SND.WL1 and SND.WL2 of RFC 9293 §3.3.1, and the window field of the segment that last set the window.
     wl1: Seq,
     wl2: Seq,
     pub(crate) window_field: u16,
-    /// Last.ACK.sent of RFC 7323 §4.3, as a position.
+    /// Last.ACK.sent of RFC 7323 §4.3, as a position in the peer's stream.
     pub(crate) last_ack_sent: u64,
-    /// ECE is set in every acknowledgement until CWR arrives.
+    /// Whether every acknowledgement has ECE set, until a segment with CWR arrives.
     ecn_echo: bool,
-    /// The application knows of the connection, so events may be emitted.
+    /// Whether the application knows of the connection, so that events may be emitted.
     known: bool,
     pub(crate) readable_told: bool,
     finished_told: bool,
     closed_told: bool,
-    /// The application has closed the connection and will read no more.
+    /// Whether the application has closed the connection and will read no more data.
     pub(crate) orphan: bool,
-    /// The challenge ACKs sent in the current interval (RFC 5961 §7).
+    /// The start of the current interval and the number of challenge ACKs sent in it (RFC 5961 §7).
     challenges: (Instant, u32),
-    /// The code of the last ICMP report, which becomes the close reason if the connection times out.
+    /// The code of the last ICMP error, which becomes the close reason if the connection times out.
     soft_error: Option<u8>,
     limit_told: Option<Limit>,
     window_told: u64,
@@ -147,19 +148,20 @@ impl Connection {
         self.state == State::Closed && (self.closed_told || !self.known)
     }
 
-    /// Returns the earliest deadline, if it is before `limit`.
+    /// Returns the earliest deadline of the timers, if it is before `limit`.
     #[inline]
     pub(crate) fn deadline_before(&mut self, limit: Instant) -> Option<Instant> {
         self.timers.next_before(limit)
     }
 
-    /// Returns the earliest deadline, or [`Instant::MAX`] if no timer runs.
+    /// Returns the earliest deadline of the timers, or [`Instant::MAX`] if no timer runs.
     #[cfg(feature = "testing")]
     pub(crate) fn deadline(&self) -> Instant {
         self.timers.next()
     }
 
-    /// Returns the connection's name in traces, the same at both ends: the port of the side that opened it.
+    /// Returns the connection's name in traces: the port of the side that opened the connection. Both ends use the same
+    /// name.
     pub(crate) fn key(&self) -> u16 {
         if self.passive { self.remote.port() } else { self.local.port() }
     }
@@ -237,26 +239,26 @@ impl Connection {
         }
     }
 
-    /// Converts one of our positions to its sequence number.
+    /// Converts a position in our stream to its sequence number.
     #[inline]
     pub(crate) fn seq_of(&self, position: u64) -> Seq {
         self.iss.plus((position as u32).wrapping_add(1))
     }
 
-    /// Converts a position of the peer's stream, such as RCV.NXT, to its sequence number.
+    /// Converts a position in the peer's stream, for example RCV.NXT, to its sequence number.
     #[inline]
     pub(crate) fn ack_of(&self, position: u64) -> Seq {
         self.irs.plus((position as u32).wrapping_add(1))
     }
 
-    /// Converts a sequence number to one of our positions; negative before the first byte.
+    /// Converts a sequence number to a position in our stream, which is negative before the first byte.
     #[inline]
     pub(crate) fn own_position(&self, number: Seq) -> i64 {
         let una = self.send.board.una();
         una as i64 + i64::from(number.distance_from(self.seq_of(una)) as i32)
     }
 
-    /// Converts a sequence number to a position of the peer's stream.
+    /// Converts a sequence number to a position in the peer's stream.
     #[inline]
     fn peer_position(&self, number: Seq) -> i64 {
         let next = self.recv.next();
@@ -269,11 +271,11 @@ impl Connection {
         }
     }
 
-    /// Ends the connection at once with an error.
+    /// Ends the connection at once with an error, discards its data and emits the event `Closed`.
     fn fail(&mut self, now: Instant, reason: CloseReason, out: &mut Outbox) {
         self.state = State::Closed;
         self.timers.stop_all();
-        // RFC 9293 §3.10.7.4: all queues are flushed.
+        // RFC 9293 §3.10.7.4: all queues are emptied.
         self.send.discard();
         self.recv.discard();
         self.emit_closed(now, reason, out);
@@ -284,19 +286,19 @@ impl Connection {
             let id = self.id;
             self.event(out, Event::Closed { id, reason });
             self.closed_told = true;
-            // An incoming connection that never opened was not visible to the application.
+            // The application never knew of an incoming connection that did not open, so its end is not traced.
             if self.known {
                 out.record(now, self.key(), || TraceEvent::Closed);
             }
         }
     }
 
-    /// Asserts the invariants of a connection (after output was polled).
+    /// Asserts the invariants of a connection. Valid only after all output was polled.
     #[cfg(feature = "testing")]
     pub(crate) fn check_invariants(&self) {
         self.send.check_invariants();
         if self.state.is_synchronized() && self.state != State::TimeWait {
-            // RFC 6298 §5.1, §5.2: the timer runs if and only if data is in flight.
+            // RFC 6298 §5.1, §5.2: the retransmission timer runs if and only if data is in flight.
             let out = self.send.board.flight() > 0;
             assert_eq!(self.timers.is_set(Timer::Retransmit), out, "the retransmission timer: {self:#?}");
         }

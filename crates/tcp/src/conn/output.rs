@@ -1,7 +1,7 @@
 //! Builds all segments of a connection.
 //!
-//! The order is fixed: SYN, then data (lost data first), then an acknowledgement without data, then a probe of a closed
-//! window. Each segment carries the latest acknowledgement and window.
+//! The order of segments is fixed: SYN, then data (lost data first), then an acknowledgement without data, then a probe
+//! of a closed window. Each segment carries the latest acknowledgement and window.
 //!
 //! Home of RFC 9293 §3.7, §3.10.2 (SEND), §3.5.2 (reset generation), RFC 6298
 //! §5.1, RFC 3168 §6.1.4 and §6.1.5 (segments that are not ECN-capable).
@@ -16,7 +16,7 @@ use anabranch_wire::tcp::{Flags, Header, Options, SackBlocks, Segment, Seq, seal
 use std::net::SocketAddr;
 use std::ops::Range;
 
-/// A segment without data that belongs to no connection, mostly a reset.
+/// A segment without data that is sent for no existing connection, in most cases a reset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply {
     pub(crate) local: SocketAddr,
@@ -25,7 +25,7 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// Creates a reset with sequence number `seq`, which acknowledges `ack` if given.
+    /// Creates a reset with sequence number `seq`. The reset acknowledges `ack`, if given.
     pub(crate) fn reset(local: SocketAddr, remote: SocketAddr, seq: Seq, ack: Option<Seq>) -> Self {
         let flags = if ack.is_some() { Flags::RST.with(Flags::ACK) } else { Flags::RST };
         let header = Header {
@@ -39,8 +39,8 @@ impl Reply {
         Self { local, remote, header }
     }
 
-    /// RFC 9293 §3.5.2: creates the reset that answers an unacceptable segment. If the segment has ACK set, the reset
-    /// takes its sequence number from there; otherwise it acknowledges the segment.
+    /// RFC 9293 §3.5.2: creates the reset that answers an unacceptable segment. If the segment has ACK set, its
+    /// acknowledgement number becomes the reset's sequence number. Otherwise the reset acknowledges the segment.
     pub(crate) fn reset_for(local: SocketAddr, remote: SocketAddr, segment: &Segment<'_>) -> Self {
         let header = &segment.header;
         if header.flags.has(Flags::ACK) {
@@ -60,7 +60,7 @@ impl Reply {
     }
 }
 
-/// The type of the next segment.
+/// The type of the segment that is sent next.
 enum NextSegment {
     Syn,
     Data(Choice),
@@ -68,7 +68,7 @@ enum NextSegment {
     Probe(Range<u64>),
 }
 
-/// Returns the address with port 0, as raw sockets need it: the ports are in the segment.
+/// Returns the address with port 0, as raw sockets need it. The ports are in the TCP header.
 pub(super) fn host(end: SocketAddr) -> SocketAddr {
     SocketAddr::new(end.ip(), 0)
 }
@@ -89,7 +89,7 @@ pub(crate) fn begin_batch(
 }
 
 impl Connection {
-    /// Appends the segments that may be sent now, as far as they fit the batch. Returns false if there are none.
+    /// Appends the segments that may be sent now to `batch`, as many as fit. Returns false if there are none.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, now: Instant, batch: &mut SendBatch, out: &mut Outbox) -> bool {
         batch.is_empty() && self.transmit_on_fast_path(now, batch, out) || self.transmit_any(now, batch, out)
@@ -123,14 +123,14 @@ impl Connection {
         !batch.is_empty()
     }
 
-    /// Returns whether polling for a segment would give none and change nothing. That is so after half of the segments
-    /// that a connection receives when it only receives.
+    /// Returns whether a poll would return no segment and would change no state. This holds after about half of the
+    /// segments that a connection receives while it sends nothing.
     #[inline]
     pub(crate) fn is_at_rest(&self, out: &Outbox) -> bool {
         self.send.is_at_rest() && self.waits_for_nothing_else(out)
     }
 
-    /// Returns whether, apart from data, there is nothing to send, no state that polling would change, and nothing to
+    /// Returns whether, apart from data, there is nothing to send, no state that a poll would change, and nothing to
     /// trace.
     #[inline]
     pub(crate) fn waits_for_nothing_else(&self, out: &Outbox) -> bool {
@@ -144,7 +144,7 @@ impl Connection {
                     && self.window_told == self.send.controller.window())
     }
 
-    /// Returns the window field of the next segment.
+    /// Returns the window field of the next segment and records the window that it offers.
     #[inline(always)]
     pub(crate) fn offer_window(&mut self) -> u16 {
         self.recv.offer(self.agreed.own_shift, u64::from(u16::MAX), u64::from(self.peer_mss))
@@ -177,8 +177,8 @@ impl Connection {
         None
     }
 
-    /// Nothing more can be sent. Runs the persist timer if and only if the peer's window is what prevents sending, and
-    /// records the current limit in the trace.
+    /// Called when nothing more can be sent. Runs the persist timer if and only if the peer's closed window prevents
+    /// sending. Records in the trace what limits sending.
     fn settle(&mut self, now: Instant, out: &mut Outbox) {
         if !self.state.is_synchronized() {
             return;
@@ -204,8 +204,8 @@ impl Connection {
         }
     }
 
-    /// Returns the payload positions and the ECN mark of the next segment. Fills in its header in place, because moving
-    /// the header costs time.
+    /// Returns the payload positions and the ECN codepoint of the next segment. Fills in `header` in place, because
+    /// moving a header costs time.
     #[inline(always)]
     fn describe(&mut self, now: Instant, next: &NextSegment, header: &mut Header) -> (Range<u64>, Ecn) {
         let (range, fin, fresh) = match next {
@@ -233,7 +233,8 @@ impl Connection {
         if fin {
             flags = flags.with(Flags::FIN);
         }
-        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set.
+        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set. With `push=burst`, the last new segment of a
+        // burst has it, too.
         if length > 0 && (range.end == self.send.buffer.end() || fresh && self.send.ends_burst()) {
             flags = flags.with(Flags::PSH);
         }
@@ -262,7 +263,7 @@ impl Connection {
         (range, ecn)
     }
 
-    /// Returns the SACK blocks that fit next to a payload of `length` bytes.
+    /// Returns the SACK blocks that fit into a segment with a payload of `length` bytes.
     fn sack_blocks(&self, length: u64) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let spare = self.payload_size().saturating_sub(length);
@@ -332,11 +333,11 @@ impl Connection {
         self.start_timers(now);
     }
 
-    /// Starts the timers that a sent data segment needs.
+    /// Starts the timers that must run after a data segment was sent.
     #[inline(always)]
     pub(crate) fn start_timers(&mut self, now: Instant) {
         self.recv.duty.on_data_sent(now);
-        // RFC 6298 §5.1.
+        // RFC 6298 §5.1: sending data starts the retransmission timer, if it does not run.
         if !self.timers.is_set(Timer::Retransmit) {
             self.timers.set(Timer::Retransmit, now.plus_nanos(self.send.rtt.rto_nanos()));
         }
@@ -358,11 +359,12 @@ impl Connection {
         }
     }
 
-    /// A sent segment carried the latest acknowledgement.
+    /// Records that the sent segment with `header` carried the latest acknowledgement.
     #[inline]
     fn on_acknowledged(&mut self, header: &Header) {
         self.last_ack_sent = self.recv.next();
-        // A full segment may have had no room for the SACK option. Then an acknowledgement with the option must follow.
+        // A full data segment may have had no room for the SACK option. In that case an acknowledgement with the option
+        // must follow.
         let silent = self.agreed.sack && self.recv.has_report() && header.options.sack.is_empty();
         if !silent {
             self.recv.duty.on_sent();

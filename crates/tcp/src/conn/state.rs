@@ -1,4 +1,4 @@
-//! The states of a connection.
+//! The states of a TCP connection.
 //!
 //! Home of RFC 9293 §3.3.2. LISTEN belongs to the endpoint, which keeps no
 //! connection for it.
@@ -8,30 +8,30 @@ use std::fmt;
 /// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum State {
-    /// SYN sent, no answer received.
+    /// A SYN was sent, and no answer has arrived.
     SynSent,
-    /// SYN received and answered, waiting for the acknowledgement.
+    /// A SYN was received and answered, and the answer is not acknowledged yet.
     SynReceived,
     /// Open: data flows in both directions.
     Established,
-    /// Our FIN is sent but not acknowledged; the peer's FIN has not arrived.
+    /// Our FIN has been sent but is not acknowledged; the peer's FIN has not arrived.
     FinWait1,
-    /// Our FIN is acknowledged; the peer's FIN has not arrived.
+    /// Our FIN has been acknowledged; the peer's FIN has not arrived.
     FinWait2,
-    /// The peer's FIN has arrived; ours is not sent.
+    /// The peer's FIN has arrived; our FIN has not been sent.
     CloseWait,
-    /// Both FINs are sent and ours is not acknowledged. The peer's FIN arrived after ours was sent.
+    /// Both FINs have been sent and ours is not acknowledged. The peer's FIN arrived after ours was sent.
     Closing,
-    /// Both FINs are sent and ours is not acknowledged. Ours was sent after the peer's FIN arrived.
+    /// Both FINs have been sent and ours is not acknowledged. Ours was sent after the peer's FIN arrived.
     LastAck,
-    /// Both sides are finished; waits until old segments have left the network.
+    /// Both sides have finished; the connection waits until old segments have left the network.
     TimeWait,
     /// The connection has ended.
     Closed,
 }
 
 impl State {
-    /// Returns whether both sides know each other's sequence numbers.
+    /// Returns whether both sides have received each other's SYN.
     #[must_use]
     pub const fn is_synchronized(self) -> bool {
         !matches!(self, Self::SynSent | Self::SynReceived | Self::Closed)
@@ -45,7 +45,7 @@ impl State {
 }
 
 impl fmt::Display for State {
-    /// Writes the name that the RFC uses, such as `SYN-SENT`.
+    /// Writes the name of the state in RFC 9293, for example `SYN-SENT`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SynSent => "SYN-SENT",

@@ -1,27 +1,27 @@
 //! The timers of a connection, in one table.
 //!
-//! A deadline is a field and can be changed at no cost. If it moves later, the endpoint notices this only when the old
-//! deadline expires. Home of RFC 9293 §3.8 (the retransmission and persist timers), RFC 6298 §5 (when the
+//! A deadline is a field and can be changed at no cost. If a deadline moves later, the endpoint notices this only when
+//! the old deadline expires. Home of RFC 9293 §3.8 (the retransmission and persist timers), RFC 6298 §5 (when the
 //! retransmission timer runs).
 
 use anabranch_base::Instant;
 
-/// The purpose of a deadline. Timers that expire together run in this order.
+/// The purpose of a timer. Timers that expire at the same time are handled in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Timer {
-    /// RFC 8985: a segment has become lost, or a tail loss probe is due.
+    /// RFC 8985: a segment counts as lost, or a tail loss probe is due.
     Loss,
-    /// RFC 6298: a SYN, data or FIN was not acknowledged within an RTO.
+    /// RFC 6298: a SYN, data or a FIN was not acknowledged within an RTO.
     Retransmit,
-    /// Pacing allows the next segment.
+    /// Pacing allows the next segment to be sent.
     Pace,
     /// The peer's window is closed and must be probed.
     Persist,
-    /// An acknowledgement has been delayed for long enough.
+    /// An acknowledgement has been delayed as long as allowed.
     DelayedAck,
-    /// The application has closed and the peer's FIN has not arrived.
+    /// The application has closed the connection, and the peer's FIN has not arrived in time.
     FinWait2,
-    /// Twice the maximum segment lifetime has passed.
+    /// TIME-WAIT has lasted for twice the maximum segment lifetime.
     TimeWait,
 }
 
@@ -77,7 +77,8 @@ impl Timers {
         self.deadlines[timer as usize] != Instant::MAX
     }
 
-    /// Returns the earliest deadline if it is before `limit`. The lower bound usually rules that out without a search.
+    /// Returns the earliest deadline if it is before `limit`. Usually `bound` shows without a search that there is
+    /// none.
     #[inline]
     pub(crate) fn next_before(&mut self, limit: Instant) -> Option<Instant> {
         if self.bound >= limit {
@@ -93,7 +94,7 @@ impl Timers {
         a.min(b).min(c.min(d)).min(e.min(f).min(g))
     }
 
-    /// Stops and returns one timer that has expired.
+    /// Stops one timer that has expired, and returns it.
     pub(crate) fn expired(&mut self, now: Instant) -> Option<Timer> {
         let timer = ALL.into_iter().find(|&timer| self.deadlines[timer as usize] <= now)?;
         self.stop(timer);

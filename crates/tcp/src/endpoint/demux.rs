@@ -1,7 +1,7 @@
 //! Finds the connection that a segment belongs to.
 //!
-//! A hash map keyed with the endpoint's own random secret; it is only looked up, never iterated. The last result is
-//! cached, because consecutive segments often belong to one connection.
+//! A hash map whose hash is keyed with a random secret of the endpoint. The map is only looked up, never iterated. The
+//! result of the last lookup is cached, because consecutive segments often belong to the same connection.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
@@ -53,7 +53,8 @@ impl Demux {
         Some(slot)
     }
 
-    /// Returns the slot if the four-tuple is that of the last lookup. `ports` are the remote and the local port.
+    /// Returns the slot of the last lookup, if that had the same four-tuple. `ports` are the remote port and the local
+    /// port.
     #[inline(always)]
     pub(crate) fn find_again(
         &self,
@@ -76,7 +77,7 @@ impl Demux {
         self.map.insert(ends, slot);
     }
 
-    /// Removes the four-tuple if it still belongs to `slot`.
+    /// Removes the four-tuple from the map, if it still belongs to `slot`.
     pub(super) fn remove(&mut self, ends: &Ends, slot: u32) {
         if self.map.get(ends) == Some(&slot) {
             self.map.remove(ends);
@@ -85,7 +86,7 @@ impl Demux {
     }
 }
 
-/// Compares addresses without ports; IPv4 addresses are compared directly as integers.
+/// Compares two addresses without their ports. IPv4 addresses are compared as integers, which is faster.
 #[inline(always)]
 fn same_host(one: &SocketAddr, other: &SocketAddr) -> bool {
     match (one, other) {
@@ -94,7 +95,7 @@ fn same_host(one: &SocketAddr, other: &SocketAddr) -> bool {
     }
 }
 
-/// A multiply-and-fold hash with a secret initial value.
+/// A multiply-and-fold hash that starts from a secret value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keyed(pub(super) u64);
 

@@ -1,6 +1,6 @@
-//! Dispatches segments to a connection, to a listener, or to neither.
+//! Dispatches each arriving segment to a connection or a listener, or drops or resets it.
 //!
-//! Owns no state: ports and connections belong to the endpoint.
+//! Owns no state: the endpoint owns ports and connections.
 //!
 //! Home of RFC 9293 §3.10.7.1 and §3.10.7.2 (CLOSED, LISTEN), RFC 6191 (TIME-WAIT reuse).
 
@@ -35,7 +35,8 @@ impl Endpoint {
                 connection.abort(now, &mut self.out);
                 self.after(now, slot);
             }
-            // Otherwise the peer believes that the connection is open. Our retransmitted SYN-ACK makes it try again.
+            // If the port is still open, the backlog has no room and the peer's ACK is dropped. The peer believes that
+            // the connection is open. Our retransmitted SYN-ACK makes the peer send its ACK again.
             return;
         }
         connection.on_segment(now, segment, packet.ecn, packet.tag, &mut self.out);
@@ -78,7 +79,7 @@ impl Endpoint {
         }
     }
 
-    /// Handles a segment that belongs to no connection: for a listener, or stray.
+    /// Handles a segment that belongs to no connection. Either a listener accepts it, or it is stray.
     fn on_stranger(&mut self, now: Instant, ends: Ends, segment: &Segment<'_>, packet: &Packet<'_>) {
         let flags = segment.header.flags;
         // RFC 9293 §3.10.7.1, §3.10.7.2: a reset is never answered.
@@ -115,7 +116,7 @@ impl Endpoint {
         self.after(now, slot);
     }
 
-    /// RFC 9293 §3.6.1, RFC 6191: a SYN that is clearly new ends TIME-WAIT.
+    /// RFC 9293 §3.6.1, RFC 6191: ends TIME-WAIT if the segment is a SYN that is clearly new. Returns whether it did.
     fn reopens(&mut self, now: Instant, slot: u32, segment: &Segment<'_>) -> bool {
         let Some(connection) = &mut self.slots[slot as usize].connection else { return false };
         let fresh = connection.state() == State::TimeWait

@@ -1,8 +1,8 @@
 //! Listening ports and their bounded queues.
 //!
-//! Home of the backlog: the limit on half-open connections, and on open ones that the application has not accepted. A
-//! connection beyond the limit is dropped silently, and the peer tries again. RFC 9293 leaves this open; Linux and BSD
-//! do the same.
+//! Home of the backlog. The backlog limits the half-open connections, and separately the open connections that the
+//! application has not accepted. A connection beyond the limit is dropped silently, and the peer tries again. RFC 9293
+//! specifies no limit; Linux and BSD do the same.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ struct Listener {
     backlog: u32,
     half_open: u32,
     untold: u32,
-    /// Open connections that were announced to the application and are not accepted yet.
+    /// Open connections that were announced to the application but not accepted by it yet.
     waiting: u32,
 }
 
@@ -44,12 +44,12 @@ impl Listeners {
         self.by_port.contains_key(&port)
     }
 
-    /// Returns whether there is room for another half-open connection.
+    /// Returns whether the listener has room for another half-open connection.
     pub(super) fn takes_syn(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(|l| l.half_open < l.backlog && l.has_place())
     }
 
-    /// Returns whether there is room for another open connection; a closed port has none.
+    /// Returns whether the listener has room for another open connection. A closed port has none.
     pub(super) fn takes_open(&self, port: u16) -> bool {
         self.by_port.get(&port).is_some_and(Listener::has_place)
     }
@@ -66,7 +66,7 @@ impl Listeners {
         }
     }
 
-    /// A half-open connection has opened (`opened`) or ended.
+    /// Records that a connection is no longer half-open: it has opened (`opened`), or it has ended.
     pub(super) fn on_not_half_open(&mut self, port: u16, opened: bool) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.half_open = listener.half_open.saturating_sub(1);
@@ -74,7 +74,7 @@ impl Listeners {
         }
     }
 
-    /// An open connection was announced to the application.
+    /// Records that an open connection was announced to the application.
     pub(super) fn on_told(&mut self, port: u16) {
         if let Some(listener) = self.by_port.get_mut(&port) {
             listener.untold = listener.untold.saturating_sub(1);

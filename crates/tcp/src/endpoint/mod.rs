@@ -1,10 +1,10 @@
-//! A host's TCP: ports, listeners, and the mapping from segments to connections.
+//! The TCP stack of a host: ports, listeners, and the mapping from segments to connections.
 //!
 //! Owns the connections, the order in which they are polled for segments, and one heap of deadlines. Each connection
-//! has at most one valid entry in the heap. If its deadline moves later, this is noticed when the old entry expires.
-//! Timers that move with every segment therefore cost nothing.
+//! has at most one valid entry in the heap. If a connection's deadline moves later, the endpoint notices this only when
+//! the old entry expires. A deadline that moves with every segment therefore needs no work on the heap.
 //!
-//! [`open`] creates connections; [`input`] dispatches segments.
+//! [`open`] creates connections; [`input`] dispatches segments to them.
 
 mod demux;
 mod input;
@@ -26,14 +26,14 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use syncookie::Cookies;
 
-/// Identifies a connection of one endpoint; never reused.
+/// Identifies a connection of one endpoint. An id is never reused.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnectionId {
     slot: u32,
     generation: u32,
 }
 
-/// All TCP connections and listeners of a host. Does no input or output itself.
+/// All TCP connections and listeners of a host. Performs no I/O itself.
 #[derive(Debug)]
 pub struct Endpoint {
     config: Arc<Config>,
@@ -44,7 +44,7 @@ pub struct Endpoint {
     pub(crate) demux: Demux,
     pub(crate) slots: Vec<Slot>,
     free: Vec<u32>,
-    /// Slots that may have something to send, in order.
+    /// Slots whose connection may have something to send, in the order in which they are polled.
     eager: VecDeque<u32>,
     /// Deadlines. An entry is valid only if it equals the `scheduled` deadline of its slot.
     deadlines: BinaryHeap<Reverse<(Instant, u32)>>,
@@ -63,9 +63,9 @@ pub struct Dropped {
     pub malformed: u64,
     /// Segments with a wrong checksum.
     pub checksum: u64,
-    /// SYNs, or final ACKs of a handshake, for which the backlog had no room.
+    /// SYNs, and final ACKs of a handshake, for which the backlog had no room.
     pub backlog: u64,
-    /// Segments for no connection and no listener.
+    /// Segments that belong to no connection and no listener.
     pub stray: u64,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Slot {
     pub(crate) connection: Option<Box<Connection>>,
     /// Whether the slot is in `eager`.
     queued: bool,
-    /// The valid entry in `deadlines`, [`Instant::MAX`] if there is none.
+    /// The slot's valid entry in `deadlines`, or [`Instant::MAX`] if there is none.
     scheduled: Instant,
     /// The generation and the counters of the last connection in this slot.
     last: Option<(u32, Stats)>,
@@ -84,7 +84,7 @@ pub(crate) struct Slot {
 const DEFAULT_MTU: u32 = 1500;
 
 impl Endpoint {
-    /// Creates an endpoint with these addresses, without listeners.
+    /// Creates an endpoint that has these addresses and no listeners.
     #[must_use]
     pub fn new(config: Config, addresses: Vec<IpAddr>, rng: Rng) -> Self {
         let mut rng = rng.fork("tcp");
@@ -139,13 +139,14 @@ impl Endpoint {
         }
     }
 
-    /// Sets the addresses of the host. A connection from an address that is gone ends, and its peer is not informed: no
-    /// packet can be sent from there. If `present` is empty, all connections are kept, because the address may return.
+    /// Sets the addresses of the host. A connection ends if its local address is not in `present`. Its peer is not
+    /// informed, because no packet can be sent from that address. If `present` is empty, all connections are kept,
+    /// because their addresses may return.
     pub fn set_addresses(&mut self, now: Instant, present: &[IpAddr]) {
         if present.is_empty() || present == self.addresses {
             return;
         }
-        // The MTU of a new address is unknown; assume the smallest of those known.
+        // The MTU of a new address is not known yet, so the smallest known MTU is assumed.
         let least = self.mtus.iter().copied().min().unwrap_or(DEFAULT_MTU);
         let mtu_of = |address: &IpAddr| {
             let known = self.addresses.iter().position(|known| known == address);
@@ -163,10 +164,10 @@ impl Endpoint {
         }
     }
 
-    /// Listens on `port`. A `backlog` of 0 means the configured one.
+    /// Listens on `port`. A `backlog` of 0 means the value of the knob `backlog`.
     ///
     /// # Errors
-    /// [`ListenError`].
+    /// [`ListenError`] if `port` is 0 or already in use.
     pub fn listen(&mut self, port: u16, backlog: u32) -> Result<(), ListenError> {
         if port == 0 {
             return Err(ListenError::NoPort);
@@ -181,43 +182,44 @@ impl Endpoint {
     }
 
     /// Sets the number of connections to `port` that [`Event::Accepted`] has announced and the application has not
-    /// accepted yet. They fill the backlog: the final ACK of a further handshake is dropped, and sent again later,
-    /// instead of being answered with a reset.
+    /// accepted yet. These connections fill the backlog. When it is full, the final ACK of another handshake is
+    /// dropped, not answered with a reset, and the peer sends that ACK again.
     pub fn set_accept_queue(&mut self, port: u16, waiting: u32) {
         self.listeners.set_waiting(port, waiting);
     }
 
-    /// Copies as much of `data` as fits into the send buffer and returns the number of bytes copied. If that is less
-    /// than all, [`Event::Writable`] follows.
+    /// Copies as much of `data` as fits into the send buffer and returns the number of bytes copied. If some bytes did
+    /// not fit, [`Event::Writable`] follows.
     ///
     /// # Errors
-    /// [`SendError`].
+    /// [`SendError`] if the connection is closed or its sending direction is finished.
     pub fn send(&mut self, now: Instant, id: ConnectionId, data: &[u8]) -> Result<usize, SendError> {
         let connection = alive(&mut self.slots, id).ok_or(SendError::Closed)?;
         let waits = connection.waits_for_acknowledgements(&self.out);
         let taken = connection.write(now, data)?;
-        // Adding data to a connection that waits for acknowledgements changes nothing else.
+        // On a connection that waits for acknowledgements, new data neither causes a segment nor changes a deadline.
         if !waits || self.slots[id.slot as usize].queued {
             self.after(now, id.slot);
         }
         Ok(taken)
     }
 
-    /// Reads received bytes into `into`. Returns 0 if there are none now, or ever ([`is_finished`](Self::is_finished)).
+    /// Reads received bytes into `into`. Returns 0 if no bytes can be read now, or if the peer has finished
+    /// ([`is_finished`](Self::is_finished)).
     ///
     /// # Errors
-    /// [`RecvError`].
+    /// [`RecvError`] if the connection is closed.
     pub fn recv(&mut self, now: Instant, id: ConnectionId, into: &mut [u8]) -> Result<usize, RecvError> {
         let connection = alive(&mut self.slots, id).ok_or(RecvError::Closed)?;
         let count = connection.read(now, into, &mut self.out)?;
-        // Most reads cause no window update, and then there is nothing new to send.
+        // Most reads cause no window update. In that case there is nothing new to send.
         if connection.owes_acknowledgement() || !connection.state().receives() {
             self.after(now, id.slot);
         }
         Ok(count)
     }
 
-    /// Sends a FIN after the data in the send buffer. Receiving continues.
+    /// Sends a FIN after the data in the send buffer. Data can still be received.
     pub fn finish(&mut self, now: Instant, id: ConnectionId) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.finish();
@@ -225,7 +227,7 @@ impl Endpoint {
         }
     }
 
-    /// Closes both directions: like [`finish`](Self::finish), but unread data, and data that still arrives, is answered
+    /// Closes both directions. Unlike [`finish`](Self::finish), unread data and data that arrives later are answered
     /// with a reset.
     pub fn close(&mut self, now: Instant, id: ConnectionId) {
         if let Some(connection) = alive(&mut self.slots, id) {
@@ -242,21 +244,21 @@ impl Endpoint {
         }
     }
 
-    /// Limits the unsent data in the send buffer to `bytes` beyond what the congestion window allows. Data written
-    /// later then does not wait behind much data written earlier.
+    /// Limits the unsent data in the send buffer to `bytes` beyond the congestion window. With a small limit, data
+    /// written later does not wait behind a long queue of earlier data.
     pub fn limit_unsent(&mut self, id: ConnectionId, bytes: u64) {
         if let Some(connection) = alive(&mut self.slots, id) {
             connection.limit_unsent(bytes);
         }
     }
 
-    /// Returns the number of bytes that the send buffer would take now.
+    /// Returns the number of bytes that the send buffer has room for.
     #[must_use]
     pub fn writable(&self, id: ConnectionId) -> usize {
         self.find(id).map_or(0, |connection| connection.writable() as usize)
     }
 
-    /// Returns the number of bytes in the send buffer: unsent or unacknowledged.
+    /// Returns the number of bytes in the send buffer, both unsent and unacknowledged.
     #[must_use]
     pub fn buffered_bytes(&self, id: ConnectionId) -> usize {
         self.find(id).map_or(0, |connection| connection.buffered() as usize)
@@ -268,19 +270,20 @@ impl Endpoint {
         self.find(id).map_or(0, |connection| connection.readable() as usize)
     }
 
-    /// Returns whether the peer has finished and all its data has been read.
+    /// Returns whether the peer has sent its FIN and all data before it has been read.
     #[must_use]
     pub fn is_finished(&self, id: ConnectionId) -> bool {
         self.find(id).is_some_and(Connection::is_finished)
     }
 
-    /// Returns the connection's name in traces: the initiator's port.
+    /// Returns the connection's name in traces: the port of the side that opened the connection.
     #[must_use]
     pub fn trace_key(&self, id: ConnectionId) -> Option<u64> {
         self.find(id).map(|connection| u64::from(connection.key()))
     }
 
-    /// Returns the counters of a connection. After its end they stay available until its slot is reused.
+    /// Returns the counters of a connection. After the connection has ended, they stay available until its slot is
+    /// reused.
     #[must_use]
     pub fn stats(&self, id: ConnectionId) -> Option<Stats> {
         let slot = self.slots.get(id.slot as usize)?;
@@ -296,7 +299,7 @@ impl Endpoint {
         self.find(id).map(Connection::info)
     }
 
-    /// Returns the counters summed over all connections, past and present.
+    /// Returns the sum of the counters of all connections, existing and ended.
     #[must_use]
     pub fn totals(&self) -> Stats {
         let mut totals = self.out.totals;
@@ -306,7 +309,7 @@ impl Endpoint {
         totals
     }
 
-    /// Returns the counters of packets that reached no connection.
+    /// Returns the counters of dropped packets and segments.
     #[must_use]
     pub fn dropped(&self) -> Dropped {
         self.dropped
@@ -318,7 +321,7 @@ impl Endpoint {
         self.slots.iter().filter(|slot| slot.connection.is_some()).count()
     }
 
-    /// Returns the memory in bytes that a connection takes before any data is buffered, half-open or not.
+    /// Returns the memory in bytes that a connection takes, half-open or open, before any data is buffered.
     #[must_use]
     pub const fn connection_bytes() -> usize {
         size_of::<Slot>() + size_of::<Connection>()
@@ -344,8 +347,8 @@ impl Endpoint {
         slot.connection.as_deref().filter(|_| slot.generation == id.generation)
     }
 
-    /// Called after every change of a connection: it may have a segment to send or a new deadline, or it may have
-    /// ended.
+    /// Called after every change of a connection. The connection may now have a segment to send or an earlier deadline,
+    /// or it may have ended.
     #[inline]
     fn after(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -356,7 +359,7 @@ impl Endpoint {
         self.follow(now, slot);
     }
 
-    /// Like `after`, for a connection that cannot have ended.
+    /// Like `after`, for changes that cannot end the connection.
     #[inline]
     pub(crate) fn follow(&mut self, now: Instant, slot: u32) {
         let place = &mut self.slots[slot as usize];
@@ -374,7 +377,7 @@ impl Endpoint {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = &mut place.connection else { return };
         if let Some(deadline) = connection.deadline_before(place.scheduled) {
-            // Strictly later than now, so that time always advances.
+            // The entry is strictly later than `now`, so that time always advances.
             let at = deadline.max(now.plus_nanos(1));
             place.scheduled = at;
             self.deadlines.push(Reverse((at, slot)));
@@ -382,7 +385,7 @@ impl Endpoint {
     }
 
     /// Frees the four-tuple of a connection that has ended. Deletes the connection once the application has read all
-    /// its data.
+    /// received data.
     fn retire(&mut self, slot: u32) {
         let place = &mut self.slots[slot as usize];
         let Some(connection) = place.connection.take() else { return };
@@ -398,7 +401,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the connection if the application may still use it.
+/// Returns the connection with this id, if the application may still use it.
 fn alive(slots: &mut [Slot], id: ConnectionId) -> Option<&mut Connection> {
     let slot = slots.get_mut(id.slot as usize)?;
     let connection = slot.connection.as_deref_mut()?;
@@ -448,7 +451,7 @@ impl Engine for Endpoint {
             self.deadlines.pop();
             let place = &mut self.slots[slot as usize];
             if place.scheduled != at {
-                // Another entry is valid, or the connection is gone.
+                // This entry is outdated: the slot has another valid entry, or its connection is gone.
                 continue;
             }
             place.scheduled = Instant::MAX;
@@ -481,7 +484,7 @@ impl Engine for Endpoint {
             }
             place.queued = false;
             self.eager.pop_front();
-            // Polling without result may have set the persist timer.
+            // A poll that finds no segment to send may have set the persist timer.
             self.schedule(now, slot);
         }
         false

@@ -13,15 +13,15 @@ use anabranch_wire::tcp::Seq;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// RFC 6335 §6: the first dynamic port.
+/// RFC 6335 §6: the first port of the dynamic range.
 pub(super) const FIRST_EPHEMERAL: u16 = 49_152;
 
 impl Endpoint {
-    /// Opens a connection from `local`, or from the first local address of the right family.
-    /// [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
+    /// Opens a connection from `local`, or if that is `None`, from the first local address of the remote address's
+    /// family. [`Event::Connected`](crate::Event) or [`Event::Closed`](crate::Event) follows.
     ///
     /// # Errors
-    /// [`ConnectError`] if the attempt cannot start.
+    /// [`ConnectError`] if the connection attempt cannot start.
     pub fn connect(
         &mut self,
         now: Instant,
@@ -50,8 +50,8 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Like [`connect`](Self::connect), with a local port chosen by the caller. If two sides do this towards each other
-    /// at the same time, they open one connection (RFC 9293 §3.5).
+    /// Like [`connect`](Self::connect), with a local port chosen by the caller. If two hosts call this for each other's
+    /// address and port at the same time, they open one connection (RFC 9293 §3.5).
     ///
     /// # Errors
     /// [`ConnectError`]; [`NoFreePort`](ConnectError::NoFreePort) if the port is in use.
@@ -81,7 +81,7 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// RFC 6056 §3.3.2: returns a four-tuple with the next free port, starting at a random one.
+    /// RFC 6056 §3.3.2: returns a four-tuple with the next free local port. The first search starts at a random port.
     fn free_ends(&mut self, local: IpAddr, remote: SocketAddr) -> Result<Ends, ConnectError> {
         for _ in FIRST_EPHEMERAL..=u16::MAX {
             let port = self.next_port;
@@ -120,8 +120,8 @@ impl Endpoint {
         }
     }
 
-    /// RFC 9293 §3.4.1: a 4 us clock plus a secret hash of the four-tuple, so that a reused port pair continues where
-    /// the old connection ended.
+    /// RFC 9293 §3.4.1: returns the initial sequence number, a clock with ticks of 4 us plus a secret hash of the
+    /// four-tuple. If a port pair is reused, the numbers continue after those of the old connection.
     fn initial_sequence(&self, now: Instant, ends: Ends) -> Seq {
         use std::hash::BuildHasher;
         let moved = demux::Keyed(self.secret).hash_one(ends);

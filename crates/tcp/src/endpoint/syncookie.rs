@@ -1,9 +1,10 @@
-//! SYN cookies: a listener that keeps no state of a handshake.
+//! SYN cookies: a listener answers SYNs without keeping state for the handshakes.
 //!
-//! When the backlog is full (or always, if so configured), a SYN is answered by a SYN-ACK whose sequence number encodes
-//! the state. It has 5 bits of a clock, 3 bits for the peer's MSS, and 24 bits of a keyed hash. The hash covers the
-//! four-tuple and the peer's initial sequence number. The peer's ACK returns the cookie. Window scale, SACK and ECN are
-//! encoded in the low bits of our timestamp. Without timestamps the connection has none of these options.
+//! When the backlog is full (or always, if so configured), the listener answers a SYN with a SYN-ACK whose sequence
+//! number encodes the state. The number consists of 5 bits of a clock, 3 bits for the peer's MSS, and 24 bits of a
+//! keyed hash. The hash covers the four-tuple and the peer's initial sequence number. The peer's ACK returns the
+//! cookie. Window scale, SACK and ECN are encoded in the low bits of our timestamp. If the peer sends no timestamps,
+//! the connection uses none of the three options.
 //!
 //! Home of RFC 4987 §3.6 and Appendix A.
 
@@ -19,24 +20,25 @@ use sha2::Sha256;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// RFC 4987 Appendix A: the MSS values that a cookie can encode. The peer's MSS is rounded down to one of them.
+/// RFC 4987 Appendix A: the MSS values that a cookie can encode. The MSS that the peer announced is rounded down to one
+/// of them.
 const SIZES: [u16; 8] = [88, 536, 1024, 1220, 1300, 1440, 1460, 8960];
-/// The tick of the clock in a cookie.
+/// The tick of the clock that cookies contain.
 const TICK: Duration = Duration::from_secs(64);
-/// A cookie is valid in the tick in which it was made and in the next.
+/// The number of ticks in which a cookie is valid: the tick in which it was made, and the next one.
 const TICKS: u32 = 2;
-/// The number of low timestamp bits that carry options.
+/// The number of low bits of our timestamp that encode options.
 const CARRIED: u32 = 6;
-/// Encodes that the peer sent no window scale option.
+/// The value of the window scale bits if the peer sent no window scale option.
 const NO_SCALE: u32 = 15;
 const SACK: u32 = 1 << 4;
 const ECN: u32 = 1 << 5;
 
-/// The cookie state of a listener.
+/// The key of the SYN cookies of an endpoint, and when cookies were last sent.
 #[derive(Debug)]
 pub(super) struct Cookies {
     key: [u8; 16],
-    /// The time when the last cookie was sent. Long after it, no valid cookie can arrive.
+    /// The time when the last cookie was sent. Some time after that, all cookies have expired.
     last_sent: Option<Instant>,
 }
 
@@ -48,7 +50,7 @@ impl Cookies {
         Self { key: bytes, last_sent: None }
     }
 
-    /// Returns a keyed hash of `what`, the four-tuple, and `more`.
+    /// Returns a keyed hash of the four-tuple and the numbers `more`. `what` separates hashes for different purposes.
     fn hash(&self, what: u8, ends: &Ends, more: &[u32]) -> u32 {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.key) else { return 0 };
         mac.update(&[what]);
@@ -71,7 +73,7 @@ impl Cookies {
         Seq((tick & 31) << 27 | size << 24 | hash)
     }
 
-    /// Returns the peer's MSS, if `cookie` was made by us for this four-tuple and has not expired.
+    /// Returns the peer's MSS, if we made `cookie` for this four-tuple and it has not expired.
     fn open(&self, now: Instant, ends: &Ends, irs: Seq, cookie: Seq) -> Option<u16> {
         let last = self.last_sent?;
         if now.since(last) > TICK * (TICKS + 1) {
@@ -91,7 +93,7 @@ fn tick(now: Instant) -> u32 {
     (now.as_nanos() / TICK.as_nanos() as u64) as u32
 }
 
-/// Returns the largest timestamp not after `clock` whose low bits are `carried`.
+/// Returns the largest timestamp that is not after `clock` and has the low bits `carried`.
 fn stamp(clock: u32, carried: u32) -> u32 {
     let mask = (1 << CARRIED) - 1;
     let value = clock & !mask | carried;
@@ -99,7 +101,7 @@ fn stamp(clock: u32, carried: u32) -> u32 {
 }
 
 impl Endpoint {
-    /// Answers a SYN to a listener with a cookie, if the settings ask for one. Returns whether it did.
+    /// Answers a SYN to a listener with a cookie, if the settings require one. Returns whether it did.
     #[cold]
     pub(super) fn answer_by_cookie(&mut self, now: Instant, ends: Ends, syn: &Header, full: bool) -> bool {
         let wanted = match self.config.syncookies {
@@ -107,7 +109,8 @@ impl Endpoint {
             SynCookies::Auto => full,
             SynCookies::Yes => true,
         };
-        // While open connections already fill the accept queue, another one would not help.
+        // If open connections already fill the backlog, no cookie is sent, because another connection could not be
+        // accepted.
         if !wanted || !self.listeners.takes_open(ends.local.port()) {
             return false;
         }
@@ -116,11 +119,11 @@ impl Endpoint {
         let iss = self.cookies.cookie(&ends, syn.seq, tick(now), size);
         let mut answer = *syn;
         if syn.options.timestamps.is_none() {
-            // Without timestamps these options cannot be restored from the ACK.
+            // Without timestamps, SACK, window scale and ECN cannot be restored from the ACK, so they are not accepted.
             (answer.options.window_scale, answer.options.sack_permitted) = (None, false);
             answer.flags = Flags::SYN;
         }
-        // Builds the SYN-ACK that a connection would send, from a temporary connection.
+        // A temporary connection builds the SYN-ACK, so that it equals the SYN-ACK of a connection with state.
         let birth = self.cookie_birth(ends, iss, NOBODY);
         let (mut header, _) = Connection::accept(now, birth, &answer).syn_header(now);
         if let Some(stamps) = &mut header.options.timestamps {
@@ -134,8 +137,8 @@ impl Endpoint {
         true
     }
 
-    /// Checks whether a segment without a connection completes a handshake that was answered with a cookie. Returns
-    /// true if the segment was handled.
+    /// If the segment completes a handshake that was answered with a cookie, opens the connection. Returns true if the
+    /// segment needs no further handling.
     #[cold]
     pub(super) fn open_by_cookie(
         &mut self,
@@ -154,11 +157,12 @@ impl Endpoint {
         let (iss, irs) = (Seq(header.ack.0.wrapping_sub(1)), Seq(header.seq.0.wrapping_sub(1)));
         let Some(mss) = self.cookies.open(now, &ends, irs, iss) else { return false };
         if !self.listeners.takes_open(port) {
-            // The peer believes that the connection is open and will send more; there may be room then.
+            // The ACK is dropped. The peer believes that the connection is open and will send more segments; the
+            // backlog may have room for the connection by then.
             self.dropped.backlog += 1;
             return true;
         }
-        // Reconstructs the SYN, as far as the cookie preserved it.
+        // Reconstructs the peer's SYN from the values that the cookie preserved.
         let mut options = Options { mss: Some(mss), ..Options::default() };
         let mut flags = Flags::SYN;
         if let Some(stamps) = header.options.timestamps {
@@ -179,8 +183,8 @@ impl Endpoint {
         true
     }
 
-    /// Returns the parameters of a connection with this initial sequence number. Its timestamps continue those of the
-    /// cookie.
+    /// Returns the parameters of a connection with the initial sequence number `iss`. Its timestamp clock has the same
+    /// offset as the timestamps sent with cookies.
     fn cookie_birth(&self, ends: Ends, iss: Seq, id: ConnectionId) -> Birth {
         let index = self.addresses.iter().position(|ip| *ip == ends.local.ip());
         Birth {
@@ -195,7 +199,7 @@ impl Endpoint {
     }
 }
 
-/// An id that no connection has.
+/// An id that belongs to no connection, for the temporary connection that builds a cookie's SYN-ACK.
 const NOBODY: ConnectionId = ConnectionId { slot: u32::MAX, generation: 0 };
 
 #[cfg(test)]
@@ -207,7 +211,7 @@ mod tests {
         Ends { local: SocketAddr::from(([10, 0, 0, 2], 80)), remote: SocketAddr::from(([10, 0, 0, 1], port)) }
     }
 
-    /// RFC 4987 Appendix A: a cookie is valid only for the peer it was made for, for about two minutes.
+    /// RFC 4987 Appendix A: a cookie is valid only for the peer for which it was made, and only for about two minutes.
     #[test]
     fn a_cookie_is_good_for_one_peer_and_a_while() {
         let mut cookies = Cookies::new([1, 2]);

@@ -6,17 +6,17 @@ use anabranch_base::trace::Limit;
 use anabranch_wire::tcp::Plain;
 
 impl Connection {
-    /// Returns whether this is exactly the segment expected next. If so, and if its checksum is right,
-    /// [`on_expected`](Self::on_expected) may handle it.
+    /// Returns whether `plain` is exactly the segment that the connection expects next. If so,
+    /// [`on_expected`](Self::on_expected) may handle the segment after its checksum was verified.
     #[inline(always)]
     pub(crate) fn expects(&self, now: Instant, plain: &Plain) -> bool {
         let next = self.recv.next();
         let position = self.own_position(plain.ack);
-        // RFC 7323 §3.2, §5.3: a negotiated timestamp is present and not older than the last one.
+        // RFC 7323 §3.2, §5.3: if timestamps are negotiated, one is present and not older than TS.Recent.
         let in_time = !self.agreed.timestamps
             || plain.stamps.is_some_and(|stamps| !self.agreed.is_outdated(now, stamps));
-        // RFC 9293 §3.10.7.4, first: the segment has the next sequence number and fits the window.
-        // Second to fourth, sixth and eighth: `Plain` has neither RST, SYN, URG nor FIN.
+        // RFC 9293 §3.10.7.4, first: the segment has the next sequence number and fits into the window.
+        // Second to fourth, sixth and eighth: a `Plain` segment has no RST, SYN, URG or FIN.
         // Fifth: the acknowledgement is plausible and not old.
         self.state == State::Established
             && plain.seq == self.ack_of(next)
@@ -33,20 +33,21 @@ impl Connection {
         self.template.as_ref().is_some_and(|template| template.is_intact(segment))
     }
 
-    /// Returns whether the congestion window had no room for another segment at the last poll.
+    /// Returns whether the congestion window was full at the last poll, so that only an acknowledgement can allow
+    /// another segment.
     #[inline]
     pub(crate) fn waits_for_acknowledgements(&self, out: &Outbox) -> bool {
         self.send.limit == Limit::Congestion && !out.tracing && out.fast_path
     }
 
-    /// Returns whether there is nothing to send, or all that is left waits for acknowledgements. Polling for a segment
-    /// would give none, and would record no more than this does.
+    /// Returns whether there is nothing to send, or only data that must wait for acknowledgements. In that case a poll
+    /// would return no segment, and would record nothing that this function does not record.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self, out: &Outbox) -> bool {
         if !out.fast_path {
             return self.is_at_rest(out);
         }
-        // With tracing on, a poll must run to record the limit.
+        // If tracing is on, a poll must run, because only a poll writes the limit to the trace.
         self.waits_for_nothing_else(out)
             && (self.send.is_at_rest() || !out.tracing && self.send.is_held_back())
     }

@@ -1,5 +1,5 @@
-//! Handles arriving segments on the fast path: the next data in order, or an acknowledgement that only advances, for
-//! the connection of the last lookup.
+//! Handles arriving segments on the fast path: the next data in order, or an acknowledgement that only advances. The
+//! segment must belong to the connection of the last lookup.
 
 use crate::conn::{Connection, Outbox};
 use crate::send::Ack;
@@ -10,7 +10,7 @@ use anabranch_wire::tcp::{Flags, Plain};
 use std::net::SocketAddr;
 
 impl Endpoint {
-    /// Handles a segment if it qualifies. Otherwise returns false and changes nothing.
+    /// Handles a segment if it qualifies for the fast path. Otherwise returns false and changes nothing.
     #[inline(always)]
     pub(crate) fn handle_on_fast_path(
         &mut self,
@@ -35,7 +35,7 @@ impl Endpoint {
 }
 
 impl Connection {
-    /// Handles the expected segment.
+    /// Handles a segment for which [`expects`](Self::expects) has returned true.
     #[inline(always)]
     pub(crate) fn on_expected(
         &mut self,
@@ -60,7 +60,8 @@ impl Connection {
         if has_data {
             self.record_echo(now, stamps);
         }
-        // RFC 3168 §6.1.2: without ECE there are no marks to react to; without SACK blocks there are no gaps to note.
+        // RFC 3168 §6.1.2: the segment has no ECE, so there is no congestion to react to. It has no SACK blocks, so it
+        // reports no gaps.
         if has_data && self.send.knows(position) {
             self.record_answer();
         } else {
@@ -76,7 +77,7 @@ impl Connection {
         }
     }
 
-    /// Seventh: takes the data, which is next in order.
+    /// RFC 9293 §3.10.7.4, seventh: takes the data of the segment, which is next in order.
     #[inline(always)]
     fn on_next_data(
         &mut self,

@@ -1,5 +1,5 @@
-//! Builds segments on the fast path: full ones with new data, or acknowledgements without data. They equal those that
-//! the slow path (`conn/output`) would build.
+//! Builds segments on the fast path: full segments with new data, or acknowledgements without data. They equal those
+//! that the slow path (`conn/output`) would build.
 
 use crate::conn::output::begin_batch;
 use crate::conn::timers::Timer;
@@ -9,7 +9,8 @@ use anabranch_base::{Ecn, Instant, SendBatch};
 use anabranch_wire::tcp::Flags;
 
 impl Connection {
-    /// Writes the next segment into `batch`, which is empty and holds one packet, if the segment qualifies.
+    /// Writes the next segment into `batch` if the segment qualifies for the fast path. `batch` must be empty and hold
+    /// exactly one packet.
     #[inline(always)]
     pub(crate) fn transmit_on_fast_path(
         &mut self,
@@ -17,7 +18,7 @@ impl Connection {
         batch: &mut SendBatch,
         out: &mut Outbox,
     ) -> bool {
-        // The segment carries no SYN or FIN, there is no SACK or ECN to report, and tracing is off.
+        // On the fast path the segment carries no SYN or FIN, there is no SACK or ECN to report, and tracing is off.
         if !out.fast_path
             || self.state != State::Established
             || self.agreed.ecn
@@ -34,7 +35,7 @@ impl Connection {
         }
         let position = self.send.board.next();
         let payload = choice.as_ref().map_or(position..position, |choice| choice.range.clone());
-        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set.
+        // RFC 9293 §3.9.1.2: the last segment of a write has PSH set, and so has the last segment of a burst.
         let last = choice.is_some() && (payload.end == self.send.buffer.end() || self.send.ends_burst());
         let flags = if last { Flags::ACK.with(Flags::PSH) } else { Flags::ACK };
         let numbers = (self.seq_of(position), self.ack_of(self.recv.next()));

@@ -1,9 +1,10 @@
 //! Decides when to send acknowledgements.
 //!
 //! Owns the acknowledgements due to the peer; the delay itself is a timer of the connection. Home of RFC 9293 §3.8.6.3,
-//! RFC 5681 §4.2. With `ack_push`, it sends acknowledgements early where Linux does: for pushed data once it is read
-//! (tcp_cleanup_rbuf), and for segments that widen the window (tcp_grow_window). After a duplicate or a silence it
-//! acknowledges all segments at once for a while.
+//! RFC 5681 §4.2. With the knob `ack_push`, acknowledgements are sent early where Linux sends them early: for pushed
+//! data once the application has read it (tcp_cleanup_rbuf), and for segments that widen the window (tcp_grow_window).
+//! After a duplicate segment, all segments are acknowledged at once for a while. If the delay expires without an
+//! answer, the quick acknowledgements that are left resume.
 
 use crate::config::Config;
 use anabranch_base::time::{Duration, Instant};
@@ -13,33 +14,33 @@ use std::ops::Range;
 pub(crate) struct AckDuty {
     delay: Duration,
     every: u32,
-    /// The number of further segments that are acknowledged at once, unless both ends send in turn.
+    /// The number of further segments that are acknowledged at once. Ignored while `in_turn` is set.
     quick: u32,
-    /// Data has been answered with data (Linux: "pingpong mode").
+    /// Whether both ends send in turn, because data was answered with data (Linux: "pingpong mode").
     in_turn: bool,
     /// The time when data last arrived.
     arrived: Option<Instant>,
-    /// Segments with new data in order since the last acknowledgement.
+    /// The number of segments with new in-order data since the last acknowledgement.
     waiting: u32,
-    /// The number of acknowledgements to send now; more than one if several segments arrived out of order.
+    /// The number of acknowledgements to send now. It exceeds one if several segments arrived out of order.
     owed: u32,
-    /// A duplicate range to report by SACK.
+    /// A range of data that arrived twice and must be reported by SACK.
     pub(crate) duplicate: Option<Range<u64>>,
-    /// The size of a full segment in bytes, if pushed data is acknowledged once it is read, as in Linux. 0 if not.
+    /// The size of a full segment in bytes, if pushed data is acknowledged once it is read, as in Linux. Otherwise 0.
     full: u64,
-    /// Like `waiting`, in bytes.
+    /// The number of bytes in the segments that `waiting` counts.
     waiting_bytes: u64,
-    /// How many of the waiting segments were pushed, as far as Linux distinguishes: 0, 1, or 2 for more than one.
+    /// How many of the waiting segments were pushed. Linux distinguishes only 0, 1, and 2 for more than one.
     pushed: u8,
-    /// The number of segments acknowledged at once in a quick-acknowledgement phase, and whether the first phase has
-    /// yet to begin.
+    /// `most_quick` is the number of segments acknowledged at once in a phase of quick acknowledgements. `fresh` is set
+    /// until the first phase begins.
     most_quick: u32,
     fresh: bool,
 }
 
-/// The assumed size of a full segment before one has arrived (Linux: TCP_MSS_DEFAULT).
+/// The size of a full segment that is assumed before one has arrived (Linux: TCP_MSS_DEFAULT).
 const FIRST_FULL: u64 = 536;
-/// More acknowledgements would be a burst without information.
+/// The limit of `owed`. A longer burst of acknowledgements would tell the peer nothing new.
 const MAX_OWED: u32 = 64;
 
 impl AckDuty {
@@ -47,7 +48,7 @@ impl AckDuty {
         Self {
             delay: config.delack,
             every: config.ack_every,
-            // As in Linux, the quick acknowledgements begin with the first data.
+            // With `ack_push`, the quick acknowledgements begin with the first data, as in Linux.
             quick: if config.ack_push { 0 } else { config.quickack },
             in_turn: false,
             arrived: None,
@@ -62,14 +63,15 @@ impl AckDuty {
         }
     }
 
-    /// New data of `bytes` bytes arrived in order; `pushed` is its PSH flag. `unread` is the number of bytes that wait
-    /// for the application, including these. Returns the delay after which it must be acknowledged, if it may wait.
+    /// Records that a segment with `bytes` bytes of new data arrived in order; `pushed` is its PSH flag. `unread` is
+    /// the number of bytes that wait for the application, including the new ones. Returns the delay after which the
+    /// segment must be acknowledged, or `None` if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_segment(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if self.full > 0 { self.on_segment_pushed(bytes, pushed, unread) } else { self.on_in_order() }
     }
 
-    /// Like `on_segment`, following Linux: __tcp_ack_snd_check, and tcp_measure_rcv_mss for pushed data.
+    /// Like `on_segment`, as Linux does it: see __tcp_ack_snd_check, and tcp_measure_rcv_mss for pushed data.
     fn on_segment_pushed(&mut self, bytes: u64, pushed: bool, unread: u64) -> Option<Duration> {
         if std::mem::take(&mut self.fresh) {
             self.quick = self.quick.max(self.most_quick);
@@ -84,8 +86,8 @@ impl AckDuty {
             self.pushed = self.pushed.max(u8::from(pushed));
         }
         let quick = self.quick > 0 && !self.in_turn;
-        // More than a full segment waits, and the window can advance. If not, the application is slow, and its read
-        // will trigger the acknowledgement.
+        // More than a full segment is unacknowledged, and the window can advance. If it cannot advance, the application
+        // reads slowly, and its next read triggers the acknowledgement.
         let enough = self.waiting_bytes > self.full && unread <= self.waiting_bytes;
         if quick || enough || self.delay.is_zero() {
             self.owed = self.owed.max(1);
@@ -93,7 +95,7 @@ impl AckDuty {
         (self.owed == 0).then_some(self.delay)
     }
 
-    /// The application has read all available data.
+    /// Records that the application has read all available data.
     #[inline]
     pub(crate) fn on_read(&mut self) {
         let more = self.full > 0 && self.waiting_bytes > self.full;
@@ -102,14 +104,15 @@ impl AckDuty {
         }
     }
 
-    /// The window that may be offered has grown. The segment that caused this is acknowledged at once.
+    /// Records that the window that may be offered has grown. The segment that caused this is acknowledged at once.
     pub(crate) fn on_growth(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(1);
         }
     }
 
-    /// The peer has retransmitted data that had arrived. An immediate acknowledgement tells it which data comes next.
+    /// Records that the peer has retransmitted data that had arrived before. An immediate acknowledgement tells the
+    /// peer which data we expect next.
     pub(crate) fn on_duplicate(&mut self) {
         if self.full > 0 {
             self.quick = self.quick.max(self.most_quick);
@@ -117,7 +120,8 @@ impl AckDuty {
         }
     }
 
-    /// New data arrived in order. Returns the delay after which it must be acknowledged, if it may wait.
+    /// Records that new data arrived in order. Returns the delay after which the data must be acknowledged, or `None`
+    /// if it must be acknowledged now.
     #[inline]
     pub(crate) fn on_in_order(&mut self) -> Option<Duration> {
         self.waiting += 1;
@@ -131,14 +135,14 @@ impl AckDuty {
         (self.owed == 0).then_some(self.delay)
     }
 
-    /// An acknowledgement must be sent now: for a gap, a filled gap, a duplicate or a FIN.
+    /// Requires an acknowledgement now: for a gap, a filled gap, a duplicate or a FIN.
     pub(crate) fn at_once(&mut self) {
         self.owed = self.owed.max(1);
     }
 
-    /// The peer's FIN arrived before ours was sent. The program is expected to close, and its FIN will carry the
-    /// acknowledgement (Linux: tcp_fin assumes that both ends send in turn). Returns the delay after which the FIN must
-    /// be acknowledged, if it may wait.
+    /// Records that the peer's FIN arrived before ours was sent. The application is expected to close the connection,
+    /// and our FIN will carry the acknowledgement (Linux: tcp_fin assumes that both ends send in turn). Returns the
+    /// delay after which the peer's FIN must be acknowledged, or `None` if it must be acknowledged now.
     pub(crate) fn on_awaited_fin(&mut self) -> Option<Duration> {
         self.in_turn = true;
         self.waiting += 1;
@@ -148,29 +152,29 @@ impl AckDuty {
         (self.owed == 0).then_some(self.delay)
     }
 
-    /// RFC 5681 §4.2: each segment beyond a gap causes a duplicate acknowledgement of its own.
+    /// RFC 5681 §4.2: each segment that arrives beyond a gap causes a duplicate acknowledgement of its own.
     pub(crate) fn on_out_of_order(&mut self) {
         self.owed = (self.owed + 1).min(MAX_OWED);
     }
 
-    /// Data has arrived.
+    /// Records the time when data arrived.
     #[inline]
     pub(crate) fn on_arrival(&mut self, now: Instant) {
         self.arrived = Some(now);
     }
 
-    /// Data is sent. An application that answers at once is expected to do so again, and its answers carry the
-    /// acknowledgements: Linux' tcp_event_data_sent (net/ipv4/tcp_output.c).
+    /// Records that data is sent. An application that answered the last data at once is expected to answer at once
+    /// again. Its answers carry the acknowledgements: see tcp_event_data_sent of Linux (net/ipv4/tcp_output.c).
     #[inline]
     pub(crate) fn on_data_sent(&mut self, now: Instant) {
         self.in_turn |=
             (self.quick > 0 || self.full > 0) && self.arrived.is_some_and(|at| now.since(at) < self.delay);
     }
 
-    /// The acknowledgement delay has expired.
+    /// Called when the acknowledgement delay has expired.
     pub(crate) fn on_delay_over(&mut self) {
-        // No data was sent that would have carried the acknowledgement: Linux' tcp_delack_timer_handler
-        // (net/ipv4/tcp_timer.c).
+        // During the delay no data was sent that could carry the acknowledgement, so the ends no longer send in turn.
+        // See tcp_delack_timer_handler of Linux (net/ipv4/tcp_timer.c).
         self.in_turn = false;
         if self.waiting > 0 {
             self.at_once();
@@ -183,7 +187,7 @@ impl AckDuty {
         self.owed > 0
     }
 
-    /// A segment with the acknowledgement was sent.
+    /// Records that a segment with the latest acknowledgement was sent.
     #[inline]
     pub(crate) fn on_sent(&mut self) {
         if self.full > 0 {
@@ -227,12 +231,12 @@ mod tests {
             duty.is_due()
         };
         assert!(!read(1000, true) && read(200, false));
-        // The application does not read: two segments wait like one.
+        // If the application does not read, two segments wait for their acknowledgement like one.
         duty.on_sent();
         assert!(duty.on_segment(1000, false, 5000).is_some() && duty.on_segment(1000, false, 6000).is_some());
         duty.on_read();
         assert!(duty.is_due());
-        // Without the knob, two segments or the delay cause the acknowledgement, and PSH has no effect.
+        // Without `ack_push`, two segments or the delay cause the acknowledgement, and PSH has no effect.
         config.ack_push = false;
         let mut duty = AckDuty::new(&config);
         duty.on_segment(1000, true, 1000);
@@ -240,8 +244,8 @@ mod tests {
         assert!(!duty.is_due());
     }
 
-    /// As in Linux: a connection that begins with quick acknowledgements changes to delayed ones with its first answer,
-    /// until an acknowledgement has to be sent without data.
+    /// As in Linux, a connection that begins with quick acknowledgements changes to delayed acknowledgements when it
+    /// first answers data with data. It changes back when an acknowledgement has to be sent without data.
     #[test]
     fn whoever_answers_at_once_delays_its_acknowledgements() {
         let delay = Duration::from_millis(40);
@@ -255,7 +259,7 @@ mod tests {
         duty.on_arrival(at(1));
         assert_eq!(duty.on_in_order(), None);
         duty.on_sent();
-        // Data sent after the acknowledgement delay is not an answer either.
+        // Data sent after the acknowledgement delay has passed is not an answer either.
         duty.on_data_sent(at(41));
         duty.on_arrival(at(50));
         assert_eq!(duty.on_in_order(), None);

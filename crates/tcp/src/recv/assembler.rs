@@ -1,7 +1,7 @@
-//! Records which bytes beyond a gap have arrived.
+//! Records which ranges of bytes beyond a gap have arrived.
 //!
-//! Owns the runs of out-of-order data, sorted and never adjacent, and remembers which arrived last. Does not hold the
-//! bytes themselves.
+//! Owns the runs of out-of-order data, which are sorted and never adjacent. Remembers which runs arrived last. Does not
+//! hold the bytes themselves.
 //!
 //! Home of RFC 2018 §4 (which blocks a SACK reports, and in which order).
 
@@ -11,9 +11,9 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Assembler {
     runs: VecDeque<Range<u64>>,
-    /// Positions in the runs that arrived last, newest first.
+    /// A position in each of the runs that arrived last, newest run first.
     recent: [u64; RECENT],
-    /// The largest number of runs. Further runs are rejected, because each costs memory.
+    /// The largest number of runs. Data that would exceed it is rejected, because each run costs memory.
     most_runs: usize,
 }
 
@@ -24,29 +24,29 @@ impl Assembler {
         Self { runs: VecDeque::new(), recent: [u64::MAX; RECENT], most_runs }
     }
 
-    /// Returns whether no data lies beyond a gap.
+    /// Returns whether no data has arrived beyond a gap.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// Returns the position after the last byte that arrived, or 0 if there is none.
+    /// Returns the position after the last byte that arrived beyond a gap, or 0 if there is none.
     pub(crate) fn end(&self) -> u64 {
         self.runs.back().map_or(0, |run| run.end)
     }
 
-    /// Returns the part of `range` that has already arrived, if the range starts in an existing run.
+    /// Returns the first part of `range` that has already arrived, if any.
     pub(crate) fn overlap(&self, range: &Range<u64>) -> Option<Range<u64>> {
         let run = self.runs.get(self.index_after(range.start))?;
         let (start, end) = (run.start.max(range.start), run.end.min(range.end));
         (start < end).then_some(start..end)
     }
 
-    /// Adds `range`, which must not be empty, and calls `fresh` for each part that is new. Returns false and adds
+    /// Adds `range`, which must not be empty, and calls `fresh` for each part of it that is new. Returns false and adds
     /// nothing if there would be too many runs.
     pub(crate) fn insert(&mut self, range: Range<u64>, mut fresh: impl FnMut(Range<u64>)) -> bool {
         assert!(range.start < range.end, "an empty range");
-        // The runs from `first` up to `last` touch the range.
+        // The runs from index `first` up to, but not including, `last` touch or overlap the range.
         let first = self.runs.partition_point(|run| run.end < range.start);
         let mut last = first;
         let mut at = range.start;
@@ -74,14 +74,15 @@ impl Assembler {
                 self.runs.drain(first + 1..last);
             }
         }
-        // RFC 2018 §4: the newest first; a position in the same run is replaced by the new one.
+        // RFC 2018 §4: the newest run comes first. If `recent` had a position in the same run, the new position
+        // replaces it.
         let same = self.recent.iter().position(|at| (start..end).contains(at));
         self.recent[..=same.unwrap_or(RECENT - 1)].rotate_right(1);
         self.recent[0] = range.start;
         true
     }
 
-    /// Removes all runs that start at or before `next`, and returns the position up to which data is contiguous.
+    /// Removes all runs that start at or before `next`. Returns the position up to which the data has no gap.
     pub(crate) fn advance(&mut self, mut next: u64) -> u64 {
         while let Some(run) = self.runs.front().filter(|run| run.start <= next) {
             next = next.max(run.end);
@@ -90,7 +91,7 @@ impl Assembler {
         next
     }
 
-    /// Calls `tell` for at most `most` runs: the one that arrived last, then those that arrived before it, then others.
+    /// Calls `tell` for at most `most` runs: first those that arrived last, newest first, then others.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut told = [u64::MAX; RECENT];
         let mut count = 0;
@@ -120,7 +121,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// A reference model that records each byte.
+    /// A reference model that records for each byte whether it has arrived.
     #[derive(Default)]
     struct Model {
         arrived: Vec<bool>,
@@ -178,7 +179,8 @@ mod tests {
         }
     }
 
-    /// RFC 2018 §4: the newest block is followed by those reported most recently, however often the newest grew.
+    /// RFC 2018 §4: the newest block is followed by the others in the order of their last change, however often the
+    /// newest block grew.
     #[test]
     fn blocks_are_reported_in_the_order_of_their_last_change() {
         let mut assembler = Assembler::new(100);

@@ -1,7 +1,7 @@
-//! The receiving half: from segments to the application's bytes.
+//! The receiving half of a connection: from segments to the application's bytes.
 //!
-//! Owns the receive buffer, the out-of-order data, the offered window and the pending acknowledgements. Positions count
-//! from 0 at the first byte after the peer's SYN and never wrap.
+//! Owns the receive buffer, the out-of-order data, the offered window and the pending acknowledgements. Stream
+//! positions are counted from 0 at the first byte after the peer's SYN and never wrap.
 //!
 //! Home of RFC 9293 §3.10.7.4 (seventh: the segment text), §3.8.6.2.2 (SWS
 //! avoidance of the receiver).
@@ -21,19 +21,19 @@ use std::ops::Range;
 use tuning::Tuning;
 
 /// The last segment of the stream so far, in the buffer in which it arrived. If the application reads each segment
-/// before the next arrives, the data is copied only once. Otherwise it moves into the ring.
+/// before the next arrives, the data is copied only once. Otherwise the data is moved into the ring.
 #[derive(Debug, Default)]
 struct LastSegment {
-    /// Kept when all is read, so that it can be exchanged for the next buffer.
+    /// Kept even when all its bytes have been read, so that it can be exchanged for the buffer of the next segment.
     buffer: Vec<u8>,
-    /// The range of the buffer that has not been read.
+    /// The range of the buffer that the application has not read.
     unread: Range<usize>,
 }
 
 #[derive(Debug)]
 pub(crate) struct RecvHalf {
     ring: Ring,
-    /// If not empty, it holds all data that can be read.
+    /// If this has unread bytes, they are all the data that the application can read.
     last: LastSegment,
     assembler: Assembler,
     pub(crate) duty: AckDuty,
@@ -41,35 +41,35 @@ pub(crate) struct RecvHalf {
     capacity: u64,
     tuning: Tuning,
     dsack: bool,
-    /// The acknowledgement of the peer's FIN may wait, because our FIN has not been sent.
+    /// Whether the acknowledgement of the peer's FIN may be delayed, because our FIN has not been sent.
     fin_waits: bool,
     /// The first position that the application has not read.
     read: u64,
-    /// RCV.NXT: the next position expected; after the FIN once that has arrived.
+    /// RCV.NXT: the next position expected. Once the peer's FIN has arrived in order, the position after the FIN.
     next: u64,
-    /// The right edge of the offered window.
+    /// The right edge of the window that was offered to the peer.
     edge: u64,
     /// The position of the peer's FIN, once received.
     fin: Option<u64>,
 }
 
-/// The result of receiving the data of a segment.
+/// The result of receiving a segment's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Arrival {
-    /// The number of bytes kept.
+    /// The number of bytes that were kept.
     pub(crate) kept: u64,
-    /// The application can read more than before.
+    /// Whether the application can read more than before.
     pub(crate) readable: bool,
-    /// The FIN has now arrived in order.
+    /// Whether the peer's FIN has now arrived in order.
     pub(crate) finished: bool,
-    /// The acknowledgement may be delayed by this time.
+    /// The time by which the acknowledgement may be delayed, if it may.
     pub(crate) delay: Option<Duration>,
 }
 
 impl RecvHalf {
     pub(crate) fn new(config: &Config) -> Self {
-        // An honest peer sends segments of some hundred bytes. The limit bounds the memory that a malicious peer can
-        // use.
+        // An honest peer sends segments of a few hundred bytes or more. The limit bounds the memory that a malicious
+        // peer can use.
         let most_runs = (config.rcvbuf / 256).clamp(16, 16_384) as usize;
         Self {
             ring: Ring::default(),
@@ -87,7 +87,7 @@ impl RecvHalf {
         }
     }
 
-    /// Our FIN is sent or will be sent after pending data, so the peer's FIN is acknowledged at once.
+    /// Records that our FIN was sent or follows pending data, so that the peer's FIN is acknowledged at once.
     pub(crate) fn on_own_fin(&mut self) {
         self.fin_waits = false;
     }
@@ -98,7 +98,7 @@ impl RecvHalf {
         self.next
     }
 
-    /// Returns the right edge of the offered window.
+    /// Returns the right edge of the window that was offered to the peer.
     #[inline]
     pub(crate) fn edge(&self) -> u64 {
         self.edge
@@ -109,14 +109,15 @@ impl RecvHalf {
         self.fin.is_some_and(|fin| self.next > fin)
     }
 
-    /// Returns the number of bytes that are in order and unread.
+    /// Returns the number of bytes that arrived in order and have not been read.
     #[inline]
     pub(crate) fn readable(&self) -> u64 {
         let end = self.fin.map_or(self.next, |fin| self.next.min(fin));
         end - self.read
     }
 
-    /// Takes the data at `position`, as far as it lies in the window. Calls `fresh` for each range kept.
+    /// Takes the part of `data` that lies in the window and is new; `data` begins at `position`. Calls `fresh` for each
+    /// range of positions that is kept.
     pub(crate) fn on_data(
         &mut self,
         position: u64,
@@ -126,7 +127,8 @@ impl RecvHalf {
     ) -> Arrival {
         let end = position + data.len() as u64;
         let mut arrival = Arrival::default();
-        // A FIN before data that has already arrived is bogus; a FIN beyond the window is not accepted.
+        // A FIN at a position before data that has already arrived is bogus, and a FIN beyond the window is not
+        // acceptable. Both are ignored.
         if fin && end <= self.edge && end >= self.next.max(self.assembler.end()) {
             self.fin.get_or_insert(end);
         }
@@ -150,7 +152,7 @@ impl RecvHalf {
             }
             arrival.readable = self.next > start || arrival.readable;
         } else if !data.is_empty() {
-            // RFC 9293 §3.10.7.4: data that is old or beyond the window is answered with an acknowledgement.
+            // RFC 9293 §3.10.7.4: data that is old or lies beyond the window is answered with an acknowledgement.
             if end <= self.next {
                 self.record_duplicate(position..end);
                 self.duty.on_duplicate();
@@ -170,17 +172,17 @@ impl RecvHalf {
                 self.duty.at_once();
             }
         } else if fin {
-            // A duplicate FIN, or one beyond a gap.
+            // This FIN is a duplicate or lies beyond a gap.
             self.duty.at_once();
             arrival.delay = None;
         }
         arrival
     }
 
-    /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and none lies
+    /// Takes the last `length` bytes of `segment` as the next data, if all earlier data has been read and no data lies
     /// beyond a gap. Keeps the segment's buffer if possible. Returns the delay after which the data must be
-    /// acknowledged, if it may wait. Returns `None` and changes nothing if [`on_data`](Self::on_data) must be used
-    /// instead.
+    /// acknowledged; the inner `None` means now. Returns the outer `None` and changes nothing if
+    /// [`on_data`](Self::on_data) must be used instead.
     #[inline(always)]
     pub(crate) fn take_next(
         &mut self,
@@ -204,7 +206,7 @@ impl RecvHalf {
         Some(self.duty.on_segment(length, pushed, length))
     }
 
-    /// A segment may widen the window that is offered.
+    /// Widens the offered window after a segment of `length` bytes, if tuning allows it.
     #[inline(always)]
     fn widen(&mut self, length: u64) {
         if self.tuning.is_behind() && self.tuning.widen(length) {
@@ -222,7 +224,7 @@ impl RecvHalf {
         if let Some(known) = self.assembler.overlap(&range) {
             self.record_duplicate(known);
         }
-        // The ring needs room for the bytes before the assembler records them.
+        // The ring needs room for the bytes before the assembler records their positions.
         let (start, end) = (range.start, range.end);
         let taken = self.assembler.insert(range, |part| {
             arrival.kept += part.end - part.start;
@@ -257,14 +259,14 @@ impl RecvHalf {
         self.ring.write(at, data);
     }
 
-    /// Copies the last `length` bytes of `segment`, which are the next data.
+    /// Copies the last `length` bytes of `segment`, which are the next data, into the ring.
     #[inline(never)]
     fn copy_next(&mut self, length: usize, segment: &[u8]) {
         self.ring.rebase(self.read);
         self.keep(self.read, &segment[segment.len() - length..]);
     }
 
-    /// Data arrived before the application has read the last segment: moves the rest of that segment into the ring.
+    /// Moves the unread rest of the last segment into the ring, because more data has arrived.
     fn spill(&mut self) {
         let unread = std::mem::take(&mut self.last.unread);
         self.ring.rebase(self.read);
@@ -272,7 +274,7 @@ impl RecvHalf {
         self.ring.write(self.read, &self.last.buffer[unread]);
     }
 
-    /// Old data arrived again.
+    /// Records that data arrived again that had arrived before.
     pub(crate) fn on_old(&mut self, range: Range<u64>) {
         self.record_duplicate(range);
         self.duty.on_duplicate();
@@ -285,7 +287,7 @@ impl RecvHalf {
         }
     }
 
-    /// Copies readable data to `into`.
+    /// Copies readable data to `into` and returns the number of bytes copied.
     #[inline]
     pub(crate) fn read(&mut self, into: &mut [u8]) -> usize {
         let count = (self.readable() as usize).min(into.len());
@@ -303,31 +305,33 @@ impl RecvHalf {
         count
     }
 
-    /// Returns whether the window may still grow, so that [`on_echo`](Self::on_echo) and [`tune`](Self::tune) have an
+    /// Returns whether the window may still grow. Otherwise [`on_echo`](Self::on_echo) and [`tune`](Self::tune) have no
     /// effect.
     #[inline]
     pub(crate) fn is_tuning(&self) -> bool {
         self.tuning.is_open()
     }
 
-    /// A data segment echoed a timestamp that is `age` nanoseconds old.
+    /// Records that a data segment echoed a timestamp that we sent `age` nanoseconds ago.
     #[inline]
     pub(crate) fn on_echo(&mut self, age: u64) {
         self.tuning.on_echo(age);
     }
 
-    /// Called after a read: the window may grow with the amount read per round trip.
+    /// Called after the application has read: the window may grow with the amount read in a round trip.
     #[inline]
     pub(crate) fn tune(&mut self, now: Instant, rtt: Option<Duration>, mss: u64) {
         self.tuning.on_read(now, self.read, rtt, mss);
     }
 
-    /// Returns the window field of the next segment, scaled by `shift`, and records the window that it offers.
+    /// Returns the window field of the next segment, shifted right by `shift` bits, and records the window that the
+    /// field offers.
     #[inline]
     pub(crate) fn offer(&mut self, shift: u8, most: u64, mss: u64) -> u16 {
         let wanted = self.wanted_edge(most << shift, mss);
         let window = wanted.saturating_sub(self.next);
-        // The window never shrinks (RFC 9293 §3.8.6): round up where rounding down would shrink it.
+        // The window never shrinks (RFC 9293 §3.8.6): the field is rounded up where rounding down would shrink the
+        // window.
         let mut field = window >> shift;
         if self.next + (field << shift) < self.edge {
             field = window.div_ceil(1 << shift);
@@ -337,18 +341,19 @@ impl RecvHalf {
         field as u16
     }
 
-    /// Returns the wanted right edge of the window. It stays until it can move by a full segment or half the buffer.
+    /// Returns the wanted right edge of the window. The edge does not move until it can move by a full segment or half
+    /// the buffer.
     #[inline]
     fn wanted_edge(&self, most: u64, mss: u64) -> u64 {
         let capacity = self.tuning.offered();
         let possible = (self.read + capacity).min(self.next + most);
-        // RFC 9293 §3.8.6.2.2.
+        // RFC 9293 §3.8.6.2.2: small window updates are avoided.
         let worthwhile = mss.min(capacity / 2);
         if possible >= self.edge + worthwhile { possible } else { self.edge.max(self.next) }
     }
 
-    /// Returns whether the application has read enough for a window update: half the buffer, or twice the window that
-    /// the peer believes is left (as in Linux).
+    /// Returns whether the application has read enough for a window update. Enough is half the buffer, or at least two
+    /// segments and as much as the window that the peer believes is left (as in Linux).
     pub(crate) fn wants_update(&self, mss: u64) -> bool {
         let capacity = self.tuning.offered();
         let gain = (self.read + capacity).saturating_sub(self.edge);
@@ -356,7 +361,7 @@ impl RecvHalf {
         gain >= capacity / 2 || (gain >= 2 * mss && gain >= left)
     }
 
-    /// Calls `tell` for each SACK block to report, at most `most`; a duplicate comes first.
+    /// Calls `tell` for each range to report in a SACK option, at most `most`. A duplicate range comes first.
     pub(crate) fn report(&self, most: usize, mut tell: impl FnMut(Range<u64>)) {
         let mut left = most;
         if let Some(duplicate) = &self.duty.duplicate
@@ -374,7 +379,7 @@ impl RecvHalf {
         self.duty.duplicate.is_some() || !self.assembler.is_empty()
     }
 
-    /// The connection has ended: releases the buffer.
+    /// Releases the buffers, because the connection has ended.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
         self.last = LastSegment::default();
@@ -382,9 +387,9 @@ impl RecvHalf {
     }
 }
 
-/// Segments with a smaller payload are copied, because keeping them would hold a whole packet buffer for a few bytes.
+/// Segments with a smaller payload are copied, because keeping one would hold a whole packet buffer for a few bytes.
 const MIN_KEPT: usize = 512;
-/// The largest amount by which window scaling rounds up.
+/// The largest number of bytes by which scaling rounds the window up.
 const SLACK: u64 = 1 << 14;
 
 #[cfg(test)]
@@ -392,7 +397,7 @@ mod tests {
     use super::*;
     use anabranch_base::{RecvBatch, Rng};
 
-    /// The stream is read intact for any order of segments, whether their buffers are kept or copied.
+    /// The stream is read intact for any order of segments, whether the segments' buffers are kept or copied.
     #[test]
     fn bytes_come_out_as_they_went_in_whoever_keeps_them() {
         let byte = |position: u64| (position % 251) as u8;
@@ -406,7 +411,7 @@ mod tests {
                 let start = if rng.below(8) == 0 { half.next() + rng.below(3000) } else { half.next() };
                 let end = start + 1 + rng.below(1460);
                 let data: Vec<u8> = (start..end).map(byte).collect();
-                // A buffer as the virtual network passes it: other bytes precede the payload.
+                // A buffer as the virtual network passes it, in which other bytes precede the payload.
                 let whole = [&[0; 88], &data[..]].concat();
                 batch.put_buffer(&mut whole.clone(), 48);
                 let mut segment = match rng.below(2) {

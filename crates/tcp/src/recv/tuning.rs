@@ -1,7 +1,8 @@
 //! Receive window tuning: how large a window to offer, from the amount read per round trip.
 //!
-//! Dynamic right-sizing as in Linux (`tcp_rcv_space_adjust`). The window stays larger than what a sender in slow start
-//! can use, and a connection with little traffic never offers a large one. RFC 9293 §3.8.6 leaves it to the receiver.
+//! This is dynamic right-sizing as in Linux (`tcp_rcv_space_adjust`). The window stays larger than a sender in slow
+//! start can use, and a connection with little traffic never offers a large window. RFC 9293 §3.8.6 leaves the size to
+//! the receiver.
 
 use crate::config::Config;
 use anabranch_base::Instant;
@@ -9,27 +10,28 @@ use anabranch_base::time::{Duration, nanos};
 
 #[derive(Debug)]
 pub(super) struct Tuning {
-    /// The window that may be offered now, and the largest one.
+    /// `limit` is the window that may be offered now, and `most` is the largest possible value of `limit`.
     limit: u64,
     most: u64,
-    /// The window that is offered, if it follows `limit` segment by segment (Linux: rcv_ssthresh).
+    /// `offered` is the window that is offered. If `by_segment` is set, it grows to `limit` with each segment (Linux:
+    /// rcv_ssthresh).
     offered: u64,
     by_segment: bool,
-    /// The round-trip time seen by the receiver, in nanoseconds; 0 while unknown.
+    /// The round-trip time that the receiver has measured, in nanoseconds; 0 while unknown.
     rtt: u64,
-    /// The current measurement: its start, and the read position at that time.
+    /// `since` is the start of the current measurement, and `mark` is the read position at that time.
     since: Instant,
     mark: u64,
     /// The largest number of bytes read in one round trip.
     best: u64,
 }
 
-/// Linux starts at 64 KiB (tcp_rmem's middle value, half of it for overhead).
+/// The window at first. Linux starts at 64 KiB (the middle value of tcp_rmem, half of it for overhead).
 const FIRST_WINDOW: u64 = 65_535;
-/// Segments offered beyond the amount read, for a sender whose window grows (twice TCP_INIT_CWND, rounded down by
-/// Linux).
+/// The number of segments offered beyond twice the amount read, because the sender's window grows (twice TCP_INIT_CWND,
+/// rounded down by Linux).
 const AHEAD: u64 = 16;
-/// Shorter segments do not widen the window (Linux: tcp_event_data_recv).
+/// Segments shorter than this many bytes do not widen the window (Linux: tcp_event_data_recv).
 const MIN_WIDENING: u64 = 128;
 /// The number of segments assumed to be read in the first round trip (Linux: TCP_INIT_CWND).
 const FIRST_READ: u64 = 10;
@@ -61,8 +63,8 @@ impl Tuning {
         self.offered < self.limit
     }
 
-    /// A segment of `length` bytes arrived: the offered window grows by twice that (tcp_grow_window). Returns whether
-    /// it did.
+    /// Widens the offered window by twice the `length` in bytes of an arrived segment (tcp_grow_window). Returns false
+    /// if the segment was too short for that.
     pub(super) fn widen(&mut self, length: u64) -> bool {
         let wide = length >= MIN_WIDENING;
         if wide {
@@ -77,7 +79,7 @@ impl Tuning {
         self.limit < self.most
     }
 
-    /// A data segment echoed a timestamp that is `age` nanoseconds old.
+    /// Records that a data segment echoed a timestamp that we sent `age` nanoseconds ago.
     #[inline]
     pub(super) fn on_echo(&mut self, age: u64) {
         if self.is_open() {
@@ -85,7 +87,7 @@ impl Tuning {
         }
     }
 
-    /// The application has read up to position `read`. `rtt` is the estimate of the sending half.
+    /// Records that the application has read up to position `read`. `rtt` is the estimate of the sending half.
     #[inline]
     pub(super) fn on_read(&mut self, now: Instant, read: u64, rtt: Option<Duration>, mss: u64) {
         if self.is_open() {
@@ -98,14 +100,14 @@ impl Tuning {
 
     fn measure(&mut self, now: Instant, read: u64, mss: u64) {
         let copied = read - self.mark;
-        // tcp_init_buffer_space: at most the first window, which tcp_select_initial_window rounds down to whole
-        // segments. With large segments, as on a loopback, ten of them would not fit that window and could never be
-        // read.
+        // tcp_init_buffer_space: the amount read in the first round trip is assumed to be at most the first window,
+        // which tcp_select_initial_window rounds down to whole segments. Ten large segments, for example on a loopback
+        // interface, exceed that window and could never be read in a round trip.
         let first = FIRST_WINDOW / mss.clamp(1, FIRST_WINDOW) * mss;
         let best = self.best.max(first.min(FIRST_READ * mss)).max(1);
         if copied > best {
             let window = 2 * copied + AHEAD * mss;
-            // In slow start the next round trip brings as much more again, so twice the growth is added.
+            // In slow start the amount read grows again in the next round trip, so twice the growth is added.
             let growth = u128::from(window) * u128::from(copied - best) / u128::from(best);
             let window = u128::from(window) + 2 * growth;
             self.limit = self.limit.max(u64::try_from(window).unwrap_or(u64::MAX).min(self.most));
@@ -122,8 +124,8 @@ impl Tuning {
 mod tests {
     use super::*;
 
-    /// tcp_grow_window: with `ack_push` the offered window grows by twice the length of each segment, except small
-    /// ones. Without it, the window grows to the limit at once.
+    /// tcp_grow_window: with `ack_push` the offered window grows by twice the length of each segment that is not small.
+    /// Without `ack_push`, the offered window grows to the limit at once.
     #[test]
     fn more_is_offered_segment_by_segment() {
         for by_segment in [true, false] {
@@ -140,8 +142,8 @@ mod tests {
         }
     }
 
-    /// tcp_init_buffer_space: if ten segments exceed the first window, a round trip that reads more than its whole
-    /// segments lets the window grow.
+    /// tcp_init_buffer_space: the first window may be too small for ten segments. In that case the window grows after a
+    /// round trip in which the application reads more than the whole segments of the first window.
     #[test]
     fn large_segments_let_the_window_grow() {
         const MSS: u64 = 16_384;
@@ -152,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A sender in slow start is never limited by the window, and one that sends little is offered little.
+    /// The window never limits a sender in slow start, and a sender that sends little is offered a small window.
     #[test]
     fn the_window_stays_ahead_of_slow_start() {
         let mut tuning = Tuning::new(&Config::default());

@@ -1,10 +1,10 @@
-//! Processes acknowledgements: progress, round-trip times, losses and windows.
+//! Processes acknowledgements: progress, round-trip times, losses and the congestion window.
 //!
-//! Owns no state. It passes each acknowledgement to scoreboard, recovery and controller in the order that they need,
-//! and reports the outcome.
+//! Owns no state. Each acknowledgement is passed to the scoreboard, the recovery and the controller, in the order that
+//! they need. The outcome is returned to the connection.
 //!
-//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as one acknowledgement goes), RFC 6298 §3
-//! (which round trips count).
+//! Home of RFC 5681 §3.1 and §3.2, RFC 6675 §5, RFC 3168 §6.1.2 (as far as a single acknowledgement is concerned),
+//! RFC 6298 §3 (which round trips are measured).
 
 use super::{Phase, SendHalf};
 use crate::config::RttSampling;
@@ -13,53 +13,53 @@ use anabranch_base::Instant;
 use anabranch_base::time::Duration;
 use anabranch_congestion::{Acked, Controller, Delivered, Progress, Report, SlowStart, SlowStartEnd};
 
-/// The content of an acknowledgement, in positions.
+/// The content of an acknowledgement. All numbers are positions in our stream.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ack<'a> {
     /// The next position that the peer expects.
     pub(crate) position: u64,
     /// SACK blocks, in the order of the option.
     pub(crate) sacks: &'a [(u64, u64)],
-    /// The start of a block in front of those that reports a duplicate (RFC 2883).
+    /// The start of a block that preceded `sacks` in the option and reports a duplicate (RFC 2883).
     pub(crate) duplicate: Option<u64>,
-    /// The segment has no data, SYN or FIN, and an unchanged window (RFC 5681 §2).
+    /// Whether the segment has no data, SYN or FIN, and an unchanged window (RFC 5681 §2).
     pub(crate) could_be_duplicate: bool,
     /// The echoed timestamp, and its age in nanoseconds.
     pub(crate) echo: Option<(u32, u64)>,
-    /// ECN echo.
+    /// Whether the segment has ECE (ECN echo) set.
     pub(crate) ece: bool,
 }
 
-/// The outcome of an acknowledgement.
+/// The outcome of processing an acknowledgement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct AckOutcome {
-    /// The cumulative acknowledgement advanced.
+    /// Whether the cumulative acknowledgement advanced.
     pub(crate) progress: bool,
-    /// The retransmission timer must restart, or stop if nothing is in flight.
+    /// Whether the retransmission timer must restart, or stop if nothing is in flight.
     pub(crate) restart_timer: bool,
-    /// Our FIN is acknowledged.
+    /// Whether our FIN is acknowledged.
     pub(crate) fin_acked: bool,
-    /// The application waits for room in the send buffer, and there is some.
+    /// Whether the application waits for room in the send buffer and there is enough now.
     pub(crate) writable: bool,
-    /// The last window reduction was spurious.
+    /// Whether the last window reduction turned out to be spurious.
     pub(crate) spurious: bool,
 }
 
 impl SendHalf {
-    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half, if it has
-    /// neither SACK blocks nor an ECN echo. [`on_ack`](Self::on_ack) would then have nothing to do.
+    /// Returns whether a data segment that acknowledges `position` changes nothing in the sending half, provided that
+    /// it has neither SACK blocks nor an ECN echo. In that case [`on_ack`](Self::on_ack) need not be called.
     #[inline]
     pub(crate) fn knows(&self, position: u64) -> bool {
         position == self.board.una() && self.recovery.phase() == Phase::Open
     }
 
-    /// Processes an acceptable acknowledgement.
+    /// Processes an acknowledgement that the caller has found acceptable.
     #[inline(always)]
     pub(crate) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stats: &mut Stats) -> AckOutcome {
         let plain = ack.sacks.is_empty() && ack.duplicate.is_none() && !ack.ece;
         let calm = self.by_time.as_ref().is_none_or(|by_time| by_time.is_calm());
         if plain && calm && self.recovery.phase() == Phase::Open && ack.position > self.board.una() {
-            // No loss is known and the acknowledgement advances: of the steps below, only these have anything to do.
+            // No loss is known and the acknowledgement advances, so most of the steps below have nothing to do.
             let mut outcome = AckOutcome::default();
             let arrived = self.board.arrived();
             self.on_new_ack(now, ack, self.board.flight(), stats, &mut outcome);
@@ -102,7 +102,8 @@ impl SendHalf {
             !progress && flight_before > 0 && ack.could_be_duplicate
         };
         stats.dup_acks += u64::from(duplicate);
-        // Losses that SACK revealed beyond the recovery that just ended need no further duplicates.
+        // During the recovery that has just ended, SACK may have revealed losses of later data. They start the next
+        // recovery without further duplicates.
         let known =
             repairing && self.recovery.phase() == Phase::Open && self.recovery.finds_head_lost(&self.board);
         if (duplicate && self.recovery.on_duplicate(self.mss, &mut self.board)) || known {
@@ -120,7 +121,7 @@ impl SendHalf {
             };
         self.recovery.on_delivered(delivered, safe, self.controller.ssthresh(), self.mss, &self.board);
         if self.usage.is_some() && progress && self.recovery.phase() != Phase::Fast {
-            // tcp_cong_control runs once it is known whether a recovery has begun or ended.
+            // tcp_cong_control of Linux runs once it is known whether a recovery has begun or ended.
             self.grow_by_segments(now, delivered);
         }
         self.report(now, &fresh);
@@ -132,8 +133,8 @@ impl SendHalf {
         outcome
     }
 
-    /// Reports an event's observations of the path to a controller that wants them. `fresh` is what the event
-    /// delivered.
+    /// Passes the observations of an event to the controller, if the controller wants reports. `fresh` describes the
+    /// segments that the event delivered.
     #[inline]
     pub(super) fn report(&mut self, now: Instant, fresh: &Delivered) {
         if self.reported.is_some() {
@@ -142,7 +143,7 @@ impl SendHalf {
     }
 
     fn report_now(&mut self, now: Instant, fresh: &Delivered) {
-        // Without loss detection by time, nothing else consumes this.
+        // If losses are not detected by time, nothing else clears these records.
         let _ = self.board.take_fresh();
         let (arrived, lost) = (self.board.arrived(), self.board.take_lost());
         let before = self.reported.replace(arrived).unwrap_or(arrived);
@@ -164,18 +165,18 @@ impl SendHalf {
         stats.fast_recoveries += 1;
         self.forget_probe();
         let window = self.usage.is_some().then(|| self.controller.window());
-        // RFC 3168 §6.1.2: one reduction for the marks and losses of one window.
+        // RFC 3168 §6.1.2: the marks and losses of one window of data reduce the congestion window only once.
         if self.board.una() >= self.cwr_until {
             self.reduce(now);
         }
         self.recovery.enter_fast(self.mss, window, &mut self.board);
-        // RFC 3168 §6.1.2: CWR announces a reduction, whatever its reason. Marks within the same window cause no other
-        // one.
+        // RFC 3168 §6.1.2: CWR announces every reduction, whatever its reason. Marks within the same window of data
+        // cause no second reduction.
         self.ecn_point = Some(self.board.next());
         self.cwr_due = true;
     }
 
-    /// A loss counts: reduces the window.
+    /// Reduces the congestion window because of a loss.
     pub(super) fn reduce(&mut self, now: Instant) {
         let flight = if self.threshold_of_window {
             self.controller.window()
@@ -192,7 +193,8 @@ impl SendHalf {
         }
     }
 
-    /// Grows a window counted in segments by the amount that an acknowledgement of new data delivered.
+    /// Grows a window that is counted in segments, after an acknowledgement of new data. `bytes` is the amount that was
+    /// delivered.
     fn grow_by_segments(&mut self, now: Instant, bytes: u64) {
         let (window, ssthresh) = (self.controller.window(), self.controller.ssthresh());
         let Some(usage) = &self.usage else { return };
@@ -278,7 +280,7 @@ impl SendHalf {
         outcome.restart_timer = self.recovery.on_progress(freed.bytes, self.mss, &mut self.board);
     }
 
-    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, unless it is ambiguous which copy was acknowledged.
+    /// RFC 6298 §3, RFC 7323 §4.1: takes one RTT sample, unless it is unknown which copy of a segment was acknowledged.
     fn sample_rtt(&mut self, now: Instant, ack: &Ack<'_>, sample: Option<Instant>, ambiguous: bool) {
         let measured = match self.sampling {
             RttSampling::Once => match self.timed {
@@ -290,7 +292,8 @@ impl SendHalf {
             },
             RttSampling::Every => sample.map(|at| now.since(at)),
         };
-        // Timestamps distinguish the copies. Their clock is coarse, so they are used only where ours is ambiguous.
+        // Timestamps show which copy was acknowledged. Their clock is coarse, so they are used only if our own record
+        // is ambiguous.
         let echoed = ack.echo.filter(|_| ambiguous).map(|(_, ago)| Duration::from_nanos(ago));
         if let Some(rtt) = measured.or(echoed) {
             self.rtt.on_sample(rtt);
@@ -298,7 +301,8 @@ impl SendHalf {
     }
 
     fn on_ecn_echo(&mut self, now: Instant, position: u64, stats: &mut Stats) {
-        // RFC 3168 §6.1.2: at most one reduction per window of data, and none in addition to that of a loss.
+        // RFC 3168 §6.1.2: marks cause at most one reduction per window of data, and none if a loss has already caused
+        // one.
         let counted = self.ecn_point.is_some_and(|point| position <= point);
         if counted || self.recovery.phase() != Phase::Open || self.board.flight() == 0 {
             return;
@@ -322,13 +326,13 @@ impl SendHalf {
         self.recovery.forgive(&mut self.board);
     }
 
-    /// The retransmission timer expired.
+    /// Reduces the window and begins the recovery after the retransmission timer has expired.
     pub(crate) fn on_timeout(&mut self, now: Instant) {
         let flight = if self.threshold_of_window {
             self.controller.window()
         } else {
             // RFC 5681 §3.1 allows at most half of the flight size. During a recovery the flight size includes much
-            // data that has arrived or is lost; the window is then the better estimate of the path's capacity.
+            // data that has arrived or is lost. In that case the window is the better estimate of the path's capacity.
             self.recovery.flight(&self.board).min(self.controller.window())
         };
         if self.recovery.is_repairing(&self.board) {
@@ -341,13 +345,13 @@ impl SendHalf {
         }
         self.on_timeout_by_time(now);
         self.recovery.enter_timeout(&mut self.board);
-        // The controller itself counts all outstanding data as lost.
+        // The controller counts all outstanding data as lost by itself, so it needs no report of these losses.
         let _ = self.board.take_lost();
         self.controller.on_remaining(self.board.pipe());
-        // RFC 6298 §5.5.
+        // RFC 6298 §5.5: the RTO is doubled.
         self.rtt.back_off();
         self.timed = None;
-        // RFC 3168 §6.1.2.
+        // RFC 3168 §6.1.2: the timeout has reduced the window, so marks on data sent before it are ignored.
         self.ecn_point = Some(self.board.next());
         self.cwr_due = true;
     }

@@ -5,7 +5,8 @@
 use crate::ring::Ring;
 use std::ops::Range;
 
-/// Bytes by stream position. Acknowledged bytes are removed; the others may be sent or retransmitted.
+/// The unacknowledged bytes, by stream position. Acknowledged bytes are removed; the others may be sent or
+/// retransmitted.
 #[derive(Debug)]
 pub(crate) struct SendBuffer {
     ring: Ring,
@@ -13,14 +14,14 @@ pub(crate) struct SendBuffer {
     start: u64,
     /// The position after the last byte written.
     end: u64,
-    /// The current size limit in bytes, and the largest one.
+    /// `limit` is the current size limit in bytes, and `most` is the largest possible limit.
     limit: u64,
     most: u64,
-    /// A further limit, independent of the size: the data that the network takes next, and a little more.
+    /// A second limit in bytes, independent of the size: the congestion window and a little more.
     cap: u64,
-    /// The buffer grows with the congestion window, so that the window never waits for the application.
+    /// Whether the buffer grows with the congestion window, so that the window is never left unused for lack of data.
     grows: bool,
-    /// The last write did not fit, so the application waits for room.
+    /// Whether the last write did not fit, so that the application waits for room.
     starved: bool,
 }
 
@@ -39,7 +40,7 @@ impl SendBuffer {
         }
     }
 
-    /// The window has grown and needs a buffer of `limit` bytes.
+    /// Raises the limit to `limit` bytes, because the congestion window has grown.
     #[inline]
     pub(crate) fn grow_to(&mut self, limit: u64) {
         if limit > self.limit {
@@ -47,24 +48,24 @@ impl SendBuffer {
         }
     }
 
-    /// Limits the unacknowledged data to `cap` bytes.
+    /// Limits the data in the buffer, unsent or unacknowledged, to `cap` bytes.
     pub(crate) fn set_cap(&mut self, cap: u64) {
         self.cap = cap;
     }
 
-    /// Takes as much of `data` as fits, and returns the number of bytes taken.
+    /// Copies as much of `data` as fits, and returns the number of bytes copied.
     pub(crate) fn write(&mut self, data: &[u8]) -> usize {
         let taken = (self.room() as usize).min(data.len());
         self.starved = taken < data.len();
         let alive = self.start..self.end;
-        // The ring grows in steps, so that many small writes do not copy often.
+        // The ring grows in large steps, so that many small writes do not copy its bytes often.
         self.ring.reserve(alive, self.end - self.start + taken as u64);
         self.ring.write(self.end, &data[..taken]);
         self.end += taken as u64;
         taken
     }
 
-    /// Returns the number of bytes that would fit now.
+    /// Returns the number of bytes for which there is room now.
     pub(crate) fn room(&self) -> u64 {
         self.limit.min(self.cap).saturating_sub(self.end - self.start)
     }
@@ -74,20 +75,21 @@ impl SendBuffer {
         self.end - self.start
     }
 
-    /// The position after the last byte written.
+    /// Returns the position after the last byte written.
     #[inline]
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Releases everything before `position`, which is acknowledged. Returns true if the application waits for room and
-    /// there is enough to wake it.
+    /// Releases all bytes before `position`, which are acknowledged. Returns true if the application waits for room and
+    /// there is enough room to wake it.
     #[inline]
     pub(crate) fn release(&mut self, position: u64) -> bool {
         assert!(position >= self.start && position <= self.end, "acknowledged what was not written");
         self.start = position;
-        // A third of the buffer, as in Linux: one wake-up for many acknowledgements. A buffer that does not grow may
-        // itself limit the data in flight; the application is then woken early, as in BSD (SO_SNDLOWAT).
+        // A third of the buffer must be free, as in Linux, so that the application wakes once for many
+        // acknowledgements. A buffer that does not grow may itself limit the data in flight. In that case the
+        // application is woken earlier, as in BSD (SO_SNDLOWAT).
         let third = self.limit.div_ceil(3);
         let enough = if self.grows && self.cap == u64::MAX { third } else { third.min(LOW_WATER) };
         if self.starved && self.room() >= enough {
@@ -97,7 +99,7 @@ impl SendBuffer {
         false
     }
 
-    /// Appends the bytes at these positions to `out`.
+    /// Appends the bytes at the positions `range` to `out`.
     #[inline]
     pub(crate) fn append_to(&self, range: Range<u64>, out: &mut Vec<u8>) {
         if range.is_empty() {
@@ -107,12 +109,12 @@ impl SendBuffer {
         self.ring.append_to(range, out);
     }
 
-    /// Frees the memory: the connection has ended.
+    /// Frees the memory, because the connection has ended.
     pub(crate) fn discard(&mut self) {
         self.ring.release();
         self.starved = false;
     }
 }
 
-/// FreeBSD 4.x: sb_lowat of a sending socket.
+/// The room in bytes at which the application is woken: sb_lowat of a sending socket in FreeBSD 4.x.
 const LOW_WATER: u64 = 2048;

@@ -1,7 +1,7 @@
-//! Decides what to send next, or why nothing can be sent.
+//! Decides which segment to send next, or records why none can be sent.
 //!
-//! Chooses between retransmissions, new data and probes, within the congestion window, the peer's window, pacing and
-//! the burst limit. Builds no segments. Also records what has been sent.
+//! Chooses between retransmissions, new data and probes, within the limits of the congestion window, the peer's window,
+//! pacing and bursts. Builds no segments. Also records the segments that were sent.
 //!
 //! Home of RFC 9293 §3.8.6.2.1 (SWS avoidance of the sender), §3.7.4 (Nagle),
 //! §3.8.6.1 (probing a closed window), RFC 6675 §4 (NextSeg), RFC 8985 §7.3.
@@ -13,20 +13,20 @@ use anabranch_base::trace::{Limit, SendCause};
 use anabranch_congestion::Controller;
 use std::ops::Range;
 
-/// The content of the next segment.
+/// The content of the segment to send next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Choice {
-    /// The range of positions, including that of the FIN.
+    /// The range of stream positions, including that of the FIN if the segment has one.
     pub(crate) range: Range<u64>,
     pub(crate) cause: SendCause,
-    /// RFC 6675 NextSeg rule 4: a rescue retransmission.
+    /// RFC 6675 NextSeg rule 4: whether this is a rescue retransmission.
     rescue: bool,
-    /// RFC 8985 §7.3: a tail loss probe, which ignores the congestion window.
+    /// RFC 8985 §7.3: whether this is a tail loss probe, which ignores the congestion window.
     probe: bool,
 }
 
 impl SendHalf {
-    /// Returns what to send next. If nothing, sets `limit` to the reason.
+    /// Returns the segment to send next. If there is none, sets `limit` to the reason.
     pub(crate) fn choose(&mut self) -> Option<Choice> {
         if self.burst_left == 0 && self.board.flight() > 0 {
             self.limit = Limit::Pacing;
@@ -56,8 +56,8 @@ impl SendHalf {
         self.choose_unconfirmed(room)
     }
 
-    /// Returns whether [`choose`](Self::choose) would consider only new data: there is nothing to retransmit or probe,
-    /// and no pacing or burst limit.
+    /// Returns whether [`choose`](Self::choose) would consider only new data. In that case there is nothing to
+    /// retransmit or probe, and neither pacing nor the burst limit applies.
     #[inline(always)]
     fn is_untroubled(&self) -> bool {
         self.recovery.phase() == Phase::Open
@@ -68,7 +68,7 @@ impl SendHalf {
             && self.by_time.as_ref().is_none_or(|by_time| !by_time.probe_due)
     }
 
-    /// Returns whether a full segment of new data is available and fits the peer's window.
+    /// Returns whether there is enough new data for a full segment, and the peer's window has room for it.
     #[inline(always)]
     fn has_full(&self) -> bool {
         let next = self.board.next();
@@ -76,7 +76,8 @@ impl SendHalf {
         data.min(window) >= self.mss && !self.finished
     }
 
-    /// Like [`choose`](Self::choose), for the simple case of a full segment of new data.
+    /// Like [`choose`](Self::choose), but only for the simple case of a full segment of new data. Returns `None` in all
+    /// other cases.
     #[inline(always)]
     pub(crate) fn choose_full(&self) -> Option<Choice> {
         if !self.is_untroubled() || !self.has_full() || self.room() < self.mss as i64 {
@@ -86,8 +87,8 @@ impl SendHalf {
         Some(Choice { range: next..next + self.mss, cause: SendCause::New, rescue: false, probe: false })
     }
 
-    /// Returns whether a full segment waits for room in the congestion window, and if so records that as
-    /// [`choose`](Self::choose) does.
+    /// Returns whether a full segment waits for room in the congestion window. If so, records the same state that
+    /// [`choose`](Self::choose) would record.
     #[inline(always)]
     pub(crate) fn is_held_back(&mut self) -> bool {
         let full = self.is_untroubled() && self.has_full() && self.board.flight() > 0;
@@ -100,7 +101,8 @@ impl SendHalf {
         true
     }
 
-    /// Returns whether [`choose`](Self::choose) would find no data to send, and if so records that in the same way.
+    /// Returns whether [`choose`](Self::choose) would find no data to send. If so, records the same state that `choose`
+    /// would record.
     #[inline(always)]
     pub(crate) fn has_nothing(&mut self) -> bool {
         if !self.is_untroubled() || self.has_unsent() {
@@ -116,7 +118,7 @@ impl SendHalf {
         self.recovery.room(self.controller.window(), self.mss, &self.board)
     }
 
-    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data that is not known to be lost.
+    /// RFC 6675 §4, NextSeg rules 3 and 4: chooses data to retransmit, although it is not known to be lost.
     fn choose_unconfirmed(&mut self, room: i64) -> Option<Choice> {
         if room <= 0 {
             return None;
@@ -142,7 +144,8 @@ impl SendHalf {
         })
     }
 
-    /// RFC 8985 §7.3: chooses new data if there is some and the peer's window allows it, otherwise the last segment.
+    /// RFC 8985 §7.3: chooses new data, if there is some and the peer's window allows it. Otherwise chooses the last
+    /// segment sent.
     fn choose_probe(&mut self) -> Option<Choice> {
         let room = self.mss as i64;
         if let Some(new) = self.choose_new(room) {
@@ -150,7 +153,7 @@ impl SendHalf {
         }
         let range = self.board.last_unsacked(self.mss);
         if range.is_none() {
-            // The last segment has already been retransmitted.
+            // The last segment has already been retransmitted, so no probe is sent.
             self.forget_probe();
         }
         range.map(|range| Choice { range, cause: SendCause::Fast, rescue: false, probe: true })
@@ -186,7 +189,8 @@ impl SendHalf {
             return None;
         }
         let last = length == data;
-        // RFC 9293 §3.8.6.2.1: send full segments, all the data (if Nagle permits), or half the peer's window.
+        // RFC 9293 §3.8.6.2.1: sends only full segments, all remaining data (if Nagle permits), or at least half the
+        // peer's largest window.
         let worthwhile = length == self.mss
             || (last && (idle || self.finished || !self.waits_as_small()))
             || (length > 0 && length >= self.largest_window / 2);
@@ -203,8 +207,8 @@ impl SendHalf {
         })
     }
 
-    /// RFC 9293 §3.7.4: returns whether a small segment must wait for segments in flight; in Minshall's variant, only
-    /// for another small one.
+    /// RFC 9293 §3.7.4: returns whether a small segment must wait until the data in flight is acknowledged. In
+    /// Minshall's variant it waits only for an earlier small segment.
     fn waits_as_small(&self) -> bool {
         match self.nagle {
             Nagle::No => false,
@@ -217,7 +221,7 @@ impl SendHalf {
     #[inline(always)]
     pub(crate) fn on_sent(&mut self, now: Instant, choice: &Choice, stamp: Option<u32>) {
         let length = choice.range.end - choice.range.start;
-        // If the window counts segments, each counts as a full one.
+        // If the window counts segments, each segment counts as a full one.
         let counted = if self.usage.is_some() { self.mss } else { length };
         self.last_sent = Some(now);
         self.burst_left = self.burst_left.saturating_sub(1);
@@ -261,7 +265,7 @@ impl SendHalf {
         }
     }
 
-    /// Returns the time until which pacing delays the chosen segment, if it does.
+    /// Returns the time until which pacing delays the chosen segment, or `None` if it may be sent now.
     #[inline]
     pub(crate) fn held_until(&mut self, now: Instant, choice: &Choice) -> Option<Instant> {
         let at = self.pacer.as_ref()?.ready_at();
@@ -269,24 +273,25 @@ impl SendHalf {
             return None;
         }
         self.limit = Limit::Pacing;
-        // RFC 9002 §7.8: a sender that is limited by pacing still counts as using its window.
+        // RFC 9002 §7.8: a sender that is limited by pacing still counts as fully using its window.
         self.limited_until = self.board.next();
         Some(at)
     }
 
-    /// Returns whether nothing is in flight or waiting, and [`choose`](Self::choose) has found so.
+    /// Returns whether nothing is in flight or waits to be sent, and the last call of [`choose`](Self::choose) has
+    /// found this.
     #[inline]
     pub(crate) fn is_at_rest(&self) -> bool {
         self.board.flight() == 0 && !self.has_unsent() && self.limit == Limit::Application && !self.too_big
     }
 
-    /// Returns whether data waits, nothing is in flight, and the peer's window is what prevents sending.
+    /// Returns whether data waits, nothing is in flight, and the peer's window prevents sending.
     pub(crate) fn is_shut_out(&self) -> bool {
         self.has_unsent() && self.board.flight() == 0 && self.limit == Limit::Receiver
     }
 
-    /// RFC 9293 §3.8.6.1: returns the range that a window probe carries: the data that the window still takes, or one
-    /// byte beyond a closed window.
+    /// RFC 9293 §3.8.6.1: returns the range of data that a window probe carries. This is the data that the peer's
+    /// window still allows, or one byte if the window is closed.
     pub(crate) fn probe(&mut self) -> Option<Range<u64>> {
         let next = self.board.next();
         let data = self.buffer.end().saturating_sub(next);

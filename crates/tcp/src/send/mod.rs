@@ -1,8 +1,9 @@
 //! The sending half: from the application's bytes to acknowledged bytes.
 //!
 //! Owns the send buffer, the scoreboard, the congestion window and the peer's window. [`ack`] processes
-//! acknowledgements; [`choose`] decides what is next; neither builds segments. Positions count from 0 at the first byte
-//! after the SYN and never wrap. The FIN has the position after the last byte.
+//! acknowledgements; [`choose`] decides which segment is sent next; neither builds segments. Stream positions are
+//! counted from 0 at the first byte after the SYN and never wrap. The position of the FIN is the one after the last
+//! byte.
 
 mod ack;
 mod buffer;
@@ -39,61 +40,61 @@ pub(crate) struct SendHalf {
     pub(crate) recovery: Recovery,
     pub(crate) controller: Algorithm,
     pub(crate) rtt: RttEstimator,
-    /// The application will write no more data.
+    /// Whether the application will write no more data.
     pub(crate) finished: bool,
-    /// The FIN is sent in a segment without data.
+    /// Whether the FIN is sent in a segment without data.
     fin_alone: bool,
     /// The largest payload of a segment in bytes.
     mss: u64,
     /// The right edge of the peer's window.
     edge: u64,
-    /// The rightmost edge so far. A peer may shrink its window, although it should not.
+    /// The rightmost value that `edge` has had. A peer may shrink its window, although it should not.
     farthest_edge: u64,
     /// The largest window that the peer has offered.
     largest_window: u64,
     nagle: Nagle,
-    /// The end of the last small segment sent.
+    /// The position after the last small segment sent.
     small_until: u64,
     sampling: RttSampling,
-    /// The segment being timed, if only one at a time is: its end, and the time it was sent.
+    /// The segment that is being timed, if only one is timed at a time: the position after it, and when it was sent.
     timed: Option<(u64, Instant)>,
-    /// Positions before this were sent while the congestion window was full.
+    /// Data before this position was sent while the congestion window was full.
     limited_until: u64,
-    /// A window probe has carried the byte before this position.
+    /// The position after the last byte that a window probe has carried.
     probed_until: u64,
     /// ECE is ignored until the acknowledgement passes this position (RFC 3168 §6.1.2).
     ecn_point: Option<u64>,
-    /// A mark has reduced the window. Losses before this position belong to the same window.
+    /// A CE mark has reduced the window. Losses before this position do not reduce it again.
     cwr_until: u64,
-    /// The next segment of new data must carry CWR.
+    /// Whether the next segment of new data must carry CWR.
     pub(crate) cwr_due: bool,
     last_sent: Option<Instant>,
-    /// Segments that have become larger than the path MTU are being retransmitted in pieces.
+    /// Whether segments that exceed a decreased path MTU are being retransmitted in smaller segments.
     too_big: bool,
-    /// Reductions that turn out to be spurious are undone.
+    /// Whether window reductions that turn out to be spurious are undone.
     undoes: bool,
-    /// The size of the send buffer follows the congestion window.
+    /// Whether the size of the send buffer follows the congestion window.
     grows_buffer: bool,
-    /// The number of bytes that the buffer takes beyond the congestion window, if that is limited.
+    /// The number of bytes that the send buffer may hold beyond the congestion window, if that is limited.
     unsent: Option<u64>,
     /// The state of loss detection by time, if enabled.
     by_time: Option<Box<ByTime>>,
     /// The state of early slow-start exit, if enabled.
     hystart: Option<SlowStartEnd>,
-    /// How much of the window is used, and the state before the last reduction, if the window counts segments.
+    /// The observed use of the window, if the window counts segments.
     usage: Option<Box<Usage>>,
-    /// After a loss, the threshold is computed from the window and not from the bytes in flight.
+    /// Whether the threshold after a loss is computed from the window and not from the bytes in flight.
     threshold_of_window: bool,
-    /// The state of bursts, if the last segment of a burst carries PSH.
+    /// The state of the current burst, if the last segment of a burst carries PSH.
     bursts: Option<Box<Bursts>>,
-    /// The value of [`Scoreboard::arrived`] in the last report to a controller that wants reports.
+    /// The value of [`Scoreboard::arrived`] in the last report, if the controller wants reports.
     reported: Option<u64>,
     /// Paces segments, if enabled.
     pacer: Option<Pacer>,
     max_burst: Option<u32>,
     /// The number of segments that may still be sent in response to the current event.
     burst_left: u32,
-    /// The reason why `choose` found nothing.
+    /// The reason why the last call of `choose` found nothing to send.
     pub(crate) limit: Limit,
 }
 
@@ -143,8 +144,9 @@ impl SendHalf {
         half
     }
 
-    /// The handshake has determined the segment size and whether SACK is used. `syn_lost` says whether enough SYNs or
-    /// SYN-ACKs were lost to reduce the initial window. `seed` seeds the controller's random choices.
+    /// Starts the sending half with the results of the handshake: the segment size `mss` and whether SACK is used.
+    /// `syn_lost` says whether enough SYNs or SYN-ACKs were lost to reduce the initial window. `seed` seeds the
+    /// controller's random choices.
     pub(crate) fn begin(&mut self, config: &Config, mss: u64, sack: bool, syn_lost: bool, seed: u64) {
         self.mss = mss;
         let window = if syn_lost { InitialWindow::Packets(1) } else { config.iw };
@@ -159,7 +161,7 @@ impl SendHalf {
         };
         self.recovery = Recovery::new(kind, config);
         self.by_time = self.recovery.by_time().then(|| Box::new(ByTime::new(config.tlp)));
-        // The Linux variant is part of Linux's CUBIC.
+        // The Linux variant of HyStart is part of Linux's CUBIC, so it is used only with CUBIC.
         let exit = config.hystart.filter(|exit| *exit != SlowStartExit::Linux || config.cc == Cc::Cubic);
         self.hystart = exit.map(SlowStartEnd::new);
         let by_segment = config.cwnd_unit == CwndUnit::Segments;
@@ -173,7 +175,8 @@ impl SendHalf {
         }
     }
 
-    /// Makes `controller` control this connection from now on, at its own pacing rate if it provides one.
+    /// Replaces the congestion controller of this connection. Segments are paced at the controller's rate if it
+    /// provides one.
     pub(crate) fn use_controller(&mut self, config: &Config, controller: Algorithm) {
         let paced = config.pacing || controller.pacing_rate().is_some();
         self.pacer = paced.then(Pacer::default);
@@ -184,14 +187,14 @@ impl SendHalf {
         self.controller = controller;
     }
 
-    /// Limits unsent data to `bytes` beyond what the congestion window allows (Linux: `TCP_NOTSENT_LOWAT`).
+    /// Limits the unsent data to `bytes` beyond the congestion window (Linux: `TCP_NOTSENT_LOWAT`).
     pub(crate) fn limit_unsent(&mut self, bytes: u64) {
         self.unsent = Some(bytes.max(1));
         self.grow_buffer();
     }
 
-    /// Sizes the buffer as Linux does: twice the window, at least twice the usual initial window. Also adapts the limit
-    /// on unsent data to the window.
+    /// Sets the buffer size as Linux does: twice the congestion window, and at least twice the usual initial window of
+    /// ten segments. Also adapts the limit on unsent data to the congestion window.
     #[inline]
     fn grow_buffer(&mut self) {
         if let Some(beyond) = self.unsent {
@@ -206,7 +209,7 @@ impl SendHalf {
         self.mss
     }
 
-    /// Returns the peer's window, counted from the cumulative acknowledgement.
+    /// Returns the size of the peer's window, counted from the last cumulative acknowledgement.
     pub(crate) fn peer_window(&self) -> u64 {
         self.edge.saturating_sub(self.board.una())
     }
@@ -225,13 +228,13 @@ impl SendHalf {
         self.largest_window = self.largest_window.max(window);
     }
 
-    /// Returns the position after all data and the FIN, sent or not.
+    /// Returns the position after all data and the FIN, whether sent or not.
     #[inline]
     fn end(&self) -> u64 {
         self.buffer.end() + u64::from(self.finished)
     }
 
-    /// Returns whether data or the FIN has never been sent.
+    /// Returns whether some data, or the FIN, has never been sent.
     #[inline]
     pub(crate) fn has_unsent(&self) -> bool {
         self.board.next() < self.end()
@@ -247,13 +250,13 @@ impl SendHalf {
         self.board.una() >= self.buffer.end()
     }
 
-    /// Splits a range of positions into its payload and whether it includes the FIN.
+    /// Returns the positions of the payload in `range`, and whether the range includes the FIN.
     pub(crate) fn parts(&self, range: &Range<u64>) -> (Range<u64>, bool) {
         let end = self.buffer.end();
         (range.start.min(end)..range.end.min(end), self.finished && range.end > end)
     }
 
-    /// A new event begins: resets the burst limit.
+    /// Resets the burst limits. Called at the beginning of each event.
     #[inline]
     pub(crate) fn begin_burst(&mut self) {
         if let Some(limit) = self.max_burst {
@@ -264,12 +267,13 @@ impl SendHalf {
         }
     }
 
-    /// RFC 5961 §5.2: returns the oldest acknowledgement that an honest peer may still send.
+    /// RFC 5961 §5.2: returns the lowest position that an honest peer may still acknowledge.
     pub(crate) fn lowest_plausible(&self) -> i64 {
         self.board.una() as i64 - self.largest_window.max(1) as i64
     }
 
-    /// The path MTU has decreased: segments that are too large are retransmitted in pieces.
+    /// Reduces the segment size after the path MTU has decreased. Segments that are too large are retransmitted in
+    /// smaller segments.
     pub(crate) fn set_mss(&mut self, mss: u64) {
         if mss >= self.mss {
             return;
@@ -277,12 +281,13 @@ impl SendHalf {
         self.mss = mss;
         self.controller.set_mss(mss);
         self.board.set_segment(mss);
-        // RFC 1191 §6.5: this is not congestion, so the window stays and no recovery begins.
+        // RFC 1191 §6.5: a smaller MTU is not congestion, so the window stays and no recovery begins.
         self.board.lose_larger_than(mss);
         self.too_big = self.board.flight() > 0;
     }
 
-    /// Called before new data is sent after an idle period: the window may be too old to rely on.
+    /// Called before new data is sent after an idle period. The controller may reduce the window, because it may not
+    /// fit the path any more.
     pub(crate) fn on_resume(&mut self, now: Instant) {
         if let Some(last) = self.last_sent
             && self.board.flight() == 0
@@ -291,7 +296,7 @@ impl SendHalf {
         }
     }
 
-    /// Frees the send buffer: the connection has ended.
+    /// Frees the send buffer, because the connection has ended.
     pub(crate) fn discard(&mut self) {
         self.buffer.discard();
     }
@@ -301,7 +306,7 @@ impl SendHalf {
     pub(crate) fn check_invariants(&self) {
         self.board.check_invariants();
         assert!(self.board.next() <= self.end(), "sent more than was written");
-        // Only a probe and the FIN may exceed the peer's window, unless the peer has shrunk it.
+        // Only a probe and the FIN may exceed the peer's window, unless the peer has shrunk its window.
         assert!(
             self.board.next() <= self.farthest_edge.max(self.probed_until) + 1,
             "beyond the peer's window"
@@ -309,5 +314,5 @@ impl SendHalf {
     }
 }
 
-/// The initial size of an automatic send buffer in bytes (Linux: tcp_wmem's middle value).
+/// The initial size in bytes of a send buffer that grows (Linux: the middle value of tcp_wmem).
 const FIRST_BUFFER: u64 = 16_384;

@@ -1,7 +1,7 @@
 //! Loss detection by time, and tail loss probes: RACK-TLP on the scoreboard.
 //!
-//! Owns the state that the algorithms of `congestion` need for this connection: the order in which retransmissions were
-//! sent, and when to look for losses again. The timer belongs to the connection.
+//! Owns the state that the algorithms in the crate `congestion` need for this connection: the order in which
+//! retransmissions were sent, and when to check for losses again. The timer belongs to the connection.
 //!
 //! Home of RFC 8985 §6.2 step 5, §6.3 and §7.3, as far as segments are concerned.
 
@@ -16,18 +16,19 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 pub(crate) struct ByTime {
     rack: Rack,
-    /// Tail loss probes are enabled.
+    /// Whether tail loss probes are enabled.
     probes: bool,
     probe: LossProbe,
-    /// The start and the time of each retransmission, oldest first.
+    /// The start position of each retransmission and the time when it was sent, oldest first.
     repairs: VecDeque<(u64, Instant)>,
-    /// The time when the next segment counts as lost, unless an acknowledgement arrives before.
+    /// The time at which the next segment counts as lost, unless an acknowledgement arrives before.
     reorder_at: Option<Instant>,
-    /// A tail loss probe must be sent.
+    /// Whether a tail loss probe must be sent.
     pub(super) probe_due: bool,
 }
 
-/// RFC 8985 §7.2: how long a receiver may delay the acknowledgement of a single segment; the value of Linux.
+/// RFC 8985 §7.2: the longest time by which a receiver delays the acknowledgement of a single segment, as assumed by
+/// Linux.
 const LONGEST_ACK_DELAY: u64 = nanos(Duration::from_millis(200));
 
 impl ByTime {
@@ -42,24 +43,25 @@ impl ByTime {
         }
     }
 
-    /// Returns whether an acknowledgement that only advances needs no processing except to be recorded.
+    /// Returns whether an acknowledgement that only advances can be handled quickly: no segment is suspected to be lost
+    /// and no probe is outstanding.
     #[inline]
     pub(super) fn is_calm(&self) -> bool {
         self.reorder_at.is_none() && !self.probe.is_pending()
     }
 }
 
-/// The purpose of the loss timer, and when it expires.
+/// The purpose of the loss timer, and when the timer expires.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossTimer {
-    /// A segment counts as lost at this time.
+    /// At this time a segment counts as lost.
     Reorder(Instant),
-    /// A probe is sent after this many nanoseconds.
+    /// A tail loss probe is sent after this many nanoseconds.
     Probe(u64),
 }
 
 impl SendHalf {
-    /// Returns the RFC 8985 timer that should run, if any.
+    /// Returns which timer of RFC 8985 should run, if any.
     #[inline]
     pub(crate) fn loss_timer(&self) -> Option<LossTimer> {
         let by_time = self.by_time.as_ref()?;
@@ -72,12 +74,12 @@ impl SendHalf {
         if !by_time.probes || !quiet || flight == 0 || by_time.probe.is_pending() {
             return None;
         }
-        // The acknowledgement of a single segment may be delayed.
+        // The receiver may delay the acknowledgement of a single segment.
         let delay = if flight <= self.mss() { LONGEST_ACK_DELAY } else { 0 };
         Some(LossTimer::Probe(LossProbe::timeout_nanos(self.rtt.smoothed_nanos(), delay)))
     }
 
-    /// The loss timer has expired. Returns true if a probe must be sent.
+    /// Handles the expiry of the loss timer. Returns true if a tail loss probe must be sent.
     pub(crate) fn on_loss_timer(&mut self, now: Instant, stats: &mut Stats) -> bool {
         let Some(by_time) = &mut self.by_time else { return false };
         if by_time.reorder_at.is_some() {
@@ -89,7 +91,7 @@ impl SendHalf {
             if self.recovery.phase() == Phase::Open && self.board.has_missing() {
                 self.begin_recovery(now, stats);
                 if self.usage.is_some() {
-                    // tcp_rack_reo_timeout: proceed as if a segment had been delivered.
+                    // tcp_rack_reo_timeout of Linux proceeds as if one segment had been delivered.
                     self.recovery.on_delivered(
                         self.mss,
                         false,
@@ -110,7 +112,8 @@ impl SendHalf {
         true
     }
 
-    /// Step 5: marks segments as lost that were sent long enough before a delivered one.
+    /// RFC 8985 §6.2 step 5: marks segments as lost if they were sent long enough before a segment that has been
+    /// delivered.
     pub(super) fn find_lost_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.by_time else { return };
         let sure = self.recovery.phase() != Phase::Open || self.recovery.counts_loss(self.mss, &self.board);
@@ -137,7 +140,8 @@ impl SendHalf {
         };
     }
 
-    /// Processes what an acknowledgement delivered. `repairing` says whether it arrived during a recovery.
+    /// Processes the segments that an acknowledgement delivered. `repairing` says whether the acknowledgement arrived
+    /// during a recovery.
     pub(super) fn on_delivery_by_time(
         &mut self,
         now: Instant,
@@ -163,7 +167,7 @@ impl SendHalf {
             self.begin_recovery(now, stats);
             outcome.restart_timer = true;
         } else if repaired && self.recovery.phase() == Phase::Open {
-            // RFC 8985 §7.4: the probe was the repair; the loss reduces the window like any other.
+            // RFC 8985 §7.4: the probe has repaired a loss. That loss reduces the window like any other loss.
             self.reduce(now);
         }
     }
@@ -177,7 +181,7 @@ impl SendHalf {
         }
     }
 
-    /// The retransmission timer expired.
+    /// Marks segments as lost after the retransmission timer has expired.
     pub(super) fn on_timeout_by_time(&mut self, now: Instant) {
         let Some(by_time) = &mut self.by_time else { return };
         by_time.reorder_at = None;
@@ -189,7 +193,8 @@ impl SendHalf {
         self.board.lose_overdue(|at| rack.is_overdue(now, at, window));
     }
 
-    /// A recovery begins. It covers the loss that a probe may have repaired, so the probe need not be tracked.
+    /// Forgets a tail loss probe, because a recovery begins. The recovery covers the loss that the probe may have
+    /// repaired.
     pub(super) fn forget_probe(&mut self) {
         if let Some(by_time) = &mut self.by_time {
             by_time.probe.forget();
@@ -197,14 +202,14 @@ impl SendHalf {
         }
     }
 
-    /// Records a retransmission of the segment that starts at `start`.
+    /// Records that the segment at position `start` was retransmitted.
     pub(super) fn record_repair(&mut self, start: u64, now: Instant) {
         if let Some(by_time) = &mut self.by_time {
             by_time.repairs.push_back((start, now));
         }
     }
 
-    /// Records that the probe was sent. `again` says whether it was a retransmission.
+    /// Records that a tail loss probe was sent. `again` says whether the probe was a retransmission.
     pub(super) fn record_probe(&mut self, again: bool) {
         let next = self.board.next();
         if let Some(by_time) = &mut self.by_time {

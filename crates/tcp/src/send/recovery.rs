@@ -1,8 +1,8 @@
 //! Decides when a loss is recognized, how long its recovery lasts, and whether it was spurious.
 //!
-//! Owns the phase of loss recovery and the count of duplicate acknowledgements. Does not deal with the peer's window or
-//! with segment sizes. `rack` is the detector that works by time (RFC 8985). If it is in use, counting marks nothing as
-//! lost here.
+//! Owns the phase of loss recovery and the count of duplicate acknowledgements. The peer's window and segment sizes are
+//! not its concern. `rack` detects losses by time (RFC 8985). If `rack` is in use, this module does not mark segments
+//! as lost by counting.
 //!
 //! Home of RFC 5681 §3.2, RFC 6582 §3.2, RFC 6675 §5, RFC 3042 §2,
 //! RFC 3522 (Eifel detection), RFC 3708 §2 (detection by DSACK).
@@ -16,24 +16,24 @@ use anabranch_congestion::Prr;
 pub(crate) enum Phase {
     /// No loss is known.
     Open,
-    /// Fast recovery.
+    /// Fast recovery: losses that acknowledgements revealed are being repaired.
     Fast,
-    /// Retransmitting after a retransmission timeout.
+    /// The retransmission timer has expired, and outstanding data is being retransmitted.
     Timeout,
 }
 
-/// State for detecting that the last window reduction was spurious.
+/// The state for detecting that the last window reduction was spurious.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Doubt {
-    /// The oldest outstanding byte when the recovery began. Duplicates of older data are ignored.
+    /// The oldest outstanding byte when the recovery began. DSACK reports of older data are ignored.
     since: u64,
-    /// The timestamp of the first retransmission, once sent.
+    /// The timestamp of the first retransmission, once that was sent.
     stamp: Option<u32>,
     /// The number of retransmissions that DSACK has not yet reported as unnecessary.
     unexplained: u32,
-    /// The number of retransmissions.
+    /// The number of retransmissions in this recovery.
     sent: u32,
-    /// New data has been acknowledged, so timestamps can decide nothing more.
+    /// Whether new data has been acknowledged, so that timestamps can no longer show a spurious reduction.
     settled: bool,
 }
 
@@ -46,7 +46,7 @@ impl Doubt {
 #[derive(Debug)]
 pub(crate) struct Recovery {
     kind: RecoveryKind,
-    /// Losses are detected by time (RFC 8985) and not by counting.
+    /// Whether losses are detected by time (RFC 8985) and not by counting.
     by_time: bool,
     careful: bool,
     dupthresh: u32,
@@ -57,17 +57,17 @@ pub(crate) struct Recovery {
     phase: Phase,
     /// RFC 6582 "recover", RFC 6675 "RecoveryPoint": the position after the last byte sent when the recovery began.
     point: Option<u64>,
-    /// The last recovery followed a timeout.
+    /// Whether the last recovery followed a timeout.
     after_timeout: bool,
     dup_acks: u32,
-    /// The bytes that fast recovery adds to the window for segments that have left the network. Can become negative
-    /// with NewReno.
+    /// The number of bytes that fast recovery adds to the window for segments that have left the network. It can become
+    /// negative with NewReno.
     inflation: i64,
-    /// The next retransmission is sent regardless of the windows.
+    /// Whether the next retransmission is sent regardless of the congestion window and the peer's window.
     urgent: bool,
-    /// RFC 6675 §4, RescueRxt.
+    /// RFC 6675 §4, RescueRxt: the point of the recovery in which the last rescue retransmission was sent.
     rescue: Option<u64>,
-    /// RFC 3042: bytes that limited transmit sent beyond the window. They must not increase ssthresh.
+    /// RFC 3042: the number of bytes that limited transmit sent beyond the window. They must not increase ssthresh.
     limited_bytes: u64,
     doubt: Option<Doubt>,
 }
@@ -111,19 +111,20 @@ impl Recovery {
         self.urgent
     }
 
-    /// Returns whether a loss within the outstanding data has already reduced the window and is being repaired.
+    /// Returns whether fast recovery is repairing a loss in the outstanding data, for which the window has already been
+    /// reduced.
     pub(crate) fn is_repairing(&self, board: &Scoreboard) -> bool {
         self.phase == Phase::Fast && self.point.is_some_and(|point| board.una() < point)
     }
 
-    /// Returns the amount of outstanding data from which the next threshold is computed.
+    /// Returns the number of outstanding bytes from which the threshold after a loss is computed.
     pub(crate) fn flight(&self, board: &Scoreboard) -> u64 {
         // RFC 5681 §3.2 step 2: data sent by limited transmit does not count.
         board.flight().saturating_sub(self.limited_bytes)
     }
 
-    /// Returns how many bytes may be sent under a congestion window of `cwnd` bytes; negative if too much is
-    /// outstanding.
+    /// Returns how many bytes may be sent with a congestion window of `cwnd` bytes. The number is negative if too much
+    /// data is outstanding.
     #[inline]
     pub(crate) fn room(&self, cwnd: u64, mss: u64, board: &Scoreboard) -> i64 {
         let (cwnd, flight) = (cwnd as i64, board.flight() as i64);
@@ -131,12 +132,13 @@ impl Recovery {
             return prr.room(board.pipe());
         }
         match (self.phase, self.by_sack()) {
-            // RFC 5681 §3.2 step 4: each duplicate stands for a segment that has left the network.
+            // RFC 5681 §3.2 step 4: each duplicate means that a segment has left the network, which `inflation` counts.
             (Phase::Fast, false) => cwnd + self.inflation - flight,
-            // RFC 6675 §5: by the pipe. During the first duplicates this amounts to limited transmit.
+            // RFC 6675 §5: the pipe is compared with the window. During the first duplicates this has the effect of
+            // limited transmit.
             (Phase::Fast | Phase::Timeout, _) => cwnd - board.pipe() as i64,
             (Phase::Open, true) if self.limited_transmit => cwnd - board.pipe() as i64,
-            // RFC 3042 §2: one segment for each of the first two duplicates.
+            // RFC 3042 §2: each of the first two duplicates allows one segment of new data.
             (Phase::Open, false) if self.limited_transmit => {
                 cwnd + i64::from(self.dup_acks.min(2)) * mss as i64 - flight
             }
@@ -144,8 +146,8 @@ impl Recovery {
         }
     }
 
-    /// Processes a duplicate acknowledgement; with SACK, one that reported new data without advancing. Returns true if
-    /// fast recovery must begin.
+    /// Processes a duplicate acknowledgement. With SACK, this is an acknowledgement that reports newly SACKed data.
+    /// Returns true if fast recovery must begin.
     pub(crate) fn on_duplicate(&mut self, mss: u64, board: &mut Scoreboard) -> bool {
         if self.by_sack() {
             self.find_lost(mss, board);
@@ -153,7 +155,8 @@ impl Recovery {
         match self.phase {
             Phase::Open => {
                 self.dup_acks += 1;
-                // RFC 6675 §5 step 1 and 2.
+                // RFC 6675 §5 steps 1 and 2: enough duplicates have arrived, or SACK shows that the oldest segment is
+                // lost.
                 let enough =
                     !self.by_time && (self.dup_acks >= self.dupthresh || self.finds_head_lost(board));
                 enough && self.may_enter(board.una())
@@ -178,17 +181,18 @@ impl Recovery {
         self.by_time
     }
 
-    /// Returns whether more than `dupthresh - 1` full segments, in bytes, were SACKed.
+    /// Returns whether more bytes were SACKed than `dupthresh - 1` full segments hold.
     pub(crate) fn counts_loss(&self, mss: u64, board: &Scoreboard) -> bool {
         board.sacked() > u64::from(self.dupthresh.saturating_sub(1)) * mss
     }
 
-    /// The reordering timer has found a loss. It is repaired at once, because no acknowledgement may arrive.
+    /// Makes the next retransmission independent of the windows. The reordering timer has found the loss, and no
+    /// acknowledgement may arrive that would allow the retransmission.
     pub(crate) fn hurry(&mut self) {
         self.urgent = true;
     }
 
-    /// Records a tail loss probe that retransmitted data.
+    /// Records that a tail loss probe retransmitted `bytes` bytes.
     pub(crate) fn on_probed(&mut self, bytes: u64) {
         self.count_sent(bytes);
     }
@@ -198,47 +202,50 @@ impl Recovery {
         self.by_sack() && board.head_is_lost()
     }
 
-    /// RFC 6582 §3.2 step 2: duplicates caused by the recovery's own retransmissions must not begin another recovery.
+    /// RFC 6582 §3.2 step 2: returns whether duplicates may begin a recovery. Duplicates caused by the last recovery's
+    /// own retransmissions may not.
     fn may_enter(&self, una: u64) -> bool {
         match (self.point, self.kind) {
             (None, _) | (_, RecoveryKind::Sack) => true,
-            // RFC 5681 has no such check: plain Reno enters recovery again for every gap. The exception is duplicates
-            // caused by retransmissions after a timeout (as in later ns-2 and BSD versions).
+            // RFC 5681 has no such check, so plain Reno begins a recovery again for every gap. The exception is
+            // duplicates caused by retransmissions after a timeout, as in later ns-2 and BSD versions.
             (_, RecoveryKind::Reno) if !self.after_timeout => true,
             (Some(point), _) if self.careful => una > point,
-            // RFC 2582 §5: the less careful variant.
+            // RFC 2582 §5: the less careful variant also accepts duplicates at the recovery point.
             (Some(point), _) => una >= point,
         }
     }
 
-    /// Begins fast recovery; the controller has already reacted to the loss. `window` is the congestion window before
-    /// that, if it counts segments.
+    /// Begins fast recovery, after the controller has reduced the window. `window` is the congestion window before that
+    /// reduction, if the window counts segments.
     pub(crate) fn enter_fast(&mut self, mss: u64, window: Option<u64>, board: &mut Scoreboard) {
         self.phase = Phase::Fast;
         self.point = Some(board.next());
         self.after_timeout = false;
         self.rescue = None;
         self.limited_bytes = 0;
-        // RFC 5681 §3.2 step 3.
+        // RFC 5681 §3.2 step 3: the window is inflated by the segments that the duplicates reported.
         self.inflation = i64::from(self.dupthresh) * mss as i64;
         self.prr =
             self.reduces_in_proportion.then(|| window.map_or_else(|| Prr::new(board.flight()), Prr::linux));
-        // The recovery that just ended may already have retransmitted the head, because data it had sent itself was
-        // lost. That retransmission is unanswered and is not repeated (RFC 6675 §4, NextSeg rule 1). Its
-        // acknowledgement is older than any retransmission of this recovery, and so does not show this reduction to be
-        // spurious.
+        // The recovery that has just ended may already have retransmitted the oldest segment, because data sent during
+        // that recovery was lost. That retransmission is unanswered and is not repeated (RFC 6675 §4, NextSeg rule 1).
+        // Its acknowledgement echoes a timestamp older than any retransmission of this recovery. It must not make this
+        // reduction look spurious, so no such state is kept.
         let repaired = board.head_is_repaired();
         self.doubt = (!repaired).then(|| Doubt::new(board.una()));
-        // RFC 6675 §5 step 4.3: the first segment is retransmitted at once, whether or not the rules call it lost.
+        // RFC 6675 §5 step 4.3: the oldest segment is retransmitted at once, even if the rules for lost segments do not
+        // apply to it.
         if !self.by_time && !repaired {
             board.lose_head();
         }
         self.urgent = board.has_missing();
     }
 
-    /// The retransmission timer expired. If losses are detected by time, the caller has already marked them.
+    /// Begins the recovery after the retransmission timer has expired. If losses are detected by time, the caller has
+    /// already marked the lost segments.
     pub(crate) fn enter_timeout(&mut self, board: &mut Scoreboard) {
-        // A second timeout is no new evidence whether the first was spurious.
+        // A second timeout in a row does not show whether the first one was spurious, so the state is kept.
         if self.phase != Phase::Timeout || self.doubt.is_none() {
             self.doubt = Some(Doubt::new(board.una()));
         }
@@ -254,9 +261,9 @@ impl Recovery {
         }
     }
 
-    /// The cumulative acknowledgement advanced by `acked` bytes. Call this after updating the scoreboard. Returns
-    /// whether the retransmission timer may restart. With NewReno, only the first partial acknowledgement of a recovery
-    /// restarts it.
+    /// Processes an advance of the cumulative acknowledgement by `acked` bytes. Must be called after the scoreboard was
+    /// updated. Returns whether the retransmission timer may restart. With NewReno, only the first partial
+    /// acknowledgement of a recovery restarts it.
     pub(crate) fn on_progress(&mut self, acked: u64, mss: u64, board: &mut Scoreboard) -> bool {
         self.limited_bytes = 0;
         let over = self.point.is_none_or(|point| board.una() >= point);
@@ -273,7 +280,7 @@ impl Recovery {
                 }
                 true
             }
-            // RFC 5681 §3.2 step 6: any acknowledgement of new data ends recovery.
+            // RFC 5681 §3.2 step 6: any acknowledgement of new data ends the recovery.
             (Phase::Fast, RecoveryKind::Reno) => {
                 self.leave();
                 true
@@ -282,7 +289,7 @@ impl Recovery {
                 self.leave();
                 true
             }
-            // RFC 6582 §3.2 step 5: a partial acknowledgement reveals the next loss.
+            // RFC 6582 §3.2 step 5: a partial acknowledgement shows that the next segment is lost, too.
             (Phase::Fast, RecoveryKind::NewReno) => {
                 board.lose_head();
                 self.urgent = true;
@@ -290,7 +297,7 @@ impl Recovery {
                 if acked >= mss {
                     self.inflation += mss as i64;
                 }
-                // The impatient variant: only the first partial acknowledgement restarts the timer.
+                // In the impatient variant, only the first partial acknowledgement restarts the timer.
                 let first = self.dup_acks != 0;
                 self.dup_acks = 0;
                 first
@@ -302,7 +309,7 @@ impl Recovery {
         }
     }
 
-    /// An acknowledgement reported `bytes` more delivered bytes.
+    /// Passes `bytes` newly delivered bytes to proportional rate reduction, if it is in use.
     pub(crate) fn on_delivered(
         &mut self,
         bytes: u64,
@@ -324,7 +331,7 @@ impl Recovery {
         self.rescue = None;
     }
 
-    /// Records that new data was sent.
+    /// Records that `bytes` bytes of new data were sent.
     #[inline]
     pub(crate) fn on_sent(&mut self, bytes: u64) {
         self.count_sent(bytes);
@@ -333,7 +340,8 @@ impl Recovery {
         }
     }
 
-    /// Records a retransmission, with its timestamp if the option is in use.
+    /// Records that `bytes` bytes were retransmitted. `stamp` is the timestamp of the segment, if timestamps are in
+    /// use.
     pub(crate) fn on_repaired(&mut self, stamp: Option<u32>, bytes: u64) {
         self.count_sent(bytes);
         self.urgent = false;
@@ -350,9 +358,9 @@ impl Recovery {
         }
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: one rescue retransmission per recovery, when nothing else may be sent. Only data
-    /// that was outstanding when the recovery began is rescued: the rule is for the end of a lost window, not for new
-    /// data just sent.
+    /// RFC 6675 §4, NextSeg rule 4: returns whether a rescue retransmission that ends at `end` may be sent. Each
+    /// recovery has one, when nothing else may be sent. Only data that was outstanding when the recovery began is
+    /// rescued, because the rule is for the end of a lost window.
     pub(crate) fn may_rescue(&self, una: u64, end: u64) -> bool {
         self.phase == Phase::Fast
             && self.by_sack()
@@ -360,14 +368,14 @@ impl Recovery {
             && self.point.is_some_and(|point| end <= point)
     }
 
-    /// Records that the rescue retransmission was sent.
+    /// Records that the rescue retransmission of this recovery was sent.
     pub(crate) fn on_rescued(&mut self) {
         self.rescue = self.point;
     }
 
-    /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. That is so if the
-    /// first acknowledgement of new data after the first retransmission echoes an older timestamp: it answers the
-    /// original.
+    /// RFC 3522 §3.2: returns whether the echoed timestamp shows that the recovery was spurious. It does if the first
+    /// acknowledgement of new data echoes a timestamp older than the first retransmission. In that case the
+    /// acknowledgement answers the original segment.
     pub(crate) fn is_disproved_by_echo(&mut self, echo: Option<u32>) -> bool {
         let Some(doubt) = &mut self.doubt else { return false };
         if doubt.settled || doubt.sent == 0 || self.phase == Phase::Open {
@@ -380,14 +388,15 @@ impl Recovery {
         }
     }
 
-    /// RFC 3708 §2: returns whether DSACK has now reported every retransmission of the last recovery.
+    /// RFC 3708 §2: returns whether DSACK has now reported every retransmission of the last recovery as unnecessary.
+    /// `start` is the start of the reported block.
     pub(crate) fn is_disproved_by_dsack(&mut self, start: u64) -> bool {
         let Some(doubt) = self.doubt.as_mut().filter(|doubt| start >= doubt.since) else { return false };
         doubt.unexplained = doubt.unexplained.saturating_sub(1);
         doubt.sent > 0 && doubt.unexplained == 0
     }
 
-    /// The loss was spurious: restores the state before it. The controller has already done so.
+    /// Ends a recovery that was spurious and clears its marks. The controller has already restored the window.
     pub(crate) fn forgive(&mut self, board: &mut Scoreboard) {
         self.doubt = None;
         if self.phase != Phase::Open {

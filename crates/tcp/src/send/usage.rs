@@ -1,19 +1,19 @@
 //! Decides whether a window counted in segments is fully used, as Linux does.
 //!
-//! Owns the observations of the current window: whether it was full, or else the most data outstanding. A window that
-//! was full grows with every acknowledgement until all data outstanding at that time is acknowledged. In slow start it
-//! grows to twice the data outstanding.
+//! Owns the observations of the current window: whether the window was full, and otherwise the most data outstanding. A
+//! window that was full grows with every acknowledgement until all data outstanding at that time is acknowledged. In
+//! slow start, a window that was not full grows up to twice the most data outstanding.
 //!
 //! Home of no RFC: tcp_cwnd_validate and tcp_is_cwnd_limited of Linux 6, which correspond to RFC 2861 and RFC 7661.
 
 use super::SendHalf;
 use anabranch_congestion::Controller;
 
-/// What was observed of the window.
+/// The observed use of the current window.
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     full: bool,
-    /// The most bytes outstanding, with every segment counted as a full one.
+    /// The largest number of bytes outstanding, if every segment is counted as a full one.
     most: u64,
     /// The observation is valid until this position is acknowledged.
     until: u64,
@@ -28,7 +28,7 @@ impl Usage {
         }
     }
 
-    /// Returns whether the window was used enough to be allowed to grow.
+    /// Returns whether the window was used enough that it may grow.
     #[inline]
     pub(super) fn allows_growth(&self, window: u64, ssthresh: u64) -> bool {
         self.full || (window < ssthresh && window < 2 * self.most)
@@ -36,7 +36,8 @@ impl Usage {
 }
 
 impl SendHalf {
-    /// Called when nothing more may be sent: records whether the window is full.
+    /// Records whether the window is full. Called when nothing more may be sent; `blocked` says that the window was the
+    /// reason.
     #[inline]
     pub(super) fn record_usage(&mut self, blocked: bool) {
         if let Some(usage) = &mut self.usage {
@@ -58,7 +59,7 @@ mod tests {
         assert!(usage.allows_growth(10, 5), "all that was out then is not acknowledged");
         usage.note(false, 3, 10, 13);
         assert!(!usage.allows_growth(10, 5));
-        // In slow start, up to twice the data outstanding.
+        // In slow start, the window may grow up to twice the data outstanding.
         assert!(usage.allows_growth(5, 100) && !usage.allows_growth(6, 100));
         usage.note(false, 4, 11, 14);
         assert!(usage.allows_growth(7, 100), "more was out since");

@@ -1,5 +1,5 @@
-//! One long transfer over one link, as simple and as fast as possible, for throughput measurements and comparisons with
-//! other simulators.
+//! A single long transfer over a single link, as simple and as fast as possible. Used for throughput measurements and
+//! for comparisons with other simulators.
 
 use crate::{Config, ConnectionId, Endpoint, Event, Stats};
 use anabranch_base::time::{Duration, nanos};
@@ -16,14 +16,14 @@ pub struct Link {
     pub delay: Duration,
     /// The capacity of the link's queue in bytes.
     pub queue: u64,
-    /// Random loss after the queue, from the sender to the receiver.
+    /// The probability of random loss after the queue, from the sender to the receiver.
     pub loss: Ratio,
 }
 
 /// The result of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flow {
-    /// The time when it ended.
+    /// The time when the transfer ended.
     pub end: Instant,
     /// The number of bytes that the receiving application has read.
     pub bytes: u64,
@@ -38,7 +38,7 @@ struct Direction {
     free_at: Instant,
 }
 
-/// Transfers `bytes` from one host to another, or as many as possible until `until`.
+/// Transfers `bytes` bytes from one host to another, or as many as possible until the time `until`.
 ///
 /// # Panics
 /// Panics if the connection cannot be opened.
@@ -104,7 +104,7 @@ pub fn flow(config: &Config, link: Link, bytes: u64, until: Instant, seed: u64) 
     Flow { end: now, bytes: ends.got, packets, sender: hosts[0].stats(client).unwrap_or_default() }
 }
 
-/// The two applications.
+/// The state of the two applications.
 struct Ends {
     client: ConnectionId,
     server: Option<ConnectionId>,

@@ -1,9 +1,9 @@
 //! Two endpoints connected by an in-memory network, and a ladder diagram of their packets (feature `testing`).
 //!
-//! All scenarios of this crate use [`Pair`]. It delays, loses, duplicates, reorders and corrupts packets as a script or
-//! a seed says. It also moves bytes for the application and draws the packets. [`storm`] runs it with random trouble
-//! from a seed; [`flow`] is one long transfer without trouble. [`sent`] and [`packets`] are for tests that move packets
-//! themselves.
+//! All scenarios of this crate use [`Pair`]. Controlled by a script or a seed, it delays, loses, duplicates, reorders
+//! and corrupts packets. It also writes and reads data for the applications and draws the packets. [`storm`] runs a
+//! pair with random impairments from a seed; [`flow`] is one long transfer without impairments. [`sent`] and
+//! [`packets`] are for tests that deliver packets themselves.
 
 mod flow;
 mod pair;

@@ -10,29 +10,30 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 pub use anabranch_wire::ladder::Side;
 
-/// What the network does with a packet.
+/// What the simulated network does with a packet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fate {
-    /// It arrives after the delay.
+    /// The packet arrives after the delay of the network.
     Arrive,
-    /// It is lost.
+    /// The packet is lost.
     Lose,
-    /// It arrives, delayed by this additional time.
+    /// The packet arrives late, by this time in addition to the delay.
     Late(Duration),
-    /// It arrives twice, the second time later by this time.
+    /// The packet arrives twice, the second time later by this time.
     Twice(Duration),
-    /// It arrives with this bit flipped.
+    /// The packet arrives with the bit at this index flipped.
     Damage(usize),
-    /// It arrives with a CE mark (RFC 3168).
+    /// The packet arrives with a CE mark (RFC 3168).
     Mark,
-    /// It is too large for the path, whose MTU is this many bytes.
+    /// The packet is too large for the path, whose MTU is this many bytes. It is dropped, and its sender gets an ICMP
+    /// message.
     TooBig(u32),
 }
 
-/// Decides the fate of the n-th packet (from 1) of a side.
+/// Decides the fate of the n-th packet that a side sends (counted from 1).
 pub type Judge = Box<dyn FnMut(Instant, Side, u64, &[u8]) -> Fate>;
 
-/// Inspects both endpoints.
+/// Inspects both endpoints, to check invariants.
 pub type Check = Box<dyn FnMut(&[Endpoint; 2])>;
 
 struct Flight {
@@ -45,23 +46,23 @@ struct Flight {
     icmp: Option<Icmp>,
 }
 
-/// Two endpoints: the left one connects, the right one listens on port 80.
+/// Two endpoints with a network between them. The left endpoint connects; the right one listens on port 80.
 pub struct Pair {
-    /// Left and right.
+    /// The left and the right endpoint.
     pub hosts: [Endpoint; 2],
     /// The current time.
     pub now: Instant,
     /// The one-way delay.
     pub delay: Duration,
-    /// The connection under test, once known.
+    /// Each side's id of the connection under test, once known.
     pub ids: [Option<ConnectionId>; 2],
-    /// The bytes that each side has read.
+    /// The bytes that the application of each side has read.
     pub received: [Vec<u8>; 2],
-    /// Whether data is read as soon as it can be.
+    /// For each side, whether its application reads data as soon as data is available.
     pub reads: [bool; 2],
-    /// All events so far.
+    /// All events so far, with their time and side.
     pub events: Vec<(Instant, Side, Event)>,
-    /// Called after every network event, to check invariants.
+    /// A function that is called after every network event, to check invariants.
     pub check: Option<Check>,
     judge: Judge,
     flights: BTreeMap<(Instant, u64), Flight>,
@@ -87,13 +88,13 @@ pub const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 pub const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
 
 impl Pair {
-    /// Creates two endpoints with the same settings, 50 ms apart.
+    /// Creates two endpoints with the same settings and a one-way delay of 50 ms.
     #[must_use]
     pub fn new(config: &Config) -> Self {
         Self::with(config.clone(), config.clone(), 1)
     }
 
-    /// Creates two endpoints with separate settings.
+    /// Creates two endpoints, each with its own settings.
     #[must_use]
     pub fn with(left: Config, right: Config, seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -128,34 +129,34 @@ impl Pair {
         }
     }
 
-    /// Turns off the ladder diagram.
+    /// Returns the pair with the ladder diagram turned off.
     #[must_use]
     pub fn silent(mut self) -> Self {
         self.drawing = false;
         self
     }
 
-    /// Sets the number of packets that a batch may hold.
+    /// Sets the number of packets that a batch of sent packets may hold.
     #[must_use]
     pub fn batching(mut self, segments: usize) -> Self {
         self.batch = SendBatch::new(segments);
         self
     }
 
-    /// Sets the function that decides the fate of packets.
+    /// Sets the function that decides the fate of each packet.
     pub fn judge(&mut self, judge: impl FnMut(Instant, Side, u64, &[u8]) -> Fate + 'static) {
         self.judge = Box::new(judge);
     }
 
-    /// Loses the packets with these numbers (from 1) of a side.
+    /// Loses the packets of a side with these numbers, counted from 1.
     pub fn lose(&mut self, side: Side, which: &'static [u64]) {
         self.judge(
             move |_, from, n, _| if from == side && which.contains(&n) { Fate::Lose } else { Fate::Arrive },
         );
     }
 
-    /// Loses the first transmission of these data segments. They are counted from 1, in full segments of `size` bytes
-    /// from the start of the stream.
+    /// Loses the first transmission of the data segments with these numbers. Segments are counted from 1, in full
+    /// segments of `size` bytes from the start of the stream.
     pub fn lose_data(&mut self, side: Side, which: &'static [u64], size: u64) {
         let mut lost = Vec::new();
         let mut first = Some(Seq(self.first_numbers()[side as usize])).filter(|first| first.0 != 0);
@@ -186,7 +187,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Connects, and runs until both sides know that the connection is open.
+    /// Makes the left side connect, and runs until both sides know that the connection is open.
     pub fn open(&mut self) {
         self.connect();
         while self.ids[1].is_none() && self.step() {}
@@ -198,27 +199,27 @@ impl Pair {
         while !self.flights.is_empty() && self.step() {}
     }
 
-    /// Writes for the application of a side. Data that does not fit is written later.
+    /// Writes `data` for the application of a side. Data that does not fit into the send buffer is written later.
     pub fn write(&mut self, side: Side, data: &[u8]) {
         self.pending[side as usize].extend(data);
         self.feed(side as usize);
         self.pump();
     }
 
-    /// Like [`write`](Self::write), but sends nothing yet.
+    /// Like [`write`](Self::write), but does not send segments yet.
     pub fn queue(&mut self, side: Side, data: &[u8]) {
         self.pending[side as usize].extend(data);
         self.feed(side as usize);
     }
 
-    /// Finishes the sending direction of a side after all its data.
+    /// Finishes the sending direction of a side once all its data has been written.
     pub fn finish(&mut self, side: Side) {
         self.finishing[side as usize] = true;
         self.feed(side as usize);
         self.pump();
     }
 
-    /// Aborts the connection of a side.
+    /// Makes a side abort its connection.
     pub fn abort(&mut self, side: Side) {
         if let Some(id) = self.ids[side as usize] {
             self.hosts[side as usize].abort(self.now, id);
@@ -226,13 +227,13 @@ impl Pair {
         self.pump();
     }
 
-    /// Reads all available data of a side.
+    /// Reads all data that is available to the application of a side.
     pub fn read(&mut self, side: Side) {
         self.drain(side as usize);
         self.pump();
     }
 
-    /// Returns whether the endpoint has accepted everything written.
+    /// Returns whether the endpoint of a side has accepted all data written so far.
     #[must_use]
     pub fn is_fed(&self, side: Side) -> bool {
         self.pending[side as usize].is_empty()
@@ -246,7 +247,7 @@ impl Pair {
     /// Returns the connection of a side.
     ///
     /// # Panics
-    /// Panics if there is none yet.
+    /// Panics if the side has no connection yet.
     #[must_use]
     pub fn id(&self, side: Side) -> ConnectionId {
         self.ids[side as usize].expect("connected")
@@ -255,7 +256,7 @@ impl Pair {
     /// Returns the counters of a side's connection.
     ///
     /// # Panics
-    /// Panics if there is none.
+    /// Panics if the side has no connection.
     #[must_use]
     pub fn stats(&self, side: Side) -> crate::Stats {
         self.hosts[side as usize].stats(self.id(side)).expect("statistics")
@@ -264,14 +265,14 @@ impl Pair {
     /// Returns the current state of a side's connection.
     ///
     /// # Panics
-    /// Panics if there is none.
+    /// Panics if the side has no connection.
     #[must_use]
     pub fn info(&self, side: Side) -> crate::Info {
         self.hosts[side as usize].info(self.id(side)).expect("a connection")
     }
 
-    /// Delivers a forged segment to `to` now, as if the other side had sent it. Sequence numbers count as in the ladder
-    /// (SYN 0, first byte 1).
+    /// Delivers a forged segment to the side `to` now, as if the other side had sent it. `seq` and `ack` are relative,
+    /// as in the ladder diagram: the SYN has number 0, the first byte number 1.
     pub fn forge(&mut self, to: Side, flags: Flags, seq: i64, ack: i64, payload: &[u8]) {
         let from = to.other();
         let numbers = self.ladder.numbers();
@@ -291,7 +292,7 @@ impl Pair {
         self.forge_header(to, &header, payload);
     }
 
-    /// Delivers a forged segment with this header.
+    /// Delivers a forged segment with this header to the side `to`.
     pub fn forge_header(&mut self, to: Side, header: &Header, payload: &[u8]) {
         let (source, target) = if to == Side::Right { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
         let mut bytes = Vec::new();
@@ -312,7 +313,7 @@ impl Pair {
         self.pump();
     }
 
-    /// Returns the sequence number on the wire of each side's first byte; 0 while unknown.
+    /// Returns the sequence number in the TCP header of each side's first data byte; 0 while unknown.
     #[must_use]
     pub fn first_numbers(&self) -> [u32; 2] {
         [Side::Left, Side::Right].map(|side| self.ladder.numbers().first(side).unwrap_or(0))
@@ -322,14 +323,15 @@ impl Pair {
         self.ids[0].and_then(|id| self.hosts[0].info(id)).map_or(50_000, |info| info.local.port())
     }
 
-    /// Delivers an ICMP report about a packet that `to` sent, of which `quoted` is the quoted part.
+    /// Delivers an ICMP message about a packet that the side `to` sent. `quoted` is the part of the packet that the
+    /// message quotes.
     pub fn icmp(&mut self, to: Side, kind: IcmpKind, quoted: &[u8]) {
         let (source, target) = if to == Side::Left { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
         self.hosts[to as usize].handle_icmp(self.now, &Icmp { kind, source, target }, quoted);
         self.pump();
     }
 
-    /// Runs until `until`.
+    /// Runs until the time `until`.
     pub fn run_until(&mut self, until: Instant) {
         while self.next_instant().is_some_and(|at| at <= until) {
             self.step();
@@ -337,12 +339,12 @@ impl Pair {
         self.now = self.now.max(until);
     }
 
-    /// Runs for `span`.
+    /// Runs for the duration `span`.
     pub fn run_for(&mut self, span: Duration) {
         self.run_until(self.now + span);
     }
 
-    /// Runs until nothing is in flight and no timer is set, or until `limit`.
+    /// Runs until no packet is in flight and no timer is set, or until the time `limit`.
     pub fn run_to_end(&mut self, limit: Instant) {
         while self.next_instant().is_some_and(|at| at <= limit) {
             self.step();
@@ -355,7 +357,7 @@ impl Pair {
         timers.chain(flight).min()
     }
 
-    /// Processes the next event. Returns false if there is none.
+    /// Processes the next event of the network or of a timer. Returns false if there is none.
     ///
     /// # Panics
     /// Panics if an endpoint violates the contract of [`Engine`].
@@ -395,7 +397,7 @@ impl Pair {
         host.handle_packet(self.now, packet);
     }
 
-    /// Processes all events and packets that the endpoints have ready.
+    /// Processes all events and sends all packets that the endpoints have ready.
     ///
     /// # Panics
     /// Panics if an endpoint violates the contract of [`Engine`].
@@ -542,7 +544,7 @@ impl Pair {
         }
     }
 
-    /// Returns what was drawn since the last call.
+    /// Returns the part of the ladder diagram that was drawn since the last call.
     pub fn ladder(&mut self) -> String {
         self.ladder.take()
     }

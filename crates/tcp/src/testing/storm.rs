@@ -1,7 +1,7 @@
-//! A transfer through a network with random trouble of every type, controlled by a seed.
+//! A transfer through a network with random impairments of every type, controlled by a seed.
 //!
-//! Swarm testing: each seed disables some types of trouble, exaggerates the others, and also chooses the settings of
-//! both sides.
+//! This is swarm testing: each seed disables some types of impairment, exaggerates the others, and also chooses the
+//! settings of both sides.
 
 use super::pair::{Fate, Pair, Side};
 use crate::{Config, Event, PROFILES};
@@ -11,20 +11,20 @@ use anabranch_base::{Engine, Instant, Ratio, Rng};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// The result of one storm.
+/// The result of one storm: a transfer with random impairments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Storm {
     /// The time of the last event.
     pub end: Instant,
-    /// Packets sent by both sides.
+    /// The number of packets sent by both sides.
     pub packets: u64,
-    /// Bytes delivered, in both directions.
+    /// The number of bytes delivered in both directions.
     pub bytes: u64,
-    /// Timeouts on both sides.
+    /// The number of retransmission timeouts on both sides.
     pub timeouts: u64,
-    /// Fast recoveries on both sides.
+    /// The number of fast recoveries on both sides.
     pub fast: u64,
-    /// Recoveries that turned out to be spurious.
+    /// The number of recoveries on both sides that turned out to be spurious.
     pub spurious: u64,
 }
 
@@ -35,9 +35,9 @@ struct Weather {
     late: Ratio,
     damage: Ratio,
     mark: Ratio,
-    /// Outages: start and length. No packet passes.
+    /// The start and the length of each outage, during which no packet passes.
     outages: Vec<(Instant, Duration)>,
-    /// From this time on, the path has this MTU.
+    /// The time from which the path has a smaller MTU, and that MTU in bytes.
     shrinks: Option<(Instant, u32)>,
 }
 
@@ -96,7 +96,7 @@ fn settings(rng: &mut Rng) -> Config {
     flip("max_burst", &["off", "1", "4"]);
     flip("rto_min", &["200ms", "1s"]);
     flip("idle_restart", &["yes", "no", "decay"]);
-    // The sides must not give up: the test is that everything arrives.
+    // The sides must not give up, because the test requires that all data arrives.
     for (key, value) in [("retries", "255"), ("syn_retries", "255"), ("rto_max", "10s"), ("time_wait", "5s")]
     {
         let set = config.set(key, value);
@@ -105,13 +105,13 @@ fn settings(rng: &mut Rng) -> Config {
     config
 }
 
-/// Returns the byte at index `place` of a side's stream.
+/// Returns the byte at index `place` of the stream that `side` sends.
 fn byte_at(side: usize, place: usize) -> u8 {
     (place.wrapping_mul(31) ^ (place >> 8) ^ side.wrapping_mul(97)) as u8
 }
 
-/// Runs the storm of `seed`: both sides send a random amount through random trouble, and close. Every byte must arrive
-/// once and intact, and both connections must end.
+/// Runs the storm of `seed`. Both sides send a random amount of data through random impairments, and close. Every byte
+/// must arrive once and intact, and both connections must end.
 ///
 /// # Panics
 /// Panics if an invariant is violated.
@@ -169,7 +169,7 @@ pub fn storm(seed: u64) -> Storm {
         }
         packets += 1;
         if !pair.step() {
-            // At the end, read what a slow reader has left.
+            // At the end, the data that a slow reader has left is read.
             let before = pair.received[0].len() + pair.received[1].len();
             pair.reads = [true; 2];
             pair.read(Side::Left);
@@ -207,8 +207,8 @@ pub fn storm(seed: u64) -> Storm {
     }
 }
 
-/// Compares the trace of the sender with that of the receiver. Each byte is sent as new once and received once, in
-/// packets that exist and contain it.
+/// Compares the trace of the sender with that of the receiver. Each byte must be sent as new data once and received
+/// once. The packet of each received byte must have been sent and must contain that byte.
 fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
     let (mut new_until, mut probed_until) = (0, 0);
     let mut sent: BTreeMap<u64, Vec<Range<u64>>> = BTreeMap::new();
@@ -217,7 +217,7 @@ fn check_trace(sender: &[TraceRecord], receiver: &[TraceRecord], amount: u64) {
         assert!(units == bytes && *stream == 0 && *packet > 0 && !units.is_empty());
         sent.entry(*packet).or_default().push(units.clone());
         match cause {
-            // A probe may already have carried the next data.
+            // A probe may already have carried the first part of the next new data.
             SendCause::New => {
                 let goes_on = units.start <= new_until.max(probed_until) && units.end > new_until;
                 assert!(goes_on, "new data goes on where it ended: {units:?}, {new_until}, {probed_until}");
@@ -269,7 +269,7 @@ fn size(rng: &mut Rng) -> usize {
 }
 
 fn judge(weather: &Weather, luck: &mut Rng, now: Instant, until_calm: Instant, bytes: &[u8]) -> Fate {
-    // After some time the trouble ends; otherwise some storms would never finish.
+    // The impairments end after some time; otherwise some storms would never finish.
     if now >= until_calm {
         return Fate::Arrive;
     }

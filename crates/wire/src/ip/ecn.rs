@@ -1,11 +1,11 @@
-//! The two ECN bits and their position in both IP headers.
+//! The two ECN bits, and their position in IPv4 and IPv6 headers.
 //!
-//! Home of RFC 3168 §5 and §23.1 (the octet shared with the DSCP).
+//! Home of RFC 3168 §5 and §23.1 (the octet that ECN shares with the DSCP).
 
 use super::{v4, v6};
 use anabranch_base::Ecn;
 
-/// Returns the ECN bits of the packet at the start of `bytes`; not-ECT if it is not an IP packet.
+/// Returns the ECN bits of the IP packet at the start of `bytes`. Returns not-ECT if there is no IP packet.
 #[must_use]
 #[inline]
 pub fn read(bytes: &[u8]) -> Ecn {
@@ -16,8 +16,8 @@ pub fn read(bytes: &[u8]) -> Ecn {
     }
 }
 
-/// Sets the ECN bits of the packet at the start of `bytes` and updates the IPv4 header checksum. Does nothing if it is
-/// not an IP packet.
+/// Sets the ECN bits of the IP packet at the start of `bytes` and updates the IPv4 header checksum. Does nothing if
+/// there is no IP packet.
 pub fn write(bytes: &mut [u8], ecn: Ecn) {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) if bytes.len() >= v4::HEADER_LEN => {

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! Home of RFC 791 §3.2 (fragmentation; the fields are in `v4.rs`) and of RFC 8200 §4.5 (the fragment header above).
-//! Reassembly is left to the receiving host.
+//! This module does not reassemble packets; the receiving host does.
 
 use super::{Fragment, protocol, v4, v6};
 
 /// The length of the IPv6 fragment header in bytes.
 pub const V6_LEN: usize = 8;
 
-/// Reads an IPv6 fragment header: returns the protocol of the whole packet, and which fragment this is (`None` for a
-/// packet in one piece, RFC 6946).
+/// Reads an IPv6 fragment header. Returns the protocol of the whole packet, and the position of the fragment. The
+/// position is `None` if the fragment is the whole packet (RFC 6946).
 #[must_use]
 pub fn read_v6(header: &[u8; V6_LEN]) -> (u8, Option<Fragment>) {
     let [next, _, high, low, id @ ..] = *header;
@@ -28,26 +28,27 @@ pub fn read_v6(header: &[u8; V6_LEN]) -> (u8, Option<Fragment>) {
     (next, (fragment.more || fragment.offset != 0).then_some(fragment))
 }
 
-/// The fragments of a packet, in order.
+/// The fragments of an IP packet, in order.
 #[derive(Clone, Copy, Debug)]
 pub struct Pieces<'a> {
     header: &'a [u8],
-    /// The part of the payload that is not yet in a fragment.
+    /// The part of the payload that has not been put into a fragment yet.
     rest: &'a [u8],
-    /// The number of payload bytes in front of `rest`.
+    /// The number of payload bytes before `rest`.
     offset: usize,
-    /// The largest payload of a fragment, a multiple of eight.
+    /// The largest payload of a fragment in bytes, a multiple of eight.
     most: usize,
-    /// Whether the packet was itself a fragment and not the last.
+    /// Whether the packet was itself a fragment, but not the last one.
     more: bool,
     identification: u32,
 }
 
 impl<'a> Pieces<'a> {
-    /// Prepares to fragment `packet` for this `mtu`. A fragment of an IPv4 packet may be fragmented again;
-    /// `identification` is for IPv6, where only the sender fragments. Returns `None` if fragmentation is forbidden
-    /// (Don't Fragment, or an IPv6 packet that is already a fragment) or impossible (no room for eight bytes). Packets
-    /// with IP options also give `None`; nothing here sends any.
+    /// Prepares to fragment `packet` for a link with this `mtu`. A fragment of an IPv4 packet may be fragmented again.
+    /// `identification` is used only for IPv6, where only the sender fragments. Returns `None` if fragmentation is
+    /// forbidden: the packet has Don't Fragment set, or is an IPv6 packet that is already a fragment. Also returns
+    /// `None` if the MTU has no room for eight bytes of payload, or if the packet has IP options, which no code here
+    /// sends.
     #[must_use]
     pub fn of(packet: &'a [u8], mtu: usize, identification: u32) -> Option<Self> {
         if packet.first()? >> 4 == 4 {
@@ -85,7 +86,7 @@ impl<'a> Pieces<'a> {
         (most > 0).then_some(Self { most, ..self })
     }
 
-    /// Appends the next fragment, a whole IP packet, to `out`. Returns false if there are no more.
+    /// Appends the next fragment, a complete IP packet, to `out`. Returns false if there are no more fragments.
     pub fn append_next(&mut self, out: &mut Vec<u8>) -> bool {
         if self.rest.is_empty() {
             return false;
@@ -150,7 +151,7 @@ mod tests {
         }
     }
 
-    /// RFC 791 §3.2, RFC 8200 §4.5: offsets in units of 8 bytes, lengths, flags, checksums.
+    /// RFC 791 §3.2, RFC 8200 §4.5: offsets in units of 8 bytes, lengths, flags and checksums of fragments are right.
     #[test]
     fn the_pieces_are_the_packet() {
         for (packet, id, header) in [(old(1480, false), 7, 20), (new(1460), 0x1234_5678, 40)] {
@@ -193,7 +194,7 @@ mod tests {
         }
     }
 
-    /// RFC 6946: a fragment header on an unfragmented packet has no effect.
+    /// RFC 6946: a fragment header in front of a whole packet has no effect.
     #[test]
     fn an_atomic_fragment_is_a_packet() {
         let mut packet = new(8);

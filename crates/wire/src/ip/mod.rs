@@ -1,8 +1,8 @@
 //! The IPv4 and IPv6 headers, and code common to both.
 //!
-//! Owns the view [`Packet`] that reads either version, and the changes that a router or a queue makes in place (hop
-//! limit, ECN). [`fragment`] fragments packets. IPv6 extension headers other than the fragment header are not parsed;
-//! nothing here sends any.
+//! Owns the view [`Packet`] that reads packets of both IP versions, and the changes that a router or a queue makes in
+//! place (hop limit, ECN). [`fragment`] fragments packets. IPv6 extension headers other than the fragment header are
+//! not parsed, and no code here sends any.
 
 pub mod ecn;
 pub mod fragment;
@@ -12,7 +12,7 @@ pub mod v6;
 use anabranch_base::Ecn;
 use std::net::IpAddr;
 
-/// Protocol numbers (IANA) that this project carries.
+/// The IANA protocol numbers that this project uses.
 pub mod protocol {
     /// ICMP for IPv4.
     pub const ICMP: u8 = 1;
@@ -20,7 +20,7 @@ pub mod protocol {
     pub const TCP: u8 = 6;
     /// UDP.
     pub const UDP: u8 = 17;
-    /// The fragment header of IPv6: not a protocol, another header follows.
+    /// The fragment header of IPv6. It is not a protocol: another header follows it.
     pub const FRAGMENT: u8 = 44;
     /// ICMP for IPv6.
     pub const ICMPV6: u8 = 58;
@@ -28,19 +28,19 @@ pub mod protocol {
     pub const SCTP: u8 = 132;
 }
 
-/// The hop limit (TTL) that packets start with.
+/// The hop limit (TTL) of new packets.
 pub const HOP_LIMIT: u8 = 64;
 
 /// The reason why bytes are not an IP packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum IpError {
-    /// The data is shorter than the header, or than its length field.
+    /// The data is shorter than the header, or than the length in the header.
     #[error("truncated IP packet")]
     Truncated,
     /// The version field is neither 4 nor 6.
     #[error("IP version {0}")]
     Version(u8),
-    /// A length field contradicts another.
+    /// Two length fields contradict each other.
     #[error("an IP length field is wrong")]
     Length,
     /// The IPv4 header checksum is wrong.
@@ -51,38 +51,38 @@ pub enum IpError {
 /// The position of a fragment in its packet (RFC 791 §3.2, RFC 8200 §4.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fragment {
-    /// The number shared by all fragments of one packet between two addresses.
+    /// The number that all fragments of one packet share. It is unique for a pair of addresses.
     pub identification: u32,
-    /// The offset of this fragment in the whole payload, in bytes.
+    /// The offset of this fragment in the payload of the whole packet, in bytes.
     pub offset: usize,
-    /// Whether more fragments follow.
+    /// Whether more fragments follow this one.
     pub more: bool,
 }
 
-/// An IP packet of either version, read in place.
+/// An IP packet of either version, as a view of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Packet<'a> {
     /// The source address.
     pub source: IpAddr,
     /// The target address.
     pub target: IpAddr,
-    /// The protocol of the payload; for a fragment, that of the whole payload.
+    /// The protocol of the payload. In a fragment, the protocol of the whole packet's payload.
     pub protocol: u8,
     /// The ECN bits.
     pub ecn: Ecn,
-    /// The number of routers it may still pass (TTL).
+    /// The number of routers that the packet may still pass (TTL).
     pub hop_limit: u8,
-    /// The fragment that this is, if the packet is fragmented.
+    /// The position of this fragment, if the packet is a fragment.
     pub fragment: Option<Fragment>,
     /// The length of the IP header in bytes, including options or an IPv6 fragment header.
     pub header_len: usize,
-    /// The bytes after the header, without link padding.
+    /// The bytes after the IP header, without the padding of the link layer.
     pub payload: &'a [u8],
 }
 
 impl<'a> Packet<'a> {
-    /// Reads a packet that begins with its IP header, and verifies the IPv4 header checksum. Bytes after the packet's
-    /// own length are ignored.
+    /// Reads a packet that begins with its IP header, and verifies the IPv4 header checksum. Bytes after the end of the
+    /// packet are ignored.
     ///
     /// # Errors
     /// [`IpError`].
@@ -91,11 +91,11 @@ impl<'a> Packet<'a> {
         Self::read(bytes, true)
     }
 
-    /// Reads the beginning of a packet as quoted in an ICMP message. The payload may be shorter than the header says.
+    /// Reads the beginning of a packet that an ICMP message quotes. The payload may be shorter than the header says.
     /// The checksum is not verified, because routers have changed the hop limit.
     ///
     /// # Errors
-    /// [`IpError`], but not for a truncated payload.
+    /// [`IpError`], but not because the payload is truncated.
     pub fn parse_quoted(bytes: &'a [u8]) -> Result<Self, IpError> {
         Self::read(bytes, false)
     }
@@ -146,21 +146,21 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// Returns the length of header and payload in bytes.
+    /// Returns the length of the IP header and the payload in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.header_len + self.payload.len()
     }
 
-    /// Returns false: a packet always has a header.
+    /// Returns false, because a packet always has a header.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         false
     }
 }
 
-/// Returns source and target of the packet at the start of `bytes`, without any other check; `None` if the bytes end
-/// before the addresses.
+/// Returns the source and the target address of the IP packet at the start of `bytes`, and checks nothing else. Returns
+/// `None` if the bytes end before the addresses.
 #[must_use]
 #[inline]
 pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
@@ -178,13 +178,13 @@ pub fn addresses(bytes: &[u8]) -> Option<(IpAddr, IpAddr)> {
     }
 }
 
-/// Returns a hash that is equal for packets of one flow: addresses, protocol and ports, if there are any (RFC 8290 §4.1
-/// identifies flows in this way). Returns 0 if it is not an IP packet.
+/// Returns a hash that is equal for all packets of a flow. It covers the addresses, the protocol and the ports, if the
+/// packet has ports (as RFC 8290 §4.1 identifies flows). Returns 0 if `bytes` is not an IP packet.
 #[must_use]
 pub fn flow(bytes: &[u8]) -> u64 {
     let Ok(packet) = Packet::parse_quoted(bytes) else { return 0 };
     let ports = match packet.protocol {
-        // Only the first fragment contains ports.
+        // Only the first fragment of a packet contains ports, so no fragment's ports are used.
         _ if packet.fragment.is_some() => None,
         protocol::TCP | protocol::UDP | protocol::SCTP => packet.payload.get(..4),
         _ => None,
@@ -193,14 +193,14 @@ pub fn flow(bytes: &[u8]) -> u64 {
         4 => &bytes[12..20],
         _ => &bytes[8..40],
     };
-    // FNV-1a.
+    // The hash function is FNV-1a.
     let parts = addresses.iter().chain(std::slice::from_ref(&packet.protocol));
     parts.chain(ports.unwrap_or_default()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
 }
 
-/// Returns the header length of a packet from this address: 20 bytes for IPv4, 40 for IPv6.
+/// Returns the length of the IP header of a packet from `source`: 20 bytes for IPv4, 40 for IPv6.
 #[must_use]
 pub const fn header_len(source: IpAddr) -> usize {
     match source {
@@ -209,8 +209,8 @@ pub const fn header_len(source: IpAddr) -> usize {
     }
 }
 
-/// Decrements the hop limit of the packet at the start of `bytes` and updates the IPv4 header checksum. Returns false
-/// and changes nothing if the hop limit is exhausted or it is not an IP packet.
+/// Decrements the hop limit of the IP packet at the start of `bytes` and updates the IPv4 header checksum. Returns
+/// false and changes nothing if the hop limit is exhausted, or if there is no IP packet.
 pub fn decrement_hop_limit(bytes: &mut [u8]) -> bool {
     match bytes.first().map(|byte| byte >> 4) {
         Some(4) if bytes.len() >= v4::HEADER_LEN => {

@@ -9,14 +9,14 @@
 //! |                         target address                        |
 //! ```
 //!
-//! Home of RFC 791 §3.1. Headers written here have no options, and have Don't Fragment set (RFC 1191 §3). Options of
-//! received packets are skipped.
+//! Home of RFC 791 §3.1. The headers that this module writes have no options, and have Don't Fragment set
+//! (RFC 1191 §3). Options of received packets are skipped.
 
 use super::{HOP_LIMIT, IpError};
 use anabranch_base::Ecn;
 use std::net::Ipv4Addr;
 
-/// The length of a header without options in bytes.
+/// The length in bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
 
 /// The fields of an IPv4 header, except options.
@@ -28,27 +28,27 @@ pub struct Header {
     pub target: Ipv4Addr,
     /// The protocol of the payload.
     pub protocol: u8,
-    /// Differentiated services codepoint, 6 bits.
+    /// The differentiated services codepoint (DSCP), 6 bits.
     pub dscp: u8,
     /// The ECN bits.
     pub ecn: Ecn,
-    /// Time to live: the number of routers it may still pass.
+    /// Time to live: the number of routers that the packet may still pass.
     pub hop_limit: u8,
     /// The number that all fragments of one packet share.
     pub identification: u16,
-    /// Whether routers must not fragment it.
+    /// Whether routers must not fragment the packet.
     pub dont_fragment: bool,
     /// Whether more fragments of this packet follow.
     pub more_fragments: bool,
-    /// The offset of this fragment, in units of 8 bytes.
+    /// The offset of this fragment in the payload of the whole packet, in units of 8 bytes.
     pub fragment_offset: u16,
-    /// The length of header and payload in bytes.
+    /// The length of the header and the payload in bytes.
     pub total_len: u16,
 }
 
 impl Header {
-    /// Creates the header of a packet with Don't Fragment set and `payload_len` bytes after the header (at most
-    /// 65,515).
+    /// Creates the header of a packet with Don't Fragment set. `payload_len` is the number of bytes after the header,
+    /// at most 65,515.
     #[must_use]
     pub fn new(source: Ipv4Addr, target: Ipv4Addr, protocol: u8, payload_len: u16) -> Self {
         Self {
@@ -66,10 +66,10 @@ impl Header {
         }
     }
 
-    /// Reads and verifies a header. Also returns its length, including options.
+    /// Reads and verifies a header. Returns the header and its length in bytes, including options.
     ///
     /// # Errors
-    /// [`IpError`], also if `bytes` ends before the packet does.
+    /// [`IpError`], also if `bytes` ends before the end of the packet.
     #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Self, usize), IpError> {
         let (header, len) = Self::parse_quoted(bytes)?;
@@ -82,7 +82,8 @@ impl Header {
         Ok((header, len))
     }
 
-    /// Reads a header without verifying the checksum. The payload may be truncated.
+    /// Reads a header without verifying its checksum. The payload may be truncated. Returns the header and its length
+    /// in bytes.
     ///
     /// # Errors
     /// [`IpError`].
@@ -119,7 +120,7 @@ impl Header {
         Ok((header, len))
     }
 
-    /// Writes the header, including the checksum, over the first 20 bytes of `out`. Panics if there are fewer.
+    /// Writes the header, including the checksum, over the first 20 bytes of `out`. Panics if `out` is shorter.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
         let Some(out) = out.first_chunk_mut::<HEADER_LEN>() else {
@@ -143,18 +144,18 @@ impl Header {
     }
 }
 
-/// The common fields of all headers of one flow, and their part of the checksum. Each packet then needs only a few
-/// additions.
+/// The fields that all headers of a flow have in common, and their share of the checksum. With a template, the checksum
+/// of a packet needs only a few additions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
-    /// Bytes 8 to 20: hop limit, protocol, zero checksum, addresses.
+    /// Bytes 8 to 20 of the header: hop limit, protocol, a checksum of zero, addresses.
     tail: [u8; 12],
-    /// The sum of the tail and the flags.
+    /// The one's complement sum of the tail, not folded.
     sum: u64,
 }
 
 impl Template {
-    /// Creates the template for packets with Don't Fragment set, like those of [`Header::new`].
+    /// Creates a template for packets with Don't Fragment set, as in [`Header::new`].
     #[must_use]
     pub fn new(source: Ipv4Addr, target: Ipv4Addr, protocol: u8) -> Self {
         let mut whole = [0; HEADER_LEN];
@@ -165,7 +166,7 @@ impl Template {
         Self { tail, sum: words_of(&tail) }
     }
 
-    /// Writes the header of a packet with `payload_len` bytes after the header (at most 65,515).
+    /// Writes the header of a packet that has `payload_len` bytes after the header, at most 65,515.
     #[inline]
     pub fn emit(&self, out: &mut [u8; HEADER_LEN], payload_len: u16, identification: u16, ecn: Ecn) {
         let [high, low] = payload_len.saturating_add(HEADER_LEN as u16).to_be_bytes();
@@ -187,11 +188,11 @@ pub fn sum_is_right(header: &[u8; HEADER_LEN]) -> bool {
     fold(words_of(header)) == 0xffff
 }
 
-/// The first byte of a header without options: version 4, five 32-bit words.
+/// The first byte of a header without options: version 4, and a header length of five 32-bit words.
 pub const WITHOUT_OPTIONS: u8 = 0x45;
-/// The bits of the flags and offset field that are all zero in an unfragmented packet.
+/// The bits of the flags and offset field that are zero in a packet that is not a fragment.
 pub const FRAGMENT: u16 = 0x3fff;
-/// The Don't Fragment flag, in the seventh byte.
+/// The Don't Fragment flag, in the seventh byte of the header.
 const DONT_FRAGMENT: u8 = 0x40;
 
 /// Clears Don't Fragment in the packet at the start of `bytes`, sets the identification that its fragments will share,
@@ -216,14 +217,14 @@ pub fn refresh_checksum(bytes: &mut [u8]) {
     bytes[10..12].copy_from_slice(&checksum.to_ne_bytes());
 }
 
-/// Returns the one's complement sum of a header (a multiple of four bytes), in native byte order. A header is too short
-/// for the vector sum of `checksum.rs`.
+/// Returns the one's complement sum of a header, whose length is a multiple of four bytes, in native byte order. A
+/// header is too short to profit from the vector sum of `checksum.rs`.
 #[inline]
 fn header_sum(header: &[u8]) -> u16 {
     fold(words_of(header))
 }
 
-/// Returns the sum of native 32-bit words, not folded.
+/// Returns the sum of the native 32-bit words, without folding it to 16 bits.
 #[inline]
 fn words_of(bytes: &[u8]) -> u64 {
     let words = bytes.chunks_exact(4);
@@ -243,7 +244,7 @@ mod tests {
     use super::*;
     use crate::checksum::internet_checksum;
 
-    /// A header found in many textbooks: 192.168.0.1 to 192.168.0.199, UDP, checksum b861.
+    /// A header that many textbooks use as an example: 192.168.0.1 to 192.168.0.199, UDP, checksum b861.
     const CAPTURED: [u8; 20] = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01, 0xc0,
         0xa8, 0x00, 0xc7,

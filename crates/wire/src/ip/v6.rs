@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Home of RFC 8200 §3. The flow label is sent as 0 ("not labelled", RFC 6437 §2). Extension headers are not parsed:
-//! the next header field is taken as the protocol of the payload.
+//! the value of the next header field is treated as the protocol of the payload.
 
 use super::{HOP_LIMIT, IpError};
 use anabranch_base::Ecn;
@@ -25,15 +25,15 @@ pub struct Header {
     pub source: Ipv6Addr,
     /// The target address.
     pub target: Ipv6Addr,
-    /// The protocol of the payload (next header).
+    /// The protocol of the payload: the next header field.
     pub protocol: u8,
-    /// Differentiated services codepoint, 6 bits.
+    /// The differentiated services codepoint (DSCP), 6 bits.
     pub dscp: u8,
     /// The ECN bits.
     pub ecn: Ecn,
-    /// The number of routers it may still pass.
+    /// The number of routers that the packet may still pass.
     pub hop_limit: u8,
-    /// Flow label, 20 bits.
+    /// The flow label, 20 bits.
     pub flow_label: u32,
     /// The number of bytes after the header.
     pub payload_len: u16,
@@ -93,7 +93,7 @@ impl Header {
         })
     }
 
-    /// Writes the header over the first 40 bytes of `out`. Panics if there are fewer.
+    /// Writes the header over the first 40 bytes of `out`. Panics if `out` is shorter.
     #[inline]
     pub fn emit(&self, out: &mut [u8]) {
         let Some(out) = out.first_chunk_mut::<HEADER_LEN>() else {

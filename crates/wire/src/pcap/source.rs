@@ -1,42 +1,42 @@
-//! Reads a capture from a file, packet by packet, in either format: pcapng, or the older pcap, which has one link type
-//! and no directions.
+//! Reads a capture from a file, packet by packet, in either of two formats: pcapng, or the older pcap, which has only
+//! one link type and no directions.
 //!
 //! ```text
 //! pcap: magic (4), version (4), zone (4), accuracy (4), most kept (4), link type (4), packet ...
 //! packet: seconds (4), fraction (4), bytes kept (4), bytes on the wire (4), bytes
 //! ```
 //!
-//! Owns one buffer, as large as the longest packet so far. A capture may be larger than memory, and memory is never
-//! allocated because of a length field alone.
+//! Owns one buffer, which is as large as the longest packet so far. A capture may be larger than memory, and a length
+//! field alone never causes an allocation.
 //!
 //! Home of draft-ietf-opsawg-pcap §4 (file header) and §5 (packet record).
 
 use super::{Blocks, Interface, Record, SECTION};
 use std::io::{self, Read};
 
-/// The largest packet or packet block in bytes; a longer one counts as damaged.
+/// The largest size of a packet or packet block in bytes. A longer one counts as damaged.
 const LONGEST: usize = 16 << 20;
 
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// A variant with longer packet records, from patched Linux kernels of the 1990s.
+/// The magic number of a pcap variant with longer packet records, from patched Linux kernels of the 1990s.
 const KUZNETSOV: u32 = 0xa1b2_cd34;
 
 /// The reason why a file cannot be read as a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    /// The file begins like neither format.
+    /// The file begins neither like a pcap nor like a pcapng file.
     #[error("not a pcap or pcapng capture")]
     Magic,
-    /// The file is empty or ends within its header.
+    /// The file is empty or ends within its file header.
     #[error("the capture ends after {0} bytes, before its header does")]
     Header(u64),
-    /// The data at this byte offset is inconsistent.
+    /// The data at the byte offset `at` is inconsistent.
     #[error("damaged {what} at byte {at}")]
     Damaged {
         /// The damaged element.
         what: &'static str,
-        /// Its byte offset.
+        /// The byte offset of the damaged element.
         at: u64,
     },
     /// The file itself could not be read.
@@ -44,12 +44,12 @@ pub enum SourceError {
     Read(#[from] io::Error),
 }
 
-/// How a readable capture ended.
+/// Whether a capture ended at the end of a packet or within one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// After a complete packet or block.
+    /// The capture ended after a complete packet or block.
     Whole,
-    /// Within a packet or block that begins at this byte offset.
+    /// The capture ended within a packet or block, which begins at this byte offset.
     Cut(u64),
 }
 
@@ -69,12 +69,12 @@ pub struct Source<R> {
     blocks: Blocks,
     buffer: Vec<u8>,
     end: Option<End>,
-    /// The head of the first block was already read, to detect the format.
+    /// Whether the head of the first block has already been read, to detect the format.
     begun: bool,
 }
 
 impl<R: Read> Source<R> {
-    /// Opens a capture.
+    /// Opens a capture and reads its file header.
     ///
     /// # Errors
     /// [`SourceError`].
@@ -101,22 +101,22 @@ impl<R: Read> Source<R> {
         Ok(source)
     }
 
-    /// Returns the interfaces described so far; a pcap file has one, without a name.
+    /// Returns the interfaces that the capture has described so far. A pcap file has one interface, without a name.
     #[must_use]
     pub fn interfaces(&self) -> &[Interface] {
         &self.blocks.interfaces
     }
 
-    /// Returns how the capture ended, once it has.
+    /// Returns how the capture ended, or `None` if its end has not been reached.
     #[must_use]
     pub fn end(&self) -> Option<End> {
         self.end
     }
 
-    /// Returns the next packet. `None` at the end, or if the next packet is truncated.
+    /// Returns the next packet. Returns `None` at the end, or if the next packet is truncated.
     ///
     /// # Errors
-    /// [`SourceError`]; reading cannot continue after it.
+    /// [`SourceError`]. Reading cannot continue after an error.
     pub fn next_packet(&mut self) -> Result<Option<Record<'_>>, SourceError> {
         if self.end.is_some() {
             return Ok(None);
@@ -147,7 +147,8 @@ impl<R: Read> Source<R> {
                 self.end = Some(End::Cut(start));
                 return Ok(None);
             }
-            // The borrow checker rejects a loop that returns a borrow only sometimes, so check the block type first.
+            // The borrow checker rejects a loop that returns a borrow only in some iterations, so the block type is
+            // checked first.
             if !Blocks::is_packet(kind) {
                 let end = self.buffer.len() - 4;
                 self.blocks.read(kind, &self.buffer[8..end]).ok_or(damaged)?;
@@ -164,7 +165,7 @@ impl<R: Read> Source<R> {
         if self.buffer.len() < Blocks::SHORTEST || self.more(rest)? < rest {
             return Err(SourceError::Header(self.at));
         }
-        // The upper half describes frame check sequences.
+        // The upper half of this field describes frame check sequences and is not used.
         let link_type = number(&self.buffer, 20, big_endian) as u16;
         let name = String::new();
         self.blocks.interfaces.push(Interface {
@@ -203,13 +204,14 @@ impl<R: Read> Source<R> {
         Ok(Some(Record { interface: 0, at_nanos, packet, original_len, direction: None, comment: None }))
     }
 
-    /// Clears the buffer and reads `count` bytes into it. Returns the number of bytes read.
+    /// Clears the buffer and reads up to `count` bytes into it. Returns the number of bytes read.
     fn fill(&mut self, count: usize) -> io::Result<usize> {
         self.buffer.clear();
         self.more(count)
     }
 
-    /// Appends `count` bytes to the buffer and returns the number read. The buffer grows only by bytes that exist.
+    /// Appends up to `count` bytes to the buffer and returns the number of bytes read. Memory is allocated only for
+    /// bytes that exist.
     fn more(&mut self, count: usize) -> io::Result<usize> {
         let found = (&mut self.input).take(count as u64).read_to_end(&mut self.buffer)?;
         self.at += found as u64;
@@ -217,7 +219,8 @@ impl<R: Read> Source<R> {
     }
 }
 
-/// Returns the format of a pcap file with this magic number; `None` if it is not one.
+/// Returns the format of a pcap file that begins with this magic number. Returns `None` if it is not the number of a
+/// pcap file.
 fn classic(magic: [u8; 4]) -> Option<Format> {
     for (big_endian, magic) in [(false, u32::from_le_bytes(magic)), (true, u32::from_be_bytes(magic))] {
         let (nanos_per_tick, extra) = match magic {
@@ -241,10 +244,10 @@ mod tests {
     use super::super::Writer;
     use super::*;
 
-    /// Times and packets.
+    /// The time in nanoseconds and the bytes of each packet.
     type Packets = Vec<(u64, Vec<u8>)>;
 
-    /// Returns times and packets of a capture, and how it ended.
+    /// Returns the packets of a capture with their times, and how the capture ended.
     fn all(bytes: &[u8]) -> Result<(Packets, Option<End>), String> {
         let mut source = Source::new(bytes).map_err(|error| error.to_string())?;
         let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Error causes: the reasons for an ABORT or ERROR.
+//! Error causes: the reasons for an ABORT or ERROR chunk.
 //!
 //! ```text
 //! +-------------------------------+-------------------------------+
@@ -7,66 +7,65 @@
 //! |                   cause-specific information …                |
 //! ```
 //!
-//! Home of RFC 9260 §3.3.10.1 to §3.3.10.13, the thirteen causes, of RFC 5061
-//! §4.3 and RFC 4895 §4.1.
+//! Home of RFC 9260 §3.3.10.1 to §3.3.10.13, the thirteen causes, of RFC 5061 §4.3 and RFC 4895 §4.1.
 
 use super::Tsn;
 use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs};
 use std::fmt;
 
-/// An error cause, by code.
+/// An error cause. The number in parentheses is the cause code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause<'a> {
-    /// DATA on a stream that does not exist (1).
+    /// A DATA chunk was sent on a stream that does not exist (1).
     InvalidStream(u16),
-    /// INIT or INIT ACK lacks parameters that it must have (2).
+    /// An INIT or INIT ACK lacks mandatory parameters (2).
     MissingParams(MissingParams<'a>),
-    /// The cookie was valid but had expired, by this many microseconds, or 0 if unknown (3).
+    /// The cookie was valid but had expired, by this many microseconds, or 0 if the time is unknown (3).
     StaleCookie(u32),
-    /// No resources for another association (4).
+    /// The endpoint has no resources for another association (4).
     OutOfResource,
-    /// An address, quoted as the whole parameter, cannot be used (5).
+    /// An address cannot be used. The whole address parameter is quoted (5).
     UnresolvableAddress(&'a [u8]),
-    /// A chunk, quoted whole, is of an unknown type (6).
+    /// A chunk is of an unknown type. The whole chunk is quoted (6).
     UnrecognizedChunk(&'a [u8]),
-    /// A mandatory parameter has a forbidden value (7).
+    /// A mandatory parameter has an invalid value (7).
     InvalidMandatoryParam,
-    /// Parameters of an INIT ACK, quoted whole, are of unknown types (8).
+    /// Parameters of an INIT ACK are of unknown types. The whole parameters are quoted (8).
     UnrecognizedParams(&'a [u8]),
     /// The DATA chunk with this TSN has no payload (9).
     NoUserData(Tsn),
     /// A COOKIE ECHO arrived while the association was shutting down (10).
     CookieWhileShuttingDown,
-    /// A restart added addresses, quoted as whole parameters (11).
+    /// A restart added addresses. The whole address parameters are quoted (11).
     RestartWithNewAddresses(&'a [u8]),
     /// The application aborted the association, for this reason (12).
     UserAbort(&'a [u8]),
     /// The peer violated the protocol in another way (13).
     ProtocolViolation(&'a [u8]),
-    /// A request, quoted whole, would delete the last address (0xA0, RFC 5061 §4.3.1).
+    /// A request would delete the last address. The whole request is quoted (0xA0, RFC 5061 §4.3.1).
     DeleteLastAddress(&'a [u8]),
-    /// A request, quoted whole, exceeds the available resources (0xA1, RFC 5061 §4.3.2).
+    /// A request exceeds the available resources. The whole request is quoted (0xA1, RFC 5061 §4.3.2).
     NoRoomForAddress(&'a [u8]),
-    /// A request, quoted whole, would delete the address it came from (0xA2, RFC 5061 §4.3.3).
+    /// A request would delete the source address of its packet. The whole request is quoted (0xA2, RFC 5061 §4.3.3).
     DeleteSourceAddress(&'a [u8]),
-    /// An ASCONF ACK for an ASCONF that was never sent (0xA3, RFC 5061 §4.3.4).
+    /// An ASCONF ACK answers an ASCONF that was never sent (0xA3, RFC 5061 §4.3.4).
     IllegalAsconfAck,
-    /// A request, quoted whole, is not authorized for this peer (0xA4, RFC 5061 §4.3.5).
+    /// The peer is not authorized to make a request. The whole request is quoted (0xA4, RFC 5061 §4.3.5).
     NoAuthorization(&'a [u8]),
     /// The HMAC identifier is not supported (0x0105, RFC 4895 §4.1).
     UnsupportedHmac(u16),
-    /// An unknown code.
+    /// A cause with an unknown code.
     Unknown(RawTlv<'a>),
 }
 
-/// A list of parameter types.
+/// The types of the parameters that are missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MissingParams<'a> {
     bytes: &'a [u8],
 }
 
 impl<'a> MissingParams<'a> {
-    /// The parameter that every INIT ACK must have.
+    /// The list that names the state cookie, a parameter that every INIT ACK must have.
     pub const STATE_COOKIE: Self = Self { bytes: &[0, 7] };
 
     /// Returns the parameter types.
@@ -76,7 +75,7 @@ impl<'a> MissingParams<'a> {
 
     fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let (&count, bytes) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
-        // Compared in 64 bits, because the peer's count may have any value.
+        // The comparison uses 64 bits, because the peer's count may have any value and must not overflow.
         if u64::from(u32::from_be_bytes(count)) * 2 != bytes.len() as u64 {
             return Err(raw.malformed());
         }
@@ -85,10 +84,10 @@ impl<'a> MissingParams<'a> {
 }
 
 impl<'a> Cause<'a> {
-    /// Parses a cause by its code.
+    /// Parses an error cause as its code requires.
     ///
     /// # Errors
-    /// The value does not have the form that its code requires.
+    /// The cause's value does not have the form that its code requires.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             1 => Self::InvalidStream((word(raw)? >> 16) as u16),
@@ -117,7 +116,7 @@ impl<'a> Cause<'a> {
         })
     }
 
-    /// The cause code.
+    /// Returns the cause code.
     #[must_use]
     pub const fn code(&self) -> u16 {
         match self {
@@ -144,7 +143,8 @@ impl<'a> Cause<'a> {
         }
     }
 
-    /// Appends the cause to an ABORT or ERROR. Returns false and writes nothing if the chunk cannot hold it.
+    /// Appends the cause to an ABORT or ERROR chunk. Returns false and writes nothing if the chunk has no room for the
+    /// cause.
     pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
         let code = self.code();
         match self {
@@ -230,26 +230,26 @@ fn text(f: &mut fmt::Formatter<'_>, name: &str, bytes: &[u8]) -> fmt::Result {
     if bytes.is_empty() { Ok(()) } else { write!(f, "({})", bytes.escape_ascii()) }
 }
 
-/// Iterates over causes. A framing error ends the iteration; an error inside one cause does not.
+/// Iterates over error causes. A framing error ends the iteration; an error inside one cause does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Causes<'a> {
     tlvs: Tlvs<'a>,
 }
 
 impl<'a> Causes<'a> {
-    /// Creates an iterator over `bytes`, which begin with a cause header.
+    /// Creates an iterator over `bytes`, which begin with the header of a cause.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { tlvs: Tlvs::new(bytes) }
     }
 
-    /// Returns the bytes not yet read.
+    /// Returns the bytes that have not been read yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.tlvs.rest()
     }
 
-    /// Writes all causes, each after a space.
+    /// Writes all causes, with a space before each.
     pub(crate) fn fmt_list(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for cause in *self {
             match cause {
@@ -318,7 +318,7 @@ mod tests {
         assert_eq!(back, causes);
     }
 
-    /// An ERROR body with a missing state cookie, as shown in RFC 9260 §3.3.10.2.
+    /// The body of an ERROR chunk for a missing state cookie, as shown in RFC 9260 §3.3.10.2.
     #[test]
     fn from_capture() {
         let bytes = [0, 2, 0, 10, 0, 0, 0, 1, 0, 7];

@@ -1,7 +1,7 @@
 //! The CRC32c checksum of SCTP packets.
 //!
-//! The `crc-fast` crate does the polynomial arithmetic, with carry-less multiplication if the processor has it. This
-//! module handles the position of the checksum in a packet and its byte order.
+//! The `crc-fast` crate does the polynomial arithmetic, with carry-less multiplication if the processor supports it.
+//! This module handles the position of the checksum in a packet and its byte order.
 //!
 //! Home of RFC 9260 §6.8 and Appendix A.
 
@@ -12,28 +12,28 @@ pub use front::{LINE, room_for};
 use crc_fast::{CrcAlgorithm, Digest, crc32_iscsi};
 use std::ops::Range;
 
-/// The position of the checksum in the common header.
+/// The position of the checksum in the common header, in bytes.
 pub const FIELD: Range<usize> = 8..12;
 
-/// The checksum among the first sixteen bytes, as a little-endian number.
+/// The bits of the checksum in the first sixteen bytes of a packet, which are read as a little-endian number.
 const FIELD_MASK: u128 = 0xffff_ffff << (8 * FIELD.start);
 
-/// Returns the CRC32c of `bytes`, unmodified.
+/// Returns the CRC32c of `bytes`, without treating any bytes as a checksum field.
 #[must_use]
 #[inline]
 pub fn crc32c(bytes: &[u8]) -> u32 {
     crc32_iscsi(bytes)
 }
 
-/// Returns the CRC32c of a packet with its checksum field taken as zero. `packet` must have at least twelve bytes; the
-/// result for a shorter one is meaningless.
+/// Returns the CRC32c of a packet, with the checksum field counted as zero. `packet` must have at least twelve bytes;
+/// the result for a shorter packet has no meaning.
 #[must_use]
 #[inline]
 pub fn of_packet(packet: &[u8]) -> u32 {
     let (head, rest) = match packet.split_first_chunk::<16>() {
-        // The header is processed together with the first chunk header, so that the rest is as aligned as the packet.
-        // The words are assembled in registers: loading eight bytes that were just stored one by one would stall the
-        // processor.
+        // The common header is processed together with the header of the first chunk, so that the rest is as aligned as
+        // the packet. The words are assembled in registers. Loading eight bytes that were just stored one by one would
+        // stall the processor.
         Some((head, rest)) => {
             let words = u128::from_le_bytes(*head) & !FIELD_MASK;
             (crc32c(&words.to_le_bytes()), rest)
@@ -52,7 +52,7 @@ pub fn of_packet(packet: &[u8]) -> u32 {
     digest.finalize() as u32
 }
 
-/// Returns whether the checksum of `packet` is right.
+/// Returns whether the checksum in `packet` is right.
 #[must_use]
 #[inline]
 pub fn is_valid(packet: &[u8]) -> bool {
@@ -60,11 +60,11 @@ pub fn is_valid(packet: &[u8]) -> bool {
     packet.get(FIELD).is_some_and(|field| field == of_packet(packet).to_le_bytes())
 }
 
-/// Writes the checksum into `packet`, whose common header is otherwise complete.
+/// Writes the checksum into `packet`, whose common header must be complete except for the checksum.
 #[inline]
 pub fn put(packet: &mut [u8]) {
     assert!(packet.len() >= FIELD.end, "no room for the common header");
-    // The field is usually zero already, and reading what was just written is slow.
+    // Usually the field is already zero. It is not written then, because reading bytes that were just written is slow.
     if packet[FIELD] != [0; 4] {
         packet[FIELD].fill(0);
     }
@@ -72,7 +72,8 @@ pub fn put(packet: &mut [u8]) {
     packet[FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`put`], for the packet at the end of `buffer` that begins at `start`. Bytes in front of it may be overwritten.
+/// Like [`put`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
+/// packet.
 #[inline]
 pub fn put_alone(buffer: &mut [u8], start: usize) {
     let Some(begin) = front::begin(buffer, start) else {
@@ -86,8 +87,8 @@ pub fn put_alone(buffer: &mut [u8], start: usize) {
     buffer[start..][FIELD].copy_from_slice(&sum.to_le_bytes());
 }
 
-/// Like [`is_valid`], for the packet at the end of `buffer` that begins at `start`. Bytes in front of it may be
-/// overwritten.
+/// Like [`is_valid`], for the packet at the end of `buffer` that begins at `start`. May overwrite bytes in front of the
+/// packet.
 #[inline]
 pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
     let Some(begin) = front::begin(buffer, start) else {
@@ -105,8 +106,8 @@ pub fn is_valid_alone(buffer: &mut [u8], start: usize) -> bool {
     field == sum.to_le_bytes()
 }
 
-/// Like [`is_valid`], for a packet with one SACK without blocks; half of all packets are of this form. The packet is
-/// copied with its checksum field cleared, in registers.
+/// Like [`is_valid`], for a packet whose only chunk is a SACK without blocks. Half of all packets have this form. The
+/// packet is copied in registers, with its checksum field cleared.
 #[inline]
 fn is_valid_short(packet: &[u8; SHORT]) -> bool {
     let (Some(head), Some(rest)) = (packet.first_chunk::<16>(), packet.last_chunk::<{ SHORT - 16 }>()) else {
@@ -119,7 +120,7 @@ fn is_valid_short(packet: &[u8; SHORT]) -> bool {
     (head >> (8 * FIELD.start)) as u32 == crc32c(&cleared)
 }
 
-/// The size of a packet with one SACK chunk without blocks.
+/// The size in bytes of a packet whose only chunk is a SACK without blocks.
 const SHORT: usize = 28;
 
 #[cfg(test)]

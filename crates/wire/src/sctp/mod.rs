@@ -1,8 +1,9 @@
 //! SCTP on the wire (RFC 9260 §3): packets, chunks, parameters, error causes.
 //!
-//! All parsed values are views of the bytes they were read from. All writing appends to the caller's buffer. [`packet`]
-//! has the common header and the iterator over chunks, [`chunk`] one file per chunk, and [`param`] one per parameter.
-//! [`cause`] has the error causes, and [`tlv`] the rules they share.
+//! All parsed values are views of the bytes from which they were read. All writing appends to the caller's buffer.
+//! [`packet`] has the common header and the iterator over chunks, [`chunk`] has one file for each chunk, and [`param`]
+//! has one file for each parameter. [`cause`] has the error causes, and [`tlv`] has the rules that chunks, parameters
+//! and causes share.
 //!
 //! ```
 //! use anabranch_wire::sctp::{Chunk, CookieAck, PacketView, packet};
@@ -37,10 +38,10 @@ pub use param::{Param, Params};
 pub use tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Unrecognized};
 
 anabranch_base::serial!(
-    /// Transmission Sequence Number (RFC 9260 §1.3): one per DATA chunk.
+    /// Transmission Sequence Number (RFC 9260 §1.3): every DATA chunk has one.
     Tsn: u32
 );
 anabranch_base::serial!(
-    /// Stream Sequence Number (RFC 9260 §1.3): one per ordered message of a stream.
+    /// Stream Sequence Number (RFC 9260 §1.3): every ordered message of a stream has one.
     Ssn: u16
 );

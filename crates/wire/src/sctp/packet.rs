@@ -1,4 +1,4 @@
-//! The SCTP packet: common header, checksum, and the iterator over its chunks.
+//! The SCTP packet: the common header, the checksum, and the iterator over the chunks.
 //!
 //! ```text
 //!  0                   1                   2                   3
@@ -19,23 +19,23 @@ use super::chunk::Chunk;
 use super::crc32c;
 use super::tlv::{Malformed, RawChunk};
 
-/// Size of the common header in bytes.
+/// The size of the common header in bytes.
 pub const HEADER: usize = 12;
 
 /// The common header without its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// Port of the sender.
+    /// The port of the sender.
     pub source_port: u16,
-    /// Port of the receiver.
+    /// The port of the receiver.
     pub target_port: u16,
-    /// Verification Tag.
+    /// The verification tag.
     pub tag: u32,
 }
 
 impl Header {
-    /// Reads ports and tag, the only fields that an ICMP quote is sure to contain (eight bytes). The checksum is not
-    /// read.
+    /// Reads the ports and the verification tag, but not the checksum. These eight bytes are all that the quote in an
+    /// ICMP message is sure to contain.
     #[must_use]
     #[inline]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
@@ -51,7 +51,7 @@ impl Header {
 /// The reason why bytes are not an SCTP packet. Such packets are dropped silently (RFC 9260 §6.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PacketError {
-    /// Shorter than the common header.
+    /// The packet is shorter than the common header.
     #[error("shorter than an SCTP common header")]
     TooShort,
     /// The checksum is wrong.
@@ -62,7 +62,7 @@ pub enum PacketError {
     PortZero,
 }
 
-/// One SCTP packet, as a view of its bytes.
+/// An SCTP packet, as a view of its bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketView<'a> {
     /// The common header.
@@ -84,14 +84,14 @@ impl<'a> PacketView<'a> {
         packet.with_ports()
     }
 
-    /// RFC 9260 §3.1: port 0 is not used.
+    /// RFC 9260 §3.1: returns an error if a port is 0, which must not be used.
     #[inline]
     fn with_ports(self) -> Result<Self, PacketError> {
         let Header { source_port, target_port, .. } = self.header;
         if source_port == 0 || target_port == 0 { Err(PacketError::PortZero) } else { Ok(self) }
     }
 
-    /// Reads a packet whose checksum has already been verified ([`crc32c::is_valid_alone`]).
+    /// Reads a packet whose checksum the caller has already verified with [`crc32c::is_valid_alone`].
     ///
     /// # Errors
     /// The packet is too short, or a port is 0.
@@ -100,8 +100,8 @@ impl<'a> PacketView<'a> {
         Self::parse_unverified(bytes)?.with_ports()
     }
 
-    /// Reads a packet whose checksum field is zero and therefore does not protect it (RFC 9653 §5.3). The caller must
-    /// know that it is protected in another way.
+    /// Reads a packet whose checksum field is zero and therefore does not detect errors (RFC 9653 §5.3). The caller
+    /// must know that another method detects errors in the packet.
     ///
     /// # Errors
     /// The packet is too short, the checksum is not zero, or a port is 0.
@@ -116,7 +116,7 @@ impl<'a> PacketView<'a> {
         Ok(packet)
     }
 
-    /// Reads a packet without verifying its checksum; for tools.
+    /// Reads a packet without verifying its checksum. For tools.
     ///
     /// # Errors
     /// The packet is too short.
@@ -127,7 +127,7 @@ impl<'a> PacketView<'a> {
         Ok(Self { header, body })
     }
 
-    /// Returns the parsed chunks in order.
+    /// Returns an iterator that parses the chunks in order.
     #[must_use]
     #[inline]
     pub const fn chunks(&self) -> Chunks<'a> {
@@ -149,24 +149,24 @@ pub struct Chunks<'a> {
 }
 
 impl<'a> Chunks<'a> {
-    /// Creates an iterator over `body`, which begins with a chunk header.
+    /// Creates an iterator over `body`, which begins with the header of a chunk.
     #[must_use]
     pub const fn new(body: &'a [u8]) -> Self {
         Self { rest: body }
     }
 
-    /// Returns the next chunk, unparsed.
+    /// Returns the next chunk without parsing its value.
     #[inline]
     pub fn next_raw(&mut self) -> Option<Result<RawChunk<'a>, Malformed>> {
         RawChunk::take(&mut self.rest)
     }
 
-    /// Returns the remaining chunks, unparsed, up to the first framing error.
+    /// Returns the remaining chunks without parsing their values, up to the first framing error.
     pub fn framed(mut self) -> impl Iterator<Item = RawChunk<'a>> {
         std::iter::from_fn(move || self.next_raw()?.ok())
     }
 
-    /// Returns the bytes not yet read.
+    /// Returns the bytes that have not been read yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
@@ -188,7 +188,7 @@ impl<'a> Iterator for Chunks<'a> {
     }
 }
 
-/// Starts a packet at the end of `buffer`: writes the common header and returns its position, which [`finish`] needs.
+/// Begins a packet at the end of `buffer`: writes the common header and returns its position, which [`finish`] needs.
 #[inline]
 pub fn begin(buffer: &mut Vec<u8>, source_port: u16, target_port: u16, tag: u32) -> usize {
     let start = buffer.len();
@@ -200,19 +200,19 @@ pub fn begin(buffer: &mut Vec<u8>, source_port: u16, target_port: u16, tag: u32)
     start
 }
 
-/// Writes the checksum of the packet that [`begin`] started at `start`.
+/// Writes the checksum of the packet that [`begin`] began at position `start`.
 #[inline]
 pub fn finish(buffer: &mut [u8], start: usize) {
     crc32c::put(&mut buffer[start..]);
 }
 
-/// Like [`finish`], for a packet whose buffer has only free space in front of it.
+/// Like [`finish`], for a buffer that has only free space in front of the packet.
 #[inline]
 pub fn finish_alone(buffer: &mut [u8], start: usize) {
     crc32c::put_alone(buffer, start);
 }
 
-/// Returns whether the checksum field is zero.
+/// Returns whether the checksum field of a packet is zero.
 #[must_use]
 #[inline]
 pub fn has_zero_checksum(bytes: &[u8]) -> bool {
@@ -238,7 +238,8 @@ mod tests {
         assert!(buffer[..48].iter().all(|&b| b == 0xaa));
     }
 
-    /// Port 2905 and a real tag: the field counts as zero, and bits are processed lowest first.
+    /// A packet with port 2905 and the tag of a real association. The checksum field counts as zero, and bits are
+    /// processed lowest first.
     #[test]
     fn the_checksum_is_what_a_bitwise_one_gives() {
         let packet = [0x0b, 0x59, 0x0b, 0x59, 0, 0, 0x0e, 0x50, 0x53, 0xc3, 0x05, 0x5f, 0x0a, 0, 0, 4];
@@ -281,7 +282,8 @@ mod tests {
         for _ in 0..200_000 {
             let mut bytes = vec![0; 12 + rng.below(200) as usize];
             rng.fill(&mut bytes);
-            // Use likely types and short lengths, so that the iteration gets past the first chunk.
+            // Some words are replaced by likely chunk types and short lengths, so that the iteration gets past the
+            // first chunk.
             bytes[12..].chunks_exact_mut(4).for_each(|word| {
                 if rng.below(3) == 0 {
                     word.copy_from_slice(&[rng.below(16) as u8, word[1], 0, rng.below(48) as u8]);

@@ -1,55 +1,56 @@
 //! Type-length-value encoding, common to chunks, parameters and error causes.
 //!
-//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths afterwards. Does not
-//! know particular types.
+//! Owns the rules for lengths, padding and unknown types, and the writer that fills in lengths at the end. Contains
+//! nothing that is specific to a single type.
 //!
 //! Home of RFC 9260 §3.2, §3.2.1 and §3.2.2.
 
-/// The reason why bytes are not a valid chunk, parameter or cause.
+/// The reason why bytes are not a valid chunk, parameter or error cause.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Malformed {
-    /// A chunk's length is below four, exceeds the packet (RFC 9260 §6.10), or leaves no room for its padding.
+    /// The length of a chunk is below four, exceeds the packet (RFC 9260 §6.10), or leaves no room for the chunk's
+    /// padding.
     #[error("chunk type {kind} has length {length}, which does not fit the packet")]
     ChunkLength {
         /// The chunk's type.
         kind: u8,
-        /// The value of its length field.
+        /// The value of the chunk's length field.
         length: u16,
     },
-    /// One to three bytes follow the last chunk.
+    /// One to three bytes follow the last chunk, which is too short for another chunk.
     #[error("{left} bytes after the last chunk are not a chunk")]
     Trailing {
-        /// The number of bytes.
+        /// The number of bytes after the last chunk.
         left: usize,
     },
-    /// A chunk's value does not have the size or content that its type requires.
+    /// The value of a chunk does not have the size or content that the chunk's type requires.
     #[error("chunk type {kind} does not have the form of its type")]
     Chunk {
         /// The chunk's type.
         kind: u8,
     },
-    /// A parameter's or cause's length is below four or exceeds its container.
+    /// The length of a parameter or error cause is below four, or exceeds the chunk.
     #[error("parameter or cause type {kind} has length {length}, which does not fit its chunk")]
     TlvLength {
-        /// The parameter's or cause's type.
+        /// The parameter type or cause code.
         kind: u16,
-        /// The value of its length field.
+        /// The value of the length field.
         length: u16,
     },
-    /// A parameter's or cause's value does not have the size that its type requires.
+    /// The value of a parameter or error cause does not have the size that its type requires.
     #[error("parameter or cause type {kind} does not have the form of its type")]
     Tlv {
-        /// The parameter's or cause's type.
+        /// The parameter type or cause code.
         kind: u16,
     },
 }
 
-/// The action that the two high bits of an unknown type require.
+/// The action that the two highest bits of an unknown type require.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Unrecognized {
-    /// Stop processing the chunks of the packet (or the parameters of the chunk).
+    /// Whether to stop processing the chunks of the packet, or the parameters of the chunk.
     pub stop: bool,
-    /// Report it to the peer.
+    /// Whether to report the unknown chunk or parameter to the peer.
     pub report: bool,
 }
 
@@ -74,22 +75,22 @@ pub const fn padded(length: usize) -> usize {
     length.wrapping_add(3) & !3
 }
 
-/// An unparsed chunk.
+/// A chunk whose value has not been parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawChunk<'a> {
-    /// Chunk Type.
+    /// The chunk type.
     pub kind: u8,
-    /// Chunk Flags.
+    /// The chunk flags.
     pub flags: u8,
-    /// Chunk Value, without padding.
+    /// The chunk value, without padding.
     pub value: &'a [u8],
-    /// The whole chunk with its header, without padding, as quoted in a report.
+    /// The whole chunk with its header, but without padding, as an error report quotes it.
     pub bytes: &'a [u8],
 }
 
 impl<'a> RawChunk<'a> {
-    /// Takes the first chunk off `rest`; returns `None` at the end. Empties `rest` after an error, because nothing
-    /// after it can be parsed.
+    /// Removes the first chunk from `rest` and returns it. Returns `None` if `rest` is empty. After an error, `rest` is
+    /// emptied, because the bytes after the error cannot be parsed.
     #[inline]
     pub(crate) fn take(rest: &mut &'a [u8]) -> Option<Result<Self, Malformed>> {
         let bytes = *rest;
@@ -103,7 +104,7 @@ impl<'a> RawChunk<'a> {
         };
         let length = usize::from(u16::from_be_bytes([high, low]));
         let whole = padded(length);
-        // RFC 9260 §3.2: the length counts the header; padding follows and is not counted.
+        // RFC 9260 §3.2: the length includes the header. Padding follows the value and is not included.
         if length < HEADER || whole > bytes.len() {
             *rest = &[];
             return Some(Err(Malformed::ChunkLength { kind, length: length as u16 }));
@@ -119,39 +120,39 @@ impl<'a> RawChunk<'a> {
     }
 }
 
-/// An unparsed parameter or error cause.
+/// A parameter or error cause whose value has not been parsed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawTlv<'a> {
-    /// Parameter Type or Cause Code.
+    /// The parameter type or cause code.
     pub kind: u16,
     /// The value, without padding.
     pub value: &'a [u8],
-    /// The whole parameter or cause with its header, without padding, as quoted in a report.
+    /// The whole parameter or cause with its header, but without padding, as an error report quotes it.
     pub bytes: &'a [u8],
 }
 
 impl RawTlv<'_> {
-    /// Returns the error for a value that does not have the form that its type requires.
+    /// Returns the error for a parameter or cause whose value does not have the form that its type requires.
     #[must_use]
     pub const fn malformed(&self) -> Malformed {
         Malformed::Tlv { kind: self.kind }
     }
 }
 
-/// Iterates over parameters or causes. Ends after the first error.
+/// Iterates over parameters or error causes. The iteration ends after the first error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tlvs<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Tlvs<'a> {
-    /// Creates an iterator over `bytes`, which begin with a header.
+    /// Creates an iterator over `bytes`, which begin with the header of a parameter or cause.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
 
-    /// Returns the bytes not yet read.
+    /// Returns the bytes that have not been read yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.rest
@@ -177,13 +178,14 @@ impl<'a> Iterator for Tlvs<'a> {
             self.rest = &[];
             return Some(Err(Malformed::TlvLength { kind, length }));
         }
-        // RFC 9260 §3.2: the chunk's length may or may not include the padding of the last parameter.
+        // RFC 9260 §3.2: the chunk's length may or may not include the padding of the last parameter, so missing
+        // padding is accepted.
         self.rest = bytes.get(padded(end)..).unwrap_or(&[]);
         Some(Ok(RawTlv { kind, value: &bytes[HEADER..end], bytes: &bytes[..end] }))
     }
 }
 
-/// Appends one chunk to a buffer; [`close`](Self::close) fills in length and padding.
+/// Appends a chunk to a buffer. [`close`](Self::close) fills in the length and appends the padding.
 #[derive(Debug)]
 #[must_use = "a chunk has no length until it is closed"]
 pub struct ChunkWriter<'b> {
@@ -192,7 +194,7 @@ pub struct ChunkWriter<'b> {
 }
 
 impl<'b> ChunkWriter<'b> {
-    /// Starts a chunk at the end of `buffer`.
+    /// Begins a chunk at the end of `buffer`.
     #[inline]
     pub fn open(buffer: &'b mut Vec<u8>, kind: u8, flags: u8) -> Self {
         let at = buffer.len();
@@ -200,18 +202,18 @@ impl<'b> ChunkWriter<'b> {
         Self { buffer, at }
     }
 
-    /// Appends bytes of the value.
+    /// Appends bytes to the value of the chunk.
     #[inline]
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// Appends a parameter or cause whose value is the concatenation of `parts`. Returns false and writes nothing if
-    /// the chunk would exceed its 16-bit length.
+    /// Appends a parameter or error cause whose value is the concatenation of `parts`. Returns false and writes nothing
+    /// if the chunk would exceed the largest 16-bit length.
     pub fn tlv(&mut self, kind: u16, parts: &[&[u8]]) -> bool {
         let length = HEADER + parts.iter().map(|part| part.len()).sum::<usize>();
-        // RFC 9260 §3.2.1: each parameter starts at a multiple of four. The padding of the last one belongs to the
-        // chunk, so padding is written before a parameter and not after it.
+        // RFC 9260 §3.2.1: each parameter starts at a multiple of four bytes. The padding of the last parameter belongs
+        // to the chunk. Padding is therefore written before a parameter and not after it.
         let start = padded(self.length());
         if start + length > usize::from(u16::MAX) {
             return false;
@@ -231,7 +233,7 @@ impl<'b> ChunkWriter<'b> {
         self.buffer.len() - self.at
     }
 
-    /// Fills in the length and pads the chunk. Panics if the chunk exceeds its 16-bit length.
+    /// Fills in the length and pads the chunk. Panics if the length exceeds 16 bits.
     #[inline]
     pub fn close(self) {
         let length = self.length();
@@ -241,7 +243,7 @@ impl<'b> ChunkWriter<'b> {
     }
 }
 
-/// Appends the padding after `length` bytes.
+/// Appends the padding that follows `length` bytes.
 #[inline]
 pub fn pad(buffer: &mut Vec<u8>, length: usize) {
     let more = padded(length) - length;
@@ -255,14 +257,14 @@ fn append_zeros(buffer: &mut Vec<u8>, count: usize) {
     buffer.resize(buffer.len() + count, 0);
 }
 
-/// Size of a type-length header.
+/// The size in bytes of the header of a chunk, parameter or error cause.
 pub const HEADER: usize = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// RFC 9260 §3.2: the two high bits select one of four actions.
+    /// RFC 9260 §3.2: the two highest bits of an unknown type select one of four actions.
     #[test]
     fn unknown_types_say_what_to_do_with_them() {
         let rule = |stop, report| Unrecognized { stop, report };

@@ -29,26 +29,26 @@ anabranch_base::serial!(
     Seq: u32
 );
 
-/// The control bits.
+/// The control bits of a TCP header.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// No more data from the sender.
+    /// FIN: the sender has no more data.
     pub const FIN: Self = Self(0x01);
-    /// Synchronize sequence numbers.
+    /// SYN: synchronize sequence numbers.
     pub const SYN: Self = Self(0x02);
-    /// Reset the connection.
+    /// RST: reset the connection.
     pub const RST: Self = Self(0x04);
-    /// Push.
+    /// PSH: push function.
     pub const PSH: Self = Self(0x08);
-    /// The acknowledgment number is valid.
+    /// ACK: the acknowledgment number is valid.
     pub const ACK: Self = Self(0x10);
-    /// The urgent pointer is valid.
+    /// URG: the urgent pointer is valid.
     pub const URG: Self = Self(0x20);
-    /// ECN echo.
+    /// ECE: ECN echo.
     pub const ECE: Self = Self(0x40);
-    /// Congestion window reduced.
+    /// CWR: congestion window reduced.
     pub const CWR: Self = Self(0x80);
 
     /// Returns whether all bits of `other` are set.
@@ -65,14 +65,14 @@ impl Flags {
         self.0 & other.0 != 0
     }
 
-    /// Returns these bits except those of `other`.
+    /// Returns the bits of `self` that are not in `other`.
     #[must_use]
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Returns the bits of both.
+    /// Returns the bits that are in `self` or in `other`.
     #[must_use]
     #[inline]
     pub const fn with(self, other: Self) -> Self {
@@ -81,7 +81,7 @@ impl Flags {
 }
 
 impl fmt::Display for Flags {
-    /// Writes the names, such as `SYN ACK`, in the usual order.
+    /// Writes the names of the flags that are set, in the usual order, for example `SYN ACK`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = [
             (Self::SYN, "SYN"),
@@ -110,28 +110,28 @@ impl fmt::Debug for Flags {
     }
 }
 
-/// A header without its checksum.
+/// A TCP header without its checksum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Header {
-    /// Port of the sender.
+    /// The port of the sender.
     pub source_port: u16,
-    /// Port of the receiver.
+    /// The port of the receiver.
     pub target_port: u16,
-    /// The sequence number of the first payload byte or of the SYN.
+    /// The sequence number of the first payload byte, or of the SYN if the segment has one.
     pub seq: Seq,
-    /// The next sequence number expected; valid if [`Flags::ACK`] is set.
+    /// The next sequence number that the sender expects. Valid only if [`Flags::ACK`] is set.
     pub ack: Seq,
-    /// Control bits.
+    /// The control bits.
     pub flags: Flags,
-    /// Window field, unscaled.
+    /// The window field, unscaled.
     pub window: u16,
-    /// Urgent pointer.
+    /// The urgent pointer.
     pub urgent: u16,
     /// Options.
     pub options: Options,
 }
 
-/// A segment.
+/// A TCP segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Segment<'a> {
     /// The header.
@@ -140,32 +140,32 @@ pub struct Segment<'a> {
     pub payload: &'a [u8],
 }
 
-/// The reason why bytes are not a segment.
+/// The reason why bytes are not a TCP segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ParseError {
-    /// Fewer bytes than a header.
+    /// There are fewer bytes than a header has.
     #[error("{0} bytes are fewer than a TCP header")]
     Truncated(usize),
-    /// The data offset points into the fixed header or past the end.
+    /// The data offset is smaller than the fixed header, or larger than the segment.
     #[error("a data offset of {0} bytes is not possible here")]
     BadOffset(usize),
 }
 
 impl Header {
-    /// The length of a header without options in bytes.
+    /// The length in bytes of a header without options.
     pub const MIN_LEN: usize = 20;
 
-    /// Returns the length of this header with its options in bytes.
+    /// Returns the length in bytes of this header, including its options.
     #[must_use]
     #[inline]
     pub fn encoded_len(&self) -> usize {
         Self::MIN_LEN + self.options.encoded_len()
     }
 
-    /// Appends the header with a zero checksum field, which [`seal`] fills in.
+    /// Appends the header with a checksum field of zero, which [`seal`] fills in.
     #[inline]
     pub fn emit(&self, out: &mut Vec<u8>) {
-        // The usual header of an open connection is written at once.
+        // The usual header of an open connection has only timestamps and is written with one copy.
         if let Some(stamps) = self.options.only_timestamps() {
             let mut bytes = [0; Self::MIN_LEN + Options::TIMESTAMPS_LEN];
             bytes[..Self::MIN_LEN].copy_from_slice(&self.fixed(Options::TIMESTAMPS_LEN));
@@ -176,7 +176,7 @@ impl Header {
         self.emit_any(out);
     }
 
-    /// Appends the header with any options.
+    /// Appends the header, with any options.
     #[inline(never)]
     fn emit_any(&self, out: &mut Vec<u8>) {
         let mut area = [0; Options::MAX_LEN];
@@ -185,7 +185,7 @@ impl Header {
         out.extend_from_slice(&area[..options_len]);
     }
 
-    /// Returns the fixed part of the header, for options of `options_len` bytes.
+    /// Returns the fixed part of the header, to be followed by options of `options_len` bytes.
     #[inline]
     fn fixed(&self, options_len: usize) -> [u8; Self::MIN_LEN] {
         let mut fixed = [0_u8; Self::MIN_LEN];
@@ -202,7 +202,7 @@ impl Header {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads a segment. [`is_intact`] verifies the checksum.
+    /// Reads a segment without verifying its checksum, for which there is [`is_intact`].
     ///
     /// # Errors
     /// [`ParseError`] if a length is invalid.
@@ -213,10 +213,10 @@ impl<'a> Segment<'a> {
         Ok(segment)
     }
 
-    /// Like [`parse`](Self::parse), in place, because moving a header costs more than reading it.
+    /// Like [`parse`](Self::parse), but fills in `self`, because moving a header costs more than reading it.
     ///
     /// # Errors
-    /// [`ParseError`]; the segment is then unchanged.
+    /// [`ParseError`]. In that case the segment is unchanged.
     #[inline]
     pub fn read(&mut self, bytes: &'a [u8]) -> Result<(), ParseError> {
         let Some(fixed) = bytes.first_chunk::<{ Header::MIN_LEN }>() else {
@@ -239,7 +239,7 @@ impl<'a> Segment<'a> {
         Ok(())
     }
 
-    /// RFC 9293 §3.4: returns the length in sequence space; SYN and FIN count one each.
+    /// RFC 9293 §3.4: returns the length in sequence space. SYN and FIN each count as one.
     #[must_use]
     #[inline]
     pub fn sequence_len(&self) -> u32 {
@@ -250,7 +250,8 @@ impl<'a> Segment<'a> {
 }
 
 impl fmt::Display for Segment<'_> {
-    /// Writes `SYN ACK seq=7 ack=9 len=0 win=65535 mss=1460 …`, with raw numbers, for tools.
+    /// Writes a line for tools, for example `SYN ACK seq=7 ack=9 len=0 win=65535 mss=1460 …`, with absolute sequence
+    /// numbers.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Header { seq, ack, flags, window, options, .. } = &self.header;
         write!(f, "{flags} seq={seq}")?;
@@ -277,7 +278,7 @@ impl fmt::Display for Segment<'_> {
     }
 }
 
-/// Fills in the checksum of `segment`. If the addresses are of different families the checksum stays zero, which no
+/// Fills in the checksum of `segment`. If the addresses are of different families, the checksum stays zero, which no
 /// receiver accepts.
 #[inline]
 pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {
@@ -289,7 +290,7 @@ pub fn seal(segment: &mut [u8], source: IpAddr, target: IpAddr) {
     }
 }
 
-/// Returns whether the checksum of the segment is right for these addresses.
+/// Returns whether the checksum of the segment is right for these source and target addresses.
 #[must_use]
 #[inline]
 pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
@@ -300,9 +301,9 @@ pub fn is_intact(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     sum.is_valid()
 }
 
-/// Returns whether the checksum was left to the network card, as seen in captures on the sending host. The field is
-/// then zero, or the sum over the pseudo-header alone. That sum includes the length, or not if the card splits the
-/// segment.
+/// Returns whether the sending host left the checksum to its network card, as captures on that host show. In such
+/// captures the field is zero, or the sum over the pseudo-header alone. The sum includes the segment's length, unless
+/// the card splits the segment.
 #[must_use]
 pub fn is_left_to_card(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     let Some(field) = segment.get(16..18).and_then(<[u8]>::first_chunk) else { return false };
@@ -311,8 +312,8 @@ pub fn is_left_to_card(segment: &[u8], source: IpAddr, target: IpAddr) -> bool {
     field == 0 || [segment.len() as u32, 0].into_iter().any(|length| partial(length) == Some(field))
 }
 
-/// Returns source port, target port and sequence number from the first eight bytes of a segment, as quoted by ICMP
-/// (RFC 792).
+/// Returns the source port, the target port and the sequence number from the first eight bytes of a segment, which ICMP
+/// messages quote (RFC 792).
 #[must_use]
 pub fn peek_ports_and_seq(quoted: &[u8]) -> Option<(u16, u16, Seq)> {
     let head = quoted.first_chunk::<8>()?;
@@ -367,7 +368,8 @@ mod tests {
         let mut bytes = Vec::new();
         sample().emit(&mut bytes);
         bytes.extend_from_slice(b"hello");
-        // c000 + 0201 + c633 + 6401 + 6 + 37, folded; the second value is without the length.
+        // The first value is the folded sum c000 + 0201 + c633 + 6401 + 6 + 37. The second is the same sum without the
+        // length, 37.
         for (field, is_left) in
             [(0xec61_u16, true), (0xec3c, true), (0, true), (0x139e, false), (0xec62, false)]
         {
@@ -378,7 +380,7 @@ mod tests {
         assert!(!is_left_to_card(&bytes, a, b) && !is_left_to_card(&bytes[..17], a, b));
     }
 
-    /// A SYN captured by tcpdump, from IPv4 192.168.1.2 to 192.168.1.1.
+    /// A SYN captured by tcpdump, sent from 192.168.1.2 to 192.168.1.1.
     #[test]
     fn from_capture() {
         let bytes = [

@@ -1,8 +1,8 @@
-//! Parsing and writing of TCP segments.
+//! Parses and writes TCP segments.
 //!
-//! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header in front of a payload, and [`seal`] fills
-//! in the checksum once the payload is there. The most common form of segment has a faster path in [`plain`]. Home of
-//! RFC 9293 §3.1 (and its options, in [`options`]).
+//! [`Segment::parse`] reads a whole segment, [`Header::emit`] writes a header before its payload, and [`seal`] fills in
+//! the checksum once the payload is complete. For the most common form of segment, [`plain`] is faster.
+//! Home of RFC 9293 §3.1 (and its options, in [`options`]).
 
 pub mod header;
 pub mod options;

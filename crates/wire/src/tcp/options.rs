@@ -10,32 +10,33 @@
 use super::header::Seq;
 use std::fmt;
 
-/// The supported options of a segment.
+/// The options of a segment, as far as they are supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The largest segment that the sender accepts, in bytes of payload and options (SYN only).
+    /// The largest segment that the sender accepts, in bytes of payload and options. Only in a SYN.
     pub mss: Option<u16>,
-    /// The shift of the sender's window field (SYN only).
+    /// The number of bits by which the sender's window fields are shifted. Only in a SYN.
     pub window_scale: Option<u8>,
-    /// Whether the sender supports SACK (SYN only).
+    /// Whether the sender supports SACK. Only in a SYN.
     pub sack_permitted: bool,
-    /// Timestamp and echo.
+    /// The timestamp of the sender, and the echo of the receiver's timestamp.
     pub timestamps: Option<Timestamps>,
-    /// Data received out of order.
+    /// The SACK blocks: data that the sender of the segment received out of order.
     pub sack: SackBlocks,
 }
 
-/// RFC 7323 §3.2: the sender's clock, and the echo of the receiver's.
+/// RFC 7323 §3.2: the clock of the segment's sender, and the echo of the receiver's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Timestamps {
     /// TSval: the clock of the segment's sender.
     pub value: u32,
-    /// TSecr: the last TSval that the sender received from its peer.
+    /// TSecr: the last TSval that the segment's sender received from its peer.
     pub echo: u32,
 }
 
 impl Timestamps {
-    /// The start of the usual option area of a data segment: two no-operations, then timestamps (RFC 7323 app. A).
+    /// The first bytes of the usual option area of a data segment: two no-operations, kind and length of the timestamp
+    /// option (RFC 7323 app. A).
     pub(super) const ALONE: [u8; 4] = [1, 1, 8, 10];
 
     #[inline]
@@ -54,7 +55,7 @@ impl Timestamps {
     }
 }
 
-/// Up to four SACK blocks, each from its first byte to the byte after its last.
+/// Up to four SACK blocks. Each block is given by its first sequence number and by the one after its last.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct SackBlocks {
     blocks: [(Seq, Seq); Self::MAX],
@@ -62,10 +63,10 @@ pub struct SackBlocks {
 }
 
 impl SackBlocks {
-    /// The largest number of blocks that fit in the option space (RFC 2018 §3).
+    /// The largest number of blocks for which the option space has room (RFC 2018 §3).
     pub const MAX: usize = 4;
 
-    /// Appends a block. Returns false if there is no room.
+    /// Appends a block. Returns false if there is no room for another block.
     pub fn push(&mut self, start: Seq, end: Seq) -> bool {
         let place = usize::from(self.len);
         if place == Self::MAX {
@@ -76,7 +77,7 @@ impl SackBlocks {
         true
     }
 
-    /// Returns the blocks, in the order of the option.
+    /// Returns the blocks in the order in which the option lists them.
     #[must_use]
     #[inline]
     pub fn as_slice(&self) -> &[(Seq, Seq)] {
@@ -98,11 +99,11 @@ impl fmt::Debug for SackBlocks {
 }
 
 impl Options {
-    /// The size of the largest option area in bytes: a header has at most 60 bytes.
+    /// The size in bytes of the largest option area, because a header has at most 60 bytes.
     pub const MAX_LEN: usize = 40;
 
-    /// Reads an option area. Reading ends at a malformed option: earlier options are used and the rest is ignored, as
-    /// the common stacks do.
+    /// Reads an option area. A malformed option ends the reading. The options before it are used and the rest is
+    /// ignored, as in common TCP stacks.
     #[must_use]
     #[inline]
     pub fn parse(area: &[u8]) -> Self {
@@ -111,7 +112,7 @@ impl Options {
         options
     }
 
-    /// Like [`parse`](Self::parse), in place.
+    /// Like [`parse`](Self::parse), but fills in `self`.
     #[inline]
     pub(super) fn read(&mut self, area: &[u8]) {
         *self = Self::default();
@@ -142,7 +143,7 @@ impl Options {
         }
     }
 
-    /// Processes one option; a known kind with a wrong length is ignored.
+    /// Processes one option. An option of a known kind with a wrong length is ignored.
     fn take(&mut self, kind: u8, value: &[u8]) {
         match (kind, value) {
             (2, &[a, b]) => self.mss = Some(u16::from_be_bytes([a, b])),
@@ -164,10 +165,10 @@ impl Options {
         }
     }
 
-    /// The length of the timestamp option in bytes, with alignment.
+    /// The length in bytes of the timestamp option with its alignment.
     pub(super) const TIMESTAMPS_LEN: usize = 12;
 
-    /// Returns the timestamps, if there is no other option.
+    /// Returns the timestamps, if the segment has no other option.
     #[inline]
     pub(super) fn only_timestamps(&self) -> Option<Timestamps> {
         let alone =
@@ -182,14 +183,15 @@ impl Options {
         let mut len = 0;
         len += if self.mss.is_some() { 4 } else { 0 };
         len += if self.timestamps.is_some() { 12 } else { 0 };
-        // SACK-permitted takes the space of the two no-operations before timestamps.
+        // If there are timestamps, SACK-permitted replaces the two no-operations before them, so it needs no extra
+        // space.
         len += if self.sack_permitted && self.timestamps.is_none() { 4 } else { 0 };
         len += if self.window_scale.is_some() { 4 } else { 0 };
         len += if self.sack.is_empty() { 0 } else { 4 + 8 * self.sack.as_slice().len() };
         len
     }
 
-    /// Writes the option area into `out` and returns its length. Blocks that do not fit are left out.
+    /// Writes the option area into `out` and returns its length. SACK blocks that do not fit are left out.
     #[inline]
     pub fn emit(&self, out: &mut [u8; Self::MAX_LEN]) -> usize {
         let mut at = 0;
@@ -222,11 +224,12 @@ impl Options {
         at
     }
 
-    /// Returns the number of SACK blocks that fit next to the other options.
+    /// Returns the number of SACK blocks that fit into a header, with or without timestamps.
     #[must_use]
     #[inline]
     pub const fn sack_room(timestamps: bool) -> usize {
-        // 40 bytes minus 12 for timestamps and 4 for kind, length and padding; 8 bytes per block.
+        // Timestamps take 12 of the 40 bytes; kind, length and padding of the SACK option take 4. A block takes 8
+        // bytes.
         if timestamps { 3 } else { Self::MAX_SACK_ALONE }
     }
 
@@ -268,7 +271,7 @@ mod tests {
         }
     }
 
-    /// The SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
+    /// The options in the SYN of a Linux 6 host: MSS, SACK permitted, timestamps, no-operation, window scale.
     #[test]
     fn from_capture() {
         let area = [2, 4, 5, 0xb4, 4, 2, 8, 10, 0x3c, 0x1a, 0x2b, 0x4d, 0, 0, 0, 0, 1, 3, 3, 7];

@@ -1,10 +1,10 @@
-//! The most common form of header, read and written at once.
+//! Reads and writes the most common form of TCP header quickly.
 //!
-//! ACK and perhaps PSH are set, there is no urgent data, and the only option is timestamps at the usual offset
-//! (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields that all
-//! segments of one connection share, and their part of the checksum. `header` handles all other forms.
+//! In this form, ACK is set, PSH may be set, and there is no urgent data. The only option is timestamps at the usual
+//! offset (RFC 7323 app. A). [`Plain`] reads such headers and [`Template`] writes them. A template keeps the fields
+//! that all segments of a connection share, and their part of the checksum. `header` handles all other forms.
 //!
-//! Home of no rule: RFC 9293 §3.1 is at home in `header`.
+//! Home of no rule: RFC 9293 §3.1 has its home in `header`.
 
 use super::PROTOCOL;
 use super::header::{Flags, Header, Seq};
@@ -12,27 +12,28 @@ use super::options::{Options, Timestamps};
 use crate::checksum::Checksum;
 use std::net::SocketAddr;
 
-/// A segment with a header of the most common form.
+/// A segment whose header has the most common form.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plain {
-    /// Ports of sender and receiver.
+    /// The ports of the sender and the receiver.
     pub ports: (u16, u16),
     /// The sequence number of the first payload byte.
     pub seq: Seq,
-    /// The next sequence number expected.
+    /// The next sequence number that the sender expects.
     pub ack: Seq,
-    /// Window field, unscaled.
+    /// The window field, unscaled.
     pub window: u16,
     /// Whether PSH is set.
     pub pushed: bool,
-    /// The timestamps, the only option allowed.
+    /// The timestamps, which are the only option in this form.
     pub stamps: Option<Timestamps>,
-    /// The length of the payload in bytes, at the end of the segment.
+    /// The length of the payload in bytes. The payload is the end of the segment.
     pub length: usize,
 }
 
 impl Plain {
-    /// Reads a segment; `None` if its header has another form. [`is_intact`](super::is_intact) verifies the checksum.
+    /// Reads a segment. Returns `None` if its header has another form. The checksum is verified by
+    /// [`is_intact`](super::is_intact).
     #[must_use]
     #[inline(always)]
     pub fn read(bytes: &[u8]) -> Option<Self> {
@@ -60,21 +61,22 @@ impl Plain {
     }
 }
 
-/// The common parts of all segments of one connection: the ports, and the checksum of ports and pseudo-header.
+/// The parts that all segments of a connection share: the ports, and the checksum of the ports and the pseudo-header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Template {
     ports: [u8; 4],
-    /// The sum of the pseudo-header without the length.
+    /// The sum of the pseudo-header, with a length of zero.
     pseudo: Checksum,
-    /// The sum of the pseudo-header and the ports.
+    /// The sum of the pseudo-header and the ports, with a length of zero.
     sum: Checksum,
 }
 
 impl Template {
-    /// The length of the header in bytes.
+    /// The length in bytes of the headers that the template writes.
     pub const LEN: usize = Header::MIN_LEN + Options::TIMESTAMPS_LEN;
 
-    /// Creates a template for segments between these addresses; `None` if they are of different families.
+    /// Creates a template for segments between these addresses. Returns `None` if the addresses are of different
+    /// families.
     #[must_use]
     pub fn new(source: SocketAddr, target: SocketAddr) -> Option<Self> {
         let ([a, b], [c, d]) = (source.port().to_be_bytes(), target.port().to_be_bytes());
@@ -84,7 +86,8 @@ impl Template {
         Some(Self { ports: [a, b, c, d], pseudo, sum })
     }
 
-    /// Returns whether the checksum of a segment between these addresses is right, in either direction.
+    /// Returns whether the checksum of a segment between the two addresses is right. The segment may have either
+    /// direction.
     #[must_use]
     #[inline(always)]
     pub fn is_intact(&self, segment: &[u8]) -> bool {
@@ -94,7 +97,7 @@ impl Template {
         sum.is_valid()
     }
 
-    /// Appends a whole segment with its checksum. `payload` appends the payload bytes.
+    /// Appends a whole segment with its checksum. The function `payload` appends the payload bytes.
     #[inline(always)]
     pub fn emit(
         &self,
@@ -129,7 +132,7 @@ impl Template {
     }
 }
 
-/// Header lengths in 32-bit words, as in the data offset field.
+/// The lengths of the two header forms in 32-bit words, as in the data offset field.
 const WORDS: u8 = (Header::MIN_LEN / 4) as u8;
 const WORDS_WITH_STAMPS: u8 = (Template::LEN / 4) as u8;
 
@@ -180,7 +183,7 @@ mod tests {
         assert_eq!(Template::new(ends(false).0, ends(true).1), None);
     }
 
-    /// A segment read as plain gives the same result as the general parser, and has nothing else in its header.
+    /// `Plain` reads a segment as the general parser does, and rejects segments with anything else in their header.
     #[test]
     fn plain_is_what_has_nothing_else() {
         let mut rng = anabranch_base::Rng::new(4);

@@ -1,7 +1,7 @@
 //! Marks segments as lost: by counting, by time, on a timeout, or because they are too large.
 //!
-//! The callers decide why. This module marks segments, and maintains where the search for the next retransmission
-//! starts.
+//! The callers decide which segments are lost. This module marks the segments, and maintains the position from which
+//! the next retransmission is searched.
 //!
 //! Home of RFC 6675 §4 (IsLost); of RFC 8985 §6.2 step 5 and §6.3 as far as segments are concerned.
 
@@ -10,8 +10,8 @@ use anabranch_base::Instant;
 use anabranch_congestion::Verdict;
 
 impl Scoreboard {
-    /// RFC 6675 §4, IsLost: marks each segment as lost that has `dupthresh` separate SACKed runs, or more than
-    /// `dupthresh - 1` full SACKed segments, above it.
+    /// RFC 6675 §4, IsLost: marks each segment as lost that has enough SACKed data above it. Enough are `dupthresh`
+    /// separate SACKed runs, or more bytes than `dupthresh - 1` full segments hold.
     pub(crate) fn find_lost(&mut self, dupthresh: u32, mss: u64) {
         if self.sacked == 0 {
             return;
@@ -39,7 +39,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks the oldest segment as lost, whether it was retransmitted before or not.
+    /// Marks the oldest segment as lost, even if it has been retransmitted before.
     pub(crate) fn lose_head(&mut self) {
         let Some(head) = self.segments.front().copied() else { return };
         if head.has(SACKED) {
@@ -50,20 +50,20 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// Returns whether the oldest segment is marked as lost.
+    /// Returns whether the oldest segment is marked as lost and is not SACKed.
     pub(crate) fn head_is_lost(&self) -> bool {
         self.segments.front().is_some_and(|head| head.has(LOST) && !head.has(SACKED))
     }
 
-    /// Returns whether the oldest segment was marked as lost and has been retransmitted since.
+    /// Returns whether the oldest segment has been retransmitted since it was marked as lost, and is not SACKed.
     pub(crate) fn head_is_repaired(&self) -> bool {
         self.segments.front().is_some_and(|head| head.has(REPAIRED) && !head.has(SACKED))
     }
 
-    /// The retransmission timer expired: marks everything not SACKed as lost, to be retransmitted.
+    /// Marks all segments that are not SACKed as lost, because the retransmission timer has expired.
     pub(crate) fn lose_all(&mut self) {
-        // RFC 2018 §8, RFC 6675 §5.1: if the oldest segment was SACKed, the receiver has discarded data that it
-        // reported. All SACK information is then dropped.
+        // RFC 2018 §8, RFC 6675 §5.1: if the oldest segment was SACKed, the receiver has discarded data that it had
+        // reported. In that case all SACK information is dropped.
         let reneged = self.segments.front().is_some_and(|head| head.has(SACKED));
         let keep = if reneged { AMBIGUOUS } else { AMBIGUOUS | SACKED };
         for index in 0..self.segments.len() {
@@ -78,8 +78,8 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.3: the retransmission timer expired: marks the oldest segment as lost, and those others that are
-    /// `overdue`.
+    /// RFC 8985 §6.3: after a retransmission timeout, marks the oldest segment as lost, and all others for whose
+    /// sending time `overdue` returns true.
     pub(crate) fn lose_overdue(&mut self, overdue: impl Fn(Instant) -> bool) {
         if self.segments.front().is_some_and(|head| head.has(SACKED)) {
             return self.lose_all();
@@ -100,8 +100,9 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// RFC 8985 §6.2 step 5, for segments sent once: marks segments as lost as `judge` decides, oldest first. Stops at
-    /// the first that may still arrive, and returns the time until which it may.
+    /// RFC 8985 §6.2 step 5, for segments sent once: asks `judge` for each segment, oldest first, and marks it as lost
+    /// if `judge` says so. Stops at the first segment that may still arrive, and returns the time at which that segment
+    /// counts as lost.
     pub(crate) fn lose_by_time(&mut self, judge: impl Fn(Instant, u64) -> Verdict) -> Option<Instant> {
         let mut index = self.index_at_or_after(self.lost_edge);
         let from = self.lost_edge;
@@ -126,14 +127,15 @@ impl Scoreboard {
         until
     }
 
-    /// Returns the end of the segment at `start`, if the retransmission sent at `at` is still outstanding.
+    /// Returns the end of the segment that starts at `start`, if its retransmission sent at time `at` is still
+    /// outstanding.
     pub(crate) fn repair_out(&self, start: u64, at: Instant) -> Option<u64> {
         let segment = self.segments.get(self.index_at_or_after(start))?;
         let out = segment.start == start && segment.at == at && segment.has(REPAIRED) && !segment.has(SACKED);
         out.then_some(segment.end)
     }
 
-    /// Marks the retransmission at `start` as lost too.
+    /// Marks the retransmission of the segment that starts at `start` as lost, too.
     pub(crate) fn lose_repair(&mut self, start: u64) {
         let index = self.index_at_or_after(start);
         let Some(segment) = self.segments.get(index).copied() else { return };
@@ -143,7 +145,7 @@ impl Scoreboard {
         }
     }
 
-    /// Marks segments larger than `size` as lost; they are known not to have passed.
+    /// Marks segments larger than `size` bytes as lost, because they exceed the path MTU.
     pub(crate) fn lose_larger_than(&mut self, size: u64) {
         for index in 0..self.segments.len() {
             let segment = self.segments[index];
@@ -155,7 +157,7 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// The losses were spurious: no segment counts as lost or retransmitted.
+    /// Removes the marks for lost and retransmitted segments, because the losses were spurious.
     pub(crate) fn forgive(&mut self) {
         for index in 0..self.segments.len() {
             let marks = self.segments[index].marks & !(LOST | REPAIRED);
@@ -165,10 +167,10 @@ impl Scoreboard {
         self.repair_from = self.una;
     }
 
-    /// Marks everything before `edge` that was not SACKed as lost.
+    /// Marks every segment before `edge` as lost that was not SACKed.
     fn lose_before(&mut self, edge: u64) {
         let mut index = self.index_at_or_after(self.lost_edge.min(edge));
-        // A segment cut by a partial acknowledgement starts at the edge itself.
+        // A segment that a partial acknowledgement has cut starts exactly at the edge.
         while let Some(segment) = self.segments.get(index).copied() {
             if segment.start >= edge {
                 break;

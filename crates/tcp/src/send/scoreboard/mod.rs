@@ -1,7 +1,8 @@
-//! The scoreboard: one record per outstanding segment, from the oldest unacknowledged one on.
+//! The scoreboard: one record for each outstanding segment, oldest first.
 //!
-//! Owns the state of each segment (SACKed, lost, retransmitted) and the byte counts derived from it. The counts are
-//! kept up to date, so that no acknowledgement has to walk the whole window. Does not deal with windows or timers.
+//! Owns the state of each segment (SACKed, lost, retransmitted) and the byte counts derived from these states. The
+//! counts are kept up to date, so that no acknowledgement needs a pass over the whole window. Windows and timers are
+//! not its concern.
 //!
 //! [`loss`] marks segments as lost.
 //!
@@ -14,23 +15,23 @@ use anabranch_congestion::{Delivered, Lost};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// One outstanding segment.
+/// An outstanding segment.
 #[derive(Clone, Copy, Debug)]
 struct Sent {
     start: u64,
     end: u64,
-    /// The time of the last transmission.
+    /// The time when the segment was last sent.
     at: Instant,
     marks: u8,
 }
 
-/// The receiver has reported it by SACK.
+/// Mark: the receiver has reported the segment by SACK.
 const SACKED: u8 = 1;
-/// Considered lost.
+/// Mark: the segment is considered lost.
 const LOST: u8 = 2;
-/// Retransmitted since it was marked as lost (RFC 6675: at or below HighRxt).
+/// Mark: the segment was retransmitted after it was marked as lost (RFC 6675: at or below HighRxt).
 const REPAIRED: u8 = 4;
-/// Retransmitted at least once, so that it gives no RTT sample (Karn).
+/// Mark: the segment was retransmitted at least once, so it gives no RTT sample (Karn's algorithm).
 const AMBIGUOUS: u8 = 8;
 
 impl Sent {
@@ -48,11 +49,12 @@ impl Sent {
 /// The segments that a cumulative acknowledgement removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Freed {
-    /// The number of bytes by which it advanced.
+    /// The number of bytes by which the cumulative acknowledgement advanced.
     pub(crate) bytes: u64,
-    /// The time when the oldest of the segments was sent, if none was ever retransmitted.
+    /// The time when the oldest of the segments was sent, for an RTT sample. Segments that were retransmitted or SACKed
+    /// do not count.
     pub(crate) sample: Option<Instant>,
-    /// At least one of the segments had been retransmitted.
+    /// Whether at least one of the segments had been retransmitted.
     pub(crate) ambiguous: bool,
 }
 
@@ -61,13 +63,13 @@ pub(crate) struct Scoreboard {
     segments: VecDeque<Sent>,
     una: u64,
     next: u64,
-    /// Units reported by SACK. A unit is a byte, or a segment if all segments count alike.
+    /// The number of units reported by SACK. If the window counts segments, a unit is a segment, otherwise a byte.
     sacked: u64,
-    /// Units that are lost and not SACKed.
+    /// The number of units (segments or bytes) that are lost and not SACKed.
     lost: u64,
-    /// Units that were retransmitted and not SACKed.
+    /// The number of units (segments or bytes) that were retransmitted and not SACKed.
     repaired: u64,
-    /// Units that are lost, not retransmitted and not SACKed.
+    /// The number of units (segments or bytes) that are lost, not retransmitted and not SACKed.
     missing: u64,
     /// The end of the highest SACKed segment.
     high_sacked: u64,
@@ -75,36 +77,37 @@ pub(crate) struct Scoreboard {
     lost_edge: u64,
     /// Every lost segment before this position has been retransmitted.
     repair_from: u64,
-    /// The SACK blocks last processed; receivers repeat them.
+    /// The SACK blocks that were processed last. Receivers repeat blocks.
     seen: [(u64, u64); 4],
-    /// Deliveries are recorded in `fresh`.
+    /// Whether deliveries are recorded in `fresh`.
     notes: bool,
-    /// The deliveries since the last call of [`take_fresh`](Self::take_fresh).
+    /// The segments delivered since the last call of [`take_fresh`](Self::take_fresh).
     fresh: Delivered,
-    /// The losses since the last call of [`take_lost`](Self::take_lost).
+    /// The segments marked as lost since the last call of [`take_lost`](Self::take_lost).
     fresh_lost: Lost,
-    /// The number of bytes that each segment counts for, if the window counts segments; 0 if each counts for its
-    /// length.
+    /// If the window counts segments, the number of bytes that each segment counts for. If it is 0, each segment counts
+    /// for its length.
     segment: u64,
-    /// Running totals: units delivered by any report, and segments marked as lost, originals and retransmissions.
+    /// Running totals. `arrived` counts units delivered, reported in any way. `losses` counts units marked as lost,
+    /// both originals and retransmissions.
     arrived: u64,
     losses: u64,
 }
 
 impl Scoreboard {
-    /// Creates a scoreboard on which every segment counts for `segment` bytes, or for its length if that is 0.
+    /// Creates a scoreboard on which every segment counts for `segment` bytes, or for its length if `segment` is 0.
     pub(crate) fn counting(segment: u64) -> Self {
         Self { segment, ..Self::default() }
     }
 
-    /// Changes the number of bytes that every segment counts for, if they count alike.
+    /// Changes the number of bytes that every segment counts for. Has no effect if segments count for their length.
     pub(crate) fn set_segment(&mut self, segment: u64) {
         if self.segment > 0 {
             self.segment = segment;
         }
     }
 
-    /// Converts units to bytes. Units are segments if those count alike, otherwise bytes.
+    /// Converts units to bytes. A unit is a segment if the window counts segments, otherwise a byte.
     #[inline]
     fn bytes(&self, units: u64) -> u64 {
         if self.segment > 0 { units * self.segment } else { units }
@@ -116,59 +119,60 @@ impl Scoreboard {
         if self.segment > 0 { 1 } else { segment.len() }
     }
 
-    /// Returns the units sent and not cumulatively acknowledged.
+    /// Returns the number of units sent and not cumulatively acknowledged. A unit is a segment or a byte.
     #[inline]
     fn out(&self) -> u64 {
         if self.segment > 0 { self.segments.len() as u64 } else { self.flight() }
     }
 
-    /// Returns the bytes sent and not cumulatively acknowledged, as the window counts them.
+    /// Returns the number of bytes sent and not cumulatively acknowledged, as the window counts them.
     #[inline]
     pub(crate) fn load(&self) -> u64 {
         self.bytes(self.out())
     }
 
-    /// Returns the bytes delivered so far, by any report, as the window counts them.
+    /// Returns the number of bytes delivered so far, as the window counts them. Both SACKs and cumulative
+    /// acknowledgements report deliveries.
     #[inline]
     pub(crate) fn arrived(&self) -> u64 {
         self.bytes(self.arrived)
     }
 
-    /// Returns the running total of segments marked as lost.
+    /// Returns the running total of units (segments or bytes) marked as lost.
     #[inline]
     pub(crate) fn losses(&self) -> u64 {
         self.losses
     }
 
-    /// From now on, [`take_fresh`](Self::take_fresh) reports deliveries.
+    /// Starts recording deliveries, so that [`take_fresh`](Self::take_fresh) can report them.
     pub(crate) fn record_deliveries(&mut self) {
         self.notes = true;
     }
 
-    /// Returns what was delivered since the last call.
+    /// Returns the segments delivered since the last call.
     #[inline]
     pub(crate) fn take_fresh(&mut self) -> Delivered {
         std::mem::take(&mut self.fresh)
     }
 
-    /// Returns what was marked as lost since the last call.
+    /// Returns the segments marked as lost since the last call.
     #[inline]
     pub(crate) fn take_lost(&mut self) -> Lost {
         std::mem::take(&mut self.fresh_lost)
     }
 
-    /// Like [`take_fresh`](Self::take_fresh), without resetting it.
+    /// Returns the segments delivered since the last call of [`take_fresh`](Self::take_fresh), and keeps the record.
     #[inline]
     pub(crate) fn fresh(&self) -> &Delivered {
         &self.fresh
     }
 
-    /// Returns the bytes reported by SACK.
+    /// Returns the number of bytes reported by SACK.
     pub(crate) fn sacked(&self) -> u64 {
         self.bytes(self.sacked)
     }
 
-    /// Returns whether a lost segment has not been retransmitted.
+    /// Returns whether some segment is lost and has not been retransmitted.
     pub(crate) fn has_missing(&self) -> bool {
         self.missing > 0
     }
@@ -179,13 +183,13 @@ impl Scoreboard {
         self.una
     }
 
-    /// Returns the position after the last one sent.
+    /// Returns the position after the highest one sent.
     #[inline]
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// RFC 5681 §2, FlightSize: returns the bytes sent and not cumulatively acknowledged.
+    /// RFC 5681 §2, FlightSize: returns the number of bytes sent and not cumulatively acknowledged.
     #[inline]
     pub(crate) fn flight(&self) -> u64 {
         self.next - self.una
@@ -197,13 +201,13 @@ impl Scoreboard {
         self.lost_edge
     }
 
-    /// RFC 6675 §4, SetPipe: returns an estimate of the bytes in the network.
+    /// RFC 6675 §4, SetPipe: returns an estimate of the number of bytes in the network.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
         self.bytes(self.out() - self.sacked - self.lost + self.repaired)
     }
 
-    /// Records a segment of new data up to `end`.
+    /// Records that a segment of new data, which ends at position `end`, was sent at `at`.
     #[inline]
     pub(crate) fn push(&mut self, end: u64, at: Instant) {
         assert!(end > self.next, "an empty segment");
@@ -211,7 +215,7 @@ impl Scoreboard {
         self.next = end;
     }
 
-    /// Everything before `position` is acknowledged. This may include a window probe, which has no record.
+    /// Removes all data before `position`, which is acknowledged. This may include a window probe, which has no record.
     #[inline]
     pub(crate) fn acknowledge(&mut self, position: u64) -> Freed {
         let mut freed = Freed { bytes: position - self.una, ..Freed::default() };
@@ -222,7 +226,7 @@ impl Scoreboard {
             let whole = front.end <= position;
             let gone = front.end.min(position) - front.start;
             let marks = front.marks;
-            // A partly acknowledged segment does not count yet, if segments count as a whole.
+            // If segments count as a whole, a partly acknowledged segment does not count yet.
             let units = if self.segment == 0 { gone } else { u64::from(whole) };
             if marks & SACKED == 0 {
                 self.arrived += units;
@@ -256,17 +260,18 @@ impl Scoreboard {
         freed
     }
 
-    /// Processes the SACK block `start..end`. Returns the bytes that it newly reports.
+    /// Processes the SACK block `start..end`. Returns the number of bytes that the block newly reports.
     pub(crate) fn sack(&mut self, start: u64, end: u64) -> u64 {
         let (start, end) = (start.max(self.una), end.min(self.next));
         if start >= end {
             return 0;
         }
-        // If the block was seen before or has grown, only its new part is walked.
+        // If the block contains one that was processed before, only its new parts are processed.
         let known = self.seen.iter().copied().find(|&(from, to)| from >= start && to <= end && from < to);
         let newly = match known {
             Some((from, to)) => {
-                // If the earlier block ended inside a segment, it did not SACK that segment. Resume at its start.
+                // If the earlier block ended inside a segment, that segment was not marked. Processing resumes at the
+                // segment's start.
                 let cut = self.index_at_or_after(to).saturating_sub(1);
                 let begun = self.segments.get(cut).filter(|s| s.end > to && s.start >= start);
                 let resume = begun.map_or(to, |segment| segment.start.min(to));
@@ -307,8 +312,8 @@ impl Scoreboard {
         newly
     }
 
-    /// RFC 6675 §4, NextSeg rule 1: returns the first lost segment that was not retransmitted, at most `mss` bytes of
-    /// it.
+    /// RFC 6675 §4, NextSeg rule 1: returns the first lost segment that has not been retransmitted, limited to its
+    /// first `mss` bytes.
     pub(crate) fn next_lost(&mut self, mss: u64) -> Option<Range<u64>> {
         if self.missing == 0 {
             return None;
@@ -328,7 +333,7 @@ impl Scoreboard {
     /// RFC 6675 §4, NextSeg rule 3: returns the first segment below the highest SACKed one that is neither SACKed nor
     /// retransmitted.
     pub(crate) fn next_unsacked(&self, mss: u64) -> Option<Range<u64>> {
-        // Everything before the edge is SACKed or lost, and rule 1 has retransmitted the lost segments.
+        // All segments before `lost_edge` are SACKed or lost, and rule 1 has retransmitted the lost ones.
         self.segments
             .iter()
             .skip(self.index_at_or_after(self.lost_edge))
@@ -337,8 +342,8 @@ impl Scoreboard {
             .map(|segment| segment.start..segment.end.min(segment.start + mss))
     }
 
-    /// RFC 6675 §4, NextSeg rule 4: returns the highest outstanding segment that is not SACKed. Returns `None` if it
-    /// has already been retransmitted; the letter of the rule would send it twice in a row.
+    /// RFC 6675 §4, NextSeg rule 4: returns the highest outstanding segment that is not SACKed. Returns `None` if that
+    /// segment has already been retransmitted. Read literally, the rule would send it twice in a row.
     pub(crate) fn last_unsacked(&self, mss: u64) -> Option<Range<u64>> {
         let segment = self.segments.iter().rev().find(|segment| !segment.has(SACKED))?;
         if segment.has(REPAIRED) {
@@ -347,7 +352,7 @@ impl Scoreboard {
         Some(segment.end.saturating_sub(mss).max(segment.start)..segment.end)
     }
 
-    /// Records the retransmission of `range`, which is part of one segment.
+    /// Records that `range`, which is part of one segment, was retransmitted at `at`.
     pub(crate) fn repair(&mut self, range: &Range<u64>, at: Instant) {
         let index = self.index_at_or_after(range.start);
         self.split(index, range.start);
@@ -360,8 +365,8 @@ impl Scoreboard {
         self.mark(index, marks);
     }
 
-    /// Returns the index of the first segment that starts at or after `position`. A segment that contains it counts as
-    /// before.
+    /// Returns the index of the first segment that starts at or after `position`. A segment that contains the position
+    /// but starts before it does not count.
     #[inline]
     fn index_at_or_after(&self, position: u64) -> usize {
         match self.segments.front() {
@@ -370,7 +375,7 @@ impl Scoreboard {
         }
     }
 
-    /// Splits the segment that contains `position` at that position.
+    /// Splits the segment that contains `position` in two at that position. `near` is an index close to the segment.
     fn split(&mut self, near: usize, position: u64) {
         for index in near.saturating_sub(1)..(near + 1).min(self.segments.len()) {
             let segment = self.segments[index];
@@ -385,7 +390,7 @@ impl Scoreboard {
         }
     }
 
-    /// Changes the marks of a segment and updates the counts.
+    /// Replaces the marks of a segment and updates the counts.
     #[inline]
     fn mark(&mut self, index: usize, marks: u8) {
         let units = self.weight(&self.segments[index]);
@@ -435,7 +440,7 @@ impl Scoreboard {
         }
     }
 
-    /// Asserts that the counts match the marks.
+    /// Asserts that the counts match the marks of the segments.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn check_invariants(&self) {
         let sum = |keep: &dyn Fn(&Sent) -> bool| {

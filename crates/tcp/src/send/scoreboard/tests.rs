@@ -1,9 +1,9 @@
-//! Tests the scoreboard against a model that records every byte and follows the RFC's definitions literally.
+//! Tests the scoreboard against a model that records every byte and follows the definitions of RFC 6675 literally.
 
 use super::*;
 use anabranch_base::Rng;
 
-/// A byte of the sequence space.
+/// The state of one byte of the sequence space in the model.
 #[derive(Clone, Copy, Default, Debug)]
 struct Byte {
     sacked: bool,
@@ -21,7 +21,7 @@ const MSS: u64 = 10;
 const DUPTHRESH: u32 = 3;
 
 impl Model {
-    /// RFC 6675 §4, IsLost, for the byte at index `place`.
+    /// RFC 6675 §4, IsLost: returns whether the byte at index `place` is lost.
     fn is_lost(&self, place: usize) -> bool {
         let (mut bytes, mut runs, mut inside) = (0, 0, false);
         for byte in &self.bytes[place + 1..] {
@@ -32,7 +32,7 @@ impl Model {
         runs >= DUPTHRESH || bytes > u64::from(DUPTHRESH - 1) * MSS
     }
 
-    /// RFC 6675 §4, SetPipe.
+    /// RFC 6675 §4, SetPipe: returns the number of bytes in the network.
     fn pipe(&self) -> u64 {
         let open = self.bytes[self.una..].iter().filter(|byte| !byte.sacked);
         open.map(|byte| u64::from(!byte.lost) + u64::from(byte.repaired)).sum()
@@ -108,7 +108,7 @@ fn agrees_with_a_model_that_keeps_every_byte() {
     }
 }
 
-/// After the path MTU decreases, segments are split, and no byte is forgotten.
+/// After the path MTU has decreased, segments are retransmitted in smaller ones, and no byte is forgotten.
 #[test]
 fn segments_are_cut_where_the_path_demands() {
     let mut board = Scoreboard::default();
@@ -125,7 +125,7 @@ fn segments_are_cut_where_the_path_demands() {
     assert_eq!(sent, [0..60, 60..100, 100..160, 160..200, 200..260, 260..300]);
 }
 
-/// RFC 6298 §3 (Karn): segments that were sent twice, or SACKed earlier, give no RTT sample.
+/// RFC 6298 §3 (Karn's algorithm): segments that were retransmitted, or SACKed before, give no RTT sample.
 #[test]
 fn only_clean_segments_are_measured() {
     let mut board = Scoreboard::default();
@@ -143,7 +143,7 @@ fn only_clean_segments_are_measured() {
     assert_eq!(board.pipe(), 0);
 }
 
-/// A block may end inside a segment. When the block grows, that segment is SACKed like any other.
+/// A SACK block may end inside a segment. When the block grows, that segment is SACKed like any other.
 #[test]
 fn a_block_that_ended_inside_a_segment_may_grow() {
     let mut board = Scoreboard::default();

@@ -13,12 +13,13 @@ use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};
 use std::fmt;
 
-/// An ABORT.
+/// An ABORT chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Abort<'a> {
-    /// T: the packet carries the tag of the packet that it answers, and not the receiver's own tag (RFC 9260 §8.5.1 B).
+    /// The T bit: the packet carries the verification tag of the packet that it answers, and not the receiver's own tag
+    /// (RFC 9260 §8.5.1 B).
     pub reflected: bool,
-    /// The reasons, if given.
+    /// The reasons for the ABORT, if any were given.
     pub causes: Causes<'a>,
 }
 
@@ -26,15 +27,15 @@ impl<'a> Abort<'a> {
     /// Chunk type.
     pub const KIND: u8 = 6;
 
-    /// Reads a chunk of this type. Causes are checked during iteration: an ABORT with malformed causes is still an
-    /// ABORT.
+    /// Reads a chunk of this type. Error causes are checked only during iteration, because an ABORT with malformed
+    /// causes is still an ABORT.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { reflected: raw.flags & 1 != 0, causes: Causes::new(raw.value) }
     }
 
-    /// Starts an ABORT with the causes of `self`. The caller appends more ([`Cause::emit`](crate::sctp::Cause::emit))
-    /// and closes it.
+    /// Begins an ABORT chunk that has the causes of `self`. The caller appends more causes
+    /// ([`Cause::emit`](crate::sctp::Cause::emit)) and closes the chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, u8::from(self.reflected));
         chunk.bytes(self.causes.rest());
@@ -60,7 +61,7 @@ mod tests {
     use crate::sctp::chunk::tests::{one, round_trip};
     use crate::sctp::{Cause, Chunk};
 
-    /// A user abort with a reason of four letters.
+    /// An ABORT by the user, with a reason of four letters.
     #[test]
     fn from_capture() {
         let bytes = [6, 1, 0, 12, 0, 12, 0, 8, b'g', b'o', b'n', b'e'];

@@ -1,4 +1,4 @@
-//! ASCONF and ASCONF ACK: add and remove addresses of the sender.
+//! ASCONF and ASCONF ACK: the sender adds and removes its own addresses.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -16,24 +16,24 @@ use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// An ASCONF.
+/// An ASCONF chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asconf<'a> {
     /// The sequence number, which increases by one with each new ASCONF.
     pub serial: u32,
-    /// An address of the sender that the receiver knows. Unspecified if the receiver must find the association by the
-    /// verification tag alone.
+    /// An address of the sender that the receiver knows. It is unspecified if the receiver must find the association by
+    /// the verification tag alone.
     pub address: IpAddr,
     /// The requests.
     pub params: Params<'a>,
 }
 
-/// An ASCONF ACK.
+/// An ASCONF ACK chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AsconfAck<'a> {
-    /// The sequence number of the ASCONF that it answers.
+    /// The sequence number of the ASCONF that this chunk answers.
     pub serial: u32,
-    /// The responses. A request without one succeeded, unless an earlier one failed.
+    /// The responses to the requests. A request without a response succeeded, unless an earlier request failed.
     pub params: Params<'a>,
 }
 
@@ -51,7 +51,7 @@ impl<'a> Asconf<'a> {
             return Err(raw.malformed());
         };
         let address = match Param::parse(first) {
-            // RFC 5061 §4.1.1: a host name is ignored, because it gives no address.
+            // RFC 5061 §4.1.1: a host name is ignored, because it contains no address.
             Ok(Param::HostName(_)) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
             other => other.ok().and_then(|param| param.address()).ok_or(raw.malformed())?,
         };
@@ -59,7 +59,8 @@ impl<'a> Asconf<'a> {
         Ok(Self { serial: u32::from_be_bytes(serial), address, params })
     }
 
-    /// Starts the chunk with the requests of `self`. The caller appends more ([`Param::emit`]) and closes it.
+    /// Begins the chunk with the requests of `self`. The caller appends more requests ([`Param::emit`]) and closes the
+    /// chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.serial.to_be_bytes());
@@ -87,7 +88,8 @@ impl<'a> AsconfAck<'a> {
         Ok(Self { serial: u32::from_be_bytes(serial), params: Params::new(rest) })
     }
 
-    /// Starts the chunk with the responses of `self`. The caller appends more ([`Param::emit`]) and closes it.
+    /// Begins the chunk with the responses of `self`. The caller appends more responses ([`Param::emit`]) and closes
+    /// the chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.serial.to_be_bytes());
@@ -131,7 +133,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The add request of RFC 5061 §4.2.1, in a chunk.
+    /// The add request in RFC 5061 §4.2.1, as part of a chunk.
     #[test]
     fn from_capture() {
         let bytes = [
@@ -148,7 +150,7 @@ mod tests {
         round_trip(one(&[0x80, 0, 0, 16, 0, 0, 0, 7, 0xc0, 5, 0, 8, 1, 2, 3, 4]));
     }
 
-    /// RFC 5061 §4.1.1: the host name is ignored, and the requests after it are still read.
+    /// RFC 5061 §4.1.1: a host name is ignored, and the requests after it are still read.
     #[test]
     fn a_host_name_stands_for_no_address() {
         let mut bytes = vec![0, 0, 0, 7, 0, 11, 0, 7, b'a', b'.', 0, 0];

@@ -1,4 +1,4 @@
-//! AUTH: authenticates the chunks after it.
+//! AUTH: authenticates the chunks that follow in the same packet.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -14,27 +14,27 @@
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// An AUTH.
+/// An AUTH chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Auth<'a> {
-    /// The identifier of the endpoint pair shared key.
+    /// The identifier of the endpoint pair shared key that was used.
     pub key: u16,
     /// The HMAC identifier: 1 is SHA-1, 3 is SHA-256.
     pub hmac: u16,
-    /// The HMAC over this chunk, with this field as zeros, and all chunks after it.
+    /// The HMAC over this chunk, with zeros in the HMAC field, and over all chunks after it.
     pub mac: &'a [u8],
 }
 
 impl<'a> Auth<'a> {
     /// Chunk type.
     pub const KIND: u8 = 15;
-    /// The length of the chunk without the HMAC in bytes.
+    /// The length of the chunk in bytes, without the HMAC.
     pub const HEADER: usize = 8;
 
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk is too short for its identifiers.
+    /// The chunk is too short for the two identifiers.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[k0, k1, h0, h1], mac)) = raw.value.split_first_chunk::<4>() else {
             return Err(raw.malformed());
@@ -52,7 +52,7 @@ impl<'a> Auth<'a> {
     }
 }
 
-/// Writes the name of an HMAC identifier.
+/// Writes the name that an HMAC identifier stands for, or the number if it is unknown.
 pub(crate) fn hmac_name(f: &mut impl fmt::Write, hmac: u16) -> fmt::Result {
     match hmac {
         1 => f.write_str("sha1"),

@@ -1,4 +1,4 @@
-//! COOKIE ACK: the cookie was valid and the association is established.
+//! COOKIE ACK: tells the peer that its cookie was valid and the association is established.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -12,7 +12,7 @@ use super::{bare, empty};
 use crate::sctp::tlv::{Malformed, RawChunk};
 use std::fmt;
 
-/// A COOKIE ACK.
+/// A COOKIE ACK chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CookieAck;
 
@@ -23,7 +23,7 @@ impl CookieAck {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk has a value.
+    /// The chunk has a value, although it must be empty.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         empty(raw).map(|()| Self)
     }

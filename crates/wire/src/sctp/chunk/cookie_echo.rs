@@ -1,4 +1,4 @@
-//! COOKIE ECHO: returns the state cookie to its sender.
+//! COOKIE ECHO: returns the state cookie to the peer that created it.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -13,7 +13,7 @@ use super::bare;
 use crate::sctp::tlv::RawChunk;
 use std::fmt;
 
-/// A COOKIE ECHO.
+/// A COOKIE ECHO chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CookieEcho<'a> {
     /// The value of the state cookie parameter, unchanged.
@@ -30,7 +30,7 @@ impl<'a> CookieEcho<'a> {
         Self { cookie: raw.value }
     }
 
-    /// Appends the chunk. A cookie that was received in a parameter always fits.
+    /// Appends the chunk. A cookie that was received in a parameter always fits into the chunk.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         bare(buffer, Self::KIND, 0, self.cookie);
     }

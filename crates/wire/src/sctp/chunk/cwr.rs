@@ -1,4 +1,4 @@
-//! CWR: the ECN echo arrived and the window was reduced.
+//! CWR: tells the peer that its ECN echo arrived and the window was reduced.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,17 +7,17 @@
 //! |                         lowest TSN                               |
 //! ```
 //!
-//! RFC 9260 only reserves the type; the format is that of RFC 4960 Appendix A.
+//! RFC 9260 only reserves the chunk type. The format is that of RFC 4960 Appendix A.
 
 use super::{bare, word};
 use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk};
 use std::fmt;
 
-/// A congestion-window-reduced.
+/// A CWR (congestion window reduced) chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cwr {
-    /// The TSN of the ECNE that this answers.
+    /// The TSN in the ECNE chunk that this chunk answers.
     pub tsn: Tsn,
 }
 
@@ -28,7 +28,7 @@ impl Cwr {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value is not one TSN.
+    /// The value of the chunk is not a single TSN.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         word(raw).map(|tsn| Self { tsn: Tsn(tsn) })
     }

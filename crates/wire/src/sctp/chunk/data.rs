@@ -1,4 +1,4 @@
-//! DATA: one fragment of a user message.
+//! DATA: a fragment of a user message.
 //!
 //! ```text
 //! +---------------+-------+-+-+-+-+-------------------------------+
@@ -19,24 +19,24 @@ use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use crate::sctp::{Ssn, Tsn};
 use std::fmt;
 
-/// One DATA chunk. An empty payload is parsed; the endpoint decides how to respond (RFC 9260 §6.2).
+/// A DATA chunk. A chunk with an empty payload is parsed, too; the endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Data<'a> {
-    /// I: the sender requests an immediate SACK.
+    /// The I bit: the sender requests an immediate SACK.
     pub immediate: bool,
-    /// U: the message is unordered and the SSN is meaningless.
+    /// The U bit: the message is unordered and the SSN has no meaning.
     pub unordered: bool,
-    /// B: first fragment of its message.
+    /// The B bit: this is the first fragment of its message.
     pub begin: bool,
-    /// E: last fragment of its message.
+    /// The E bit: this is the last fragment of its message.
     pub end: bool,
-    /// Transmission sequence number.
+    /// The transmission sequence number.
     pub tsn: Tsn,
     /// Stream.
     pub stream: u16,
-    /// Stream sequence number.
+    /// The stream sequence number.
     pub ssn: Ssn,
-    /// Payload protocol identifier, set by the application.
+    /// The payload protocol identifier, set by the application.
     pub ppid: u32,
     /// User data.
     pub payload: &'a [u8],
@@ -45,7 +45,7 @@ pub struct Data<'a> {
 impl<'a> Data<'a> {
     /// Chunk type.
     pub const KIND: u8 = 0;
-    /// The number of bytes in front of the payload, including the chunk header.
+    /// The number of bytes before the payload, including the chunk header.
     pub const HEADER: usize = 16;
 
     pub(super) const END: u8 = 0x01;
@@ -77,8 +77,8 @@ impl<'a> Data<'a> {
         })
     }
 
-    /// Appends the header of a chunk with a payload of `length` bytes; `self.payload` is ignored. The caller appends
-    /// the payload, then calls [`pad`] with `length`. Panics if the chunk would be too long.
+    /// Appends the header of a chunk with a payload of `length` bytes, and ignores `self.payload`. The caller appends
+    /// the payload, and then calls [`pad`] with `length`. Panics if the chunk would be too long.
     #[inline]
     pub fn emit_header(&self, buffer: &mut Vec<u8>, length: usize) {
         let total = Self::HEADER + length;
@@ -96,7 +96,7 @@ impl<'a> Data<'a> {
         buffer.extend_from_slice(&head);
     }
 
-    /// Appends the whole chunk with a payload in two pieces; `self.payload` is ignored.
+    /// Appends the whole chunk. The payload is given in two pieces, and `self.payload` is ignored.
     #[inline(always)]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();
@@ -117,7 +117,7 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Appends the second piece of a message that wraps around the end of its ring.
+/// Appends the second piece of a message that wraps around the end of its ring buffer.
 #[cold]
 fn append(buffer: &mut Vec<u8>, back: &[u8]) {
     buffer.extend_from_slice(back);
@@ -138,7 +138,8 @@ impl fmt::Display for Data<'_> {
 }
 
 impl Data<'_> {
-    /// Writes the set flags, ` UBE` in the RFC's order, or nothing.
+    /// Writes a space and the letters of the flags that are set, in the order of the RFC, for example ` UBE`. Writes
+    /// nothing if no flag is set.
     pub(crate) fn fmt_flags(&self, f: &mut impl fmt::Write) -> fmt::Result {
         let flags = [(self.immediate, 'I'), (self.unordered, 'U'), (self.begin, 'B'), (self.end, 'E')];
         for (i, (_, letter)) in flags.iter().filter(|(set, _)| *set).enumerate() {
@@ -157,7 +158,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// A message of one byte in a single fragment, as sent by the chat example of a kernel.
+    /// A message of one byte in a single fragment, as sent by the chat example of a kernel's SCTP implementation.
     #[test]
     fn from_capture() {
         let bytes = [

@@ -1,4 +1,4 @@
-//! ECNE: a packet arrived with a CE mark.
+//! ECNE: tells the peer that a packet arrived with a CE mark.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,17 +7,17 @@
 //! |                         lowest TSN                               |
 //! ```
 //!
-//! RFC 9260 only reserves the type; the format is that of RFC 4960 Appendix A.
+//! RFC 9260 only reserves the chunk type. The format is that of RFC 4960 Appendix A.
 
 use super::{bare, word};
 use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk};
 use std::fmt;
 
-/// An ECN echo.
+/// An ECNE (ECN echo) chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ecne {
-    /// The lowest TSN of the marked packet.
+    /// The lowest TSN in the packet with the CE mark.
     pub tsn: Tsn,
 }
 
@@ -28,7 +28,7 @@ impl Ecne {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value is not one TSN.
+    /// The value of the chunk is not a single TSN.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         word(raw).map(|tsn| Self { tsn: Tsn(tsn) })
     }

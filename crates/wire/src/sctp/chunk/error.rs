@@ -13,10 +13,10 @@ use crate::sctp::cause::Causes;
 use crate::sctp::tlv::{ChunkWriter, RawChunk};
 use std::fmt;
 
-/// An ERROR.
+/// An ERROR chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Error<'a> {
-    /// The reasons, at least one.
+    /// The reasons for the ERROR; there is at least one.
     pub causes: Causes<'a>,
 }
 
@@ -24,14 +24,14 @@ impl<'a> Error<'a> {
     /// Chunk type.
     pub const KIND: u8 = 9;
 
-    /// Reads a chunk of this type. Causes are checked during iteration.
+    /// Reads a chunk of this type. Error causes are checked only during iteration.
     #[must_use]
     pub fn parse(raw: RawChunk<'a>) -> Self {
         Self { causes: Causes::new(raw.value) }
     }
 
-    /// Starts an ERROR with the causes of `self`. The caller appends more ([`Cause::emit`](crate::sctp::Cause::emit))
-    /// and closes it.
+    /// Begins an ERROR chunk that has the causes of `self`. The caller appends more causes
+    /// ([`Cause::emit`](crate::sctp::Cause::emit)) and closes the chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(self.causes.rest());
@@ -56,7 +56,7 @@ mod tests {
     use crate::sctp::chunk::tests::{one, round_trip};
     use crate::sctp::{Cause, Chunk};
 
-    /// Invalid stream 32,769.
+    /// An ERROR with the cause "invalid stream", for stream 32,769.
     #[test]
     fn from_capture() {
         let bytes = [9, 0, 0, 12, 0, 1, 0, 8, 0x80, 0x01, 0, 0];

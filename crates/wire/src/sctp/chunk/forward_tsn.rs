@@ -1,4 +1,4 @@
-//! FORWARD TSN: the receiver need not wait for data that the sender has abandoned.
+//! FORWARD TSN: tells the receiver not to wait for data that the sender has abandoned.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -10,8 +10,8 @@
 //! +-------------------------------+-------------------------------+
 //! ```
 //!
-//! I-FORWARD-TSN is the same for associations that interleave messages. It has wider message identifiers, and also
-//! covers unordered messages.
+//! I-FORWARD-TSN has the same purpose in associations that interleave messages. Its message identifiers are wider, and
+//! it also covers unordered messages.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -31,43 +31,43 @@ use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use crate::sctp::{Ssn, Tsn};
 use std::fmt;
 
-/// A stream in which ordered messages were skipped.
+/// A stream in which ordered messages were skipped, for a FORWARD TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Skipped {
     /// The stream.
     pub stream: u16,
-    /// The highest SSN skipped in it.
+    /// The highest SSN that was skipped in the stream.
     pub ssn: Ssn,
 }
 
-/// A FORWARD TSN, to be sent or as received.
+/// A FORWARD TSN chunk, either received or to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ForwardTsn<'a> {
-    /// Missing data up to this TSN will not be sent any more.
+    /// The sender will not send missing data up to this TSN any more.
     pub cumulative: Tsn,
-    /// Streams and their highest skipped SSN, in wire format.
+    /// The streams, each with its highest skipped SSN, in wire format.
     streams: &'a [[u8; 4]],
 }
 
 impl<'a> ForwardTsn<'a> {
     /// Chunk type.
     pub const KIND: u8 = 192;
-    /// Size without streams, the chunk header included.
+    /// The size in bytes of a chunk without streams, including the chunk header.
     pub const FIXED: usize = 8;
-    /// The size of each stream entry.
+    /// The size in bytes of the entry of one stream.
     pub const EACH: usize = 4;
 
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value does not consist of a TSN and whole entries.
+    /// The value does not consist of a TSN and complete entries.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let (cumulative, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
         let (streams, []) = rest.as_chunks::<4>() else { return Err(raw.malformed()) };
         Ok(Self { cumulative: Tsn(u32::from_be_bytes(*cumulative)), streams })
     }
 
-    /// Returns the streams in which messages were skipped, in wire order.
+    /// Returns the streams in which messages were skipped, in the order of the chunk.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = Skipped> + Clone + use<'a> {
         self.streams.iter().map(|&[s0, s1, n0, n1]| Skipped {
             stream: u16::from_be_bytes([s0, s1]),
@@ -75,7 +75,7 @@ impl<'a> ForwardTsn<'a> {
         })
     }
 
-    /// Appends a chunk with this content.
+    /// Appends a chunk with this cumulative TSN and these streams.
     pub fn write(buffer: &mut Vec<u8>, cumulative: Tsn, streams: impl IntoIterator<Item = Skipped>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&cumulative.0.to_be_bytes());
@@ -91,7 +91,8 @@ impl<'a> ForwardTsn<'a> {
         Self::write(buffer, self.cumulative, self.streams());
     }
 
-    /// Writes ` sid:ssn=3:7,5:0`, or nothing.
+    /// Writes the streams with their highest skipped SSN, for example ` sid:ssn=3:7,5:0`. Writes nothing if there are
+    /// no streams.
     pub(crate) fn fmt_streams(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for (i, Skipped { stream, ssn }) in self.streams().enumerate() {
             f.write_str(if i == 0 { " sid:ssn=" } else { "," })?;
@@ -108,45 +109,45 @@ impl fmt::Display for ForwardTsn<'_> {
     }
 }
 
-/// A stream in which messages were skipped.
+/// A stream in which messages were skipped, for an I-FORWARD-TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SkippedMessage {
     /// The stream.
     pub stream: u16,
-    /// Whether the messages are unordered; those have their own numbering.
+    /// Whether the skipped messages are unordered. Unordered messages have a separate numbering.
     pub unordered: bool,
-    /// The highest message identifier skipped among them.
+    /// The highest message identifier that was skipped among these messages.
     pub mid: u32,
 }
 
-/// An I-FORWARD-TSN, to be sent or as received.
+/// An I-FORWARD-TSN chunk, either received or to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IForwardTsn<'a> {
-    /// Missing data up to this TSN will not be sent any more.
+    /// The sender will not send missing data up to this TSN any more.
     pub cumulative: Tsn,
-    /// Streams and their highest skipped identifier, in wire format.
+    /// The streams, each with its highest skipped message identifier, in wire format.
     streams: &'a [[u8; 8]],
 }
 
 impl<'a> IForwardTsn<'a> {
     /// Chunk type.
     pub const KIND: u8 = 194;
-    /// Size without streams, the chunk header included.
+    /// The size in bytes of a chunk without streams, including the chunk header.
     pub const FIXED: usize = 8;
-    /// The size of each stream entry.
+    /// The size in bytes of the entry of one stream.
     pub const EACH: usize = 8;
 
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value does not consist of a TSN and whole entries.
+    /// The value does not consist of a TSN and complete entries.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let (cumulative, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
         let (streams, []) = rest.as_chunks::<8>() else { return Err(raw.malformed()) };
         Ok(Self { cumulative: Tsn(u32::from_be_bytes(*cumulative)), streams })
     }
 
-    /// Returns the streams in which messages were skipped, in wire order.
+    /// Returns the streams in which messages were skipped, in the order of the chunk.
     pub fn streams(&self) -> impl ExactSizeIterator<Item = SkippedMessage> + Clone + use<'a> {
         self.streams.iter().map(|&[s0, s1, _, flags, m0, m1, m2, m3]| SkippedMessage {
             stream: u16::from_be_bytes([s0, s1]),
@@ -155,7 +156,7 @@ impl<'a> IForwardTsn<'a> {
         })
     }
 
-    /// Appends a chunk with this content.
+    /// Appends a chunk with this cumulative TSN and these streams.
     pub fn write(buffer: &mut Vec<u8>, cumulative: Tsn, streams: impl IntoIterator<Item = SkippedMessage>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&cumulative.0.to_be_bytes());
@@ -171,7 +172,8 @@ impl<'a> IForwardTsn<'a> {
         Self::write(buffer, self.cumulative, self.streams());
     }
 
-    /// Writes ` sid:mid=3:7,5:0U`, or nothing.
+    /// Writes the streams with their highest skipped message identifier, for example ` sid:mid=3:7,5:0U`. `U` stands
+    /// for unordered messages. Writes nothing if there are no streams.
     pub(crate) fn fmt_streams(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for (i, SkippedMessage { stream, unordered, mid }) in self.streams().enumerate() {
             f.write_str(if i == 0 { " sid:mid=" } else { "," })?;

@@ -1,4 +1,4 @@
-//! HEARTBEAT and HEARTBEAT ACK: test whether a path works, and measure its round-trip time.
+//! HEARTBEAT and HEARTBEAT ACK: check whether a path works, and measure its round-trip time.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -15,21 +15,21 @@ use crate::sctp::param::heartbeat_info;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, Tlvs, padded};
 use std::fmt;
 
-/// A HEARTBEAT.
+/// A HEARTBEAT chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Heartbeat<'a> {
-    /// Opaque to the receiver, which returns it unchanged.
+    /// The heartbeat information, which is opaque to the receiver. The receiver returns it unchanged.
     pub info: &'a [u8],
-    /// Further parameters, returned with it.
+    /// Further parameters of the chunk, which the receiver returns, too.
     pub rest: &'a [u8],
 }
 
-/// A HEARTBEAT ACK.
+/// A HEARTBEAT ACK chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeartbeatAck<'a> {
-    /// The information of the HEARTBEAT.
+    /// The heartbeat information of the HEARTBEAT that the chunk answers.
     pub info: &'a [u8],
-    /// The parameters that followed it.
+    /// The parameters that followed the information in the HEARTBEAT.
     pub rest: &'a [u8],
 }
 

@@ -1,4 +1,4 @@
-//! I-DATA: one fragment of a user message that can be interleaved with others.
+//! I-DATA: a fragment of a user message whose fragments can be interleaved with those of other messages.
 //!
 //! ```text
 //! +---------------+-------+-+-+-+-+-------------------------------+
@@ -22,26 +22,26 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk, pad};
 use std::fmt;
 
-/// One I-DATA chunk. An empty payload is parsed; the endpoint decides how to respond (RFC 9260 §6.2).
+/// An I-DATA chunk. A chunk with an empty payload is parsed, too; the endpoint decides how to respond (RFC 9260 §6.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IData<'a> {
-    /// I: the sender requests an immediate SACK.
+    /// The I bit: the sender requests an immediate SACK.
     pub immediate: bool,
-    /// U: the message is unordered.
+    /// The U bit: the message is unordered.
     pub unordered: bool,
-    /// B: first fragment of its message.
+    /// The B bit: this is the first fragment of its message.
     pub begin: bool,
-    /// E: last fragment of its message.
+    /// The E bit: this is the last fragment of its message.
     pub end: bool,
-    /// Transmission sequence number.
+    /// The transmission sequence number.
     pub tsn: Tsn,
     /// Stream.
     pub stream: u16,
-    /// Message identifier, counted per stream and separately for ordered and unordered messages.
+    /// The message identifier. Each stream has separate numberings for ordered and unordered messages.
     pub mid: u32,
-    /// Fragment sequence number. It is 0 for the first fragment, which does not carry it.
+    /// The fragment sequence number. It is 0 for the first fragment, which does not carry the number.
     pub fsn: u32,
-    /// Payload protocol identifier. Only the first fragment carries it; it is 0 in others.
+    /// The payload protocol identifier. Only the first fragment carries it; it is 0 for all others.
     pub ppid: u32,
     /// User data.
     pub payload: &'a [u8],
@@ -50,10 +50,10 @@ pub struct IData<'a> {
 impl<'a> IData<'a> {
     /// Chunk type.
     pub const KIND: u8 = 64;
-    /// The number of bytes in front of the payload, including the chunk header.
+    /// The number of bytes before the payload, including the chunk header.
     pub const HEADER: usize = 20;
 
-    /// Creates an I-DATA chunk from `data` with these numbers.
+    /// Creates an I-DATA chunk from `data`, with message identifier `mid` and fragment sequence number `fsn`.
     #[must_use]
     pub const fn numbered(data: Data<'a>, mid: u32, fsn: u32) -> Self {
         let Data { immediate, unordered, begin, end, tsn, stream, ppid, payload, .. } = data;
@@ -73,7 +73,8 @@ impl<'a> IData<'a> {
         };
         let begin = raw.flags & Data::BEGIN != 0;
         let number = u32::from_be_bytes([n0, n1, n2, n3]);
-        // RFC 8260 §2.1: both share one field; the first fragment has number 0 implicitly.
+        // RFC 8260 §2.1: the PPID and the fragment sequence number share one field. The first fragment carries the
+        // PPID, and its number is 0.
         let (ppid, fsn) = if begin { (number, 0) } else { (0, number) };
         Ok(Self {
             immediate: raw.flags & Data::IMMEDIATE != 0,
@@ -89,8 +90,8 @@ impl<'a> IData<'a> {
         })
     }
 
-    /// Appends the whole chunk with a payload in two pieces; `self.payload` is ignored. Panics if the chunk would be
-    /// too long.
+    /// Appends the whole chunk. The payload is given in two pieces, and `self.payload` is ignored. Panics if the chunk
+    /// would be too long.
     #[inline]
     pub fn emit_parts(&self, buffer: &mut Vec<u8>, (front, back): (&[u8], &[u8])) {
         let length = front.len() + back.len();
@@ -119,7 +120,7 @@ impl<'a> IData<'a> {
         self.emit_parts(buffer, (self.payload, &[]));
     }
 
-    /// Writes the part of the one-line form after the stream: numbers, length, flags.
+    /// Writes the part of the one-line form that follows the stream: numbers, length and flags.
     pub(crate) fn fmt_rest(&self, f: &mut impl fmt::Write) -> fmt::Result {
         write!(f, " mid={}", self.mid)?;
         if !self.begin {
@@ -147,7 +148,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The first fragment carries the PPID in the field in which others carry their number.
+    /// The first fragment carries the PPID in the field in which other fragments carry their sequence number.
     #[test]
     fn reads_both_forms() {
         let mut bytes = [

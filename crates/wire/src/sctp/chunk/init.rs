@@ -15,8 +15,8 @@
 //! |                         parameters …                          |
 //! ```
 //!
-//! Both have the same layout; an [`InitAck`] is an [`Init`] that carries at least a state cookie. Forbidden values (tag
-//! 0, no streams) are parsed; the endpoint rejects them.
+//! INIT and INIT ACK have the same layout. An [`InitAck`] is an [`Init`] that has at least a state cookie parameter.
+//! Forbidden values (tag 0, no streams) are parsed, and the endpoint rejects them.
 //!
 //! Home of RFC 9260 §3.3.2 and §3.3.3.
 
@@ -30,7 +30,7 @@ use std::fmt;
 pub struct Init<'a> {
     /// The tag that every packet to the sender of this chunk must carry.
     pub tag: u32,
-    /// Advertised receiver window in bytes.
+    /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
     /// The number of outbound streams that the sender wants.
     pub outbound: u16,
@@ -49,13 +49,13 @@ pub struct InitAck<'a>(pub Init<'a>);
 impl<'a> Init<'a> {
     /// Chunk type.
     pub const KIND: u8 = 1;
-    /// Size without parameters, the chunk header included.
+    /// The size in bytes of a chunk without parameters, including the chunk header.
     pub const FIXED: usize = 20;
 
-    /// Reads a chunk of either type.
+    /// Reads an INIT or an INIT ACK chunk.
     ///
     /// # Errors
-    /// The chunk is shorter than its fixed part. Parameters are checked during iteration.
+    /// The chunk is shorter than its fixed part. Parameters are checked only during iteration.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[g0, g1, g2, g3, w0, w1, w2, w3, o0, o1, i0, i1, t0, t1, t2, t3], params)) =
             raw.value.split_first_chunk::<16>()
@@ -72,8 +72,8 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// Starts an INIT with the fixed part and the parameters of `self`. The caller appends more parameters
-    /// ([`Param::emit`]) and closes it.
+    /// Begins an INIT chunk that has the fixed part and the parameters of `self`. The caller appends more parameters
+    /// ([`Param::emit`]) and closes the chunk.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         self.open_as(buffer, Self::KIND)
     }
@@ -109,7 +109,7 @@ impl<'a> InitAck<'a> {
         Init::parse(raw).map(Self)
     }
 
-    /// Starts an INIT ACK, as [`Init::open`] starts an INIT.
+    /// Begins an INIT ACK chunk, in the same way as [`Init::open`] begins an INIT.
     pub fn open<'b>(&self, buffer: &'b mut Vec<u8>) -> ChunkWriter<'b> {
         self.0.open_as(buffer, Self::KIND)
     }
@@ -126,7 +126,7 @@ impl Init<'_> {
         write!(f, "{name} tag={tag:08x} rwnd={window} os={outbound} is={inbound} tsn={tsn}")?;
         for param in *params {
             match param {
-                // Every INIT ACK has a cookie, and its content is opaque.
+                // Every INIT ACK has a cookie and its content is opaque, so only its presence is shown.
                 Ok(Param::StateCookie(_)) => write!(f, " …cookie")?,
                 Ok(param) => write!(f, " {param}")?,
                 Err(error) => write!(f, " ({error})")?,

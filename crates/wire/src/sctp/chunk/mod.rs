@@ -1,6 +1,6 @@
-//! Chunks: one file for each, and one enum of all.
+//! All types of chunks: one file for each type, and an enum of all types.
 //!
-//! Home of RFC 9260 §3.3, whose subsections are the files.
+//! Home of RFC 9260 §3.3. Each of its subsections has its home in one of the files.
 
 mod abort;
 mod asconf;
@@ -50,7 +50,7 @@ pub use unknown::UnknownChunk;
 use super::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// A chunk, by type.
+/// A chunk of any type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each variant is documented at its type")]
 pub enum Chunk<'a> {
@@ -82,10 +82,10 @@ pub enum Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    /// Parses a chunk by its type.
+    /// Parses a chunk as its type requires.
     ///
     /// # Errors
-    /// The value does not have the form that its type requires.
+    /// The chunk's value does not have the form that its type requires.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
@@ -123,7 +123,7 @@ impl<'a> Chunk<'a> {
         })
     }
 
-    /// Returns the chunk's type on the wire.
+    /// Returns the chunk type as a number.
     #[must_use]
     pub const fn kind(&self) -> u8 {
         match self {
@@ -155,7 +155,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    /// Returns the chunk's name in the RFC.
+    /// Returns the chunk's name as the RFC spells it.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
@@ -251,7 +251,7 @@ impl fmt::Display for Chunk<'_> {
     }
 }
 
-/// Returns the value of a chunk that consists of one 32-bit number.
+/// Returns the value of a chunk that consists of a single 32-bit number.
 fn word(raw: RawChunk<'_>) -> Result<u32, Malformed> {
     let bytes = <[u8; 4]>::try_from(raw.value).map_err(|_| raw.malformed())?;
     Ok(u32::from_be_bytes(bytes))
@@ -262,7 +262,7 @@ fn empty(raw: RawChunk<'_>) -> Result<(), Malformed> {
     if raw.value.is_empty() { Ok(()) } else { Err(raw.malformed()) }
 }
 
-/// Appends a chunk whose value is `value`.
+/// Appends a chunk with this type, these flags and this value.
 fn bare(buffer: &mut Vec<u8>, kind: u8, flags: u8, value: &[u8]) {
     let mut chunk = ChunkWriter::open(buffer, kind, flags);
     chunk.bytes(value);
@@ -274,7 +274,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::sctp::Chunks;
 
-    /// Parses `bytes` as exactly one chunk.
+    /// Parses `bytes`, which must contain exactly one chunk.
     pub(crate) fn one(bytes: &[u8]) -> Chunk<'_> {
         let mut chunks = Chunks::new(bytes);
         let chunk = chunks.next().expect("a chunk").expect("a well-formed chunk");
@@ -282,13 +282,14 @@ pub(crate) mod tests {
         chunk
     }
 
-    /// Writes `chunk` after other bytes, reads it back, and compares.
+    /// Writes `chunk` after other bytes, reads it back, and compares the two.
     pub(crate) fn round_trip(chunk: Chunk<'_>) {
         let mut buffer = vec![0x55; 5];
         chunk.emit(&mut buffer);
         assert_eq!((buffer.len() - 5) % 4, 0, "padded");
         let back = one(&buffer[5..]);
-        // `bytes` of an unknown chunk and the parameters of others compare by content.
+        // The comparison covers the content, including the `bytes` of an unknown chunk and the parameters of other
+        // chunks.
         assert_eq!(back, chunk);
         assert_eq!(back.kind(), buffer[5]);
         assert!(back.to_string().starts_with(back.name()));

@@ -1,4 +1,4 @@
-//! NR-SACK: a SACK that also reports TSNs as non-renegable: the receiver will not drop them.
+//! NR-SACK: a SACK that also reports TSNs as non-renegable, which means that the receiver will not drop them.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -29,19 +29,20 @@ use std::fmt;
 /// An NR-SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSack<'a> {
-    /// Everything up to this TSN has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative: Tsn,
-    /// Advertised receiver window in bytes.
+    /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Renegable runs that arrived beyond gaps: the receiver may still drop them. Ascending.
+    /// Renegable runs of TSNs that arrived beyond gaps, in ascending order. The receiver may still drop them.
     pub gaps: &'a [GapBlock],
-    /// Non-renegable runs that arrived beyond gaps: the receiver will not drop them. Ascending, disjoint from `gaps`.
+    /// Non-renegable runs of TSNs that arrived beyond gaps, in ascending order and disjoint from `gaps`. The receiver
+    /// will not drop them.
     pub nr_gaps: &'a [GapBlock],
-    /// TSNs that arrived again since the last SACK.
+    /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
 }
 
-/// A received NR-SACK. Blocks are as the peer sent them.
+/// A received NR-SACK. The blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NrSackView<'a> {
     /// The content in the form of a SACK, whose gap blocks are the renegable ones.
@@ -52,10 +53,10 @@ pub struct NrSackView<'a> {
 impl NrSack<'_> {
     /// Chunk type.
     pub const KIND: u8 = 16;
-    /// Size without blocks, the chunk header included.
+    /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 20;
 
-    /// Appends the chunk. Panics if there are more blocks than a chunk can count; the caller keeps within its packet.
+    /// Appends the chunk. Panics if there are more blocks than a chunk can hold; the caller limits them to the packet.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);
         chunk.bytes(&self.cumulative.0.to_be_bytes());
@@ -71,7 +72,8 @@ impl NrSack<'_> {
         for tsn in self.duplicates {
             chunk.bytes(&tsn.0.to_be_bytes());
         }
-        // `close` asserts that the length fits, which bounds all counts.
+        // `close` asserts that the length of the chunk fits its 16-bit field. Therefore all counts fit their fields,
+        // too.
         chunk.close();
     }
 }
@@ -80,7 +82,7 @@ impl<'a> NrSackView<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The length does not match the three counts.
+    /// The length does not match the three counts in the chunk.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, n0, n1, d0, d1, _, _], blocks)) =
             raw.value.split_first_chunk::<16>()
@@ -100,16 +102,16 @@ impl<'a> NrSackView<'a> {
         Ok(Self { sack: SackView::of(cumulative, window, gaps, duplicates), nr_gaps })
     }
 
-    /// Returns the NR gap blocks in wire order.
+    /// Returns the non-renegable gap blocks in the order of the chunk.
     pub fn nr_gaps(&self) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'a> {
         super::sack::blocks(self.nr_gaps)
     }
 
-    /// Returns both types of gap blocks, merged by their start. If blocks of both types overlap, the later block is cut
-    /// to the part that is new.
+    /// Returns the renegable and the non-renegable gap blocks, merged by their start. If blocks of the two types
+    /// overlap, the later block is cut to the part that is new.
     pub fn all_gaps(&self) -> impl Iterator<Item = GapBlock> + use<'a> {
         let (mut gaps, mut nr_gaps) = (self.sack.gaps().peekable(), self.nr_gaps().peekable());
-        // The end of the blocks of each type so far.
+        // `told` is the end of the renegable blocks so far, and `nr_told` is the end of the non-renegable ones.
         let (mut told, mut nr_told) = (0, 0);
         std::iter::from_fn(move || {
             loop {
@@ -136,7 +138,7 @@ impl<'a> NrSackView<'a> {
         })
     }
 
-    /// Appends a chunk with this content.
+    /// Appends a chunk with the content of this one.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let gaps: Vec<GapBlock> = self.sack.gaps().collect();
         let nr_gaps: Vec<GapBlock> = self.nr_gaps().collect();
@@ -145,7 +147,8 @@ impl<'a> NrSackView<'a> {
         NrSack { cumulative, window, gaps: &gaps, nr_gaps: &nr_gaps, duplicates: &duplicates }.emit(buffer);
     }
 
-    /// Writes ` gaps=2-3 nr-gaps=5 dups=7`, or nothing, with TSNs converted by `number`.
+    /// Writes the blocks and duplicates, for example ` gaps=2-3 nr-gaps=5 dups=7`, with TSNs converted by `number`.
+    /// Writes nothing if there are none.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         self.sack.fmt_gaps(f, " gaps=", self.sack.gaps(), &number)?;
         self.sack.fmt_gaps(f, " nr-gaps=", self.nr_gaps(), &number)?;
@@ -187,7 +190,7 @@ mod tests {
         round_trip(Chunk::NrSack(view));
     }
 
-    /// A TSN that is reported as both renegable and non-renegable has arrived.
+    /// A TSN that is reported as both renegable and non-renegable counts as arrived.
     #[test]
     fn blocks_of_one_kind_may_overlap_those_of_the_other() {
         let block = |(start, end)| GapBlock { start, end };
@@ -198,7 +201,8 @@ mod tests {
             (&[(2, 5), (8, 9)], &[(4, 8)], &[(2, 5), (6, 8), (9, 9)]),
             (&[(2, 2)], &[(2, 2)], &[(2, 2)]),
             (&[(2, 65_535)], &[(3, 65_535)], &[(2, 65_535)]),
-            // Invalid blocks, and overlaps within one type, are for the reader to reject.
+            // Invalid blocks, and overlaps within one type, are returned unchanged, because the receiver of the chunk
+            // rejects them.
             (&[(5, 4), (2, 3), (3, 6)], &[], &[(5, 4), (2, 3), (3, 6)]),
             (&[(0, 9)], &[(0, 3), (9, 2), (9, 9)], &[(0, 9), (0, 3), (9, 2), (9, 9)]),
         ] {

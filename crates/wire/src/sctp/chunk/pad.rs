@@ -1,4 +1,4 @@
-//! PAD: padding bytes that bring a packet to a wanted size.
+//! PAD: padding bytes that extend a packet to a wanted size.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -21,9 +21,9 @@ pub struct Pad<'a> {
 }
 
 impl<'a> Pad<'a> {
-    /// Chunk type. A receiver that does not know it skips it without a report.
+    /// Chunk type. A receiver that does not know this type skips the chunk without a report.
     pub const KIND: u8 = 0x84;
-    /// The size of a PAD chunk without padding bytes.
+    /// The size in bytes of a PAD chunk without padding bytes.
     pub const HEADER: usize = 4;
 
     /// Reads a chunk of this type.
@@ -37,8 +37,8 @@ impl<'a> Pad<'a> {
         bare(buffer, Self::KIND, 0, self.filling);
     }
 
-    /// Appends a PAD chunk with a total of `length` bytes, including its header (at least [`HEADER`](Self::HEADER)),
-    /// filled with zeros.
+    /// Appends a PAD chunk that is filled with zeros. Its total size, including the header, is `length` bytes, which
+    /// must be at least [`HEADER`](Self::HEADER).
     pub fn emit_zeros(length: usize, buffer: &mut Vec<u8>) {
         const ZEROS: [u8; 256] = [0; 256];
         let mut chunk = ChunkWriter::open(buffer, Self::KIND, 0);

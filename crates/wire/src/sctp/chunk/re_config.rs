@@ -1,4 +1,4 @@
-//! RE-CONFIG: resets or adds streams.
+//! RE-CONFIG: resets streams or adds streams.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -7,7 +7,7 @@
 //! |             one or two requests or responses …                |
 //! ```
 //!
-//! The engine decides which parameters may be combined.
+//! The SCTP engine decides which parameters may be combined.
 //!
 //! Home of RFC 6525 §3 and §4.
 
@@ -15,37 +15,38 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk, RawTlv, Tlvs};
 use std::fmt;
 
-/// A RE-CONFIG.
+/// A RE-CONFIG chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReConfig<'a> {
     params: Tlvs<'a>,
 }
 
-/// A list of stream numbers; an empty one means all streams.
+/// A list of stream numbers. An empty list means all streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StreamList<'a> {
     bytes: &'a [u8],
 }
 
-/// A parameter of RE-CONFIG.
+/// A parameter of a RE-CONFIG chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReConfigParam<'a> {
     /// The sender resets its outgoing streams (type 13, RFC 6525 §4.1).
     ResetOutgoing {
         /// The sequence number of the request.
         request: u32,
-        /// The receiver's request that this answers; otherwise the last request that the receiver made.
+        /// The sequence number of the receiver's request that this request answers. If this request answers none, the
+        /// number of the last request that the receiver made.
         response: u32,
-        /// The last TSN that the sender has assigned.
+        /// The last TSN that the sender has assigned to a DATA chunk.
         last: Tsn,
-        /// The streams.
+        /// The streams to reset.
         streams: StreamList<'a>,
     },
     /// The sender asks the receiver to reset the receiver's outgoing streams (type 14, RFC 6525 §4.2).
     ResetIncoming {
         /// The sequence number of the request.
         request: u32,
-        /// The streams.
+        /// The streams to reset.
         streams: StreamList<'a>,
     },
     /// The sender asks both sides to reset all SSNs and TSNs (type 15, RFC 6525 §4.3).
@@ -55,21 +56,21 @@ pub enum ReConfigParam<'a> {
     },
     /// The result of a request (type 16, RFC 6525 §4.4).
     Response {
-        /// The sequence number of the request that this answers.
+        /// The sequence number of the request that this response answers.
         response: u32,
-        /// Result (0 to 6).
+        /// The result code, 0 to 6.
         result: u32,
-        /// After a TSN reset: the next TSN of the response's sender, and that of its receiver.
+        /// After a TSN reset, the next TSN of the sender of this response, and the next TSN of its receiver.
         next: Option<(Tsn, Tsn)>,
     },
-    /// The sender wants more outgoing streams (type 17, RFC 6525 §4.5).
+    /// The sender asks for more outgoing streams (type 17, RFC 6525 §4.5).
     AddOutgoing {
         /// The sequence number of the request.
         request: u32,
         /// The number of additional streams.
         streams: u16,
     },
-    /// The sender asks for more streams in the other direction (type 18, RFC 6525 §4.6).
+    /// The sender asks the receiver to add streams from the receiver to the sender (type 18, RFC 6525 §4.6).
     AddIncoming {
         /// The sequence number of the request.
         request: u32,
@@ -86,29 +87,29 @@ const ADD_OUTGOING: u16 = 17;
 const ADD_INCOMING: u16 = 18;
 
 impl<'a> StreamList<'a> {
-    /// Creates a list from `bytes`, two bytes per stream; an odd byte at the end is ignored.
+    /// Creates a list from `bytes`, with two bytes for each stream number. An odd byte at the end is ignored.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { bytes }
     }
 
-    /// Returns whether the list means all streams.
+    /// Returns whether the list stands for all streams.
     #[must_use]
     pub const fn is_all(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// Returns the stream numbers in wire order.
+    /// Returns the stream numbers in the order of the list.
     pub fn iter(&self) -> impl Iterator<Item = u16> + use<'a> {
         self.bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
     }
 }
 
 impl<'a> ReConfigParam<'a> {
-    /// Parses a parameter by its type.
+    /// Parses a parameter as its type requires.
     ///
     /// # Errors
-    /// The value does not have the form that its type requires, or the type does not belong in a RE-CONFIG.
+    /// The value does not have the form that its type requires, or the type is not one of RE-CONFIG.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         let word = |at: usize| {
             let bytes = raw.value.get(at..at + 4).and_then(|bytes| <[u8; 4]>::try_from(bytes).ok());
@@ -133,7 +134,7 @@ impl<'a> ReConfigParam<'a> {
             }
             RESPONSE => {
                 let result = word(4)?;
-                // RFC 6525 §4.4: both TSNs or neither.
+                // RFC 6525 §4.4: a response has both TSNs or neither.
                 let next = if length == 8 {
                     None
                 } else {
@@ -155,7 +156,7 @@ impl<'a> ReConfigParam<'a> {
         })
     }
 
-    /// Appends the parameter to a chunk. Returns false and writes nothing if the chunk cannot hold it.
+    /// Appends the parameter to a chunk. Returns false and writes nothing if the chunk has no room for the parameter.
     pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
         let word = u32::to_be_bytes;
         match *self {
@@ -181,7 +182,8 @@ impl<'a> ReConfigParam<'a> {
         }
     }
 
-    /// Writes it as text. `mine` converts the sender's TSNs and request numbers, `theirs` the receiver's.
+    /// Writes the parameter as text. `mine` converts TSNs and request numbers of the chunk's sender, `theirs` those of
+    /// its receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -215,7 +217,7 @@ impl<'a> ReConfigParam<'a> {
     }
 }
 
-/// RFC 6525 §4.4, Table 3.
+/// RFC 6525 §4.4, Table 3: returns the name of a result code.
 fn result_name(result: u32) -> &'static str {
     match result {
         0 => "nothing-to-do",
@@ -236,7 +238,7 @@ impl<'a> ReConfig<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk has no parameter, or one with an invalid form.
+    /// The chunk has no parameter, or has one with an invalid form.
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let params = Tlvs::new(raw.value);
         if raw.value.is_empty() {
@@ -248,9 +250,9 @@ impl<'a> ReConfig<'a> {
         Ok(Self { params })
     }
 
-    /// Returns the chunk's parameters in order.
+    /// Returns the parameters of the chunk in order.
     pub fn params(&self) -> impl Iterator<Item = ReConfigParam<'a>> + use<'a> {
-        // The parameters were checked when the chunk was parsed.
+        // Errors cannot occur, because the parameters were checked when the chunk was parsed.
         self.params.filter_map(|raw| ReConfigParam::parse(raw.ok()?).ok())
     }
 
@@ -268,7 +270,8 @@ impl<'a> ReConfig<'a> {
         chunk.close();
     }
 
-    /// Writes the parameters as text, after the chunk name.
+    /// Writes the parameters as text, with a space before each. `mine` and `theirs` convert numbers of the sender and
+    /// the receiver.
     pub(crate) fn fmt_with(
         &self,
         f: &mut dyn fmt::Write,
@@ -316,7 +319,7 @@ mod tests {
         bytes
     }
 
-    /// RFC 6525 §4.1: two streams, encoded by hand.
+    /// RFC 6525 §4.1: a request to reset two streams, encoded by hand.
     #[test]
     fn from_capture() {
         let bytes = [130, 0, 0, 24, 0, 13, 0, 20, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 1, 0, 7];
@@ -325,7 +328,7 @@ mod tests {
         round_trip(Chunk::ReConfig(chunk));
     }
 
-    /// RFC 6525 §4: each parameter.
+    /// RFC 6525 §4: each parameter is read as it was written.
     #[test]
     fn every_parameter_comes_back() {
         let streams = StreamList::new(&[0, 3, 1, 0, 0, 9]);

@@ -1,4 +1,4 @@
-//! SACK: reports which TSNs have arrived, and the receiver window.
+//! SACK: reports which TSNs have arrived, and the size of the receiver window.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -21,34 +21,34 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{ChunkWriter, Malformed, RawChunk};
 use std::fmt;
 
-/// A run of TSNs that arrived beyond a gap, as offsets from the cumulative TSN.
+/// A run of TSNs that arrived beyond a gap. The TSNs are given as offsets from the cumulative TSN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct GapBlock {
-    /// Offset of the first TSN of the run.
+    /// The offset of the first TSN of the run.
     pub start: u16,
-    /// Offset of the last TSN of the run.
+    /// The offset of the last TSN of the run.
     pub end: u16,
 }
 
 /// A SACK to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sack<'a> {
-    /// Everything up to this TSN has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative: Tsn,
-    /// Advertised receiver window in bytes.
+    /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
-    /// Runs that arrived beyond gaps, ascending.
+    /// Runs of TSNs that arrived beyond gaps, in ascending order.
     pub gaps: &'a [GapBlock],
-    /// TSNs that arrived again since the last SACK.
+    /// TSNs that have arrived again since the last SACK.
     pub duplicates: &'a [Tsn],
 }
 
-/// A received SACK. Gap blocks are as the peer sent them: they may be unsorted, overlapping or invalid.
+/// A received SACK. The gap blocks are not checked: they may be unsorted, overlapping or invalid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SackView<'a> {
-    /// Everything up to this TSN has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative: Tsn,
-    /// Advertised receiver window in bytes.
+    /// The advertised receiver window (a_rwnd) in bytes.
     pub window: u32,
     gaps: &'a [[u8; 4]],
     duplicates: &'a [[u8; 4]],
@@ -57,14 +57,14 @@ pub struct SackView<'a> {
 impl Sack<'_> {
     /// Chunk type.
     pub const KIND: u8 = 3;
-    /// Size without blocks, the chunk header included.
+    /// The size in bytes of a chunk without blocks, including the chunk header.
     pub const FIXED: usize = 16;
 
-    /// Appends the chunk. Panics if there are more blocks than a chunk can count; the caller keeps within its packet.
+    /// Appends the chunk. Panics if there are more blocks than a chunk can hold; the caller limits them to the packet.
     #[inline]
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         if self.gaps.is_empty() && self.duplicates.is_empty() {
-            // Written at once, because the checksum soon reads it again, eight bytes at a time.
+            // The chunk is written with one store, because the checksum soon reads it in units of eight bytes.
             let [c0, c1, c2, c3] = self.cumulative.0.to_be_bytes();
             let [w0, w1, w2, w3] = self.window.to_be_bytes();
             let length = Self::FIXED as u8;
@@ -91,12 +91,13 @@ impl Sack<'_> {
         for tsn in self.duplicates {
             chunk.bytes(&tsn.0.to_be_bytes());
         }
-        // `close` asserts that the length fits, which bounds both counts.
+        // `close` asserts that the length of the chunk fits its 16-bit field. Therefore both counts fit their fields,
+        // too.
         chunk.close();
     }
 }
 
-/// Returns blocks in wire order.
+/// Returns the gap blocks in `raw`, in the order of the chunk.
 #[inline]
 pub(super) fn blocks(raw: &[[u8; 4]]) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'_> {
     raw.iter().map(|&[s0, s1, e0, e1]| GapBlock {
@@ -109,7 +110,7 @@ impl<'a> SackView<'a> {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The length does not match the two counts.
+    /// The length does not match the two counts in the chunk.
     #[inline]
     pub fn parse(raw: RawChunk<'a>) -> Result<Self, Malformed> {
         let Some((&[t0, t1, t2, t3, w0, w1, w2, w3, g0, g1, d0, d1], blocks)) =
@@ -132,7 +133,7 @@ impl<'a> SackView<'a> {
         })
     }
 
-    /// Creates the view from the content of another chunk.
+    /// Creates the view from parts of a chunk of another type.
     pub(super) const fn of(
         cumulative: Tsn,
         window: u32,
@@ -142,31 +143,31 @@ impl<'a> SackView<'a> {
         Self { cumulative, window, gaps, duplicates }
     }
 
-    /// Returns the gap blocks in wire order.
+    /// Returns the gap blocks in the order of the chunk.
     #[inline]
     pub fn gaps(&self) -> impl ExactSizeIterator<Item = GapBlock> + Clone + use<'a> {
         blocks(self.gaps)
     }
 
-    /// Returns the duplicate TSNs in wire order.
+    /// Returns the duplicate TSNs in the order of the chunk.
     pub fn duplicates(&self) -> impl ExactSizeIterator<Item = Tsn> + Clone + use<'a> {
         self.duplicates.iter().map(|&bytes| Tsn(u32::from_be_bytes(bytes)))
     }
 
-    /// Returns whether there are no gap blocks, which is the usual case.
+    /// Returns whether the SACK has no gap blocks, which is the usual case.
     #[must_use]
     pub const fn has_no_gaps(&self) -> bool {
         self.gaps.is_empty()
     }
 
-    /// Returns whether there are neither gap blocks nor duplicates.
+    /// Returns whether the SACK has neither gap blocks nor duplicates.
     #[must_use]
     #[inline]
     pub const fn says_no_more(&self) -> bool {
         self.gaps.is_empty() && self.duplicates.is_empty()
     }
 
-    /// Appends a chunk with this content.
+    /// Appends a chunk with the content of this one.
     pub fn emit(&self, buffer: &mut Vec<u8>) {
         let mut chunk = ChunkWriter::open(buffer, Sack::KIND, 0);
         chunk.bytes(&self.cumulative.0.to_be_bytes());
@@ -187,7 +188,8 @@ impl fmt::Display for SackView<'_> {
 }
 
 impl SackView<'_> {
-    /// Writes ` gaps=2-3,5 dups=7`, or nothing, with TSNs converted by `number`.
+    /// Writes the gap blocks and duplicates, for example ` gaps=2-3,5 dups=7`, with TSNs converted by `number`. Writes
+    /// nothing if there are none.
     pub(crate) fn fmt_blocks(&self, f: &mut impl fmt::Write, number: impl Fn(Tsn) -> i64) -> fmt::Result {
         self.fmt_gaps(f, " gaps=", self.gaps(), &number)?;
         self.fmt_duplicates(f, &number)
@@ -230,7 +232,7 @@ mod tests {
     use crate::sctp::Chunk;
     use crate::sctp::chunk::tests::{one, round_trip};
 
-    /// The example of RFC 9260 §3.3.4: 10-12, 14-15 and 17 arrived, 13 and 16 did not.
+    /// The example of RFC 9260 §3.3.4: the TSNs 10 to 12, 14, 15 and 17 have arrived, 13 and 16 have not.
     #[test]
     fn from_the_rfc_example() {
         let bytes = [

@@ -1,4 +1,4 @@
-//! SHUTDOWN: the sender will send no more data; acknowledges the data received so far.
+//! SHUTDOWN: tells the peer that the sender will send no more data, and acknowledges the data received so far.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -14,10 +14,10 @@ use crate::sctp::Tsn;
 use crate::sctp::tlv::{Malformed, RawChunk};
 use std::fmt;
 
-/// A SHUTDOWN.
+/// A SHUTDOWN chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shutdown {
-    /// Everything up to this TSN has arrived.
+    /// All TSNs up to this one have arrived.
     pub cumulative: Tsn,
 }
 
@@ -28,7 +28,7 @@ impl Shutdown {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The value is not one TSN.
+    /// The value of the chunk is not a single TSN.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         word(raw).map(|tsn| Self { cumulative: Tsn(tsn) })
     }

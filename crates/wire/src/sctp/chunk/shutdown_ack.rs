@@ -1,4 +1,4 @@
-//! SHUTDOWN ACK: the SHUTDOWN arrived and all data has been sent.
+//! SHUTDOWN ACK: tells the peer that its SHUTDOWN arrived, and that all data has been sent and acknowledged.
 //!
 //! ```text
 //! +---------------+---------------+-------------------------------+
@@ -12,7 +12,7 @@ use super::{bare, empty};
 use crate::sctp::tlv::{Malformed, RawChunk};
 use std::fmt;
 
-/// A SHUTDOWN ACK.
+/// A SHUTDOWN ACK chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShutdownAck;
 
@@ -23,7 +23,7 @@ impl ShutdownAck {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk has a value.
+    /// The chunk has a value, although it must be empty.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         empty(raw).map(|()| Self)
     }

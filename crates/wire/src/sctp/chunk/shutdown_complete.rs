@@ -1,4 +1,4 @@
-//! SHUTDOWN COMPLETE: the graceful shutdown has finished.
+//! SHUTDOWN COMPLETE: tells the peer that the graceful shutdown has finished.
 //!
 //! ```text
 //! +---------------+-------------+-+-------------------------------+
@@ -12,10 +12,11 @@ use super::{bare, empty};
 use crate::sctp::tlv::{Malformed, RawChunk};
 use std::fmt;
 
-/// A SHUTDOWN COMPLETE.
+/// A SHUTDOWN COMPLETE chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ShutdownComplete {
-    /// T: the packet carries the tag of the packet that it answers, and not the receiver's own tag (RFC 9260 §8.5.1 C).
+    /// The T bit: the packet carries the verification tag of the packet that it answers, and not the receiver's own tag
+    /// (RFC 9260 §8.5.1 C).
     pub reflected: bool,
 }
 
@@ -26,7 +27,7 @@ impl ShutdownComplete {
     /// Reads a chunk of this type.
     ///
     /// # Errors
-    /// The chunk has a value.
+    /// The chunk has a value, although it must be empty.
     pub fn parse(raw: RawChunk<'_>) -> Result<Self, Malformed> {
         empty(raw).map(|()| Self { reflected: raw.flags & 1 != 0 })
     }

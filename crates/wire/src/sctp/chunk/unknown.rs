@@ -1,6 +1,6 @@
-//! A chunk of an unknown type. It is a variant like any other, so that reporting it needs no special case.
+//! A chunk of an unknown type. It is a variant of `Chunk` like any other, so that reporting it needs no special case.
 //!
-//! RFC 9260 §3.2: the rule itself is [`Unrecognized::chunk`].
+//! RFC 9260 §3.2: the rule for unknown types is in [`Unrecognized::chunk`].
 
 use super::bare;
 use crate::sctp::tlv::{RawChunk, Unrecognized};
@@ -14,7 +14,7 @@ pub struct UnknownChunk<'a> {
 }
 
 impl UnknownChunk<'_> {
-    /// Returns the action that the chunk's type requires.
+    /// Returns the action that the type of this unknown chunk requires.
     #[must_use]
     pub const fn action(&self) -> Unrecognized {
         Unrecognized::chunk(self.raw.kind)

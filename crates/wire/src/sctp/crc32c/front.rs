@@ -1,18 +1,18 @@
-//! Bytes that can be put in front of a packet without changing its CRC32c.
+//! Computes bytes that can be put in front of a packet without changing its CRC32c.
 //!
-//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It sums the rest word
-//! by word, which takes as long as all the blocks of a full packet. There is a sequence of four bytes that takes the
-//! CRC from its initial state back to that state. This module repeats it in front of a packet, so that the total is a
-//! multiple of a block and starts at a cache line. Then nothing is left over. The position of a packet decides how it
-//! is summed, and never changes the result.
+//! `crc-fast` processes blocks of 384 bytes with wide multiplications, starting at a cache line. It processes the rest
+//! word by word, which takes as long as all the blocks of a full packet. A certain sequence of four bytes takes the CRC
+//! from its initial state back to that state. This module repeats the sequence in front of a packet, so that the total
+//! is a multiple of a block and starts at a cache line. In that case there is no rest. How a packet is processed
+//! depends on its position in memory, but the result does not.
 
 /// The size of a block in bytes.
 const BLOCK: usize = 384;
 
-/// The alignment of the first block in bytes.
+/// The alignment in bytes that the first block must have, the size of a cache line.
 pub const LINE: usize = 64;
 
-/// Returns the number of free bytes needed in front of a packet of `size` bytes to make the total a multiple of a
+/// Returns the number of free bytes needed in front of a packet of `size` bytes, so that the total is a multiple of a
 /// block.
 #[must_use]
 #[inline]
@@ -20,12 +20,13 @@ pub const fn room_for(size: usize) -> usize {
     (BLOCK - size % BLOCK) % BLOCK
 }
 
-/// Returns where whole blocks that end with the packet `buffer[start..]` begin. `None` if the position of the packet
-/// does not allow to extend it to whole blocks, or if that would not be faster.
+/// Returns the index at which whole blocks begin that end with the packet `buffer[start..]`. Returns `None` if the
+/// packet's position does not allow extending it to whole blocks, or if that would not be faster.
 #[inline(always)]
 pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     let size = buffer.len() - start;
-    // It is not faster for short packets, nor if it adds a block only for a few words.
+    // Extending is not faster for short packets, or if the added block would hold only a few words of the packet. A
+    // packet whose size is not a multiple of four cannot be extended.
     if size <= 2 * BLOCK || !size.is_multiple_of(4) {
         return None;
     }
@@ -36,22 +37,22 @@ pub(super) fn begin(buffer: &[u8], start: usize) -> Option<usize> {
     lies_well.then(|| start - room)
 }
 
-/// Fills the bytes in front of the packet and returns the slice from `begin` on, which has the CRC32c of the packet
-/// `buffer[start..]`. `begin` is the result of [`begin`].
+/// Fills the bytes in front of the packet `buffer[start..]`, and returns the slice that starts at `begin`. The CRC32c
+/// of the slice is that of the packet. `begin` is the result of the function [`begin`].
 #[inline(always)]
 pub(super) fn lengthen(buffer: &mut [u8], begin: usize, start: usize) -> &[u8] {
     buffer[begin..start].copy_from_slice(&NEUTRAL[..start - begin]);
     &buffer[begin..]
 }
 
-/// The four bytes that take the CRC back to its initial state, repeated.
+/// Repetitions of the four bytes that take the CRC back to its initial state.
 static NEUTRAL: [u8; BLOCK] = neutral();
 
 const fn neutral() -> [u8; BLOCK] {
     /// The polynomial of CRC32c, lowest bit first.
     const POLYNOMIAL: u32 = 0x82f6_3b78;
-    // The CRC starts with all ones. Computes backwards from there, bit by bit, the value that the CRC and the four
-    // bytes must have together.
+    // The initial state of the CRC is all ones. The loop goes back from that state, bit by bit, and finds the value
+    // that the CRC and the four bytes must have together.
     let mut word = u32::MAX;
     let mut bit = 0;
     while bit < u32::BITS {
@@ -82,7 +83,7 @@ mod tests {
         }
     }
 
-    /// For packets of any length and at any position, the checksum is the same and the packet is unchanged.
+    /// For packets of any length and at any position, the checksum is the same, and the packet is not changed.
     #[test]
     fn alone_as_among_others() {
         let mut lengthened = 0;
@@ -92,7 +93,7 @@ mod tests {
             for start in [0, 48, 56, 72, 88, 400] {
                 let mut buffer = Vec::with_capacity(2600);
                 let begin = buffer.as_ptr() as usize + start - room_for(size).min(start);
-                // Half of them at aligned positions.
+                // Half of the positions are aligned.
                 let start = start + if start % 16 == 0 { begin.next_multiple_of(LINE) - begin } else { 0 };
                 buffer.resize(start, 0xee);
                 buffer.extend_from_slice(&packet);

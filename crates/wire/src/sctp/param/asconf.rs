@@ -23,13 +23,13 @@ pub(super) const SET_PRIMARY: u16 = 0xc004;
 pub(super) const SUCCESS: u16 = 0xc005;
 pub(super) const ADAPTATION: u16 = 0xc006;
 
-/// Reads a correlation id and the bytes after it.
+/// Reads a correlation id, and returns it with the bytes after it.
 pub(super) fn correlated(raw: RawTlv<'_>) -> Result<(u32, &[u8]), Malformed> {
     let (&id, rest) = raw.value.split_first_chunk::<4>().ok_or(raw.malformed())?;
     Ok((u32::from_be_bytes(id), rest))
 }
 
-/// Reads a correlation id and the address after it.
+/// Reads a correlation id and the address parameter after it.
 pub(super) fn with_address(raw: RawTlv<'_>) -> Result<(u32, IpAddr), Malformed> {
     let (id, rest) = correlated(raw)?;
     let Some(Ok(inner)) = Tlvs::new(rest).next() else {
@@ -43,7 +43,7 @@ pub(super) fn with_address(raw: RawTlv<'_>) -> Result<(u32, IpAddr), Malformed> 
     Ok((id, address))
 }
 
-/// Reads one 32-bit number.
+/// Reads a value that consists of one 32-bit number.
 pub(super) fn word(raw: RawTlv<'_>) -> Result<u32, Malformed> {
     <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
 }
@@ -56,9 +56,9 @@ pub(super) fn emit_address(chunk: &mut ChunkWriter<'_>, kind: u16, id: u32, addr
     }
 }
 
-/// Access to the correlation id of requests and responses.
+/// Methods that read the correlation id of requests and responses.
 impl Param<'_> {
-    /// Returns the correlation id of a request or a response.
+    /// Returns the correlation id, if the parameter is a request or a response.
     #[must_use]
     pub fn correlation(&self) -> Option<u32> {
         match *self {

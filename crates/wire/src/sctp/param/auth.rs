@@ -9,7 +9,7 @@ pub(super) const RANDOM: u16 = 0x8002;
 pub(super) const CHUNKS: u16 = 0x8003;
 pub(super) const HMAC_ALGO: u16 = 0x8004;
 
-/// Returns the identifiers of an HMAC-ALGO parameter.
+/// Returns the HMAC identifiers in the value of an HMAC-ALGO parameter.
 pub fn hmacs(bytes: &[u8]) -> impl Iterator<Item = u16> + '_ {
     bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
 }

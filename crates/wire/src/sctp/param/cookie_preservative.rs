@@ -1,4 +1,4 @@
-//! Cookie preservative (type 9): asks for a longer lifetime of the next cookie.
+//! Cookie preservative (type 9): asks the peer for a longer lifetime of the next cookie.
 //!
 //! Home of RFC 9260 §3.3.2.1.3.
 
@@ -6,7 +6,7 @@ use crate::sctp::tlv::{Malformed, RawTlv};
 
 pub(super) const KIND: u16 = 9;
 
-/// Returns the suggested increment in milliseconds.
+/// Returns the suggested increase of the cookie lifetime in milliseconds.
 pub(super) fn parse(raw: RawTlv<'_>) -> Result<u32, Malformed> {
     <[u8; 4]>::try_from(raw.value).map(u32::from_be_bytes).map_err(|_| raw.malformed())
 }

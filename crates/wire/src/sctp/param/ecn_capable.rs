@@ -1,5 +1,6 @@
-//! ECN capable (type 0x8000): reserved by RFC 9260; RFC 4960 Appendix A defines its meaning.
+//! ECN capable (type 0x8000): the sender supports ECN. RFC 9260 only reserves the type; RFC 4960 Appendix A defines its
+//! meaning.
 //!
-//! The value is empty; any other value is ignored.
+//! The value of the parameter is empty, and bytes in it are ignored.
 
 pub(super) const KIND: u16 = 0x8000;

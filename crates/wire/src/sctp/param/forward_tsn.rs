@@ -1,4 +1,4 @@
-//! Forward TSN supported (type 0xC000): recognised, so that it is not reported as unknown.
+//! Forward TSN supported (type 0xC000): the parameter is recognized, so that it is not reported as unknown.
 //!
 //! Home of RFC 3758 §3.1.
 

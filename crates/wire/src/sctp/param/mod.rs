@@ -1,6 +1,6 @@
-//! Parameters of INIT and INIT ACK (and of HEARTBEAT): one file for each, and one enum of all.
+//! Parameters of INIT, INIT ACK and HEARTBEAT: one file for each parameter, and an enum of all parameters.
 //!
-//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1, whose parts are the files.
+//! Home of RFC 9260 §3.3.2.1 and §3.3.3.1. Each of their parts has its home in one of the files.
 
 mod address;
 mod asconf;
@@ -24,7 +24,7 @@ use super::tlv::{ChunkWriter, Malformed, RawTlv, Tlvs, Unrecognized};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// A parameter, by type.
+/// A parameter of any type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Param<'a> {
     /// The information of a HEARTBEAT (type 1).
@@ -33,13 +33,13 @@ pub enum Param<'a> {
     Ipv4(Ipv4Addr),
     /// An IPv6 address of the sender (type 6).
     Ipv6(Ipv6Addr),
-    /// The state cookie (type 7): opaque except to its creator.
+    /// The state cookie (type 7), which is opaque to everybody but its creator.
     StateCookie(&'a [u8]),
-    /// An INIT parameter that its receiver did not recognize, quoted whole (type 8).
+    /// An INIT parameter that its receiver did not recognize. The whole parameter is quoted (type 8).
     Unrecognized(&'a [u8]),
     /// The requested increase of the cookie lifetime in milliseconds (type 9).
     CookiePreservative(u32),
-    /// A host name (type 11): deprecated, never sent, answered with an ABORT.
+    /// A host name (type 11). It is deprecated, never sent, and answered with an ABORT.
     HostName(&'a [u8]),
     /// The address types that the sender can use (type 12).
     SupportedAddresses(AddressTypes<'a>),
@@ -49,22 +49,26 @@ pub enum Param<'a> {
     SupportedExtensions(&'a [u8]),
     /// The sender supports partial reliability (type 0xC000, RFC 3758 §3.1).
     ForwardTsnSupported,
-    /// Packets may have a zero checksum if protected by this method (type 0x8001, RFC 9653 §4).
+    /// The sender accepts packets with a zero checksum if this method detects errors in them (type 0x8001,
+    /// RFC 9653 §4).
     ZeroChecksum(u32),
-    /// A random number for the keys of chunk authentication (type 0x8002, RFC 4895 §3.1).
+    /// A random number, from which keys of chunk authentication are derived (type 0x8002, RFC 4895 §3.1).
     Random(&'a [u8]),
-    /// The chunk types that the sender accepts only if authenticated (type 0x8003, RFC 4895 §3.2).
+    /// The chunk types that the sender accepts only in authenticated form (type 0x8003, RFC 4895 §3.2).
     ChunkList(&'a [u8]),
-    /// The HMACs that the sender accepts, two bytes each, in order of preference (type 0x8004, RFC 4895 §3.3).
+    /// The HMAC identifiers that the sender accepts, in order of preference, with two bytes each (type 0x8004,
+    /// RFC 4895 §3.3).
     HmacAlgos(&'a [u8]),
-    /// The sender adds an address; unspecified means the packet's source (type 0xC001, RFC 5061 §4.2.1).
+    /// The sender adds an address. If unspecified, it adds the source address of the packet (type 0xC001,
+    /// RFC 5061 §4.2.1).
     AddAddress {
         /// Correlation id.
         id: u32,
         /// The address.
         address: IpAddr,
     },
-    /// The sender deletes an address; unspecified means all except the packet's source (type 0xC002, RFC 5061 §4.2.2).
+    /// The sender deletes an address. If unspecified, it deletes all but the packet's source (type 0xC002,
+    /// RFC 5061 §4.2.2).
     DeleteAddress {
         /// Correlation id.
         id: u32,
@@ -73,12 +77,12 @@ pub enum Param<'a> {
     },
     /// A request failed (type 0xC003, RFC 5061 §4.2.3).
     RequestFailed {
-        /// The request's correlation id.
+        /// The correlation id of the request that failed.
         id: u32,
         /// The error causes.
         causes: &'a [u8],
     },
-    /// The sender asks the peer to use this address as the primary one (type 0xC004, RFC 5061 §4.2.4).
+    /// The sender asks the peer to use this address as the primary path (type 0xC004, RFC 5061 §4.2.4).
     SetPrimary {
         /// Correlation id.
         id: u32,
@@ -87,17 +91,17 @@ pub enum Param<'a> {
     },
     /// The request with this correlation id succeeded (type 0xC005, RFC 5061 §4.2.5).
     RequestDone(u32),
-    /// The code point of the layer above SCTP (type 0xC006, RFC 5061 §4.2.6).
+    /// The code point of the adaptation layer, which lies above SCTP (type 0xC006, RFC 5061 §4.2.6).
     Adaptation(u32),
-    /// An unknown type.
+    /// A parameter of an unknown type.
     Unknown(RawTlv<'a>),
 }
 
 impl<'a> Param<'a> {
-    /// Parses a parameter by its type.
+    /// Parses a parameter as its type requires.
     ///
     /// # Errors
-    /// The value does not have the form that its type requires.
+    /// The parameter's value does not have the form that its type requires.
     pub fn parse(raw: RawTlv<'a>) -> Result<Self, Malformed> {
         Ok(match raw.kind {
             heartbeat_info::KIND => Self::HeartbeatInfo(raw.value),
@@ -147,7 +151,7 @@ impl<'a> Param<'a> {
         }
     }
 
-    /// Appends the parameter to a chunk. Returns false and writes nothing if the chunk cannot hold it.
+    /// Appends the parameter to a chunk. Returns false and writes nothing if the chunk has no room for the parameter.
     pub fn emit(&self, chunk: &mut ChunkWriter<'_>) -> bool {
         match self {
             Self::HeartbeatInfo(info) => chunk.tlv(heartbeat_info::KIND, &[info]),
@@ -245,13 +249,13 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// Creates an iterator over `bytes`, which begin with a parameter header.
+    /// Creates an iterator over `bytes`, which begin with the header of a parameter.
     #[must_use]
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { tlvs: Tlvs::new(bytes) }
     }
 
-    /// Returns the bytes not yet read.
+    /// Returns the bytes that have not been read yet.
     #[must_use]
     pub const fn rest(&self) -> &'a [u8] {
         self.tlvs.rest()
@@ -272,7 +276,7 @@ impl<'a> Iterator for Params<'a> {
     }
 }
 
-/// RFC 9260 §3.2.1: returns the action for a parameter of this unknown type.
+/// RFC 9260 §3.2.1: returns the action that this unknown parameter type requires.
 #[must_use]
 pub const fn action(kind: u16) -> Unrecognized {
     Unrecognized::param(kind)
@@ -282,7 +286,7 @@ pub const fn action(kind: u16) -> Unrecognized {
 pub(crate) mod tests {
     use super::*;
 
-    /// Writes `param` into a chunk, reads it back, and compares.
+    /// Writes `param` into a chunk, reads it back, and compares the two.
     pub(crate) fn round_trip(param: Param<'_>) {
         let mut buffer = Vec::new();
         let mut chunk = ChunkWriter::open(&mut buffer, 1, 0);

@@ -1,4 +1,4 @@
-//! State cookie (type 7): all the data that the responder needs to create the association.
+//! State cookie (type 7): contains all the data that the responder needs to create the association.
 //!
 //! Home of RFC 9260 §3.3.3.1.1. The endpoint creates and validates cookies (§5.1.3).
 

@@ -1,4 +1,4 @@
-//! Supported address types (type 12): which of IPv4 and IPv6 the sender can use.
+//! Supported address types (type 12): says whether the sender can use IPv4, IPv6 or both.
 //!
 //! Home of RFC 9260 §3.3.2.1.5.
 
@@ -30,7 +30,7 @@ impl<'a> AddressTypes<'a> {
         self.bytes
     }
 
-    /// Returns the types in wire order.
+    /// Returns the address types in the order of the parameter.
     pub fn kinds(&self) -> impl Iterator<Item = u16> + use<'a> {
         self.bytes.as_chunks::<2>().0.iter().map(|&pair| u16::from_be_bytes(pair))
     }

@@ -1,4 +1,4 @@
-//! Supported extensions (type 0x8008): the chunk types of the extensions that the sender knows.
+//! Supported extensions (type 0x8008): the chunk types of the extensions that the sender supports.
 //!
 //! Home of RFC 5061 §4.2.7.
 

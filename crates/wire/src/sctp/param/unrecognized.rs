@@ -1,4 +1,5 @@
-//! Unrecognized parameter (type 8): a parameter of the INIT, quoted whole in the INIT ACK.
+//! Unrecognized parameter (type 8): a parameter of the INIT that the sender did not recognize, quoted whole in the INIT
+//! ACK.
 //!
 //! Home of RFC 9260 §3.3.3.1.2.
 

@@ -1,5 +1,5 @@
-//! Zero checksum acceptable (type 0x8001): packets may have a zero checksum, because another method detects errors. The
-//! value identifies that method.
+//! Zero checksum acceptable (type 0x8001): the sender accepts packets with a zero checksum, because another method
+//! detects errors. The value identifies that method.
 //!
 //! Home of RFC 9653 §4.
 

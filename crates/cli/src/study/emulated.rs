@@ -1,5 +1,8 @@
 //! `anabranch study run --world emulated`: runs the protocols of this host's kernel on emulated test beds of studies. The
 //! results are compared with the published values and with the simulation.
+//!
+//! Everything that this host cannot run is reported before the first run. Then each side runs in real time. By default
+//! there is one run at a time, because concurrent runs would compete for the CPU.
 
 use super::{Directory, failure, identity, open};
 use crate::race::{self, STOP};

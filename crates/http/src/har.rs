@@ -297,7 +297,8 @@ fn build(
 /// Returns `target`, with a number appended if another object already has the same target. This happens if a URL was
 /// fetched twice or two hosts have the same path.
 ///
-/// `names` maps each name to the next number to try, so that a page with a single URL does not take quadratic time.
+/// `names` maps each target to the next number to try. Without it, a page that fetches one URL many times would take
+/// quadratic time.
 fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
     let Some(next) = names.get(&target) else {
         names.insert(target.clone(), 2);

@@ -109,7 +109,7 @@ impl<N: Session> SessionSlots<N> {
     }
 
     /// Among the sessions of the given clients, ends the one that has been stalled longest. Returns false if none has been
-    /// stalled for [`STALL_TIME`].
+    /// stalled long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };

@@ -44,8 +44,8 @@ impl Address {
             path.push('/');
         }
         for byte in target.bytes() {
-            // Browsers percent-encode these four characters in paths, and a request line cannot contain them (RFC 3986
-            // §2).
+            // Browsers percent-encode these four characters in paths, and a request line cannot contain them
+            // (RFC 3986 §2).
             if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`') {
                 path.push(char::from(byte));
             } else {

@@ -232,8 +232,8 @@ const MAX_PREFIX: usize = 1024;
 /// The maximum number of bytes that are searched for the start of a value.
 const MAX_LOOK: usize = 4096;
 
-/// Repairs JSON strings so that parsers accept them. Each `\uXXXX` that is an unpaired surrogate becomes `\ufffd` (RFC
-/// 8259 §8.2 leaves its handling open). Each unescaped control character (§7) becomes a space.
+/// Repairs JSON strings so that parsers accept them. Each `\uXXXX` that is an unpaired surrogate becomes `\ufffd`
+/// (RFC 8259 §8.2 leaves its handling open). Each unescaped control character (§7) becomes a space.
 fn repair_texts(bytes: &mut [u8]) {
     let escaped = |bytes: &[u8], at: usize| {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;

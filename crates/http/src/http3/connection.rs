@@ -237,8 +237,8 @@ impl<S: Session> Driver<S> {
         Ok(Poll::Pending)
     }
 
-    /// Queues a GOAWAY frame: this endpoint will not process requests whose stream number is `stream` or higher (RFC 9114
-    /// §5.2).
+    /// Queues a GOAWAY frame: this endpoint will not process requests whose stream number is `stream` or higher
+    /// (RFC 9114 §5.2).
     pub(crate) fn go_away(&mut self, stream: u64) {
         let (mut id, mut frames) = (Vec::new(), self.control.unsent.to_vec());
         // RFC 9000 §2.1: the identifiers of client-initiated bidirectional streams are the multiples of 4.

@@ -225,8 +225,8 @@ async fn answer<W: World, S: Site, O: Observer>(
     }
 }
 
-/// Reads the content of a request before the request is answered, because content and trailers may still be malformed (RFC
-/// 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if h2 has reset the stream.
+/// Reads the content of a request before the request is answered, because content and trailers may still be malformed
+/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if h2 has reset the stream.
 async fn read_content<W: World, S: Site, O: Observer>(
     service: &Service<W, S, O>,
     activity: &Activity,

@@ -159,8 +159,8 @@ pub(super) async fn serve<W, S, O, N>(
     }
 }
 
-/// Ends a stream in the middle of a response, so that the client sees at once that the response is incomplete (RFC 9112
-/// §8).
+/// Ends a stream in the middle of a response, so that the client sees at once that the response is incomplete
+/// (RFC 9112 §8).
 async fn break_off<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
     if stream.half_closes() {
         session.close();

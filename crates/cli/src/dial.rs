@@ -1,7 +1,7 @@
 //! Connects a client to its server over SCTP: sets up an SCTP host with addresses that suit the server's, and applies
 //! timeouts.
 //!
-//! - `http3`: the same for QUIC
+//! - `http3`: connects a client to its server over QUIC
 
 pub mod http3;
 
@@ -53,7 +53,8 @@ pub struct SecureTarget {
 impl SctpTarget {
     /// Sets up an SCTP host on addresses to which the server can reply. Returns the host and the routes to the server.
     pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Routes), Failure> {
-        // A server at a loopback address can reply only to loopback addresses, and any other server only to the others.
+        // A server at a loopback address can reply only to loopback addresses. Any other server can reply only to
+        // addresses that are not loopback addresses.
         let near = |ip: IpAddr| ip.is_loopback();
         let local: Vec<IpAddr> = match self.addresses.first() {
             Some(first) if near(first.ip()) => {
@@ -154,9 +155,9 @@ impl Routes {
     }
 }
 
-/// Returns `addresses` in their order. If they contain both IP versions, a second list begins with the other version. An
-/// ICMP message about the first address ends a handshake that could have succeeded at the other addresses (RFC 9260 §10,
-/// RFC 6951 §5.5).
+/// Returns `addresses` in their order. If they contain both IP versions, a second list begins with the other version, for
+/// a second attempt. An ICMP message about the first address ends a handshake that could have succeeded at the other
+/// addresses (RFC 9260 §10, RFC 6951 §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);

@@ -69,7 +69,7 @@ enum Failure {
     Usage(String),
     /// This host does not permit or support the request: exit code 3.
     Host(String),
-    /// This program has a bug: exit code 3, with a request to report it.
+    /// A bug in this program: exit code 3. The message begins with `internal error:`.
     Internal(String),
     /// The user interrupted the command: exit code 130.
     Interrupted,
@@ -244,7 +244,8 @@ fn misused(error: &clap::Error) -> u8 {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    // Other programs use `-n` for a count. Here `-n` means `--dry-run` in all commands, so the error says so.
+    // Other programs use `-n` for a count. Here `-n` means `--dry-run` in all commands, so the error message explains
+    // this.
     let counts = words().any(|word| word.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));

@@ -1,4 +1,4 @@
-//! `race --list WHAT`, and those of its lists that `link --list` also offers.
+//! Prints the lists of `race --list WHAT`. `link --list` offers some of these lists.
 
 use anabranch_http::page::shipped;
 use anabranch_lab::plan::contestant;

@@ -255,7 +255,7 @@ impl Servers {
                     self.name(place.carrier, ip, listener.local().port());
                     opened.push(self.kernel(world, place.carrier, listener, ConcurrencyLimit::new(most))?);
                 }
-                // The host has no IPv6.
+                // The host has no IPv6, so the server listens on its IPv4 addresses only.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
@@ -311,8 +311,8 @@ impl Servers {
             let host = SctpHost::layered(here.clone(), config, carrier, layer)
                 .await
                 .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
-            // All addresses of one `--listen` share a port. If the operating system chose it, the next addresses use the
-            // same one.
+            // All addresses of one `--listen` share a port, even if the operating system chose the port for the first
+            // address.
             place.port =
                 host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
             hosts.push((here, host));

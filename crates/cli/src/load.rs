@@ -239,7 +239,8 @@ mod verb {
         })
     }
 
-    /// Returns the versions of HTTP to use. `--http` selects them; without it, the server chooses over TLS.
+    /// Returns the versions of HTTP to use. `--http` selects them. Without `--http`, the server chooses the version if the
+    /// session uses TLS.
     fn versions(matches: &ArgMatches, url: &Url) -> Versions {
         let said = matches.get_one::<String>("http").map(String::as_str);
         match (said, url.carrier.is_kernels()) {

@@ -138,7 +138,7 @@ fn schemes() -> Vec<Carrier> {
         let scheme = Scheme { name: "https", url: Some("https"), port: 443, in_udp: false };
         all.push(Carrier { order: all.len(), scheme, secure: true, ..plain });
     }
-    // DTLS runs in UDP and carries SCTP, which then has a single path (RFC 8261).
+    // SCTP over DTLS runs in UDP and has a single path (RFC 8261), so a URL lists only one address.
     let ours = |carrier: &&Carrier| carrier.kernel.is_none() && carrier.scheme.in_udp && !carrier.secure;
     let ours = all.iter().find(ours).copied();
     if let Some(ours) = ours {

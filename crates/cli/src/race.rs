@@ -118,8 +118,8 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
 /// Phrases of the warnings that are also written to standard error before the race.
 const AT_ONCE: [&str; 3] = [har::FILE_ORDER, har::CUT_BODY, har::NO_RESPONSE];
 
-/// Returns the request for a sweep, or `None` if the command is not one. A sweep is a race of several points in virtual
-/// time that writes to a directory.
+/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points in
+/// virtual time that writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
@@ -152,7 +152,7 @@ fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Requ
     }))
 }
 
-/// Prepares this process for network namespaces, while it has a single thread.
+/// Prepares this process for network namespaces. Must be called while the process has a single thread.
 pub fn prepare_host() -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     live::prepare().map_err(|error| Failure::Host(error.to_string()))?;

@@ -2,9 +2,9 @@
 //! ports.
 //!
 //! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132, each thread has its own
-//! socket. The kernel chooses the socket of a packet by its verification tag or connection ID, which tells the thread.
-//! Under DTLS the kernel chooses it by the client's address and port. For TCP all threads share one socket, and an idle
-//! thread accepts the next connection.
+//! socket. The kernel finds the socket of a packet by the verification tag or connection ID in the packet, which
+//! identifies the thread. Under DTLS the kernel finds the socket by the client's address and port. For TCP all threads
+//! share one socket, and an idle thread accepts the next connection.
 
 use crate::dial::warn_kernel_sctp;
 use crate::listen::{BACKLOG, ListenSpec, shown};
@@ -118,7 +118,7 @@ impl ListenSpecs {
                         specs.push(ListenSpec::Kernel { place: place.clone(), listener, limit });
                     }
                 }
-                // The host has no IPv6.
+                // The host has no IPv6, so the server listens on its IPv4 addresses only.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
@@ -140,8 +140,8 @@ impl ListenSpecs {
         let mut place = place.clone();
         for address in addresses {
             let seats = os::share_udp_by_address(&[address], place.port, self.each.len())?;
-            // All addresses of one `--listen` share a port. If the operating system chose it, the next addresses use the
-            // same one.
+            // All addresses of one `--listen` share a port, even if the operating system chose the port for the first
+            // address.
             place.port = seats.first().map_or(place.port, os::Seat::port);
             place.addresses = vec![address];
             for (seat, specs) in seats.into_iter().zip(&mut self.each) {

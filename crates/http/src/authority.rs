@@ -1,4 +1,5 @@
-//! An authority, which is a host with its port as in URLs and in the Host field; and an origin, which adds the scheme.
+//! Defines the authority, which is a host with its port as in URLs and in the Host field, and the origin, which adds the
+//! scheme.
 //!
 //! Home of RFC 3986 §3.2 as far as HTTP needs it: no userinfo, no percent-encoding; and of RFC 9110 §4.3.1.
 

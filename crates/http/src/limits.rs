@@ -6,7 +6,7 @@
 //! - `wait_order`: the records of sessions, and the order in which they have waited for a request
 //! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
-//! - `memory`: the memory that the exchanges of a session use of a budget
+//! - `memory`: accounts for the memory of a session's exchanges in a budget
 
 mod admission;
 mod clients;

@@ -139,9 +139,9 @@ impl Visit {
 /// The means by which requests reach the server.
 #[derive(Debug)]
 pub enum Way<U> {
-    /// On streams that carry one HTTP/1.1 exchange at a time.
+    /// Requests are sent on streams that carry one HTTP/1.1 exchange at a time.
     Streams(Rc<U>),
-    /// On an HTTP/2 or HTTP/3 connection with this identifier ([`anabranch_transport::Session::id`]).
+    /// Requests are sent on an HTTP/2 or HTTP/3 connection with this identifier ([`anabranch_transport::Session::id`]).
     Requests(Requests, u64),
 }
 
@@ -463,7 +463,7 @@ fn addresses(
 fn place(host: (&str, bool), base: &Destination, address: &str) -> Destination {
     match base {
         Destination::Here(base) => resolve_here(host, base, address),
-        // A relative address refers to the other host, too.
+        // The base is on another host, and relative addresses refer to that host.
         Destination::Elsewhere(base) => resolve_from(host.0, base, address),
         Destination::Nowhere => Destination::Nowhere,
     }

@@ -55,15 +55,15 @@ impl Server {
                         let to = SocketAddr::new(ip, port);
                         let listener = match KernelListener::new(world.clone(), to, BACKLOG) {
                             Ok(listener) => listener,
-                            // The host has no IPv6.
+                            // The host has no IPv6, so the server listens on its IPv4 addresses only.
                             Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                                 left_out.push(format!("not on {to}: {why}"));
                                 continue;
                             }
                             Err(why) => return Err(at(&format!("{to}: {why}"))),
                         };
-                        // All addresses of one `--listen` share a port. If the operating system chose it, the next
-                        // addresses use the same one.
+                        // All addresses of one `--listen` share a port, even if the operating system chose the port for
+                        // the first address.
                         port = listener.port();
                         let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
@@ -134,8 +134,8 @@ impl Server {
                         let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
                         for address in host.inspect(|engine| engine.addresses().to_vec()) {
                             let port = if place.carrier.is_on_ip() { port } else { address.port() };
-                            // All addresses of one `--listen` share a port. If the operating system chose it, the next
-                            // addresses use the same one.
+                            // All addresses of one `--listen` share a port, even if the operating system chose the port
+                            // for the first address.
                             if let (Some(_), SctpCarrier::Udp { port: udp }) = (dtls, &mut carrier) {
                                 *udp = port;
                             }

@@ -26,7 +26,7 @@ pub struct Http3Target {
 }
 
 impl Http3Target {
-    /// Sets up QUIC on this host. Returns the QUIC host and a connector, for which each of the server's addresses is a
+    /// Sets up QUIC on this host. Returns the QUIC host and a connector that treats each address of the server as a
     /// server.
     pub async fn host(self, world: &OsWorld) -> Result<(Rc<dyn Host>, AnyConnector), Failure> {
         let (host, connector) = self.typed_host(world).await?;

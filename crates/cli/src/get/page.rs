@@ -219,7 +219,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             _ => say(&drawn)?,
         }
     }
-    // Files that cannot be written, for example because the disk is full, and objects that failed are reported separately.
+    // Two kinds of failures are reported separately: files that cannot be written, for example because the disk is full,
+    // and objects that could not be fetched.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
@@ -383,7 +384,7 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
             failure: object.failure.clone(),
         });
     }
-    // HTTP/3 serves https:// URLs (RFC 9114 §3.1).
+    // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
     let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
     har::write(&page, scheme, &fetches, began, env!("CARGO_PKG_VERSION"), "anabranch get --page")
 }

@@ -45,8 +45,8 @@ pub(crate) enum Ended {
     Whole(Result<Delivered, FetchError>),
     /// The client gave up the object.
     Cancelled,
-    /// The server accepts no more requests on this connection and has not processed this one. The request is sent again on
-    /// another connection.
+    /// The server accepts no more requests on this connection and has not processed this request. The request is sent
+    /// again on another connection.
     Refused(CloseReason),
     /// The connection ended. All its unfinished objects are requested again.
     Connection(CloseReason),

@@ -9,7 +9,7 @@
 //! 4. the document, which is the first entry with an HTML response, or else the first entry. Before the document, the last
 //!    redirect.
 //!
-//! The first entry of a page has no cause. If a URL was fetched several times, it refers to its last fetch that began
+//! The first entry of a page has no cause. A URL that was fetched several times stands for its last fetch that began
 //! earlier.
 
 use super::address::Address;

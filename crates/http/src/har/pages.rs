@@ -94,7 +94,7 @@ impl<'a> Pages<'a> {
             *counts.entry(page.clone()).or_default() += 1;
             self.entries.push(Found { value, log: number, page, index });
         }
-        // First the pages that the log lists, in its order, then the pages that only entries name.
+        // List first the pages that the log lists, in the order of the log, and then the pages that only entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
             page.get("id")?;
             Some((name(page.get("id")), page.get("title").and_then(Value::as_str)))

@@ -51,7 +51,7 @@ pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
 struct Budget {
     limits: Limits,
     left: Cell<u64>,
-    /// The limit whose excess ended parsing; `None` if no limit was exceeded.
+    /// The error if parsing ended because a limit was exceeded; otherwise `None`.
     exceeded: Cell<Option<ParseError>>,
 }
 

@@ -1,6 +1,6 @@
-//! Pads heads with fields to the size that a page specifies. A head over HTTP/1.1 has more bytes than its necessary
-//! fields. These additional bytes are replaced by fields of one line each, which are the same in every head. So header
-//! compression treats them like the fields of a browser: they are sent once and then referenced.
+//! Pads heads with fields to the size that a page specifies. That size is the size over HTTP/1.1, and usually exceeds the
+//! size of the necessary fields. The difference is filled with fields of one line each, which are the same in every head.
+//! So header compression treats them like the fields of a browser: they are sent once and then referenced.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 

@@ -54,17 +54,17 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
     let (mut name, mut value) = (Vec::new(), Vec::new());
     while let Some(&first) = rest.first() {
         if first & 0x80 != 0 {
-            // RFC 9204 §4.5.2: an indexed field line.
+            // RFC 9204 §4.5.2: this is an indexed field line.
             let index = integer(&mut rest, 6)?;
             let (name, value) = entry(first & 0x40 != 0, index)?;
             field(name.as_bytes(), value.as_bytes());
         } else if first & 0x40 != 0 {
-            // RFC 9204 §4.5.4: a literal field line with a name reference.
+            // RFC 9204 §4.5.4: this is a literal field line with a name reference.
             let index = integer(&mut rest, 4)?;
             let (name, _) = entry(first & 0x10 != 0, index)?;
             field(name.as_bytes(), string(&mut rest, 7, &mut value)?);
         } else if first & 0x20 != 0 {
-            // RFC 9204 §4.5.6: a literal field line with a literal name.
+            // RFC 9204 §4.5.6: this is a literal field line with a literal name.
             let name = string(&mut rest, 3, &mut name)?;
             field(name, string(&mut rest, 7, &mut value)?);
         } else {

@@ -155,7 +155,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Cancels the stream. The server accepts no more requests and does not process this one.
+    /// Cancels the stream. The server accepts no more requests and does not process the request on this stream.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
         self.cancel(Code::H3_REQUEST_CANCELLED);

@@ -85,8 +85,8 @@ impl Drop for SharePermit {
 /// Measures the progress of an exchange while the next step is that of the client.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// The bytes of the exchange, the bytes of its session, and the time of that record. Since then, too few bytes were
-    /// added to count as progress.
+    /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
+    /// transferred to count as progress.
     mark: Option<(u64, u64, Instant)>,
 }
 

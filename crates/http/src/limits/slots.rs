@@ -201,7 +201,7 @@ impl SlotHandle {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Does the same as [`begin_server_turn`](Self::begin_server_turn), and the opposite when the result is dropped.
+    /// Records that the session has one more exchange whose next step is that of the server, until the result is dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {

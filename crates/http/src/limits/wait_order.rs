@@ -47,7 +47,7 @@ struct Record {
     carried: u64,
     /// The number of exchanges whose next step is that of the server.
     server_turns: u32,
-    /// The progress in bytes, and the time of that record. Since then, the progress has grown by less than
+    /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
     /// [`MIN_PROGRESS`].
     mark: Option<(u64, Instant)>,
 }

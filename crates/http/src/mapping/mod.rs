@@ -28,7 +28,7 @@ pub enum Choice {
         /// The number of the stream.
         stream: u64,
         /// Whether this exchange uses up the allowance of the connection. If so, ask the server to close the connection
-        /// after it.
+        /// after this exchange.
         last: bool,
     },
     /// Wait for a free stream or a new connection.

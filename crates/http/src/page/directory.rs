@@ -98,7 +98,7 @@ impl Site<'_> {
         let mut below = PathBuf::new();
         let decoded = decode(path);
         for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            // Percent-decoding may yield `..` or a separator again, which resolving the address has removed.
+            // Resolving the address has removed `..` and separators, but percent-decoding may yield them again.
             let Ok(part) = std::str::from_utf8(part) else { return Ok(None) };
             if part == ".." || part.contains(['\0', '\\']) {
                 return Ok(None);
@@ -185,7 +185,7 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     };
     let base = match base.map(|base| resolve(path, &base)) {
         Some(Some(Target::Here(base))) => base,
-        // The base is on another host, and so all relative addresses are, too.
+        // The base URL is on another host, so all relative addresses are on that host, too.
         Some(Some(Target::Elsewhere(base))) => {
             let far = |address: &String| Some(Target::Elsewhere(format!("{base}{address}")));
             return Embedded { targets: addresses.iter().map(far).collect(), deferred };

@@ -13,7 +13,7 @@ pub struct Date {
     last: RefCell<Option<Written>>,
 }
 
-/// The date of one second, formatted.
+/// A formatted date, and the second that it is valid for.
 #[derive(Debug)]
 struct Written {
     unix_seconds: u64,
@@ -23,8 +23,8 @@ struct Written {
 }
 
 impl Date {
-    /// Returns dates of the clock `wall_clock`, which returns Unix time in seconds. Without a clock, responses have no
-    /// Date field.
+    /// Creates a `Date` that reads the clock `wall_clock`, which returns Unix time in seconds. Without a clock, responses
+    /// have no Date field.
     #[must_use]
     pub const fn new(wall_clock: Option<fn() -> u64>) -> Self {
         Self { wall_clock, last: RefCell::new(None) }

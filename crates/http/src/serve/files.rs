@@ -310,7 +310,8 @@ impl Validators {
             Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
         });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        // RFC 9110 §5.6.7: years of dates have four digits, but the modification time of a file may be later.
+        // RFC 9110 §5.6.7: years of dates have four digits. A file may have a later modification time, which is replaced
+        // by the last valid date.
         let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -428,7 +429,8 @@ fn part(range: &[u8], length: u64) -> Part {
         Some((Some(first), Some(last))) if last < first => Part::Whole,
         Some((Some(first), last)) => Part::Bytes { first, last: last.unwrap_or(u64::MAX).min(length - 1) },
         Some((None, Some(0))) => Part::Beyond,
-        // A suffix range of an empty file cannot be expressed in Content-Range (RFC 9110 §14.1.2).
+        // A suffix range of an empty file cannot be expressed in Content-Range (RFC 9110 §14.1.2), so the whole file is
+        // sent.
         Some((None, Some(_))) if length == 0 => Part::Whole,
         Some((None, Some(last))) => Part::Bytes { first: length.saturating_sub(last), last: length - 1 },
         Some((None, None)) | None => Part::Whole,

@@ -7,8 +7,8 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The number of streams that keep their buffers while they wait for a request. Allocating new buffers takes less than a
-/// microsecond, but for each request.
+/// The number of streams that keep their buffers while they wait for a request. Allocating buffers takes less than a
+/// microsecond, but a stream that has released its buffers must allocate them for each request.
 const KEPT: usize = 512;
 
 /// Counts the streams that have buffers. Clones share one count.
@@ -36,7 +36,7 @@ impl IdleBuffers {
     }
 }
 
-/// Counts a stream as one that has buffers. Dropping this value ends that.
+/// Counts a stream as one that has buffers until this value is dropped.
 #[derive(Debug)]
 pub(super) struct BufferUse(Rc<Cell<usize>>);
 

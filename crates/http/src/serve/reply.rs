@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-/// Counts a request as in progress. Dropping this value ends that.
+/// Counts a request as in progress until this value is dropped.
 struct Busy(Rc<Activity>);
 
 impl Busy {

@@ -133,7 +133,7 @@ pub struct Resource {
 /// The bytes of a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// The first bytes of a pattern; the number is their count.
+    /// The given number of bytes from the start of a pattern.
     Pattern(Pattern, u64),
     /// Bytes in memory.
     Bytes(Bytes),

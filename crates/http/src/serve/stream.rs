@@ -234,8 +234,7 @@ where
     Ok(response)
 }
 
-/// Counts a request as being served. Dropping this value ends that, because a cancelled request may be dropped at any
-/// await.
+/// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
 pub(super) struct Serving(Rc<Activity>);
 
 impl Serving {
@@ -390,7 +389,7 @@ impl Body for ContentBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Only content that is read from a store now occupies memory that this response must account for.
+        // Content that is read from a store now takes additional memory, for which this response must account.
         let answering = self.answering.as_ref().filter(|_| matches!(self.content, Content::Stored(_)));
         let most = answering.map_or(Poll::Ready(PIECE), |answering| answering.poll_room(cx, PIECE));
         let bytes = match self.content.piece(self.at, ready!(most)) {

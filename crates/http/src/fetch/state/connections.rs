@@ -26,7 +26,7 @@ pub(super) struct Connection<S: Session> {
     pub(super) over: bool,
     /// Whether HTTP/3 has been started on the connection.
     speaking: bool,
-    /// The handle that sends requests over HTTP/2 or HTTP/3; `None` until the connection speaks that version.
+    /// The handle that sends requests over HTTP/2 or HTTP/3; `None` until one of these versions has been started.
     pub(super) requests: Option<Requests<S>>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
@@ -306,7 +306,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     }
 
     /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
-    /// processed this one.
+    /// processed the request of this exchange.
     pub(crate) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;

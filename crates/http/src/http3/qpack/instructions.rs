@@ -42,9 +42,9 @@ impl EncoderInstructions {
                 Some(_) => Err("the encoder sets a dynamic table capacity beyond 0"),
                 None => Ok(None),
             },
-            // RFC 9204 §4.3.4: Duplicate, which refers to the dynamic table.
+            // RFC 9204 §4.3.4: this is Duplicate, which refers to the dynamic table.
             0x00..0x20 => Err(DYNAMIC),
-            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: an insertion, which always exceeds the capacity of 0.
+            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: this is an insertion, which always exceeds the capacity of 0.
             0x40.. => Err("the encoder inserts into a dynamic table of capacity 0"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_ENCODER_STREAM_ERROR, reason))
@@ -55,12 +55,13 @@ impl DecoderInstructions {
     /// Processes data received on the decoder stream.
     pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
-            // RFC 9204 §4.4.1: Section Acknowledgment, although no field section that was sent needs one.
+            // RFC 9204 §4.4.1: this is Section Acknowledgment, although no field section that was sent needs one.
             0x80.. => Err("the decoder acknowledges a field section that refers to no dynamic table"),
-            // RFC 9204 §4.4.2, §2.2.2.2: Stream Cancellation, which is allowed even without references to a dynamic table.
+            // RFC 9204 §4.4.2, §2.2.2.2: this is Stream Cancellation, which is allowed even without references to a
+            // dynamic table.
             0x40..0x80 => Ok(partial_integer(rest, 6)?.map(|_| ())),
-            // RFC 9204 §4.4.3: Insert Count Increment. An increment of 0 is an error, and any other exceeds the number of
-            // inserts sent, which is 0.
+            // RFC 9204 §4.4.3: this is Insert Count Increment. An increment of 0 is an error, and any other exceeds the
+            // number of inserts sent, which is 0.
             0x00..0x40 => Err("the decoder counts inserts, of which there are none"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_DECODER_STREAM_ERROR, reason))

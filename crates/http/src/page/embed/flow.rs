@@ -2,8 +2,8 @@
 //!
 //! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and lines
 //! of text in the default font. Style sheets are not applied. An image without a height counts as 0, as before it is
-//! loaded. Chromium decides similarly: whether a lazy image is near is decided at the first layout, before style sheets
-//! are applied and images are loaded.
+//! loaded. This resembles Chromium, which determines at its first layout whether a lazy image is near. At that time it has
+//! not applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 

@@ -35,7 +35,7 @@ pub(super) fn choose(
     chosen.map(|(_, address)| (*address).to_owned())
 }
 
-/// Returns whether a browser can use a `<source>` of a picture that has these attributes.
+/// Returns whether a browser can use a `<source>` element with these attributes in a picture.
 pub(super) fn is_usable(kind: Option<&str>, media: Option<&str>) -> bool {
     let known = |kind: &str| {
         let bare = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();

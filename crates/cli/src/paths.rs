@@ -35,8 +35,7 @@ impl PathLog {
     }
 
     /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other directions a
-    /// pause may only mean that there was no data, because SCTP does not tell a receiver whether its peer has data to
-    /// send.
+    /// pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data to send.
     pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
         Self { sent, received, ..self }
     }

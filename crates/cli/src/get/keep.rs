@@ -16,7 +16,8 @@ use std::rc::Rc;
 /// Stores files below a directory. Each file is complete or does not exist.
 pub struct Kept {
     directory: Option<PathBuf>,
-    /// The names in use below the directory. A file has the request target that it stores; a directory has `None`.
+    /// The names in use below the directory. The value of a file is the request target that it stores; the value of a
+    /// directory is `None`.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }

@@ -3,9 +3,9 @@
 //!
 //! For the first points, `course.json` files hold events that the report draws and that packets do not show.
 //!
-//! The file of a point is renamed to its final name after all other files of the point, so its existence means that the
-//! point is complete. A command that writes to the directory holds a lock on `sweep.json`, so that there is only one
-//! writer. If a writer is killed, another command can resume the sweep.
+//! The file of a point is renamed to its final name after all other files of the point. So the existence of this file
+//! means that the point is complete. A command that writes to the directory holds a lock on `sweep.json`, so that there is
+//! only one writer. If a writer is killed, another command can resume the sweep.
 
 use crate::Failure;
 use crate::files::{self, Kind, Reserved};

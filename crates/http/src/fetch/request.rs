@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// unless the necessary fields alone are longer.
 ///
 /// One padding field stands for the fields that a browser would send. If the gap is too small for a field, it is filled
-/// with spaces before the value of Host, which the receiver strips (RFC 9112 §5.1).
+/// with spaces before the value of Host. The receiver strips these spaces (RFC 9112 §5.1).
 pub fn write_head(
     out: &mut Vec<u8>,
     target: &str,

@@ -314,7 +314,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Queues `object`, which is now to be requested, unless it was queued before.
+    /// Queues `object` for its request. Does nothing if this was done before.
     fn issue(&mut self, object: usize) {
         if self.objects[object].state != ObjectState::Unknown {
             return;

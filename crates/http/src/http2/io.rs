@@ -165,7 +165,7 @@ impl<T: Stream> Io<T> {
     }
 
     /// Inspects the frames of the client from now on, beginning with its preface. If h2 ends the connection because of a
-    /// frame, the error code is replaced by that of the inspector.
+    /// frame, the error code of the inspector replaces that of h2.
     pub(crate) fn inspect(&mut self) -> Rc<RefCell<Inspector>> {
         let mut inspector = Inspector::new(PREFACE.len());
         inspector.pass(&self.ahead);

@@ -8,8 +8,8 @@
 //!
 //! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of all
 //! slots and twice as many as the new session's client would have. Then one of the sessions of that client is ended,
-//! whatever its state. New sessions of such a client take no slot from clients that have fewer slots (`clients`). So many
-//! slow downloads of one client do not end idle sessions of others.
+//! whatever its state. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
+//! Therefore the slow downloads of one client do not end idle sessions of others.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS

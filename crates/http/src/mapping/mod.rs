@@ -399,8 +399,8 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 0), ride(0, 1)]);
     }
 
-    /// Exchanges that were sent with the handshake on streams that the server did not grant release their streams and
-    /// their share of the allowance.
+    /// If the server does not grant the streams of exchanges that were sent with the handshake, these exchanges release
+    /// their streams and their share of the allowance.
     #[test]
     fn what_rode_on_streams_that_are_not_there_rides_again() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);

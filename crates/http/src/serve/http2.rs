@@ -206,7 +206,7 @@ async fn answer<W: World, S: Site, O: Observer>(
     let stream = u64::from(respond.stream_id().as_u32());
     let (head, mut content) = request.into_parts();
     let request = Request::from_parts(head, ());
-    // A client that sent Expect may delay its content until it sees a response, so the server does not wait for the
+    // A client that sent Expect may delay its content until it sees a response. So the server does not wait for the
     // content (RFC 9110 §10.1.1).
     let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {

@@ -477,7 +477,7 @@ const MAX_NAMED_CHARS: usize = 200;
 const MAX_BASE_BYTES: usize = 2048;
 /// The maximum number of objects of a page.
 const MAX_OBJECTS: usize = 10_000;
-/// The maximum number of redirections that are followed (RFC 9110 §15.4), about the same as in browsers.
+/// RFC 9110 §15.4: the maximum number of redirections that are followed, about the same as in browsers.
 const MAX_REDIRECTIONS: usize = 10;
 /// The maximum number of bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;

@@ -30,11 +30,11 @@ pub(super) struct Peer {
 pub(super) enum PeerStream {
     /// The type of the stream has not been received completely.
     Untyped(Varint),
-    /// The control stream (RFC 9114 §6.2.1).
+    /// RFC 9114 §6.2.1: the control stream.
     Control(Box<Control>),
-    /// The QPACK encoder stream (RFC 9204 §4.2).
+    /// RFC 9204 §4.2: the QPACK encoder stream.
     Encoder(EncoderInstructions),
-    /// The QPACK decoder stream (RFC 9204 §4.2).
+    /// RFC 9204 §4.2: the QPACK decoder stream.
     Decoder(DecoderInstructions),
     /// A stream of unknown type (RFC 9114 §6.2.3).
     Unknown,

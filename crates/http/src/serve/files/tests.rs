@@ -150,7 +150,7 @@ fn parts_are_what_was_asked_for() {
     assert_eq!((empty.status.as_u16(), empty.resource.content.length()), (200, 0));
 }
 
-/// The preconditions of RFC 9110 §13.2.2, step by step.
+/// RFC 9110 §13.2.2: evaluates the preconditions, step by step.
 #[test]
 fn conditions_are_obeyed_in_their_order() {
     let (_scratch, site) = Scratch::new("conditions");

@@ -1,4 +1,4 @@
-//! The command line. Most of the flags of `race` are declared by the table of plan keys.
+//! The definition of the command line. The table of plan keys declares most of the flags of `race`.
 
 mod gateway;
 pub mod secure;
@@ -14,8 +14,8 @@ pub fn command() -> Command {
     all().mut_subcommands(|verb| verb.mut_args(hyphened))
 }
 
-/// Lets a flag's value begin with a hyphen, so that the flag's own parser reports a wrong value such as `-1%`. Flags
-/// that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
+/// Allows the value of `arg` to begin with a hyphen, so that the parser of that flag reports a wrong value such as `-1%`.
+/// Flags that name an output file are exempt: `--json --quiet` would write to a file named `--quiet`.
 fn hyphened(arg: Arg) -> Arg {
     let writes = ["json", "csv", "out", "output", "har", "resume"].contains(&arg.get_id().as_str());
     let takes = arg.get_action().takes_values() && !arg.is_positional() && !arg.is_require_equals_set();
@@ -98,7 +98,7 @@ fn race() -> Command {
     )
 }
 
-/// Returns the command-line flag for a key of plans.
+/// Returns the command-line flag that sets a plan key.
 pub fn plan_flag(key: &'static Key) -> Arg {
     let arg = Arg::new(key.name).long(key.name).help_heading(key.group.heading());
     let arg = if key.help.is_empty() { arg.hide(true) } else { arg.help(key.help) };
@@ -209,12 +209,12 @@ fn serve() -> Command {
     secure::server_flags(command.arg(secure::qlog_flag()))
 }
 
-/// Requires a duration greater than zero: a timeout of zero would expire at once.
+/// Requires that the value of `arg` is a duration greater than zero, because a timeout of zero would expire at once.
 fn lasting(arg: Arg) -> Arg {
     fn read(text: &str) -> Result<String, &'static str> {
         match parse_span(text) {
             Ok(Duration::ZERO) => Err("must be more than zero"),
-            // Text that does not parse as a duration is reported by the code that reads the flag.
+            // The code that reads the flag reports a value that does not parse as a duration.
             _ => Ok(text.to_owned()),
         }
     }
@@ -503,7 +503,7 @@ fn bundle() -> Command {
         .arg(Arg::new("quiet").long("quiet").short('q').action(ArgAction::SetTrue).help("No progress"))
 }
 
-/// Returns the plan flags that were given, as name and value, in the order of the table of keys.
+/// Returns the plan flags that were given, as pairs of name and value, in the order of `KEYS`.
 pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     let mut flags = Vec::new();
     for key in KEYS.iter() {
@@ -514,13 +514,13 @@ pub fn plan_flags(matches: &ArgMatches) -> Vec<(&'static str, &str)> {
     flags
 }
 
-/// Returns the number of threads given with `--threads`; by default, one per core.
+/// Returns the number of threads given with `--threads`. The default is one per core.
 pub fn threads(matches: &ArgMatches) -> usize {
     let cores = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     matches.get_one::<u16>("threads").map_or_else(cores, |n| usize::from(*n))
 }
 
-/// Help of `--connections`, which `serve` and `gateway` share.
+/// The help text of `--connections`, a flag of `serve` and `gateway`.
 const CONNECTIONS: &str = "Maximum connections or associations per listener. When a newcomer finds all slots taken, the \
                            connection ends that has waited longest for a request or the rest of a request head. If all \
                            have requests under way, the one ends whose client moved less than 1 KiB for longest, and for \

@@ -1,6 +1,7 @@
 //! `anabranch bulk`: measures throughput, as client and as server.
 //!
-//! - `verb`: reads the flags; `protocol`: the protocol and its settings
+//! - `verb`: reads the flags
+//! - `protocol`: the protocol and its settings
 //! - `client`, `server`: the two ends
 
 #[cfg(target_os = "linux")]
@@ -17,7 +18,7 @@ use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 #[cfg(target_os = "linux")]
 pub use verb::run;
 
-/// The flags of the command.
+/// Returns the definition of the `bulk` command.
 pub fn command() -> Command {
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -49,7 +50,8 @@ pub fn command() -> Command {
         .arg(
             flag("listen", "URL", "Be a server at this URL; * means all addresses, port 0 any free port")
                 .action(ArgAction::Append)
-                // Settings that the client sends to the server, and outputs of the client.
+                // These are settings that the client sends to the server, and outputs of the client. They have no effect
+                // on a server.
                 .conflicts_with_all([
                     "for",
                     "size",

@@ -1,7 +1,7 @@
-//! `--busy-poll`: whether a world polls for packets once more before it sleeps.
+//! The `--busy-poll` flag: whether the event loop polls for the next packet for a short time before it sleeps.
 //!
-//! On by default for clients, which wait for responses. Off by default for servers, which usually share their machine
-//! with others.
+//! The flag is on by default for clients, which wait for responses. It is off by default for servers, which usually share
+//! their machine with other programs.
 
 use clap::{Arg, ArgMatches};
 
@@ -15,7 +15,7 @@ pub fn flag(default: &'static str) -> Arg {
         .help("While small packets arrive less than 100 us apart, poll for the next one instead of sleeping")
 }
 
-/// Returns the options of a world according to the flag.
+/// Returns the options of the event loop that `--busy-poll` selects.
 #[cfg(target_os = "linux")]
 pub fn options(matches: &ArgMatches) -> anabranch_world::os::Options {
     let on = matches.get_one::<String>("busy-poll").is_some_and(|value| value == "on");

@@ -1,6 +1,6 @@
 //! `anabranch decode`: describes the associations and connections in a capture.
 //!
-//! - `gzip`: captures that are compressed
+//! - `gzip`: decompresses captures
 
 mod gzip;
 
@@ -15,12 +15,12 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// Captures of up to this many packets are short: their ladder diagrams are drawn without a flag.
+/// The maximum number of packets of a short capture. The ladder diagrams of a short capture are drawn without a flag.
 const SHORT: usize = 60;
-/// The number of streams shown for each direction.
+/// The maximum number of streams shown for each direction.
 const STREAMS: usize = 20;
 
-/// The flags of the command.
+/// Returns the definition of the `decode` command.
 pub fn command() -> Command {
     Command::new("decode")
         .about("Show associations, connections and streams of a capture, and why data was retransmitted")
@@ -95,13 +95,13 @@ pub fn command() -> Command {
         )
 }
 
-/// Runs the command.
+/// Runs the `decode` command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let file = matches.get_one::<String>("file").map_or("", String::as_str);
     let number = |name| matches.get_one::<u32>(name).map(|n| *n as usize);
     let asked = number("ladder");
-    // Whether a capture is short is known only after it has been read; the ladder of a short one has no more lines than
-    // packets.
+    // Whether a capture is short is known only after it has been read. The ladder diagram of a short capture has no more
+    // lines than the capture has packets.
     let ladder_packets = if asked.is_some() { u64::MAX } else { SHORT as u64 };
     let ladder_lines = asked.unwrap_or(SHORT);
     let mut settings = Settings { ladder_lines, ladder_packets, ..Settings::default() };
@@ -118,7 +118,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let outputs = Outputs::reserve(text("json"), text("csv"))?;
     let decoded =
         capture::decode(file, BufReader::with_capacity(1 << 16, bytes), &settings).map_err(|error| {
-            // If reading failed, the innermost error is the operating system's.
+            // If the file could not be read, the innermost error is the operating system's. Such an error has a different
+            // exit code.
             let why = error.source().and_then(Error::source).and_then(|why| why.downcast_ref::<io::Error>());
             let host = why.is_some_and(|why| why.kind() != io::ErrorKind::InvalidData);
             let message = format!("{file}: {error}");
@@ -159,7 +160,7 @@ fn open(file: &str) -> Result<Box<dyn Read>, Failure> {
     Ok(Box::new(opened))
 }
 
-/// Parses `9899` or `9899:5000`.
+/// Parses the UDP ports of `--udp`, for example `9899` or `9899:5000`.
 fn udp_ports(text: &str) -> Result<(u16, Option<u16>), Failure> {
     let port = |text: &str| text.parse::<u16>().ok().filter(|port| *port > 0);
     let (one, other) = text.split_once(':').map_or((text, None), |(one, other)| (one, Some(other)));

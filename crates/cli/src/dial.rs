@@ -1,6 +1,7 @@
-//! How a client connects to its server: an SCTP host that suits the server's addresses, and timeouts.
+//! Connects a client to its server over SCTP: sets up an SCTP host with addresses that suit the server's, and applies
+//! timeouts.
 //!
-//! - `http3`: the same for QUIC
+//! - `http3`: connects a client to its server over QUIC
 
 pub mod http3;
 
@@ -23,37 +24,37 @@ use std::rc::Rc;
 use std::sync::Once;
 use std::time::Duration;
 
-/// A server that is reached over SCTP.
+/// A server that a client reaches over SCTP.
 pub struct SctpTarget {
     /// The transport beneath SCTP: UDP, IP or DTLS.
     pub carrier: Carrier,
-    /// Its addresses, with the UDP port or, on IP, the SCTP port.
+    /// The server's addresses. Their port is the UDP port, or the SCTP port if SCTP runs directly on IP.
     pub addresses: Vec<SocketAddr>,
-    /// The server's SCTP port within UDP.
+    /// The server's SCTP port, used if SCTP runs in UDP.
     pub port: u16,
-    /// The SCTP configuration of this end.
+    /// The SCTP configuration of the client.
     pub config: Config,
-    /// The DTLS settings, if SCTP runs over DTLS.
+    /// The DTLS settings; `None` if SCTP does not run over DTLS.
     pub secure: Option<SecureTarget>,
-    /// Where path events are logged.
+    /// The log of path events, if they are logged.
     pub paths: Option<PathLog>,
 }
 
-/// The settings of DTLS to one server.
+/// The DTLS settings for connections to one server.
 pub struct SecureTarget {
-    /// The certificates to trust.
+    /// The certificates that the client trusts.
     pub trust: Trust,
-    /// The name that the server's certificate must be valid for.
+    /// The host name that the server's certificate must be valid for.
     pub name: String,
     /// Whether SCTP omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
 
 impl SctpTarget {
-    /// Returns this host's SCTP, bound to addresses that the server can reply to, and the routes to the server.
+    /// Sets up an SCTP host on addresses to which the server can reply. Returns the host and the routes to the server.
     pub async fn host(mut self, world: &OsWorld) -> Result<(SctpHost<OsWorld>, Routes), Failure> {
-        // A server on the loopback interface is reached from loopback addresses; any other from all the other
-        // addresses.
+        // A server at a loopback address can reply only to loopback addresses. Any other server can reply only to
+        // addresses that are not loopback addresses.
         let near = |ip: IpAddr| ip.is_loopback();
         let local: Vec<IpAddr> = match self.addresses.first() {
             Some(first) if near(first.ip()) => {
@@ -76,7 +77,7 @@ impl SctpTarget {
         };
         let failure = |why| Failure::Host(format!("cannot use SCTP: {}", reason(self.carrier, None, &why)));
         let secure = self.secure.take().filter(|_| self.carrier.is_secure());
-        // DTLS runs between one pair of addresses: use the server's first.
+        // An association over DTLS has one address at each end, so only the server's first address is used.
         if secure.is_some() {
             self.addresses.truncate(1);
         }
@@ -104,11 +105,11 @@ impl SctpTarget {
     }
 }
 
-/// Opens associations to one server over several routes, which differ in the address that the handshake starts with.
+/// Opens associations to one server. The routes differ in the server address to which the handshake is sent first.
 pub struct Routes {
-    /// The connector, which treats each route as a server.
+    /// The connector, for which each route is a server.
     pub connector: SctpConnector<OsWorld>,
-    /// The first address of each route.
+    /// The first server address of each route.
     pub first: Vec<SocketAddr>,
 }
 
@@ -118,7 +119,7 @@ impl Routes {
         self.first.len()
     }
 
-    /// Returns an established association, or the reasons why all routes failed.
+    /// Tries the routes in order. Returns an established association, or the reasons why all routes failed.
     pub async fn session(&self, world: &OsWorld, timeout: Duration) -> Result<SctpSession<OsWorld>, String> {
         let whys = match connect_in_turn(world, &self.connector, self.count(), timeout).await {
             Ok(session) => return Ok(session),
@@ -137,9 +138,10 @@ impl Routes {
         Err(each.collect::<Vec<_>>().join("; "))
     }
 
-    /// Returns the first route over which the server answers; the last one if it answers over none.
+    /// Returns the number of the first route on which the server answers, or of the last route if the server answers on
+    /// none.
     pub async fn answering(&self, world: &OsWorld, timeout: Duration) -> usize {
-        // The last route is used in any case, so it is not tried.
+        // The last route is returned in any case, so trying it is unnecessary.
         let last = self.count().saturating_sub(1);
         for route in 0..last {
             let Ok(session) = self.connector.connect(route) else { continue };
@@ -153,9 +155,9 @@ impl Routes {
     }
 }
 
-/// Returns the addresses in their order and, if there are both IP versions, a second list that begins with the other
-/// version. An ICMP message about the first address ends a handshake that could have succeeded at the others
-/// (RFC 9260 §10, RFC 6951 §5.5).
+/// Returns `addresses` in their order. If they contain both IP versions, a second list begins with the other version, for
+/// a second attempt. An ICMP message about the first address ends a handshake that could have succeeded at the other
+/// addresses (RFC 9260 §10, RFC 6951 §5.5).
 fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     let v4 = addresses.first().is_some_and(SocketAddr::is_ipv4);
     let (like, other): (Vec<_>, Vec<_>) = addresses.iter().partition(|address| address.is_ipv4() == v4);
@@ -166,7 +168,7 @@ fn by_family(addresses: &[SocketAddr]) -> Vec<Vec<SocketAddr>> {
     routes
 }
 
-/// Warns once that the kernel's SCTP will answer our packets.
+/// Warns once that the kernel's SCTP stack will also answer our packets.
 pub fn warn_kernel_sctp(carrier: Carrier) {
     static ONCE: Once = Once::new();
     if carrier.is_on_ip() && kernel_has_sctp() {
@@ -179,21 +181,21 @@ pub fn warn_kernel_sctp(carrier: Carrier) {
     }
 }
 
-/// Returns the source address that this host's routing table currently selects for `to`.
+/// Returns the local address that this host's routing table currently selects for packets to `to`.
 fn source_for(to: SocketAddr) -> io::Result<IpAddr> {
     let any: SocketAddr = if to.is_ipv4() { ([0; 4], 0).into() } else { ([0_u16; 8], 0).into() };
     let probe = UdpSocket::bind(any)?;
-    // No packet is sent: connecting only makes the kernel look up the route.
+    // Connecting a UDP socket sends no packet: the kernel only looks up the route.
     probe.connect(to)?;
     probe.local_addr().map(|address| address.ip())
 }
 
-/// Returns the loopback address from which to reach `ip`.
+/// Returns the loopback address from which a client sends to the loopback address `ip`.
 fn facing(ip: IpAddr, carrier: Carrier) -> IpAddr {
     match ip {
         IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
-        // Every raw socket receives every packet. With one shared address the client's stack would reply to packets for
-        // the server, saying that nobody listens.
+        // Every raw socket receives every packet. If client and server shared an address, the client's stack would answer
+        // packets for the server with an ABORT.
         IpAddr::V4(v4) if carrier.is_on_ip() && v4 == Ipv4Addr::LOCALHOST => IpAddr::from([127, 0, 0, 2]),
         IpAddr::V4(_) => IpAddr::from([127, 0, 0, 1]),
     }

@@ -1,4 +1,4 @@
-//! `--dry-run` on a real network: prints each setting that would apply, given or default, on a line.
+//! The output of `--dry-run` on a real network: one line for each setting, whether it was given or is the default.
 
 use crate::place::Carrier;
 use anabranch_base::knobs::Table;
@@ -6,7 +6,7 @@ use anabranch_transport::sctp::Config;
 use clap::ArgMatches;
 use std::fmt::Write;
 
-/// Returns a line for each of these flags that has a value.
+/// Returns one line for each flag in `names` that has a value.
 pub fn flags(matches: &ArgMatches, names: &[&str]) -> String {
     let mut out = String::new();
     for name in names {
@@ -26,7 +26,7 @@ pub fn knobs(config: &Config) -> String {
     format!("set: {}\n", knobs.collect::<Vec<_>>().join(","))
 }
 
-/// Lists the knobs of SCTP, of QUIC, or of both, depending on the carriers.
+/// Lists the knobs of SCTP, of QUIC, or of both, depending on `carriers`.
 pub fn both_knobs(
     carriers: impl IntoIterator<Item = Carrier>,
     sctp: &Config,

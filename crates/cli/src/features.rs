@@ -1,4 +1,5 @@
-//! `anabranch features`: the features of UDP, TCP and SCTP, with each cell of the table determined by a run.
+//! `anabranch features`: prints a table of the features of UDP, TCP and SCTP. A simulation determines each cell of the
+//! table.
 
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
@@ -8,7 +9,7 @@ use clap::ArgMatches;
 use std::io::Write;
 use std::path::Path;
 
-/// Runs the command.
+/// Runs the `features` command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let json = matches.get_one::<String>("json").map(String::as_str);
     if json == Some("") {

@@ -1,11 +1,9 @@
-//! Output files that appear complete or not at all, and together.
+//! Output files that appear complete or not at all. All files of a command appear together.
 //!
-//! Content is written to a hidden file next to its final name; [`publish`] renames all files of a command once every
-//! one is complete. Failures and the interrupt handler call [`clean_up`] or [`abandon`], which remove unfinished files.
-//! A target that is not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose
-//! names come from another host are confined to one directory ([`Reserved::below`]); symbolic links cannot lead them
-//! out of it.
-//! below one directory ([`Reserved::below`]), and links lead them nowhere else.
+//! Content is written to a hidden file next to its final name. [`publish`] renames all files of a command when every one
+//! is complete. After a failure or an interrupt, [`clean_up`] or [`abandon`] removes unfinished files. A target that is
+//! not a regular file (a pipe, a terminal, a device) is written to and never replaced. Files whose names come from another
+//! host are confined to one directory ([`Reserved::below`]); symbolic links cannot lead them out of it.
 
 #[cfg(target_os = "linux")]
 mod below;
@@ -19,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Without the operating system's world nothing is fetched, so this type has no values.
+/// Only Linux has commands that write below a directory, so on other systems this type has no values.
 #[cfg(not(target_os = "linux"))]
 #[derive(Debug)]
 enum Parent {}
@@ -31,29 +29,31 @@ impl Parent {
     }
 }
 
-/// Paths to remove if the process ends early. Locked while a file or directory is created or renamed, so that an
-/// interrupt finds it either absent or listed.
+/// The paths to remove if the process ends early. The lock is held while a file or directory is created or renamed. So an
+/// interrupt finds each path either absent or listed here.
 static UNDER_WAY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// Numbers the hidden files. Their names do not contain the final names, which may be too long for that.
+/// A counter that gives each hidden file a unique name. The hidden name does not contain the final name, because the
+/// result could be too long.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// A file that will be written. Its directory has been checked to be writable.
+/// A file that will be written. Its directory was found to be writable.
 #[derive(Debug)]
 pub struct Reserved {
-    /// The path as the user wrote it.
+    /// The path of the file, as the user wrote it.
     named: PathBuf,
-    /// The path with symbolic links resolved.
+    /// The path of the file, with symbolic links resolved.
     target: PathBuf,
-    /// The hidden file; `None` if the target is not a regular file.
+    /// The path of the hidden file; `None` if the target is not a regular file.
     partial: Option<PathBuf>,
     file: Option<File>,
-    /// The open directory of both files, used where the path to it may have been replaced in the meantime.
+    /// The open directory of the hidden file and the final file. It is used if the path of that directory may have been
+    /// replaced in the meantime.
     parent: Option<Parent>,
 }
 
 impl Reserved {
-    /// Checks that `named` can be written, before hours are spent on its content.
+    /// Checks that the file `named` can be written, before hours are spent on its content.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -69,13 +69,13 @@ impl Reserved {
         Self::hidden(named, target, &mut under_way())
     }
 
-    /// Creates the hidden file next to `target`. It is always a new file: an existing file or link of that name is not
-    /// touched.
+    /// Creates the hidden file next to `target`. The file is always new: an existing file or symbolic link of that name is
+    /// not touched.
     fn hidden(named: &Path, target: PathBuf, under_way: &mut Vec<PathBuf>) -> Result<Self, Failure> {
         Self::begin(named, target, under_way, |partial| File::create_new(partial))
     }
 
-    /// Does the same, with `create_new` to make the file.
+    /// Does the same as [`hidden`](Self::hidden), and calls `create_new` to create the file.
     fn begin(
         named: &Path,
         target: PathBuf,
@@ -98,17 +98,17 @@ impl Reserved {
         }
     }
 
-    /// The path as the user wrote it.
+    /// The path of the file, as the user wrote it.
     pub fn named(&self) -> &Path {
         &self.named
     }
 
-    /// Whether both would be written to the same file.
+    /// Whether this file and `other` would be written to the same path.
     pub fn same_place(&self, other: &Self) -> bool {
         self.target == other.target && self.partial.is_some()
     }
 
-    /// Writes the whole content. The final name appears only with [`publish`].
+    /// Writes the whole content of the file. The final name appears only when [`publish`] is called.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -124,7 +124,7 @@ impl Reserved {
         Ok(self)
     }
 
-    /// Appends a piece of the content.
+    /// Appends `piece` to the content of the file.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -140,7 +140,7 @@ impl Reserved {
         written.map_err(|error| failure(&self.named, &error))
     }
 
-    /// Appends the content of another file.
+    /// Appends the content of the file `source`.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -156,7 +156,7 @@ impl Reserved {
         }
     }
 
-    /// Marks the content as complete. The final name appears only with [`publish`].
+    /// Marks the content as complete. The final name appears only when [`publish`] is called.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -167,8 +167,8 @@ impl Reserved {
     }
 }
 
-/// A directory that appears complete or not at all: until [`publish`](Self::publish) it is hidden, next to its final
-/// name.
+/// A directory that appears complete or not at all. Until [`publish`](Self::publish) is called, it has a hidden name next
+/// to its final name.
 #[derive(Debug)]
 pub struct ReservedDirectory {
     named: PathBuf,
@@ -180,7 +180,7 @@ impl ReservedDirectory {
     /// Checks that `named` does not exist or is an empty directory, and creates the hidden directory next to it.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if it exists and is not empty; [`Failure::Host`] with the reason.
+    /// [`Failure::Usage`] if `named` exists and is not an empty directory; [`Failure::Host`] with any other reason.
     pub fn new(named: &Path) -> Result<Self, Failure> {
         let parent = named.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         reserve_directory(parent)?;
@@ -205,12 +205,12 @@ impl ReservedDirectory {
         Ok(Self { named: named.to_owned(), target, partial })
     }
 
-    /// The hidden directory, into which the content is written.
+    /// The path of the hidden directory, into which the content is written.
     pub fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Renames it to its final name.
+    /// Renames the directory to its final name.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -223,7 +223,7 @@ impl ReservedDirectory {
     }
 }
 
-/// Renames completed files to their final names, in this order.
+/// Renames completed files to their final names, in the order of `filled`.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -253,7 +253,7 @@ pub fn settle(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The expected type of an entry in one of our directories.
+/// The expected type of an entry in a directory that belongs to this program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A regular file.
@@ -262,13 +262,13 @@ pub enum Kind {
     Directory,
 }
 
-/// Returns whether one of our directories has an entry `path`, which must be of type `kind`.
+/// Returns whether `path`, in a directory that belongs to this program, exists. If it does, it must be of type `kind`.
 ///
-/// A directory that a command resumes may have been changed in the meantime. Through a symbolic link the command would
-/// write elsewhere, and on a FIFO it would block.
+/// Somebody may have changed a directory before a command resumes in it. A symbolic link would make the command write
+/// elsewhere, and a FIFO would block it.
 ///
 /// # Errors
-/// [`Failure::Usage`]: it is a symbolic link or of another type; [`Failure::Host`]: its metadata cannot be read.
+/// [`Failure::Usage`] if `path` is a symbolic link or of another type; [`Failure::Host`] if its metadata cannot be read.
 pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
     let found = match fs::symlink_metadata(path) {
         Ok(metadata) => metadata.file_type(),
@@ -280,10 +280,10 @@ pub fn has_own(path: &Path, kind: Kind) -> Result<bool, Failure> {
     check_kind(path, found, kind).map(|()| true)
 }
 
-/// Rejects an entry that is a symbolic link or of another type.
+/// Rejects `path` if it is a symbolic link or is not of type `kind`.
 ///
 /// # Errors
-/// [`Failure::Usage`]: what the entry is, and what to do.
+/// [`Failure::Usage`], which says what `path` is and how to proceed.
 pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Failure> {
     let (is_it, expected) = match kind {
         Kind::File => (found.is_file(), "regular file"),
@@ -299,19 +299,19 @@ pub fn check_kind(path: &Path, found: fs::FileType, kind: Kind) -> Result<(), Fa
     )))
 }
 
-/// Writes a file in one of our directories, completely or not at all.
+/// Writes a file in a directory that belongs to this program, completely or not at all.
 ///
 /// # Errors
-/// Those of [`has_own`] and [`write()`].
+/// The errors of [`has_own`] and [`write()`].
 pub fn write_own(target: &Path, content: &[u8]) -> Result<(), Failure> {
     has_own(target, Kind::File)?;
     write(target, content)
 }
 
-/// Creates a directory in one of our directories, and checks that it is writable.
+/// Creates a directory within a directory that belongs to this program, and checks that it is writable.
 ///
 /// # Errors
-/// Those of [`has_own`] and [`reserve_directory`].
+/// The errors of [`has_own`] and [`reserve_directory`].
 pub fn reserve_own_directory(directory: &Path) -> Result<(), Failure> {
     has_own(directory, Kind::Directory)?;
     reserve_directory(directory)
@@ -325,8 +325,8 @@ pub fn write(target: &Path, content: &[u8]) -> Result<(), Failure> {
     publish(vec![Reserved::new(target)?.fill(content)?])
 }
 
-/// Creates a directory and checks that it is writable. It is removed again if the process ends early and it is still
-/// empty.
+/// Creates a directory and checks that it is writable. If the process ends early and the new directory is still empty, it
+/// is removed.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -346,7 +346,7 @@ pub fn reserve_directory(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes hidden files that a killed process left in `directory`. No other process may be writing there.
+/// Removes the hidden files that a killed process left in `directory`. No other process may be writing to `directory`.
 ///
 /// # Errors
 /// [`Failure::Host`] with the reason.
@@ -361,13 +361,13 @@ pub fn sweep_out(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes unfinished output: partial files, and directories that we created and that are still empty.
+/// Removes unfinished output: partial files, and directories that this process created and that are still empty.
 pub fn clean_up() {
     remove(&mut under_way());
 }
 
-/// Removes unfinished output and ends the process. It keeps the lock, so that no other thread can create files
-/// meanwhile.
+/// Removes unfinished output and ends the process. It keeps the lock on the list of paths, so that no other thread can
+/// create files in the meantime.
 pub fn abandon(code: i32) -> ! {
     let mut under_way = under_way();
     remove(&mut under_way);
@@ -376,7 +376,8 @@ pub fn abandon(code: i32) -> ! {
 
 fn remove(under_way: &mut Vec<PathBuf>) {
     for path in under_way.drain(..).rev() {
-        // A hidden directory is removed with its content; one that has its final name, only if it is empty.
+        // A directory with a hidden name is removed with its content. A directory with its final name is removed only if
+        // it is empty.
         let hidden = path.extension().is_some_and(|ending| ending == "partial");
         let _ = match (path.is_dir(), hidden) {
             (true, true) => fs::remove_dir_all(&path),
@@ -386,7 +387,7 @@ fn remove(under_way: &mut Vec<PathBuf>) {
     }
 }
 
-/// Resolves `named`: a symbolic link is kept, and its target is written.
+/// Resolves the path `named`. If it is a symbolic link, the link is kept and its target is written.
 fn resolve(named: &Path) -> Result<PathBuf, Failure> {
     if fs::symlink_metadata(named).is_ok_and(|kind| kind.is_symlink()) {
         return named.canonicalize().map_err(|error| failure(named, &error));

@@ -48,7 +48,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         say(&dry_run(matches, &places, &settings))?;
         return Ok(Done::Well);
     }
-    // Read once for all threads, so that a warning appears once and an error is reported before any client is accepted.
+    // The certificates are read once for all threads, so that a warning appears once and an error is reported before the
+    // gateway accepts clients.
     let trust = settings.onward.trust(matches)?;
     let tls = secure::server(matches, &places, Spoken::Http(VERSION))?;
     let certificate = tls.as_ref().map(|tls| tls.shown.clone());
@@ -75,11 +76,11 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let shared = tls.map(|server| server.shared());
     specs.run(announce, move |specs, worker| {
         let mut settings = Settings { exchanges: exchanges.clone(), ..Settings::read(&matches)? };
-        // One memory account for all threads, both sides and everything queued between them.
+        // All threads share one memory account. It covers the associations of both sides and the data queued between them.
         settings.sctp.memory = Some(memory.clone());
         settings.trust = trust.clone();
         let carried = os::run(busy_poll::options(&matches), async |world| {
-            // A random name that no other gateway is likely to have.
+            // A random name, which no other gateway is likely to have.
             let new = || format!("anabranch-{:016x}", world.rng("gateway").next_u64());
             let name = name.get_or_init(new).clone();
             let tls = shared.clone().map(Shared::server);
@@ -123,13 +124,13 @@ fn dry_run(matches: &ArgMatches, places: &[Listen], settings: &Settings) -> Stri
     out + &dry_run::flags(matches, &names) + &format!("log: {log}\n") + &dry_run::knobs(&settings.sctp)
 }
 
-/// Where requests are forwarded to.
+/// The destination to which requests are forwarded.
 enum Onward {
-    /// To any server that the rules allow.
+    /// Any server that the rules allow.
     Anywhere(Rules),
-    /// To the next gateway, and the rules that requests must also satisfy here.
+    /// The next gateway. Requests must also satisfy the rules of this gateway, if it has any.
     Via(Url, Option<Rules>),
-    /// To a single server.
+    /// One fixed server.
     Origin(Url),
 }
 
@@ -137,12 +138,12 @@ struct Settings {
     onward: Onward,
     /// The certificates that are accepted from servers over TLS and DTLS.
     trust: Trust,
-    /// Over DTLS, SCTP omits its own checksum if the peer agrees (RFC 9653).
+    /// Whether SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
     unsummed: bool,
     trusted_proxies: Vec<Network>,
     sctp: Config,
     sctp_port: u16,
-    /// The name by which this gateway identifies itself, the same in all of its threads.
+    /// The name by which this gateway identifies itself. It is the same in all threads.
     name: String,
     connect: Duration,
     idle: Duration,
@@ -166,8 +167,8 @@ impl Settings {
         let max_head = usize::try_from(head.0).ok().filter(|most| HEADS.contains(most));
         let max_head = max_head
             .ok_or_else(|| Failure::Usage(format!("--max-header {}: 1KiB to 1MiB", text("max-header"))))?;
-        // When an exchange is abandoned, its stream is reset rather than the association closed (RFC 6525). The
-        // round-robin scheduler keeps one client's early data from delaying another client's (RFC 8260 §3.2).
+        // When an exchange is abandoned, its stream is reset instead of closing the association (RFC 6525). The
+        // round-robin scheduler keeps the queued data of one client from delaying another client's data (RFC 8260 §3.2).
         let ours = [("reconfig", "yes"), ("scheduler", "rr")];
         let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
         let given = knobs::given(matches)?;
@@ -273,7 +274,7 @@ impl Onward {
         }
     }
 
-    /// The transport over which requests are forwarded; `None` if each target determines it.
+    /// The transport over which requests are forwarded; `None` if it depends on the target of each request.
     fn carrier(&self) -> Option<Carrier> {
         match self {
             Self::Anywhere(_) => None,
@@ -281,7 +282,7 @@ impl Onward {
         }
     }
 
-    /// Rejects flags that would have no effect.
+    /// Rejects flags that would have no effect with this destination.
     fn check_flags(&self, matches: &ArgMatches) -> Result<(), Failure> {
         if self.carrier().is_none_or(Carrier::is_secure) {
             return Ok(());
@@ -295,7 +296,8 @@ impl Onward {
         Err(Failure::Usage(format!("{flag}: {why}")))
     }
 
-    /// Returns the certificates to accept. A gateway to a single server also checks here that they yield a TLS client.
+    /// Returns the certificates to accept from servers. A gateway to a single server also checks here that a TLS client
+    /// can be created with them.
     fn trust(&self, matches: &ArgMatches) -> Result<Trust, Failure> {
         let trust = match self.carrier() {
             Some(carrier) if !carrier.is_secure() => return Ok(Trust::default()),
@@ -320,7 +322,7 @@ fn origin(url: &Url) -> Origin {
     Origin::new(authority, url.carrier.is_secure())
 }
 
-/// Returns a description of the traffic that anybody on the path can read; `None` if all of it is encrypted.
+/// Describes the traffic that anybody on the path can read; returns `None` if all of it is encrypted.
 fn in_the_clear(places: &[Listen], onward: &Onward) -> Option<String> {
     let on = onward.carrier();
     let targets = if on.is_none() { vec!["http"] } else { Vec::new() };
@@ -344,7 +346,7 @@ async fn carry(
 ) -> Result<Done, Failure> {
     let world = world.with_kernel(memory::kernel());
     let trust = settings.trust.clone();
-    // The key log is opened while the process may still write any file.
+    // Opens the key log while the process may still write to any file; later it drops its privileges.
     let _ = key_log();
     let begin_tls: MakeClient = Box::new(move || secure::client_that(trust.clone(), Spoken::Http(VERSION)));
     let (connect, connector) = (settings.connect, |sctp: SctpTarget| sctp.host(&world));
@@ -377,7 +379,7 @@ async fn listen<U: Upstream>(
     specs: Vec<ListenSpec>,
     settings: &Settings,
     upstream: Rc<U>,
-    // Called with the addresses on which TCP connections are accepted.
+    // A function that is called with the addresses on which TCP connections are accepted.
     heard: impl FnOnce(&[SocketAddr]),
     mut servers: Servers,
 ) -> Result<Done, Failure> {
@@ -400,7 +402,7 @@ async fn listen<U: Upstream>(
                         anabranch_gateway::run(world.clone(), listener, upstream.clone(), options),
                     );
                 }
-                // The gateway rejects h3:// listeners when it reads the flags.
+                // The gateway has already rejected h3:// listeners while reading its flags.
                 Opened::Http3(..) => {
                     return Err(Failure::Internal("a gateway over HTTP/3".to_owned()));
                 }
@@ -416,8 +418,9 @@ async fn listen<U: Upstream>(
     servers.until_told(world, &stop, settings.grace).await
 }
 
-/// The version of HTTP that the gateway speaks. It forwards a body as it arrives; HTTP/2 framing would have to be
-/// decoded.
+/// The version of HTTP that the gateway speaks. The gateway forwards the bytes of a body as they arrive, but the framing
+/// of HTTP/2 would have to be decoded.
 const VERSION: Option<&str> = Some("1.1");
-/// The accepted sizes of a request head in bytes. A smaller limit would reject requests that ordinary clients send.
+/// The accepted limits for the size of a request head, in bytes. A smaller limit would reject requests that ordinary
+/// clients send.
 const HEADS: RangeInclusive<usize> = 1 << 10..=1 << 20;

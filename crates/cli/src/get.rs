@@ -1,15 +1,15 @@
 //! `anabranch get`: fetches objects over TCP, SCTP and HTTP/3, into files or to standard output.
 //!
-//! Objects of one server share a session. Over SCTP each has a stream of its own, and all are fetched at once; the same
-//! holds for HTTP/2 and HTTP/3. Over HTTP/1.1 on TCP they are fetched one after the other.
+//! Objects of one server share a session. Over SCTP, HTTP/2 and HTTP/3 each object has its own stream, and all objects are
+//! fetched concurrently. Over HTTP/1.1 on TCP they are fetched one after the other.
 //!
 //! - `account`: the result as JSON and CSV
-//! - `exchange`: one object
-//! - `keep`: names and paths of a page's files
+//! - `exchange`: the exchange for one object
+//! - `keep`: names and paths of the files of a page
 //! - `meter`: progress on the terminal
-//! - `objects`: all objects, server by server
-//! - `page`: a document and all it embeds
-//! - `waterfall`: a page load over time, as bars
+//! - `objects`: all objects, grouped by server
+//! - `page`: a document and its embedded objects
+//! - `waterfall`: a page load drawn as bars over time
 
 mod account;
 mod exchange;
@@ -72,7 +72,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     if page {
         return whole_page(matches, urls, &outputs, (connect, timeout), (tls, http));
     }
-    // A directory can take any number of objects.
+    // If the output is a directory, it can take any number of objects.
     let directory = outputs.first().filter(|name| name.ends_with('/') || Path::new(name.as_str()).is_dir());
     let directory = directory.filter(|_| outputs.len() == 1).map(|name| Path::new(name.as_str()));
     if !outputs.is_empty() && outputs.len() != urls.len() && directory.is_none() {
@@ -122,7 +122,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let ledger = Ledger::new(wanted.iter().map(|one| &one.url));
     let logs = qlog::given(matches, carriers)?;
     let meter = Meter::new();
-    // A terminal shows either the object or the progress.
+    // If an object is printed on the terminal, no progress is shown there.
     let on_terminal = wanted.iter().any(|one| one.file.is_none()) && std::io::stdout().is_terminal();
     let quiet = matches.get_flag("quiet") || on_terminal;
     let done = os::run(os::Options::default(), async |world| {
@@ -148,7 +148,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     done.map_err(|why| Failure::Host(format!("no network here: {why}")))?
 }
 
-/// The output of `--dry-run`.
+/// Returns the output of `--dry-run`.
 fn dry_run(
     matches: &ArgMatches,
     urls: &[Url],
@@ -175,9 +175,9 @@ fn dry_run(
     Ok(out)
 }
 
-/// The transport settings, as results list them.
+/// Returns the transport settings in the form in which results list them.
 fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) -> Vec<(String, String)> {
-    // If both are used, list those of SCTP: the two share some names.
+    // If SCTP and QUIC are both used, list only the settings of SCTP, because some of their names are the same.
     if carriers.iter().any(|carrier| !carrier.is_kernels() && !carrier.is_http3()) {
         return knobs::describe(sctp);
     }
@@ -185,14 +185,14 @@ fn describe(carriers: &[Carrier], sctp: &Config, quic: &anabranch_quic::Config) 
     quic.unwrap_or_default()
 }
 
-/// Returns the settings of SCTP and of QUIC.
+/// Returns the configurations of SCTP and of QUIC.
 fn config(matches: &ArgMatches, carriers: &[Carrier]) -> Result<(Config, anabranch_quic::Config), Failure> {
     let set = knobs::divided(matches, carriers.iter().copied())?;
     let quic = knobs::quic(&set.quic)?;
     let set = set.sctp;
     let mut config = knobs::sctp(matches, &set)?;
     knobs::asks_after_peers(&mut config, &set);
-    // A cancelled exchange resets its stream (RFC 6525); without that the association would have to be closed.
+    // A cancelled exchange resets its stream (RFC 6525). Without stream resets the association would have to be closed.
     config.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
     knobs::warn(&config);
     Ok((config, quic))
@@ -214,7 +214,7 @@ fn whole_page(
         return Err(Failure::Usage("--page writes several files: use -o DIR, not -o -".to_owned()));
     }
     let directory = outputs.first().map(|name| Path::new(name.as_str()).to_owned());
-    // The directory comes first, because the other files may be in it.
+    // The directory is created first, because the other output files may be inside it.
     if let Some(directory) = &directory {
         files::reserve_directory(directory)?;
     }
@@ -267,6 +267,6 @@ fn last_name(target: &str) -> &str {
 
 /// The default timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The default timeout of a response that makes no progress. After an outage of 60 s a retransmission follows within 63
-/// s of its start: the timer doubles from 1 s on (RFC 9260 §6.3.3 E2).
+/// The default timeout of a response that makes no progress. After an outage of 60 s, SCTP retransmits at most 63 s after
+/// the start of the outage: its timer starts at 1 s and doubles (RFC 9260 §6.3.3 E2).
 const SILENCE: Duration = Duration::from_secs(120);

@@ -1,4 +1,4 @@
-//! The input files of a race with their digests, which a report lists as the sources of its numbers.
+//! The input files of a race with their digests. A report lists these files as the sources of its numbers.
 
 use anabranch_lab::report::Input;
 use serde_json::Value;
@@ -6,10 +6,11 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 use std::path::Path;
 
-/// Keys of a plan whose values may be file names.
+/// The plan keys whose values may be file names.
 const KEYS: [&str; 4] = ["page", "trace", "down-trace", "up-trace"];
 
-/// Returns the files that this plan names, and the file of the plan itself, if any. Missing files are left out.
+/// Returns the files that `plan` names and the file of the plan itself, if there is one. Files that do not exist are left
+/// out.
 pub fn of(plan: &Value) -> Vec<Input> {
     let mut names: Vec<String> = crate::words().filter(|word| word.ends_with(".toml")).collect();
     named(plan, false, &mut names);
@@ -29,7 +30,7 @@ pub fn of(plan: &Value) -> Vec<Input> {
     found
 }
 
-/// Collects all strings below a key whose value may be a file name.
+/// Collects all strings in `value` that are the value of a key in [`KEYS`].
 fn named(value: &Value, names_files: bool, names: &mut Vec<String>) {
     match value {
         Value::String(text) if names_files => names.push(text.clone()),

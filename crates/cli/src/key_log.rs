@@ -1,6 +1,7 @@
 //! Logs the TLS secrets of sessions to the file that `SSLKEYLOGFILE` names, for programs that decode captures.
 //!
-//! The format is NSS's key log: each line holds a label, the client random and the secret, the last two in hexadecimal.
+//! The format is the NSS key log format. Each line holds a label, the client random and the secret; the latter two are in
+//! hexadecimal.
 
 use crate::complain;
 use anabranch_tls::KeyLog;
@@ -13,13 +14,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
-/// Returns the key log of this process. It writes nothing if `SSLKEYLOGFILE` is not set or its file is refused.
+/// Returns the key log of this process. The key log writes nothing if `SSLKEYLOGFILE` is not set, or if the file that it
+/// names is refused.
 pub fn key_log() -> Arc<dyn KeyLog> {
     static LOG: LazyLock<Arc<KeyLogFile>> = LazyLock::new(|| Arc::new(KeyLogFile::from_environment()));
     LOG.clone()
 }
 
-/// A key log that appends to a file.
+/// A key log that appends to a file; `None` if it is disabled.
 #[derive(Debug)]
 struct KeyLogFile(Option<File>);
 
@@ -39,9 +41,9 @@ impl KeyLogFile {
     }
 }
 
-/// Opens the file for appending; a new file is readable only by its owner.
+/// Opens the file for appending. A new file is readable only by its owner.
 ///
-/// A symbolic link is refused: another user may have created it to redirect the secrets to another file.
+/// A symbolic link is refused, because another user may have created it to redirect the secrets.
 fn open(path: &Path) -> Result<File, String> {
     // Without NONBLOCK, opening a FIFO that nobody reads would block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
@@ -68,8 +70,8 @@ impl KeyLog for KeyLogFile {
         line.push(' ');
         put(&mut line, secret);
         line.push('\n');
-        // A single write, so that lines of several threads and programs do not mix. A full disk does not end the
-        // session.
+        // The line is written with a single call, so that lines of several threads and programs do not mix. If the write
+        // fails, for example because the disk is full, the session continues.
         let _ = file.write_all(line.as_bytes());
     }
 

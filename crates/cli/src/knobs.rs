@@ -1,11 +1,11 @@
 //! `--set` and `--key-file`: the knobs and the shared keys of a transport on a real network.
 //!
-//! RFC 5061 §8: address changes must be authenticated. Without keys that both ends were given, this protects only
-//! against attackers who have not seen the handshake.
+//! RFC 5061 §8: address changes must be authenticated. Without shared keys that were configured at both ends,
+//! authentication protects only against attackers who have not seen the handshake.
 
 use clap::{Arg, ArgAction};
 
-/// The `--set` flag.
+/// Returns the `--set` flag.
 pub fn set() -> Arg {
     Arg::new("set")
         .long("set")
@@ -14,7 +14,7 @@ pub fn set() -> Arg {
         .help("SCTP knobs of this end, or QUIC's over h3://, as in `race`: profile=rfc9260,rcvbuf=8MiB [default: profile=modern]")
 }
 
-/// The `--key-file` flag.
+/// Returns the `--key-file` flag.
 pub fn key_file() -> Arg {
     Arg::new("key-file").long("key-file").value_name("FILE").help(
         "Keys that both ends share (RFC 4895), for --set auth=yes: lines of ID HEX or ID base64:TEXT. All are accepted; \
@@ -44,7 +44,7 @@ mod linux {
     use std::path::Path;
     use std::sync::{Mutex, Once, PoisonError};
 
-    /// Keys and values, in the order in which they were given.
+    /// Returns the keys and values of `--set`, in the order in which they were given.
     pub fn given(matches: &ArgMatches) -> Result<Vec<(String, String)>, Failure> {
         let mut pairs = Vec::new();
         for text in matches.get_many::<String>("set").into_iter().flatten() {
@@ -58,7 +58,7 @@ mod linux {
         Ok(pairs)
     }
 
-    /// The pairs of `--set`, divided by transport into SCTP's knobs and QUIC's.
+    /// The key-value pairs of `--set`, divided into SCTP's knobs and QUIC's.
     pub struct Divided {
         /// The SCTP knobs.
         pub sctp: Vec<(String, String)>,
@@ -66,8 +66,8 @@ mod linux {
         pub quic: Vec<(String, String)>,
     }
 
-    /// Assigns the knobs that were given to the transports among `carriers`. Some knobs of SCTP and QUIC have the same
-    /// name.
+    /// Assigns the knobs that were given to SCTP or to QUIC, whichever `carriers` use. Fails if they use both, because
+    /// some knobs of SCTP and QUIC have the same name.
     pub fn divided(
         matches: &ArgMatches,
         carriers: impl IntoIterator<Item = Carrier>,
@@ -99,7 +99,7 @@ mod linux {
         })
     }
 
-    /// Returns a QUIC configuration with these knobs. The profile is applied first, wherever it stands in the list.
+    /// Returns a QUIC configuration with the knobs in `set`. The profile is applied first, wherever it stands in `set`.
     pub fn quic(set: &[(String, String)]) -> Result<anabranch_quic::Config, Failure> {
         use anabranch_quic::{Config, PROFILES};
         let mut made = Config::default();
@@ -118,13 +118,13 @@ mod linux {
         Ok(made)
     }
 
-    /// The settings of QUIC, as results list them.
+    /// Returns the QUIC settings in the form in which results list them.
     pub fn describe_quic(config: &anabranch_quic::Config) -> Vec<(String, String)> {
         config.list().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
 
-    /// Returns an SCTP configuration with these knobs and the keys of `--key-file`. The profile is applied first,
-    /// wherever it stands in the list.
+    /// Returns an SCTP configuration with the knobs in `set` and the keys of `--key-file`. The profile is applied first,
+    /// wherever it stands in `set`.
     pub fn sctp(matches: &ArgMatches, set: &[(String, String)]) -> Result<Config, Failure> {
         let mut made = config()?;
         for (_, name) in set.iter().filter(|(key, _)| key == "profile") {
@@ -151,7 +151,7 @@ mod linux {
         Ok(made)
     }
 
-    /// Warns once about weaknesses of these settings. A server calls it after it has printed where it listens.
+    /// Warns once about weaknesses of these settings. A server calls this function after it has printed its addresses.
     pub fn warn(config: &Config) {
         static ONCE: Once = Once::new();
         if config.asconf && config.shared_keys.is_null() {
@@ -170,15 +170,16 @@ mod linux {
         }
     }
 
-    /// The path given with `--key-file`.
+    /// The path given with `--key-file`, if any.
     pub fn key_file(matches: &ArgMatches) -> Option<&str> {
         matches.get_one::<String>("key-file").map(String::as_str)
     }
 
-    /// The minimum number of bytes of a secret that cannot be guessed.
+    /// The minimum length in bytes of a shared key that is hard to guess.
     const MIN_SECRET: usize = 16;
 
-    /// Returns the keys of a file. The file is read once, because each thread asks for them and it may be a pipe.
+    /// Returns the keys of the file `path`. The file is read only once, because every thread needs the keys and the file
+    /// may be a pipe.
     fn keys(path: &str) -> Result<SharedKeys, Failure> {
         static KNOWN: Mutex<BTreeMap<String, SharedKeys>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -191,7 +192,7 @@ mod linux {
     }
 
     fn read_keys(path: &str) -> Result<SharedKeys, String> {
-        /// The maximum size of a key file. 256 keys of the longest kind fit in it.
+        /// The maximum size of a key file in bytes. A file with 256 keys of the maximum length fits.
         const MAX: u64 = 1 << 20;
         let bytes = read_secret_file(Path::new(path), MAX)?;
         let text =
@@ -199,16 +200,16 @@ mod linux {
         SharedKeys::parse(&text).map_err(|why| why.to_string())
     }
 
-    /// Sends a heartbeat every 5 s (RFC 9260 §16 advises 30 s), unless `--set` says otherwise. An end that only waits
-    /// for data sends nothing else that would reveal a dead peer.
+    /// Makes SCTP send a heartbeat every 5 s (RFC 9260 §16 advises 30 s), unless `--set` sets the interval. An end that
+    /// only receives data sends nothing else by which it could notice that the peer is dead.
     pub fn asks_after_peers(sctp: &mut Config, set: &[(String, String)]) {
         if !set.iter().any(|(key, _)| key == "hb_interval" || key == "profile") {
             sctp.hb_interval = Some(Duration::from_secs(5));
         }
     }
 
-    /// Limits an association to `streams` streams, even if the peer asks for more (RFC 6525 §5.2.5), unless `--set`
-    /// says otherwise.
+    /// Limits an association to `streams` streams, even if the peer requests more (RFC 6525 §5.2.5), unless `--set` sets
+    /// the limit.
     pub fn streams(sctp: &mut Config, set: &[(String, String)], streams: u16) {
         sctp.streams = streams;
         if !set.iter().any(|(key, _)| key == "max_streams") {
@@ -216,8 +217,8 @@ mod linux {
         }
     }
 
-    /// Whether a knob acts only at the end that sends data. Covers the knobs of SCTP and of the kernel's protocols, and
-    /// `profile`, because a profile sets some of them.
+    /// Whether the knob `key` has an effect only at the end that sends data. Covers the knobs of SCTP and of the kernel's
+    /// protocols. Also covers `profile`, because a profile sets some of these knobs.
     pub fn is_senders(key: &str) -> bool {
         SENDERS.contains(&key)
     }
@@ -245,7 +246,7 @@ mod linux {
         "pmtud",
     ];
 
-    /// The settings of SCTP, as results list them.
+    /// Returns the SCTP settings in the form in which results list them.
     pub fn describe(config: &Config) -> Vec<(String, String)> {
         config.knobs().into_iter().map(|knob| (knob.key.to_owned(), knob.value)).collect()
     }
@@ -254,7 +255,7 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// A new knob has to be added to one of the two lists.
+        /// This test fails for a new knob until somebody adds the knob to one of the two lists.
         #[test]
         fn every_knob_is_a_senders_or_not() {
             let others = [

@@ -4,8 +4,8 @@
 //! Exit codes: 0 done; 1 a transfer failed or an `[[expect]]` of the plan was
 //! missed; 2 usage; 3 not possible on this host; 130 interrupted.
 //!
-//! `main.rs` calls [`run`], and the Python module calls `run_within`. The output of `sweep/result` depends only on the
-//! directory, not on the machines that ran its points.
+//! `main.rs` calls [`run`], and the Python module calls `run_within`. The files that `sweep/result` writes depend only on
+//! the directory of the sweep, not on the machines that ran its points.
 
 mod args;
 mod bulk;
@@ -65,22 +65,22 @@ use std::sync::atomic::Ordering;
 /// The reason why a command failed.
 #[derive(Debug)]
 enum Failure {
-    /// The request was invalid: exit code 2.
+    /// The command line or an input was invalid: exit code 2.
     Usage(String),
-    /// This host does not permit or support it: exit code 3.
+    /// This host does not permit or support the request: exit code 3.
     Host(String),
-    /// A bug in this program: exit code 3, with a request to report it.
+    /// A bug in this program: exit code 3. The message begins with `internal error:`.
     Internal(String),
-    /// The user interrupted it: exit code 130.
+    /// The user interrupted the command: exit code 130.
     Interrupted,
 }
 
-/// The outcome of a command that was carried out.
+/// The outcome of a command that ran to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Done {
     /// Everything succeeded: exit code 0.
     Well,
-    /// A transfer failed or an expectation was missed: exit code 1.
+    /// A transfer failed, or an expectation was not met: exit code 1.
     Badly,
 }
 
@@ -94,7 +94,8 @@ impl Failure {
     }
 }
 
-/// The words of the command line. Within another program, the process's own arguments would be that program's.
+/// The words of the command line. The arguments of the process cannot be used, because they may belong to another program
+/// that embeds this one.
 static WORDS: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Returns the words after the program's name.
@@ -102,17 +103,18 @@ fn words() -> impl Iterator<Item = String> {
     WORDS.get().into_iter().flatten().skip(1).map(|word| word.to_string_lossy().into_owned())
 }
 
-/// Set when another program runs this command line within its own process.
+/// Set when another program runs anabranch within its own process.
 static WITHIN: OnceLock<()> = OnceLock::new();
 
-/// Does the same as [`run`], within another program. Then there is no executable of anabranch to copy into a bundle.
+/// Does the same as [`run`], within another program. In this case there is no executable of anabranch to copy into a
+/// bundle.
 #[must_use]
 pub fn run_within(words: impl IntoIterator<Item = OsString>) -> u8 {
     WITHIN.get_or_init(|| ());
     run(words)
 }
 
-/// The path of this executable.
+/// Returns the path of this executable; fails within another program.
 fn own_program() -> Result<PathBuf, Failure> {
     if WITHIN.get().is_some() {
         let line = "a bundle has the program in it, and this is a package of Python: have the program `anabranch` do it";
@@ -122,8 +124,8 @@ fn own_program() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::Host(format!("cannot find the program that is running: {error}")))
 }
 
-/// Carries out a command line, which begins with the program's name, and returns the exit code. It takes over the
-/// process: it may set signal handlers, raise limits and create namespaces, and an interrupt may end the process.
+/// Runs the command line `words`, which begins with the program's name, and returns the exit code. This function takes
+/// over the process: it may set signal handlers, raise limits and create namespaces. An interrupt may end the process.
 #[must_use]
 pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     let words = WORDS.get_or_init(|| words.into_iter().collect());
@@ -133,7 +135,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     };
     #[cfg(target_os = "linux")]
     if let Some(("link", flags)) = matches.subcommand() {
-        // Its exit code is that of the command it runs, and it needs to start with a single thread.
+        // The exit code of `link` is that of the command that it runs. `link` has to start while the process has a single
+        // thread.
         return link::run(flags).unwrap_or_else(fail);
     }
     let planned = match matches.subcommand() {
@@ -147,7 +150,8 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         },
         _ => None,
     };
-    // These commands handle signals themselves, and may have thousands of open connections.
+    // These commands handle signals themselves and may have thousands of open connections, so they need more file
+    // descriptors.
     if matches!(matches.subcommand_name(), Some("serve" | "gateway" | "load" | "bulk")) {
         #[cfg(target_os = "linux")]
         anabranch_world::os::raise_open_files();
@@ -179,7 +183,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
         _ => Ok(Done::Well),
     };
     while race::STOP.load(Ordering::Relaxed) {
-        // The interrupt handler that set the flag prints what is done, and ends the process.
+        // The interrupt handler set this flag. It prints the results so far and ends the process.
         std::thread::park();
     }
     match result {
@@ -192,7 +196,7 @@ pub fn run(words: impl IntoIterator<Item = OsString>) -> u8 {
     }
 }
 
-/// Removes partial output, prints the reason, and returns the exit code.
+/// Removes partial output, prints the reason of the failure, and returns the exit code.
 fn fail(failure: Failure) -> u8 {
     let (code, line) = match failure {
         Failure::Usage(line) => (2, line),
@@ -205,13 +209,13 @@ fn fail(failure: Failure) -> u8 {
     code
 }
 
-/// Prints one line to standard error.
+/// Prints a line to standard error, after the name of the program.
 fn complain(line: &str) {
-    // A single write, so that the line is written completely or not at all.
+    // The line is written with a single call, so that it appears completely or not at all.
     let _ = std::io::stderr().write_all(format!("anabranch: {}\n", plain(line)).as_bytes());
 }
 
-/// Escapes control characters and characters that change the writing direction, so that text from another host cannot
+/// Escapes control characters and characters that change the writing direction. Text from another host could otherwise
 /// control the terminal.
 fn plain(text: &str) -> String {
     let commands = |c: char| {
@@ -229,7 +233,7 @@ fn plain(text: &str) -> String {
     plain
 }
 
-/// Prints help and version as they are; any error in the command line becomes a single line.
+/// Prints help and version unchanged; prints any other result of the command-line parser as a one-line error.
 fn misused(error: &clap::Error) -> u8 {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand as NothingSaid;
     if !error.use_stderr() || error.kind() == NothingSaid {
@@ -240,7 +244,8 @@ fn misused(error: &clap::Error) -> u8 {
     let message = text.split("\nUsage:").next().unwrap_or_default();
     let message = message.split("\nFor more information").next().unwrap_or_default();
     let line = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(" tip: ", "; ");
-    // Other programs use `-n` for a count; here it has the same meaning, --dry-run, in all commands.
+    // Other programs use `-n` for a count. Here `-n` means `--dry-run` in all commands, so the error message explains
+    // this.
     let counts = words().any(|word| word.starts_with("-n"));
     let dry_run = if counts { "; -n is --dry-run, where a verb has it" } else { "" };
     complain(&format!("{}{dry_run} (see --help)", line.trim_start_matches("error: ")));

@@ -1,6 +1,6 @@
 //! `anabranch link`: runs any command behind an emulated link.
 //!
-//! - `account`: what the links did, as JSON
+//! - `account`: the report on the emulated links, as JSON
 
 mod account;
 
@@ -16,7 +16,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use std::ffi::OsString;
 use std::net::IpAddr;
 
-/// The verb's flags.
+/// Returns the definition of the `link` command.
 pub fn command() -> Command {
     let mut command = Command::new("link")
         .about("Run a command behind an emulated link")
@@ -44,8 +44,8 @@ pub fn command() -> Command {
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {
         let several = key.several == Several::Entries;
         let flag = args::plan_flag(key).action(if several { ArgAction::Append } else { ArgAction::Set });
-        // The defaults are for races. An impairment that is not given here is not emulated, so leave the default out of
-        // the help.
+        // The defaults in the help text apply to races only. `link` does not emulate an impairment without its flag, so
+        // its help omits the defaults.
         let own = key.help.split(" [default").next().unwrap_or_default();
         command = command.arg(if own.is_empty() { flag } else { flag.help(own) });
     }
@@ -107,7 +107,7 @@ pub fn command() -> Command {
         )
 }
 
-/// Runs the command and returns its exit status.
+/// Runs the command behind the emulated link, and returns the command's exit status.
 pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     if let Some(what) = matches.get_one::<String>("list") {
         say(&list::render(what))?;
@@ -172,7 +172,7 @@ pub fn run(matches: &ArgMatches) -> Result<u8, Failure> {
     Ok(ended.status)
 }
 
-/// Returns the network that the flags describe, parsed as in `race`.
+/// Returns the network that the flags describe. The flags have the same syntax as in `race`.
 fn network(matches: &ArgMatches) -> Result<Network, Failure> {
     let mut flags = Vec::new();
     for key in KEYS.iter().filter(|key| key.group == Group::Network) {

@@ -1,4 +1,4 @@
-//! `race --list WHAT`, and the parts of it that `link --list` also offers.
+//! Prints the lists of `race --list WHAT`. `link --list` offers some of these lists.
 
 use anabranch_http::page::shipped;
 use anabranch_lab::plan::contestant;
@@ -7,7 +7,7 @@ use anabranch_lab::transports::Transports;
 use anabranch_link::preset::PRESETS;
 use std::fmt::Write;
 
-/// Returns the list as text.
+/// Returns the list `what` as text.
 pub fn render(what: &str) -> String {
     match what {
         "profiles" => contestant::profile_listing(&Transports::standard()),
@@ -37,7 +37,7 @@ pub fn render(what: &str) -> String {
     }
 }
 
-/// Indents text and wraps it at 100 columns.
+/// Wraps text at 100 columns and indents it.
 fn wrapped(text: &str) -> String {
     let mut out = String::new();
     let mut column = usize::MAX;

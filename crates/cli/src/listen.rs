@@ -1,4 +1,4 @@
-//! Listeners of the servers, and the servers' shutdown.
+//! Opens the listeners of `serve` and `gateway`, and shuts these servers down.
 
 use crate::dial::http3::{self, Http3Server};
 use crate::paths;
@@ -27,22 +27,22 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// What one thread listens on.
+/// A listener that one thread has to open, with the sockets that were opened for it in advance.
 pub enum ListenSpec {
-    /// An address that only this thread uses, and the maximum number of sessions for each of its listeners.
+    /// An address that only this thread listens on, and the maximum number of sessions for each of its listeners.
     Place(Listen, usize),
     /// A TCP socket from which all threads accept.
     Kernel {
-        /// The address.
+        /// The address that the URL of the listener names.
         place: Listen,
-        /// The socket.
+        /// The listening socket.
         listener: TcpListener,
         /// The limit on concurrent sessions, shared by all threads.
         limit: ConcurrencyLimit,
     },
     /// An SCTP address that the threads share, with the sockets of this thread.
     Shared {
-        /// The address.
+        /// The address that the URL of the listener names.
         place: Listen,
         /// The sockets of this thread.
         seat: Seat,
@@ -53,7 +53,7 @@ pub enum ListenSpec {
     },
     /// A UDP port for HTTP/3 that the threads share, with the sockets of this thread.
     SharedHttp3 {
-        /// The address.
+        /// The address that the URL of the listener names.
         place: Listen,
         /// The sockets of this thread.
         seat: Seat,
@@ -64,7 +64,7 @@ pub enum ListenSpec {
     },
     /// An address for SCTP over DTLS that the threads share, with the socket of this thread.
     SharedDtls {
-        /// The address.
+        /// The address that the URL of the listener names.
         place: Listen,
         /// The socket of this thread.
         seat: Seat,
@@ -90,12 +90,12 @@ impl ListenSpec {
 pub enum Opened {
     /// TCP connections of the kernel.
     Kernel(KernelListener<OsWorld>, ConcurrencyLimit),
-    /// TCP connections of the kernel, with TLS.
+    /// TCP connections of the kernel, with TLS on top.
     Secure(TlsListener<OsWorld, KernelListener<OsWorld>>, ConcurrencyLimit),
-    /// SCTP associations, and the world that has their addresses.
+    /// SCTP associations, and the `OsWorld` that is limited to their local addresses.
     Ours(OsWorld, SctpListener<OsWorld>, ConcurrencyLimit),
-    /// QUIC connections that carry HTTP/3. This type is erased: the cost of dynamic dispatch is small beside that of
-    /// QUIC streams.
+    /// QUIC connections that carry HTTP/3. Only this listener type is erased, because dynamic dispatch costs little
+    /// compared with QUIC streams.
     Http3(AnyListener, ConcurrencyLimit),
 }
 
@@ -118,13 +118,13 @@ pub struct Servers {
     dtls: Option<DtlsServer>,
     /// The TLS and QUIC server, for HTTP/3.
     http3: Option<Http3Server>,
-    /// The SIGHUP signals, and the function that each of them calls.
+    /// The source of SIGHUP signals, and the function that each of them calls.
     reload: Option<(Hangups, Box<dyn Fn()>)>,
 }
 
 impl Servers {
-    /// Starts with no listener. From here on a signal no longer kills the process: the servers shut down in order, and
-    /// the watchdog ends the process when `grace` is over.
+    /// Creates the servers of one thread, without a listener. From here on a signal no longer kills the process: the
+    /// servers shut down in order, and a watchdog ends the process when `grace` is over.
     pub fn new(worker: WorkerHandle, grace: Duration) -> Result<Self, Failure> {
         let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
         if worker.leads() {
@@ -159,7 +159,7 @@ impl Servers {
         Self { http3, ..self }
     }
 
-    /// Makes SIGHUP call `reload` from here on. Only the leading thread does, once for all threads.
+    /// Makes SIGHUP call `reload` from here on. Only the leading thread installs the handler, for all threads.
     pub fn with_reload(mut self, reload: impl Fn() + 'static) -> Result<Self, Failure> {
         if self.worker.leads() {
             let hangups = Hangups::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
@@ -168,7 +168,7 @@ impl Servers {
         Ok(self)
     }
 
-    /// Wraps a TCP listener of the kernel in TLS if `carrier` requires that.
+    /// Wraps a TCP listener of the kernel in TLS if `carrier` requires TLS.
     fn kernel(
         &self,
         world: &OsWorld,
@@ -185,7 +185,7 @@ impl Servers {
         Ok(Opened::Secure(TlsListener::new(world.clone(), listener, tls), limit))
     }
 
-    /// Opens the listeners that `spec` describes. SCTP uses `config`, and `sctp_port` when it is carried in UDP.
+    /// Opens the listeners that `spec` describes. SCTP uses `config`; SCTP in UDP also uses `sctp_port`.
     pub async fn open(
         &mut self,
         world: &OsWorld,
@@ -255,7 +255,7 @@ impl Servers {
                     self.name(place.carrier, ip, listener.local().port());
                     opened.push(self.kernel(world, place.carrier, listener, ConcurrencyLimit::new(most))?);
                 }
-                // The host has no IPv6.
+                // The host has no IPv6, so the server listens on its IPv4 addresses only.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
@@ -289,8 +289,8 @@ impl Servers {
         self.take_in(here, host, place, port, ConcurrencyLimit::new(most))
     }
 
-    /// Listens for SCTP over DTLS. Each address has a host of its own, because such an association has one address at
-    /// each end (RFC 8261 §6.1).
+    /// Listens for SCTP over DTLS. Each address has an SCTP host of its own, because an association over DTLS has one
+    /// address at each end (RFC 8261 §6.1).
     async fn listen_dtls(
         &mut self,
         world: &OsWorld,
@@ -311,7 +311,8 @@ impl Servers {
             let host = SctpHost::layered(here.clone(), config, carrier, layer)
                 .await
                 .map_err(|why| failed(reason(place.carrier, Some(place.port), &why)))?;
-            // All addresses of one `--listen` share a port, even if the operating system chose it.
+            // All addresses of one `--listen` share a port, even if the operating system chose the port for the first
+            // address.
             place.port =
                 host.inspect(|engine| engine.addresses().first().map_or(place.port, SocketAddr::port));
             hosts.push((here, host));
@@ -338,7 +339,7 @@ impl Servers {
         self.http3.clone().ok_or_else(none)
     }
 
-    /// Listens on the port of a QUIC host.
+    /// Listens on the port of the QUIC host `host`.
     fn take_in_http3(
         &mut self,
         here: &OsWorld,
@@ -356,7 +357,7 @@ impl Servers {
         Ok(Opened::Http3(listener, limit))
     }
 
-    /// Returns the SCTP configuration for use over DTLS, and the DTLS layer beneath it.
+    /// Returns the SCTP configuration for use over DTLS, and the DTLS layer that carries SCTP.
     fn under_dtls(
         &self,
         here: &OsWorld,
@@ -374,7 +375,7 @@ impl Servers {
         Ok((config, layer))
     }
 
-    /// Listens on `port` of an SCTP host.
+    /// Listens on SCTP port `port` of the SCTP host `host`.
     fn take_in(
         &mut self,
         here: OsWorld,
@@ -402,12 +403,12 @@ impl Servers {
         self.worker.ready(&self.urls);
     }
 
-    /// The port of the first listener over TLS.
+    /// The port of the first listener over TLS, if any.
     pub fn https_port(&self) -> Option<u16> {
         self.https_port
     }
 
-    /// The port of the first listener over HTTP/3.
+    /// The port of the first listener over HTTP/3, if any.
     pub fn http3_port(&self) -> Option<u16> {
         self.http3_port
     }
@@ -425,7 +426,7 @@ impl Servers {
         }
     }
 
-    /// Runs `server` on one of the listeners.
+    /// Runs `server`, which serves one of the listeners, until it ends or the process shuts down.
     pub fn start(
         &mut self,
         world: &OsWorld,
@@ -434,12 +435,13 @@ impl Servers {
         self.tasks.push(world.spawn("server", server));
     }
 
-    /// Adds another host whose associations are also closed in an orderly shutdown.
+    /// Adds another SCTP host, whose associations are also closed when the servers shut down.
     pub fn also_close(&mut self, host: SctpHost<OsWorld>) {
         self.hosts.push(host);
     }
 
-    /// Waits for a signal. Then `stop` ends the servers, and exchanges in flight have `grace` to complete.
+    /// Waits for a signal. Then tells the servers to end through `stop`, and gives exchanges in flight the time `grace` to
+    /// complete.
     pub async fn until_told(
         mut self,
         world: &OsWorld,
@@ -447,7 +449,7 @@ impl Servers {
         grace: Duration,
     ) -> Result<Done, Failure> {
         let mut trimmer = self.worker.leads().then(|| MemoryTrimmer::new(world));
-        // A server ends by itself only when its host has failed.
+        // A server ends by itself only if its host has failed.
         let failed = poll_fn(|cx| {
             if let Some(trimmer) = &mut trimmer {
                 trimmer.poll(cx, world);
@@ -503,12 +505,12 @@ impl Servers {
     }
 }
 
-/// Describes a listening address for messages.
+/// Formats a listening address for messages.
 pub fn shown(place: &Listen) -> String {
     let hosts: Vec<_> = place.addresses.iter().map(IpAddr::to_string).collect();
     let hosts = if hosts.is_empty() { "*".to_owned() } else { hosts.join(",") };
     format!("{} (port {}) for {}", hosts, place.port, place.carrier.scheme())
 }
 
-/// The maximum number of connections that wait to be accepted (the backlog of `listen`).
+/// The maximum number of connections that wait to be accepted (the backlog argument of `listen`).
 pub const BACKLOG: u32 = 1024;

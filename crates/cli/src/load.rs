@@ -1,12 +1,12 @@
-//! `anabranch load`: requests many objects over TCP, SCTP or HTTP/3, either at a fixed rate or as fast as they are
-//! answered.
+//! `anabranch load`: requests many objects over TCP, SCTP or HTTP/3. It sends the requests either at a fixed rate or as
+//! soon as earlier ones are answered.
 
 use clap::{Arg, ArgAction, ArgGroup, Command, value_parser};
 
 #[cfg(target_os = "linux")]
 pub use verb::run;
 
-/// The flags of the command.
+/// Returns the definition of the `load` command.
 pub fn command() -> Command {
     let flag = |name: &'static str, value: &'static str, help: &'static str| {
         Arg::new(name).long(name).value_name(value).help(help)
@@ -169,7 +169,7 @@ mod verb {
 
     struct Settings {
         url: Url,
-        /// The client's TLS settings, including the certificates it trusts.
+        /// The client's TLS settings, including the certificates that it trusts.
         tls: Option<Believing>,
         plan: Plan,
         config: Config,
@@ -239,7 +239,8 @@ mod verb {
         })
     }
 
-    /// Returns the versions of HTTP to use: what `--http` says; otherwise, over TLS, the server chooses.
+    /// Returns the versions of HTTP to use. `--http` selects them. Without `--http`, the server chooses the version if the
+    /// session uses TLS.
     fn versions(matches: &ArgMatches, url: &Url) -> Versions {
         let said = matches.get_one::<String>("http").map(String::as_str);
         match (said, url.carrier.is_kernels()) {
@@ -277,7 +278,7 @@ mod verb {
             let due: Vec<String> = due.into_iter().map(format_span).collect();
             out += &format!("first due at: {}\n", due.join(" "));
         }
-        // With a planned session rate, each session requests one object unless the flags ask for more.
+        // If the rate of new sessions is fixed, each session requests one object unless the flags ask for more.
         let objects = plan.objects.or(matches!(plan.pace, Pace::Open { .. }).then_some(1));
         out += &format!("objects-per-session: {}\nstreams: {}\n", number(objects), plan.streams);
         out += &format!("requests: {}\nsessions: {}\n", number(plan.requests), number(plan.sessions));
@@ -296,7 +297,7 @@ mod verb {
         out + &dry_run::both_knobs([url.carrier], config, quic)
     }
 
-    /// Returns the settings of SCTP and of QUIC.
+    /// Returns the configurations of SCTP and of QUIC.
     fn config(
         matches: &ArgMatches,
         url: &Url,
@@ -362,7 +363,7 @@ mod verb {
         done
     }
 
-    /// Loads the first of `count` addresses that answers.
+    /// Runs the load against the first of `count` addresses that answers.
     async fn to_first<C: Connector>(
         world: OsWorld,
         connector: C,
@@ -409,8 +410,8 @@ mod verb {
                 if signals.poll(cx).is_ready() {
                     return Poll::Ready(true);
                 }
-                // Trim the memory that many concurrent sessions have left behind. Trimming takes longer the more memory
-                // there is, and would distort the measurement while many sessions are open.
+                // The trimmer returns memory that many concurrent sessions have left behind. Trimming takes longer the
+                // more memory there is, so it would distort the measurement while many sessions are open.
                 if load.open_sessions() <= FEW {
                     trimmer.poll(cx, &world);
                 }
@@ -439,10 +440,11 @@ mod verb {
         Ok(if well { Done::Well } else { Done::Badly })
     }
 
-    /// The number of due times that `--dry-run` lists.
+    /// The number of scheduled start times that `--dry-run` lists.
     const FIRST: usize = 5;
-    /// At most this many open sessions: trimming their memory takes a negligible time.
+    /// The maximum number of open sessions at which memory is trimmed. Trimming the memory of so few sessions takes a
+    /// negligible time.
     const FEW: u64 = 4;
-    /// How long the last associations may take to close.
+    /// The time that the last associations have to close.
     const CLOSING: Duration = Duration::from_secs(2);
 }

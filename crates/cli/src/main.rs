@@ -1,4 +1,4 @@
-//! The program `anabranch`.
+//! The executable `anabranch`.
 
 use std::process::ExitCode;
 

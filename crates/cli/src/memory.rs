@@ -1,4 +1,4 @@
-//! The memory limit of a server's sessions: `--memory`.
+//! The `--memory` flag: the limit on the memory of all sessions of a server.
 
 #![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "there are servers on Linux only"))]
 
@@ -8,7 +8,7 @@ use anabranch_base::Budget;
 use anabranch_base::units::Bytes;
 use clap::{Arg, ArgMatches};
 
-/// The `--memory` flag.
+/// Returns the `--memory` flag.
 pub fn flag() -> Arg {
     Arg::new("memory").long("memory").value_name("SIZE").default_value("256MiB").help(
         "Maximum memory of all sessions: unacknowledged, unread and out-of-order data, and requests under way. Half of it \
@@ -17,27 +17,28 @@ pub fn flag() -> Arg {
     )
 }
 
-/// Returns the budget that the flag sets, for a server that listens at `places`.
+/// Returns the memory budget that `--memory` sets, for a server that listens at `places`.
 pub fn budget(matches: &ArgMatches, places: &[Listen]) -> Result<Budget, Failure> {
     let text = matches.get_one::<String>("memory").map_or("", String::as_str);
     let total: Bytes = text.parse().map_err(|why| Failure::Usage(format!("--memory {text}: {why}")))?;
     if total.0 < MIN {
         return Err(Failure::Usage(format!("--memory {text}: at least 16 MiB")));
     }
-    // For a TCP connection of the kernel, this process holds only the data above the transport.
+    // The kernel holds the transport state of its TCP connections, and this process only the data above. So a TCP listener
+    // counts as a quarter of one that this process implements.
     let quarters: u64 = places.iter().map(|place| if place.carrier.is_kernels() { 1 } else { 4 }).sum();
     let connections = matches.get_one::<u16>("connections").copied().map_or(1, u64::from);
     Ok(Budget::new(total.0, (connections * quarters).div_ceil(4)))
 }
 
-/// Returns the socket options for a server's kernel connections. They limit the kernel's buffers, which use memory as
-/// well.
+/// Returns the socket options for a server's kernel connections. They limit the kernel's send buffers, which use memory,
+/// too.
 #[cfg(target_os = "linux")]
 pub fn kernel() -> anabranch_world::os::KernelOptions {
     anabranch_world::os::KernelOptions { unsent: Some(UNSENT), ..Default::default() }
 }
 
 const MIN: u64 = 16 << 20;
-/// The maximum number of bytes of a kernel connection that the kernel buffers beyond those in flight.
+/// The maximum number of unsent bytes that the kernel buffers for a connection, in addition to the bytes in flight.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 512 << 10;

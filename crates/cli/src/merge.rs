@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The command line.
+/// Returns the definition of the `merge` command.
 pub fn command() -> Command {
     Command::new("merge")
         .about("Put the shards of a sweep together")
@@ -36,7 +36,7 @@ pub fn command() -> Command {
         )
 }
 
-/// Runs the command.
+/// Runs the `merge` command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let paths: Vec<&Path> = matches
         .get_many::<String>("shard")
@@ -50,7 +50,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     }
     let shards = shards(&paths)?;
     let Some(first) = shards.values().next() else { return Ok(Done::Well) };
-    // All points are read and checked before anything is written.
+    // Every point is read and checked before anything is written.
     for shard in shards.values() {
         shard.check_strays()?;
         let missing = shard.numbers().filter(|number| shard.size(*number) == 0).count();
@@ -75,7 +75,7 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     result::write(&whole, Outputs::none())
 }
 
-/// Opens the directories and returns them by shard. Fails unless they are all the shards of one sweep.
+/// Opens the directories at `paths` and returns them by shard. Fails unless they are all the shards of one sweep.
 fn shards(paths: &[&Path]) -> Result<BTreeMap<Shard, Directory>, Failure> {
     let mut shards: BTreeMap<Shard, Directory> = BTreeMap::new();
     for path in paths {

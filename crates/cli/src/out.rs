@@ -1,4 +1,4 @@
-//! The contents of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlogs of QUIC
+//! Writes the files of `--out DIR`: the result, the report, page loads as HAR, packets as pcapng, and qlog files of QUIC
 //! connections.
 
 use crate::Failure;
@@ -20,8 +20,8 @@ use anabranch_lab::transports::Transports;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Creates all files, which are then published together. `results.json` is the last, so that all others exist if it
-/// does.
+/// Creates all files of `--out DIR` for the caller to publish together. `results.json` is published last, so that if it
+/// exists, all other files exist.
 ///
 /// # Errors
 /// [`Failure`] if a file cannot be written, or if a repeated run differs from the original.
@@ -35,7 +35,7 @@ pub fn fill(
     let (mut files, mut drawn) = (Vec::new(), Vec::new());
     for p in 0..race.points.len() {
         let prefix = if race.points.len() > 1 { format!("point-{}.", p + 1) } else { String::new() };
-        // With many points, the later ones are not drawn packet by packet.
+        // If there are many points, the report draws only the first ones packet by packet.
         let of = OfPoint { plan, race, point: p, prefix: &prefix, draw: p < DRAWN_POINTS };
         let (new, captured) = of_point(directory, &of, (pcap, kept))?;
         files.extend(new);
@@ -56,24 +56,24 @@ pub fn fill(
     Ok(files)
 }
 
-/// The point whose files are written, and how the files are named.
+/// The point whose files are written, and the names of these files.
 pub struct OfPoint<'a> {
     /// The plan that was raced.
     pub plan: &'a Plan,
     /// The result of the race.
     pub race: &'a Race,
-    /// The index of the point in both, from 0.
+    /// The index of the point in `plan` and in `race`, from 0.
     pub point: usize,
-    /// The prefix of the names of its files.
+    /// The prefix of the names of the point's files.
     pub prefix: &'a str,
-    /// Whether the report draws its median runs packet by packet.
+    /// Whether the report draws the median runs of the point packet by packet.
     pub draw: bool,
 }
 
-/// Writes the page loads and captures of a point, and returns what the report draws of them.
+/// Writes the page loads and captures of a point. Returns the files, and the captures that the report draws.
 ///
 /// # Errors
-/// As [`fill`].
+/// The errors of [`fill`].
 pub fn of_point(
     directory: &Path,
     of: &OfPoint<'_>,
@@ -129,14 +129,14 @@ pub fn of_point(
     Ok((files, drawn))
 }
 
-/// The prefixes of the names of each contestant's files.
+/// Returns the prefix of the file names of each contestant.
 pub fn names(point: &Point, prefix: &str) -> Vec<String> {
     let typed: Vec<&str> = point.contestants.iter().map(|contestant| contestant.name.as_str()).collect();
     label::file_names(&typed).into_iter().map(|name| format!("{prefix}{name}")).collect()
 }
 
-/// Lists captures and page loads in `directory` that an earlier race left, excluding `files`. They are not deleted,
-/// since nobody asked for that.
+/// Lists captures and page loads that an earlier race left in `directory`, excluding `files`. They are only reported, not
+/// deleted, because the user did not ask for that.
 pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let ours = |name: &String| {
@@ -150,10 +150,11 @@ pub fn left_over(directory: &Path, files: &[Reserved]) -> Vec<String> {
     old
 }
 
-/// The number of points whose median runs are drawn packet by packet.
+/// The number of points whose median runs the report draws packet by packet.
 pub const DRAWN_POINTS: usize = 4;
 
-/// Decodes the server's capture of a run for the report. Returns `None` on failure; the report is complete without it.
+/// Decodes the server's capture of a run for the report. Returns `None` on failure, because the report is useful without
+/// it.
 pub fn decoded(
     pcapng: &[u8],
     course: Course,
@@ -165,8 +166,8 @@ pub fn decoded(
     Some(Captured { point, contestant, about: format!("at the server, seed {seed}"), decoded, course })
 }
 
-/// Repeats a run with the same seed, this time capturing packets. Returns the capture of the first server and the
-/// course of the run, which packets do not show.
+/// Repeats a run with the same seed, this time capturing packets. Returns the capture of the first server, and the
+/// `Course` of the run, which holds what packets do not show.
 fn recapture(
     plan: &Plan,
     (p, a): (usize, usize),
@@ -174,7 +175,7 @@ fn recapture(
     name: &str,
     mut add: impl FnMut(String, &[u8]) -> Result<(), Failure>,
 ) -> Result<Option<(Vec<u8>, Course)>, Failure> {
-    // Contestants that shared the network are rerun together; this one's packets are kept.
+    // Contestants that shared the network must run together again. Only the packets of contestant `a` are kept.
     let (contestant, place) = if plan.together { (None, a) } else { (Some(a), 0) };
     let scenario = batch::scenario(plan, p, contestant, run.seed);
     let (runs, captures) = one::capture(&scenario).map_err(Failure::Internal)?;
@@ -196,7 +197,7 @@ fn recapture(
     Ok(server)
 }
 
-/// Formats a run as HAR.
+/// Formats the page load of a run as HAR.
 fn page_load(page: &Page, settings: &BTreeMap<String, String>, run: &Run, comment: &str) -> String {
     let is = |key: &str, value: &str| settings.get(key).is_some_and(|is| is == value);
     let version = [("2", "HTTP/2"), ("3", "HTTP/3")].into_iter().find(|(value, _)| is("http", value));

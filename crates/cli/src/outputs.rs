@@ -5,7 +5,7 @@ use crate::{Failure, say};
 use std::io::Write;
 use std::path::Path;
 
-/// Destinations that have been checked before the work begins.
+/// Destinations of the JSON and CSV output, checked before the work begins.
 pub struct Outputs {
     json: Output,
     csv: Output,
@@ -18,7 +18,7 @@ enum Output {
 }
 
 impl Outputs {
-    /// Checks the values of `--json` and `--csv`.
+    /// Checks the values of `--json` and `--csv`, and that their files can be written.
     pub fn reserve(json: Option<&str>, csv: Option<&str>) -> Result<Self, Failure> {
         for (name, target) in [("json", json), ("csv", csv)] {
             if target == Some("") {
@@ -44,7 +44,7 @@ impl Outputs {
         Ok(Self { json, csv })
     }
 
-    /// Whether JSON or CSV goes to standard output, so that the report does not.
+    /// Whether JSON or CSV goes to standard output. If so, the report goes to standard error.
     pub fn takes_stdout(&self) -> bool {
         matches!((&self.json, &self.csv), (Output::Stdout, _) | (_, Output::Stdout))
     }
@@ -59,7 +59,7 @@ impl Outputs {
         })
     }
 
-    /// Writes the files and standard output.
+    /// Writes the JSON and CSV files, and prints to standard output.
     pub fn write(
         self,
         report: &str,
@@ -88,8 +88,8 @@ impl Outputs {
     }
 }
 
-/// Returns the command that reproduces these results: without the flags for outputs and threads, which do not affect
-/// them.
+/// Returns the command that reproduces these results. The flags for outputs and threads are left out, because they do not
+/// affect the results.
 pub fn reproducing_command() -> String {
     without_outputs(crate::words())
 }
@@ -112,13 +112,13 @@ fn without_outputs(words: impl Iterator<Item = String>) -> String {
     kept.join(" ")
 }
 
-/// Returns the command, quoted for a shell.
+/// Returns the command line of this process, quoted for a shell.
 pub fn command_line() -> String {
     let words = crate::words().map(quoted);
     std::iter::once("anabranch".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Quotes a word for a shell, if it needs quoting.
+/// Quotes `word` for a shell, if a shell would otherwise interpret it.
 pub fn quoted(word: String) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_=.,:/%@+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

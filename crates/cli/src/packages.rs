@@ -1,5 +1,5 @@
-//! `anabranch completions` and `anabranch man`: generate the files that a package installs with the program, from the
-//! definition of the command line.
+//! `anabranch completions` and `anabranch man`: generate the shell completions and man pages that a package installs. Both
+//! are derived from the definition of the command line.
 
 use crate::files::{self, Reserved};
 use crate::{Done, Failure, args, say};
@@ -8,7 +8,7 @@ use clap_complete::Shell;
 use clap_mangen::Man;
 use std::path::Path;
 
-/// The command that prints shell completions.
+/// Returns the definition of the command that prints shell completions.
 pub fn completions() -> Command {
     Command::new("completions")
         .about("Print completions for a shell")
@@ -26,7 +26,7 @@ pub fn completions() -> Command {
         )
 }
 
-/// The command that writes man pages.
+/// Returns the definition of the command that writes man pages.
 pub fn man() -> Command {
     Command::new("man")
         .about("Write man pages: anabranch.1 and a page for each verb")
@@ -48,7 +48,7 @@ pub fn complete(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// Writes the man pages, either all of them or none.
+/// Writes either all of the man pages or none of them.
 pub fn manual(matches: &ArgMatches) -> Result<Done, Failure> {
     let directory = Path::new(matches.get_one::<String>("directory").map_or("", String::as_str));
     files::reserve_directory(directory)?;
@@ -60,7 +60,7 @@ pub fn manual(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(Done::Well)
 }
 
-/// Returns the pages with their names: one for the program, one for each command and each subcommand.
+/// Returns the man pages with their names: one for the program, one for each command and one for each subcommand.
 fn pages(command: &Command) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut pages = Vec::new();
     let mut waiting = vec![("anabranch".to_owned(), command.clone())];

@@ -1,8 +1,8 @@
-//! Reports the paths of SCTP associations on real networks: which failed, potentially failed or became active again,
-//! and when and for how long user data was interrupted. The report consists of lines on standard error and fields in
+//! Reports events on the paths of SCTP associations on real networks. A path fails, potentially fails or becomes active
+//! again; user data is interrupted at a time and for a duration. The events are printed on standard error and listed in
 //! the JSON.
 //!
-//! The states are those of RFC 9260 §8.2 and RFC 7829 §3.
+//! The path states are those of RFC 9260 §8.2 and RFC 7829 §3.
 
 use crate::{complain, serve};
 use anabranch_base::time::{Instant, nanos};
@@ -22,30 +22,30 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 pub struct PathLog {
     begun: Rc<Cell<Instant>>,
     quiet: bool,
-    /// Whether interruptions of sent data are reported, and those of received data.
+    /// Whether interruptions of sent data are reported. `received` is the same for received data.
     sent: bool,
     received: bool,
     events: Rc<RefCell<Vec<PathEvent>>>,
 }
 
 impl PathLog {
-    /// Creates a log; with `quiet`, nothing is printed.
+    /// Creates an empty log. With `quiet`, events are recorded but not printed.
     pub fn new(quiet: bool) -> Self {
         Self { begun: Rc::default(), quiet, sent: true, received: true, events: Rc::default() }
     }
 
-    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. The engine cannot
-    /// tell: SCTP does not inform a receiver that its peer has data to send.
+    /// Limits reports of interruptions to the directions in which data is always waiting to be sent. In other directions a
+    /// pause may only mean that there was no data. SCTP does not tell a receiver whether its peer has data to send.
     pub fn only_where_data_waits(self, sent: bool, received: bool) -> Self {
         Self { sent, received, ..self }
     }
 
-    /// Makes times count from `begun`, like the other times of the run.
+    /// Makes the times of events count from `begun`, like the other times of the run.
     pub fn begin(&self, begun: Instant) {
         self.begun.set(begun);
     }
 
-    /// From now on, records and prints the path events of `host`.
+    /// Records and prints the path events of `host` from now on.
     pub fn watch(&self, host: &SctpHost<OsWorld>) {
         let log = self.clone();
         host.on_path_event(move |event| {
@@ -65,7 +65,7 @@ impl PathLog {
         });
     }
 
-    /// The fields `path_changes` and `interruptions` of a result.
+    /// Returns the fields `path_changes` and `interruptions` of a result.
     pub fn fields(&self) -> Map<String, Value> {
         let events = self.events.borrow();
         let since = |at: Instant| nanos(at.since(self.begun.get()));
@@ -97,11 +97,11 @@ impl PathLog {
     }
 }
 
-/// Prints the path events of a server's host with the time of day (UTC). If there are many at once, only some are
+/// Prints the path events of a server's SCTP host with the time of day (UTC). If many events occur at once, only some are
 /// printed.
 pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
     let world = world.clone();
-    // The start of the current period, and the number of lines printed in it.
+    // The start of the current period, and the number of lines printed in this period.
     let period = Cell::new((world.now(), 0));
     host.on_path_event(move |event| {
         let now = world.now();
@@ -116,15 +116,15 @@ pub fn watch_server(host: &SctpHost<OsWorld>, world: &OsWorld) {
     });
 }
 
-/// Formats a time of day, as in `08:49:37.250 UTC`.
+/// Formats a time of day, for example `08:49:37.250 UTC`.
 fn time_of_day(at: SystemTime) -> String {
     let millis = at.duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_millis());
-    // `Sun, 06 Nov 1994 08:49:37 GMT`.
+    // The date has the form `Sun, 06 Nov 1994 08:49:37 GMT`.
     let date = httpdate::fmt_http_date(at);
     format!("{}.{millis:03} UTC", date.get(17..25).unwrap_or_default())
 }
 
-/// Clears the progress line on a terminal.
+/// Clears the progress line if standard error is a terminal.
 fn clear_progress() {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K");
@@ -149,7 +149,7 @@ fn text(event: &PathEvent, time: impl Fn(Instant) -> String) -> String {
     }
 }
 
-/// The name of a state in results.
+/// The name of a path state in results.
 fn name(state: PathState) -> &'static str {
     match state {
         PathState::Active => "active",
@@ -160,6 +160,7 @@ fn name(state: PathState) -> &'static str {
 
 /// The maximum number of events kept for results.
 const MAX_EVENTS: usize = 1024;
-/// The maximum number of lines that a server prints per period: a client can make paths fail at will.
+/// The maximum number of lines that a server prints per period. Without a limit, a client could fill the log by making
+/// paths fail.
 const MAX_LINES: u32 = 20;
 const PERIOD: Duration = Duration::from_secs(10);

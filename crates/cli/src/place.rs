@@ -1,6 +1,7 @@
-//! The addresses on which a server listens: `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://` and `h3://`
-//! with addresses. The URLs that a client requests: `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`,
-//! `https+sctp://` and `h3://` with a host.
+//! Parses the addresses on which a server listens and the URLs that a client requests.
+//!
+//! - A server listens at `tcp://`, `https://`, `sctp://`, `sctp-ip://`, `https+sctp://` and `h3://` with addresses.
+//! - A client requests `http://`, `https://`, `http+sctp://`, `http+sctp-ip://`, `https+sctp://` and `h3://` with a host.
 
 use anabranch_lab::transports::Transports;
 use anabranch_transport::{Scheme, Streams};
@@ -9,13 +10,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
-/// A transport that carries HTTP, by its scheme in the operating system's world.
+/// A transport on a real network that is selected by a URL scheme. Most carriers can carry HTTP.
 #[derive(Clone, Copy, Debug)]
 pub struct Carrier {
-    /// The index in the list of schemes, by which carriers are compared and ordered.
+    /// The index in the list of schemes. Carriers are compared and ordered by this index.
     order: usize,
     scheme: Scheme,
-    /// Whether a host may be written with several addresses.
+    /// Whether a URL may list several addresses of one host.
     several: bool,
     kernel: Option<KernelProtocol>,
     secure: bool,
@@ -44,12 +45,12 @@ impl Ord for Carrier {
 }
 
 impl Carrier {
-    /// Returns all carriers of HTTP.
+    /// Returns all carriers that can carry HTTP.
     fn all() -> impl Iterator<Item = Self> {
         schemes().into_iter().filter(|carrier| carrier.scheme.url.is_some())
     }
 
-    /// Returns the carrier of that name, whether or not it carries HTTP.
+    /// Returns the carrier called `name`, whether or not it carries HTTP.
     #[cfg(target_os = "linux")]
     pub fn named(name: &str) -> Option<Self> {
         schemes().into_iter().find(|carrier| carrier.scheme.name == name)
@@ -59,32 +60,32 @@ impl Carrier {
         self.scheme.port
     }
 
-    /// The name in results and in the addresses on which a server listens.
+    /// The name of the carrier in results and in the addresses on which a server listens.
     pub fn name(self) -> &'static str {
         self.scheme.name
     }
 
-    /// The scheme of its URLs.
+    /// The scheme of the carrier's URLs.
     pub fn scheme(self) -> &'static str {
         self.scheme.url.unwrap_or(self.scheme.name)
     }
 
-    /// Whether the kernel implements it: it then has one address, one stream and no knobs of ours.
+    /// Whether the kernel implements the transport. Such a carrier has one address, one stream and none of our knobs.
     pub fn is_kernels(self) -> bool {
         self.kernel.is_some()
     }
 
-    /// Whether its traffic is encrypted: over TLS, over DTLS, or HTTP/3.
+    /// Whether the carrier's traffic is encrypted, by TLS, DTLS or QUIC.
     pub fn is_secure(self) -> bool {
         self.secure
     }
 
-    /// Whether it carries HTTP/3, with each exchange on a new stream.
+    /// Whether the carrier is HTTP/3, where each exchange has a new stream.
     pub fn is_http3(self) -> bool {
         self.fresh
     }
 
-    /// Whether it runs over DTLS.
+    /// Whether the carrier is SCTP over DTLS.
     pub fn is_over_dtls(self) -> bool {
         self.secure && !self.fresh && !self.is_kernels()
     }
@@ -94,20 +95,20 @@ impl Carrier {
         Self::all().find(|carrier| carrier.fresh)
     }
 
-    /// The kernel protocol that implements it, if any.
+    /// The kernel protocol that implements the carrier, if any.
     #[cfg(target_os = "linux")]
     pub fn kernel(self) -> Option<KernelProtocol> {
         self.kernel
     }
 
-    /// Whether it is implemented here and runs directly on IP rather than in UDP.
+    /// Whether the transport is our own implementation and runs directly on IP rather than in UDP.
     #[cfg(target_os = "linux")]
     pub fn is_on_ip(self) -> bool {
         !self.is_kernels() && !self.scheme.in_udp
     }
 }
 
-/// The name of the scheme for listening for HTTP over the kernel's TCP, with TLS if `secure`.
+/// Returns the name of the listening scheme for HTTP over the kernel's TCP, with TLS if `secure`.
 pub fn kernels_scheme(secure: bool) -> &'static str {
     let is_meant = |carrier: &Carrier| {
         carrier.is_kernels()
@@ -117,7 +118,7 @@ pub fn kernels_scheme(secure: bool) -> &'static str {
     schemes().iter().find(|carrier| is_meant(carrier)).map_or("", |carrier| carrier.scheme.name)
 }
 
-/// Returns the schemes of all transports, in the order of the list of transports.
+/// Returns the carriers of all transports, in the order of the list of transports, followed by those over TLS and DTLS.
 fn schemes() -> Vec<Carrier> {
     let mut all = Vec::new();
     for transport in Transports::standard().iter() {
@@ -130,14 +131,14 @@ fn schemes() -> Vec<Carrier> {
         let carrier = |(&scheme, order)| Carrier { order, scheme, several, kernel, secure, fresh };
         all.extend(schemes.map(carrier));
     }
-    // TLS is a layer on a byte stream, so each byte stream that carries HTTP in the clear also yields a scheme over
+    // TLS runs on a byte stream. So a byte stream of the kernel that carries unencrypted HTTP also yields a scheme over
     // TLS.
     let plain = all.iter().position(|carrier| carrier.kernel.is_some() && carrier.scheme.url == Some("http"));
     if let Some(plain) = plain.and_then(|at| all.get(at).copied()) {
         let scheme = Scheme { name: "https", url: Some("https"), port: 443, in_udp: false };
         all.push(Carrier { order: all.len(), scheme, secure: true, ..plain });
     }
-    // DTLS is a layer beneath our transport in UDP, which then has a single path (RFC 8261).
+    // SCTP over DTLS runs in UDP and has a single path (RFC 8261), so a URL lists only one address.
     let ours = |carrier: &&Carrier| carrier.kernel.is_none() && carrier.scheme.in_udp && !carrier.secure;
     let ours = all.iter().find(ours).copied();
     if let Some(ours) = ours {
@@ -151,16 +152,16 @@ fn schemes() -> Vec<Carrier> {
 /// The address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listen {
-    /// The transport.
+    /// The transport that carries the requests.
     pub carrier: Carrier,
-    /// The addresses; all of the host's if empty.
+    /// The local addresses to listen on; if empty, all addresses of the host.
     pub addresses: Vec<IpAddr>,
-    /// The TCP port, the UDP port, or the SCTP port.
+    /// The TCP port, the UDP port, or (on IP) the SCTP port.
     pub port: u16,
 }
 
 impl fmt::Display for Listen {
-    /// Writes the form that [`Listen::parse`] reads.
+    /// Formats the address in the form that [`Listen::parse`] reads.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scheme = self.carrier.name();
         let host = |ip: &IpAddr| if ip.is_ipv6() { format!("[{ip}]") } else { ip.to_string() };
@@ -171,12 +172,12 @@ impl fmt::Display for Listen {
 }
 
 impl Listen {
-    /// The accepted forms, for error messages.
+    /// The accepted forms of an address, for error messages.
     pub const FORMS: &str = "tcp://ADDRESS[:PORT], https://ADDRESS[:PORT], sctp://ADDRESS[,ADDRESS..][:PORT], \
                              sctp-ip://ADDRESS[,ADDRESS..][:PORT], https+sctp://ADDRESS[:PORT] or h3://ADDRESS[:PORT]; * is every \
                              address";
 
-    /// Parses an address such as `sctp://127.0.0.1,[::1]:9899`.
+    /// Parses a listening address, for example `sctp://127.0.0.1,[::1]:9899`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("--listen {text}: {why}; write {}", Self::FORMS);
         let (scheme, place) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
@@ -184,7 +185,7 @@ impl Listen {
         Self::over(found.ok_or_else(|| wrong("unknown scheme"))?, place, wrong)
     }
 
-    /// Parses the part after the scheme.
+    /// Parses the text after the scheme of a listening address.
     pub fn over(carrier: Carrier, place: &str, wrong: impl Fn(&str) -> String) -> Result<Self, String> {
         let place = place.strip_suffix('/').unwrap_or(place);
         let (hosts, port) = split_port(place).ok_or_else(|| wrong("the port is no number up to 65535"))?;
@@ -210,18 +211,19 @@ impl Listen {
 pub struct Url {
     /// The URL as the user wrote it.
     pub text: String,
-    /// The transport.
+    /// The transport that carries the request.
     pub carrier: Carrier,
-    /// Names or addresses, without brackets. Only SCTP takes several, which are addresses of one host.
+    /// Names or addresses of the server, without brackets. Only SCTP accepts several entries, which are addresses of one
+    /// host.
     pub hosts: Vec<String>,
-    /// The TCP port, the UDP port, or the SCTP port.
+    /// The TCP port, the UDP port, or (on IP) the SCTP port.
     pub port: u16,
-    /// Path and query.
+    /// The path and the query.
     pub target: String,
 }
 
 impl Url {
-    /// Parses a URL such as `http+sctp://127.0.0.1:9899/index.html`.
+    /// Parses a URL, for example `http+sctp://127.0.0.1:9899/index.html`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let forms = "http://HOST[:PORT]/PATH, https://HOST[:PORT]/PATH, http+sctp://HOST[:PORT]/PATH (SCTP in UDP), \
                      http+sctp-ip://HOST[:PORT]/PATH (IP protocol 132), https+sctp://HOST[:PORT]/PATH (SCTP over DTLS) or \
@@ -234,7 +236,7 @@ impl Url {
         Self::over(carrier, text, rest, wrong)
     }
 
-    /// Parses the part after the scheme.
+    /// Parses the text after the scheme of a URL.
     pub fn over(
         carrier: Carrier,
         text: &str,
@@ -281,7 +283,7 @@ impl Url {
         Ok(Self { text: text.to_owned(), carrier, hosts, port, target: written })
     }
 
-    /// The name, or the first address.
+    /// The first entry of `hosts`: the server's name or its first address.
     pub fn host(&self) -> &str {
         self.hosts.first().map_or("", String::as_str)
     }
@@ -293,7 +295,7 @@ impl Url {
         if self.port == self.carrier.port() { host } else { format!("{host}:{}", self.port) }
     }
 
-    /// Returns the URL of the same server and port over HTTP/3; `None` unless this is an https:// or h3:// URL.
+    /// Returns the URL of the same server and port over HTTP/3. Returns `None` unless this is an https:// or h3:// URL.
     #[cfg(target_os = "linux")]
     pub fn over_http3(&self) -> Option<Self> {
         let is_https = self.carrier.is_kernels() && self.carrier.is_secure();
@@ -303,13 +305,13 @@ impl Url {
         }
     }
 
-    /// The scheme and authority, without the path.
+    /// Formats the scheme and the authority, without the path.
     #[cfg(target_os = "linux")]
     pub fn origin(&self) -> String {
         format!("{}://{}", self.carrier.scheme(), self.authority())
     }
 
-    /// Resolves every address of the host, each with the port.
+    /// Resolves `hosts` to all their addresses, each with the port.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let mut addresses = Vec::new();
         for host in &self.hosts {
@@ -328,7 +330,7 @@ impl Url {
     }
 }
 
-/// Splits `HOST[:PORT]`; a host in brackets may contain colons.
+/// Splits `HOST[:PORT]`. A host in brackets may contain colons.
 fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let end = text.rfind(']').map_or(0, |at| at + 1);
     match text[end..].rfind(':') {

@@ -1,7 +1,7 @@
-//! Privileges that a server drops once its sockets are open.
+//! Drops the privileges of a server once its sockets are open.
 //!
-//! Opening raw sockets and low ports needs capabilities; using them needs none. Afterwards a server only reads files:
-//! the ones it serves, and its certificate again on SIGHUP. They may belong to other users.
+//! Opening raw sockets and low ports needs capabilities; using these sockets needs none. Afterwards a server only reads
+//! files: the ones it serves, and its certificate again on SIGHUP. Those files may belong to other users.
 
 use crate::complain;
 use rustix::io::Errno;
@@ -11,8 +11,8 @@ use rustix::thread::{
 
 /// Permanently drops the capabilities of this thread, and thus of the threads and programs that it starts afterwards.
 ///
-/// The capability to read any file is kept and, with `writes_files`, the one to write any file. Capabilities belong to
-/// threads (capabilities(7)), so each thread has to call this function.
+/// The capability to read any file is kept. With `writes_files`, the capability to write any file is kept, too.
+/// Capabilities belong to threads (capabilities(7)), so each thread has to call this function.
 pub fn drop_capabilities(writes_files: bool) {
     let mut kept = CapabilitySet::DAC_READ_SEARCH;
     if writes_files {
@@ -28,15 +28,15 @@ fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     if (sets.permitted | sets.inheritable).is_empty() {
         return Ok(());
     }
-    // A program that root executes regains the whole bounding set. Without CAP_SETPCAP this thread cannot shrink the
-    // set; then only no_new_privs, set below, prevents that.
+    // A program that root executes regains the whole bounding set. Without CAP_SETPCAP this thread cannot shrink that set.
+    // Then only no_new_privs, set below, keeps the program from regaining capabilities.
     if sets.effective.contains(CapabilitySet::SETPCAP) {
         for number in 0..u64::BITS {
             let capability = CapabilitySet::from_bits_retain(1 << number);
             if !kept.contains(capability)
                 && let Err(why) = remove_capability_from_bounding_set(capability)
             {
-                // The kernel has no capabilities from this number on.
+                // The kernel has no capability with this number or a higher one.
                 if why == Errno::INVAL {
                     break;
                 }
@@ -47,7 +47,7 @@ fn keep_only(kept: CapabilitySet) -> rustix::io::Result<()> {
     set_no_new_privs(true)?;
     sets.permitted &= kept;
     sets.effective = sets.permitted;
-    // This also empties the ambient set, which may contain only inheritable capabilities.
+    // Clearing the inheritable set also clears the ambient set, because ambient capabilities must be inheritable.
     sets.inheritable = CapabilitySet::empty();
     set_capabilities(None, sets)
 }

@@ -1,10 +1,10 @@
-//! Progress of long work: a bar on a terminal, plain lines elsewhere.
+//! Shows the progress of long work: a bar on a terminal, plain lines elsewhere.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Progress of a known number of steps, on standard error.
+/// Shows the progress of a known number of steps on standard error.
 pub struct Progress {
     total: usize,
     quiet: bool,
@@ -19,7 +19,7 @@ struct Shown {
 }
 
 impl Progress {
-    /// Counts up to `total` steps; with `quiet`, shows nothing.
+    /// Creates a display that counts up to `total` steps. With `quiet`, it shows nothing.
     pub fn new(total: usize, quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { total, quiet, terminal, started: now(), shown: Mutex::new(Shown { last: None, done: 0 }) }
@@ -48,7 +48,7 @@ impl Progress {
         let _ = out.flush();
     }
 
-    /// Clears the bar, and returns the total duration.
+    /// Clears the bar, and returns the time since the start.
     pub fn finish(&self) -> Duration {
         if self.terminal && !self.quiet {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -57,26 +57,26 @@ impl Progress {
     }
 }
 
-/// The elapsed time of long work, on standard error.
+/// Shows the elapsed time of long work on standard error.
 pub struct Ticker {
     quiet: bool,
     terminal: bool,
-    /// When a line was last written.
+    /// When a line was last written, as time since the start.
     last: Duration,
     drawn: bool,
 }
 
 impl Ticker {
-    /// How often to call [`show`](Self::show).
+    /// The interval at which to call [`show`](Self::show).
     pub const PERIOD: Duration = Duration::from_millis(250);
 
-    /// Creates a ticker; with `quiet`, it shows nothing.
+    /// Creates a ticker. With `quiet`, it shows nothing.
     pub fn new(quiet: bool) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self { quiet, terminal, last: Duration::ZERO, drawn: false }
     }
 
-    /// Shows the elapsed time, the total time `of` if it is known, and the result so far.
+    /// Shows the elapsed time, the total time `of` if it is known, and `what`, the result so far.
     pub fn show(&mut self, elapsed: Duration, of: Option<Duration>, what: &str) {
         let due = self.terminal || elapsed >= self.last + Duration::from_secs(5);
         if self.quiet || !due {
@@ -91,7 +91,7 @@ impl Ticker {
         self.drawn = true;
     }
 
-    /// Clears the line.
+    /// Clears the line that shows the elapsed time.
     pub fn finish(&self) {
         if self.terminal && self.drawn {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -99,7 +99,7 @@ impl Ticker {
     }
 }
 
-/// Formats a duration for people.
+/// Formats a duration in a readable form, for example `2 min 5 s`.
 pub fn readable(span: Duration) -> String {
     match span.as_secs() {
         seconds @ 0..60 => format!("{seconds} s"),

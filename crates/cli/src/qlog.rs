@@ -1,4 +1,5 @@
-//! `--qlog DIR`, or `QLOGDIR` in the environment as for curl and others: a log file for each QUIC connection.
+//! `--qlog DIR`, or the environment variable `QLOGDIR` as in curl and other programs: writes a log file for each QUIC
+//! connection.
 
 use crate::place::Carrier;
 use crate::{Failure, complain};
@@ -9,10 +10,10 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::{Arc, Once};
 
-/// The destination of connection logs, if any.
+/// The destination of the connection logs; `None` disables logging.
 pub type LogsTo = Option<Arc<dyn Logs>>;
 
-/// Returns the destination that the flag names, or otherwise the environment.
+/// Returns the destination that `--qlog` names, or otherwise `QLOGDIR`.
 pub fn given(matches: &ArgMatches, carriers: impl IntoIterator<Item = Carrier>) -> Result<LogsTo, Failure> {
     let http3 = carriers.into_iter().any(Carrier::is_http3);
     let Some(directory) = matches.get_one::<String>("qlog") else {
@@ -29,14 +30,14 @@ pub fn given(matches: &ArgMatches, carriers: impl IntoIterator<Item = Carrier>) 
     Ok(Some(Arc::new(Directory(directory.into()))))
 }
 
-/// Writes log files to this directory.
+/// Writes log files to the directory at this path.
 struct Directory(PathBuf);
 
 impl Logs for Directory {
     fn begin(&self, name: &str) -> Option<Box<dyn Write + Send>> {
         static ONCE: Once = Once::new();
         let path = self.0.join(name);
-        // Never overwrite a file: its name comes from a connection ID that the client chose.
+        // Never overwrite an existing file, because the name contains a connection ID that the client chose.
         match File::create_new(&path) {
             Ok(file) => Some(Box::new(BufWriter::new(file))),
             Err(why) => {

@@ -1,4 +1,4 @@
-//! `anabranch race`.
+//! `anabranch race`: races transports over simulated or emulated networks.
 
 use crate::files::{self, Reserved};
 use crate::progress::Progress;
@@ -22,8 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Set by the first interrupt (SIGINT).
 pub static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to
-/// enter new namespaces, which requires that the process has a single thread.
+/// Reads the plan before anything else happens, unless the command only prints a list. An emulated race may have to enter
+/// new namespaces, which is possible only while the process has a single thread.
 pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
     if matches.contains_id("list") {
         return Ok(None);
@@ -65,7 +65,7 @@ pub fn prepare(matches: &ArgMatches) -> Result<Option<Planned>, Failure> {
 pub enum Planned {
     /// All points in one race.
     Race(Plan),
-    /// The points of a sweep, one after the other.
+    /// The points of a sweep, which are raced one after the other.
     Sweep(Outline),
 }
 
@@ -89,7 +89,8 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
         Planned::Race(plan) => plan.warnings(),
         Planned::Sweep(outline) => outline.warnings(),
     };
-    // The other warnings appear with the results. These change what is raced, so they are printed before the race.
+    // Most warnings appear with the results. The warnings listed in `AT_ONCE` concern what is raced, so they are printed
+    // before the race.
     for warning in warnings.iter().filter(|line| AT_ONCE.iter().any(|phrase| line.contains(phrase))) {
         complain(warning);
     }
@@ -114,11 +115,11 @@ pub fn run(matches: &ArgMatches, planned: Option<Planned>) -> Result<Done, Failu
     Ok(verdict(&race))
 }
 
-/// Warnings that are also written to standard error before the race.
+/// Phrases of the warnings that are also written to standard error before the race.
 const AT_ONCE: [&str; 3] = [har::FILE_ORDER, har::CUT_BODY, har::NO_RESPONSE];
 
-/// Returns how to run a sweep, or `None` if this is not one. A sweep is a race of several points in virtual time that
-/// writes to a directory.
+/// Returns the request for a sweep, or `None` if the command does not run a sweep. A sweep is a race of several points in
+/// virtual time that writes to a directory.
 fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Request<'a>>, Failure> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let shard: Option<Shard> = matches.get_one::<Shard>("shard").copied();
@@ -151,27 +152,27 @@ fn request<'a>(matches: &'a ArgMatches, outline: &Outline) -> Result<Option<Requ
     }))
 }
 
-/// Prepares this process for network namespaces, which requires that it has a single thread.
+/// Prepares this process for network namespaces. Must be called while the process has a single thread.
 pub fn prepare_host() -> Result<(), Failure> {
     #[cfg(target_os = "linux")]
     live::prepare().map_err(|error| Failure::Host(error.to_string()))?;
     Ok(())
 }
 
-/// Checks that this host provides what a plan needs in the emulated world.
+/// Checks that this host can emulate the network of `plan` and run its contestants.
 #[cfg(target_os = "linux")]
 pub fn is_possible(plan: &Plan) -> Result<(), Failure> {
     live::check(plan).map_err(|error| Failure::Usage(error.to_string()))?;
     live::possible(plan).map_err(Failure::Host)
 }
 
-/// Fails: emulation needs Linux.
+/// Always fails, because emulation needs Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn is_possible(_: &Plan) -> Result<(), Failure> {
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
-/// Runs a plan in real time.
+/// Runs a plan in real time over an emulated network.
 #[cfg(target_os = "linux")]
 pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(Race, Vec<Kept>), Failure> {
     let mut kept = Vec::new();
@@ -180,7 +181,7 @@ pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(
         kept = captures;
         Ok(race)
     });
-    // An error here comes from the host, not from a broken invariant.
+    // An error in an emulated race comes from the host, not from a broken invariant of this program.
     let race = race.map_err(|failure| match failure {
         Failure::Internal(line) => Failure::Host(line),
         other => other,
@@ -188,16 +189,16 @@ pub fn emulate(plan: &Plan, threads: usize, quiet: bool, keep: bool) -> Result<(
     Ok((race, kept))
 }
 
-/// Fails: emulation needs Linux.
+/// Always fails, because emulation needs Linux.
 #[cfg(not(target_os = "linux"))]
 pub fn emulate(_: &Plan, _: usize, _: bool, _: bool) -> Result<(Race, Vec<Kept>), Failure> {
     Err(Failure::Host("emulated races are there on Linux only".to_owned()))
 }
 
-/// From here on an interrupt ends the process and leaves no partial output. A sweep keeps the points that are done.
+/// From here on, an interrupt ends the process and removes partial output. A sweep keeps its completed points.
 pub fn end_on_interrupt() {
     let _ = ctrlc::set_handler(|| {
-        // A simulation may need seconds until its end: do not wait for it.
+        // Do not wait for the running simulations, which may need seconds to end.
         STOP.store(true, Ordering::Relaxed);
         if !sweep::interrupted() {
             let _ = writeln!(std::io::stderr(), "\nanabranch: interrupted");
@@ -206,12 +207,12 @@ pub fn end_on_interrupt() {
     });
 }
 
-/// Runs a plan over the machine's cores, showing progress.
+/// Runs a plan on `threads` threads, and shows the progress.
 pub fn perform(plan: &Plan, threads: usize, quiet: bool) -> Result<Race, Failure> {
     carry_out(plan, threads, quiet, |options| batch::race(plan, options))
 }
 
-/// Runs a plan with `run`, shows progress, and adds facts about this machine.
+/// Runs a plan with `run`, shows the progress, and adds facts about this machine to the result.
 fn carry_out(
     plan: &Plan,
     threads: usize,
@@ -234,7 +235,7 @@ fn carry_out(
     Ok(race)
 }
 
-/// Maps the reason why a race gave no result to an exit code.
+/// Maps the reason why a race has no result to a failure with an exit code.
 pub fn failure(error: RaceError) -> Failure {
     match error {
         RaceError::Interrupted => Failure::Interrupted,
@@ -243,15 +244,15 @@ pub fn failure(error: RaceError) -> Failure {
     }
 }
 
-/// The files to which the result is written, besides the table.
+/// The destinations of the result, in addition to the table.
 pub struct Outputs<'a> {
     json: Option<&'a str>,
     csv: Option<&'a str>,
     out: Option<&'a Path>,
     pcap: &'a str,
-    /// The earlier result to compare with.
+    /// The earlier result to compare the new result with.
     pub old: Option<Race>,
-    /// The output files, already checked to be writable.
+    /// The output files, which were found to be writable.
     pub reserved: Vec<(Kind, Reserved)>,
 }
 
@@ -304,7 +305,7 @@ impl<'a> Outputs<'a> {
         })
     }
 
-    /// No output files.
+    /// Returns destinations without any output files.
     pub fn none() -> Self {
         Self { json: None, csv: None, out: None, pcap: "off", old: None, reserved: Vec::new() }
     }
@@ -328,9 +329,9 @@ impl<'a> Outputs<'a> {
         Style { color, pictures: terminal }
     }
 
-    /// Checks that every output file can be written, before any run.
+    /// Checks before the first run that every output file can be written.
     pub fn reserve(mut self) -> Result<Self, Failure> {
-        // The directory comes first, because the files may be meant to be in it.
+        // The directory is created first, because the other output files may be inside it.
         if let Some(directory) = self.out {
             files::reserve_directory(directory)?;
         }
@@ -347,11 +348,11 @@ impl<'a> Outputs<'a> {
         Ok(self)
     }
 
-    /// Writes the result. `kept`: the captures of a race that cannot be repeated to make them.
+    /// Writes the result. `kept` holds the captures of a race whose runs cannot be repeated with packet capture.
     fn write(self, plan: &Plan, race: &Race, kept: Option<&[Kept]>) -> Result<(), Failure> {
         let (style, to_stdout) = (self.style(), self.to_stdout());
         let text = json::render(race);
-        // Either all of the files appear, or none.
+        // The files are published together, so that all of them appear or none.
         let mut files = Vec::new();
         for (kind, place) in self.reserved {
             files.push(match kind {

@@ -1,6 +1,6 @@
 //! TLS and DTLS settings of the commands: a server's certificate, and the certificates that a client trusts.
 //!
-//! A server without a certificate makes a self-signed one. It is kept in the user's state directory
+//! A server without a certificate creates a self-signed one. It is stored in the user's state directory
 //! (`$XDG_STATE_HOME/anabranch`, otherwise `~/.local/state/anabranch`), so that its fingerprint stays the same.
 
 use crate::dial::SecureTarget;
@@ -23,15 +23,15 @@ use std::rc::Rc;
 
 /// The TLS and DTLS settings of a server.
 pub struct ServerTls {
-    /// Accepts sessions over TLS on TCP; `None` if the server has no such listener.
+    /// The TLS server for listeners over TCP; `None` if there are none.
     pub server: Option<Server>,
-    /// Accepts HTTP/3 sessions; `None` if the server has no such listener.
+    /// The TLS server for HTTP/3 listeners; `None` if there are none.
     pub http3: Option<Server>,
-    /// The settings for DTLS; `None` if the server has no such listener.
+    /// The DTLS settings for listeners over DTLS; `None` if there are none.
     pub dtls: Option<DtlsServer>,
-    /// A line that describes the certificate.
+    /// A line for the user that describes the certificate.
     pub shown: String,
-    /// The files of the certificate and its key, if there are any.
+    /// The paths of the certificate and its key; `None` if the certificate is not in a file.
     files: Option<Files>,
 }
 
@@ -40,22 +40,22 @@ pub struct ServerTls {
 pub struct DtlsServer {
     /// The certificate and its key.
     pub identity: Identity,
-    /// SCTP omits its own checksum if the peer agrees (RFC 9653).
+    /// Whether SCTP omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
 
-/// RFC 9653 §3: DTLS detects what the checksum would detect, so SCTP over DTLS omits it unless the user set
-/// `zero_checksum`.
+/// RFC 9653 §3: DTLS detects every error that the checksum would detect. So SCTP over DTLS omits the checksum, unless the
+/// user set `zero_checksum`.
 pub fn is_unsummed(matches: &ArgMatches) -> Result<bool, Failure> {
     Ok(knobs::given(matches)?.iter().all(|(key, _)| key != "zero_checksum"))
 }
 
-/// The files of a certificate and its key.
+/// The paths of a certificate and its key.
 type Files = (PathBuf, PathBuf);
 
 impl ServerTls {
-    /// Returns a function that reads the files of the certificate again, for sessions that begin afterwards. It prints
-    /// a line; if the files cannot be read, the old certificate stays.
+    /// Returns a function that reads the certificate files again, for sessions that begin afterwards. The function prints
+    /// a line. If it cannot read the files, the old certificate stays in use.
     pub fn reload(&self) -> Option<impl Fn() + Clone + Send + 'static> {
         let shown: Vec<_> = self.server.iter().chain(&self.http3).map(Server::shared).collect();
         let (certificate, key) = self.files.clone().filter(|_| !shown.is_empty())?;
@@ -78,14 +78,14 @@ impl ServerTls {
 /// The application protocol that is negotiated over TLS and QUIC (ALPN, RFC 7301).
 #[derive(Clone, Copy, Debug)]
 pub enum Spoken<'a> {
-    /// HTTP, of this version or of any.
+    /// HTTP, of the given version or of any version.
     Http(Option<&'a str>),
-    /// The protocol of `bulk`. It has an ALPN name of its own, so that no HTTP server takes it for a request.
+    /// The protocol of `bulk`. It has its own ALPN name, so that an HTTP server does not mistake a test for a request.
     Bulk,
 }
 
 impl Spoken<'_> {
-    /// The ALPN names over TLS on TCP, the preferred one first (§6).
+    /// Returns the ALPN names over TLS on TCP, the preferred one first (RFC 7301 §6).
     fn over_tls(self) -> Vec<Vec<u8>> {
         match self {
             Self::Http(version) => {
@@ -109,7 +109,7 @@ impl Spoken<'_> {
 
 const BULK: &[u8] = b"anabranch-bulk";
 
-/// Returns the TLS and DTLS settings of a server; `None` if all listeners are in the clear.
+/// Returns the TLS and DTLS settings of a server; `None` if no listener is encrypted.
 pub fn server(
     matches: &ArgMatches,
     places: &[Listen],
@@ -150,7 +150,7 @@ pub fn server(
         key_log: Some(key_log()),
         ..ServerSettings::of(identity)
     };
-    // Only GET and HEAD are accepted as early data (RFC 8470), and each ticket once.
+    // The server accepts only GET and HEAD as early data (RFC 8470), and each ticket only once.
     let of_http3 = ServerSettings {
         versions: Versions::Only13,
         early_data: matches!(spoken, Spoken::Http(_)),
@@ -165,14 +165,14 @@ pub fn server(
     Ok(Some(ServerTls { server, http3, dtls, shown, files }))
 }
 
-/// Returns the DTLS endpoint settings of a server.
+/// Returns the DTLS settings of a server that presents `identity`.
 pub fn dtls_server(identity: Identity) -> Result<Ends, EndsError> {
     let settings =
         DtlsSettings { identity: Some(identity), key_log: Some(key_log()), ..DtlsSettings::default() };
     Ends::new(settings, Surroundings::Real)
 }
 
-/// Returns the DTLS endpoint settings of a client with this trust.
+/// Returns the DTLS settings of a client that trusts `trust`.
 pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
     let settings = DtlsSettings { trust: Some(trust), key_log: Some(key_log()), ..DtlsSettings::default() };
     Ends::new(settings, Surroundings::Real)
@@ -181,22 +181,22 @@ pub fn dtls_client(trust: Trust) -> Result<Ends, EndsError> {
 /// The TLS settings of a client, and the certificates it trusts.
 #[derive(Clone)]
 pub struct Believing {
-    /// The client for TLS on TCP.
+    /// The TLS client for connections over TCP.
     pub client: Client,
-    /// The certificates to trust over DTLS and HTTP/3.
+    /// The certificates that the client trusts over DTLS and HTTP/3.
     pub trust: Trust,
-    /// The client for HTTP/3, created on first use and then kept, because it remembers sessions for resumption.
+    /// The TLS client for HTTP/3. It is created on first use and then kept, because it remembers sessions for resumption.
     http3: Rc<OnceCell<Client>>,
-    /// The ALPN names over QUIC.
+    /// The ALPN names that the client offers over QUIC.
     quic: Vec<Vec<u8>>,
-    /// Over HTTP/3, whether resumed sessions send requests as early data with the handshake.
+    /// Whether a resumed HTTP/3 session sends requests as early data, together with the handshake.
     early: bool,
-    /// SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
+    /// Whether SCTP over DTLS omits its own checksum if the peer agrees (RFC 9653).
     pub unsummed: bool,
 }
 
 impl Believing {
-    /// Returns the settings that apply without flags: the client trusts this system's certificate authorities.
+    /// Returns the settings that apply without flags. The client trusts the certificate authorities of this system.
     pub fn by_default(version: Option<&str>) -> Result<Self, String> {
         Self::new(Trust::System, Spoken::Http(version))
     }
@@ -206,7 +206,7 @@ impl Believing {
         Ok(Self { client, trust, http3: Rc::default(), quic, early: false, unsummed: true })
     }
 
-    /// Returns the client for HTTP/3.
+    /// Returns the TLS client for HTTP/3.
     pub fn http3(&self) -> Result<Client, String> {
         if let Some(client) = self.http3.get() {
             return Ok(client.clone());
@@ -223,23 +223,23 @@ impl Believing {
         Ok(self.http3.get_or_init(|| client).clone())
     }
 
-    /// Returns the settings with which SCTP over DTLS to a server of this name starts.
+    /// Returns the DTLS settings for SCTP to a server called `name`.
     pub fn target(&self, name: &str) -> SecureTarget {
         SecureTarget { trust: self.trust.clone(), name: name.to_owned(), unsummed: self.unsummed }
     }
 }
 
-/// Returns the TLS settings of the client; `None` if no URL uses TLS.
+/// Returns the TLS settings of an HTTP client; `None` if no URL uses TLS, DTLS or QUIC.
 pub fn client(
     matches: &ArgMatches,
     carriers: impl IntoIterator<Item = Carrier>,
 ) -> Result<Option<Believing>, Failure> {
-    // A command without the flag speaks HTTP/1.1.
+    // A command that has no `--http` flag uses HTTP/1.1.
     let version = matches.try_get_one::<String>("http").map_or(Some("1.1"), |text| text.map(String::as_str));
     client_of(matches, carriers, Spoken::Http(version))
 }
 
-/// Does the same for a client that speaks the given protocol.
+/// Does the same as [`client`], for a client that speaks the protocol `spoken`.
 pub fn client_of(
     matches: &ArgMatches,
     carriers: impl IntoIterator<Item = Carrier>,
@@ -263,7 +263,7 @@ pub fn client_of(
     Ok(Some(Believing { early, unsummed: is_unsummed(matches)?, ..believing }))
 }
 
-/// Returns the certificates that a client trusts, according to its flags.
+/// Returns the certificates that a client trusts, as its flags select them.
 pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     let file = matches.get_one::<String>("trust").map(String::as_str);
     Ok(match file {
@@ -281,7 +281,7 @@ pub fn trust(matches: &ArgMatches) -> Result<Trust, Failure> {
     })
 }
 
-/// Returns a TLS client that trusts these certificates and speaks this protocol.
+/// Returns a TLS client that trusts `trust` and offers the protocol `spoken`.
 pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<Client, String> {
     let settings = ClientSettings {
         trust,
@@ -292,7 +292,8 @@ pub fn client_that(trust: Trust, spoken: Spoken<'_>) -> Result<Client, String> {
     Client::new(settings, Surroundings::Real).map_err(|why| why.to_string())
 }
 
-/// Applies `--http`, if given, to the URL: HTTP/3 has a carrier of its own.
+/// Applies the value of `--http` to the URL, if the flag was given. HTTP/3 has its own carrier, so the value 3 changes the
+/// URL's carrier.
 pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure> {
     let Some(version) = version else { return Ok(url) };
     let wrong = |why: &str| Err(Failure::Usage(format!("--http {version}: {}: {why}", url.text)));
@@ -307,7 +308,8 @@ pub fn with_http_version(version: Option<&str>, url: Url) -> Result<Url, Failure
     }
 }
 
-/// Returns the self-signed certificate, from the user's state directory if it is there, a line about it, and its files.
+/// Returns the self-signed certificate, a line that describes it, and its files. Reads the certificate from the user's
+/// state directory or, if there is none, creates it.
 fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), Failure> {
     let Some(directory) = state_directory() else {
         let identity = made(places)?;
@@ -323,7 +325,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
         Err(_) if !path.try_exists().map_err(failed)? => {
             let identity = made(places)?;
             keep(&directory, &path, &identity).map_err(failed)?;
-            // Another server may have been faster: the certificate on disk counts.
+            // Another server may have written a certificate in the meantime, so the one on disk is used.
             Identity::from_files(&path, &path).map_err(|why| Failure::Host(why.to_string()))?
         }
         Err(why) => {
@@ -335,7 +337,7 @@ fn self_signed(places: &[Listen]) -> Result<(Identity, String, Option<Files>), F
     Ok((identity, shown, Some((path.clone(), path))))
 }
 
-/// Makes a certificate for the names and addresses of this host that are known for certain.
+/// Creates a certificate for the loopback names and the addresses in `places`, which are certain to belong to this host.
 fn made(places: &[Listen]) -> Result<Identity, Failure> {
     let mut names: Vec<String> = ["localhost", "127.0.0.1", "::1"].map(str::to_owned).into();
     for address in places.iter().flat_map(|place| &place.addresses) {
@@ -347,7 +349,8 @@ fn made(places: &[Listen]) -> Result<Identity, Failure> {
     Identity::self_signed(&names).map_err(|why| Failure::Internal(why.to_string()))
 }
 
-/// Writes it to a temporary file first, so that it appears complete or not at all; only the user can read it.
+/// Writes the certificate to a temporary file first, so that it appears complete or not at all. Only the user can read the
+/// file.
 fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     let (certificate, key) = identity.to_pem();
@@ -356,7 +359,7 @@ fn keep(directory: &Path, path: &Path, identity: &Identity) -> io::Result<()> {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
         file.write_all(format!("{certificate}{key}").as_bytes())?;
         file.sync_all()?;
-        // A hard link instead of a rename: an existing file is not replaced.
+        // A hard link, unlike a rename, does not replace an existing file.
         match fs::hard_link(&draft, path) {
             Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,

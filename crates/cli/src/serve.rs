@@ -21,7 +21,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Serves until a signal ends it.
+/// Serves the directory until a signal ends the process.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let directory = matches.get_one::<String>("directory").map_or(".", String::as_str);
     let site = FileSite::new(Path::new(directory))
@@ -79,14 +79,15 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let reload = tls.as_ref().and_then(ServerTls::reload);
     let (tls, http3, dtls) = tls.map_or((None, None, None), |tls| (tls.server, tls.http3, tls.dtls));
     let [shared, http3] = [tls, http3].map(|server| server.map(|server| server.shared()));
-    // A self-signed certificate stands for any name by which a client knows this host, so its names are not checked.
+    // A client may know this host by any name, and a self-signed certificate cannot list them all. So requested host names
+    // are checked only against a certificate that the user gave.
     let given = matches.get_one::<String>("cert").is_some();
     specs.run(announce, move |specs, worker| {
         let site = FileSite::new(Path::new(&directory))
             .map_err(|why| Failure::Host(format!("{directory}: {why}")))?
             .with_dotfiles(matches.get_flag("dotfiles"));
         let mut settings = Settings::read(&matches, &places)?;
-        // One memory account for all threads.
+        // All threads share one memory account.
         (settings.sctp.memory, settings.options.memory) = (Some(memory.clone()), Some(memory.clone()));
         settings.quic.memory = Some(memory.clone());
         let own = Certified {
@@ -169,7 +170,7 @@ impl Settings {
         let set = set.sctp;
         let mut sctp = knobs::sctp(matches, &set)?;
         knobs::streams(&mut sctp, &set, number("streams"));
-        // When an exchange is abandoned, its stream is reset rather than the association closed (RFC 6525).
+        // When an exchange is abandoned, its stream is reset instead of closing the association (RFC 6525).
         sctp.reconfig |= !set.iter().any(|(key, _)| key == "reconfig");
         let options = Options {
             idle_timeout: Some(span("idle")?),
@@ -186,20 +187,20 @@ impl Settings {
     }
 }
 
-/// The default SCTP configuration of `serve`, `get`, `gateway`, `load` and `bulk`: the behaviour of current stacks.
-/// Following RFC 9260 to the letter (bursts of at most four packets) triples the CPU cost on a fast link.
+/// The default SCTP configuration of `serve`, `get`, `gateway`, `load` and `bulk`, which follows current stacks. Bursts of
+/// at most four packets, which RFC 9260 recommends, would triple the CPU cost on a fast link.
 pub fn config() -> Result<Config, Failure> {
     let mut config = Config::profile("modern")
         .ok_or_else(|| Failure::Internal("there is no profile modern".to_owned()))?;
-    // Real networks lose ICMP messages (RFC 8899 §1.1). A path with a smaller MTU than its interface would otherwise
-    // carry the handshake and nothing else.
+    // Real networks lose ICMP messages (RFC 8899 §1.1). Without black-hole detection, a path whose MTU is smaller than
+    // that of its interface would carry the handshake and nothing else.
     config
         .prefer("pmtud", "blackhole", "RFC 8899 §1.1: real networks lose ICMP messages")
         .map_err(|why| Failure::Internal(why.to_string()))?;
     Ok(config)
 }
 
-/// Explains why the host does not let us listen or send, at `port` if one was requested, and says what would help.
+/// Explains why this host does not permit listening (at `port`, if it is given) or sending, and says what would help.
 pub fn reason(carrier: Carrier, port: Option<u16>, why: &io::Error) -> String {
     match (carrier.is_on_ip(), why.kind()) {
         (_, io::ErrorKind::AddrInUse) if port.is_some() => {
@@ -275,7 +276,8 @@ async fn serve(
     servers.until_told(&world, &stop, settings.grace).await
 }
 
-/// The host names in the certificate that the user gave, for each kind of listener.
+/// The host names in the certificate that the user gave, for each kind of listener. All are `None` with a self-signed
+/// certificate.
 struct Certified {
     tls: Option<Names>,
     http3: Option<Names>,
@@ -287,15 +289,15 @@ fn names_of(shared: &Shared) -> Names {
     Names::new(move |host| names.include(host))
 }
 
-/// One line in the Common Log Format.
+/// Prints a request in the Common Log Format.
 pub fn log(access: &Access) {
     let peer = access.peer.map_or_else(|| "-".to_owned(), |peer| peer.ip().to_string());
-    // `Sun, 06 Nov 1994 08:49:37 GMT` as `06/Nov/1994:08:49:37 +0000`.
+    // Converts for example `Sun, 06 Nov 1994 08:49:37 GMT` to `06/Nov/1994:08:49:37 +0000`.
     let date = httpdate::fmt_http_date(now());
     let date = date.get(5..25).unwrap_or_default().replacen(' ', "/", 2).replacen(' ', ":", 1);
     let (method, target) = (&access.method, access.target.escape_default());
     let (version, status, bytes) = (access.version, access.status, access.bytes);
-    // If the reader has closed the pipe, the log is no longer wanted.
+    // If the reader has closed the pipe, the line is dropped without an error.
     let _ = say(&format!("{peer} - - [{date} +0000] \"{method} {target} {version:?}\" {status} {bytes}\n"));
 }
 

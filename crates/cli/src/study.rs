@@ -1,5 +1,5 @@
-//! `anabranch study`: reproduces the papers. Owns the directory that `--out` names: it keeps each measurement as it is
-//! completed, then writes the pages.
+//! `anabranch study`: reproduces the results of papers. This module writes the directory that `--out` names: it saves each
+//! measurement as it is completed, and the pages at the end.
 
 mod bundle;
 mod emulated;
@@ -21,7 +21,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// Version and revision of the source, as quoted in pages and bundles.
+/// The version and the revision of the source code, which pages and bundles quote.
 const SOURCE: &str = env!("ANABRANCH_SOURCE");
 
 /// Carries out the `study` subcommand that the command line names.
@@ -48,7 +48,8 @@ fn open(name: &str) -> Result<Study, Failure> {
     study::open(name).map_err(Failure::Usage)
 }
 
-/// Opens the study of a name. `STUDY/TABLE` also names a table, unless the whole is the path of a study's folder.
+/// Opens the study called `name`. `STUDY/TABLE` also selects a table, unless the whole text is the path of a study's
+/// folder.
 fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     study::open(name).map(|study| (study, None)).or_else(|error| {
         let parts = name.rsplit_once('/').filter(|(name, _)| !matches!(*name, "" | "." | ".."));
@@ -59,8 +60,8 @@ fn open_with_table(name: &str) -> Result<(Study, Option<&str>), Failure> {
     })
 }
 
-/// Returns the studies to run, limited to the requested tables and with the added contestants, and a line for each
-/// added contestant.
+/// Returns the studies to run, limited to the requested tables and with the added contestants. Also returns a line about
+/// each added contestant.
 fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     let named = matches.get_many::<String>("name").into_iter().flatten().map(String::as_str);
     let names: Vec<&str> = if matches.get_flag("all") { study::names().collect() } else { named.collect() };
@@ -91,7 +92,7 @@ fn wanted(matches: &ArgMatches) -> Result<(Vec<Study>, Vec<String>), Failure> {
     Ok((studies, also.into_iter().map(|contestant| contestant + &not).collect()))
 }
 
-/// Returns the part of a study that consists of the tables named.
+/// Limits a study to `tables`. Fails if a requested analysis needs a table that is left out.
 fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<Study, Failure> {
     let first = study.tables.first().map(|table| table.name.clone()).unwrap_or_default();
     let scored = study.readings.is_some();
@@ -106,7 +107,7 @@ fn whole_or_part(study: Study, tables: &[&str], matches: &ArgMatches) -> Result<
     Ok(part)
 }
 
-/// Returns the plan of a study's table: the first one, or the one named after the slash.
+/// Returns the plan of a study's table. The name after the slash selects the table; the default is the first table.
 fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let (study, table) = open_with_table(name)?;
@@ -130,7 +131,7 @@ fn plan_of(matches: &ArgMatches) -> Result<String, Failure> {
     }
     let draft = table.draft(runs, 1, &Seeds { changes: &changes, ..seeds }.changes_of(table, &[]));
     let draft = draft.map_err(Failure::Usage)?;
-    // A value that the plan does not accept is reported here, rather than when somebody runs the plan.
+    // A value that the plan does not accept is reported here, not later when somebody runs the plan.
     table
         .places(&draft, &BTreeMap::new(), None)
         .map_err(|line| Failure::Usage(if changes.is_empty() { line } else { format!("--set: {line}") }))?;
@@ -142,13 +143,13 @@ fn changes(matches: &ArgMatches) -> Result<Vec<Change>, Failure> {
     texts.map(|text| Change::parse(text).map_err(|error| Failure::Usage(format!("--set: {error}")))).collect()
 }
 
-/// Runs studies and passes their output to `say`. Commands name folders below `root` relative to it.
+/// Runs studies and passes their output to `say`. Commands in the output name folders below `root` by relative paths.
 fn run_studies(
     matches: &ArgMatches,
     root: Option<&Path>,
     say: &dyn Fn(&str) -> Result<(), Failure>,
 ) -> Result<Done, Failure> {
-    // Before the first race, look up every name, try every change and check that every output can be written.
+    // Before the first race, look up every name, try every change, and check that every output can be written.
     let (mut studies, also) = wanted(matches)?;
     for study in &mut studies {
         let below = root.and_then(|root| Path::new(&study.opened).strip_prefix(root).ok());
@@ -206,8 +207,8 @@ fn run_studies(
         let findings = findings.map_err(failure)?;
         let changed = text::changed(study, &changes, &also, first);
         say(&changed)?;
-        // A shipped study keeps the settings of the paper's test bed, so it is not warned about settings that are
-        // outdated today.
+        // A shipped study keeps the settings of the paper's test bed on purpose, so it prints no warnings about outdated
+        // settings.
         if study.copy != Copied::Same || !(changes.is_empty() && also.is_empty()) {
             for warning in study.warnings(size, &seeds).map_err(Failure::Usage)? {
                 say(&format!("warning: {}/{warning}\n", study.definition.name))?;
@@ -239,11 +240,11 @@ fn run_studies(
             changed.concat() + &text::outcomes(all.iter().map(|(study, findings)| (*study, findings)));
         files::write_own(&directory.path.join("outcomes.md"), outcomes.as_bytes())?;
     }
-    // A study's claims about causes apply to its own assumptions. With changed settings an unmet claim is no failure.
+    // The claims of a study apply to its own settings. If the user changed settings, an unmet claim is no failure.
     Ok(if met || !changes.is_empty() { Done::Well } else { Done::Badly })
 }
 
-/// Runs a study and the additional analyses that were requested.
+/// Runs a study, including the additional analyses that the flags request.
 fn found(
     study: &Study,
     size: Size,
@@ -261,8 +262,8 @@ fn found(
     Ok(findings)
 }
 
-/// Returns the number of runs that a study still needs. Readings are not counted, because their calibrations may take
-/// more or fewer. Counting also checks that every change fits its plan.
+/// Returns the number of runs that a study still needs. The runs of alternative readings are not counted, because their
+/// calibrations may take more or fewer. Counting also checks that every change fits its plan.
 fn runs_of(
     study: &Study,
     size: Size,
@@ -283,7 +284,7 @@ fn runs_of(
     Ok(count)
 }
 
-/// Returns the command that reproduces a study's page.
+/// Returns the command that reproduces the page of a study.
 fn command(matches: &ArgMatches, study: &Study) -> String {
     let mut command = format!("anabranch study run {}", study.opened);
     if study.part.is_some() {
@@ -319,7 +320,7 @@ fn failure(error: StudyError) -> Failure {
     }
 }
 
-/// Identifies a use of `study run`: a digest of everything that determines the contents of its files.
+/// Returns a digest of everything that determines the files of a `study run`. `--resume` requires the same digest.
 fn identity(studies: &[Study], size: Size, seeds: &Seeds<'_>) -> String {
     let mut text = format!("{} {size:?} {} {:?}\n", env!("CARGO_PKG_VERSION"), seeds.first, seeds.changes);
     for study in studies {
@@ -328,7 +329,7 @@ fn identity(studies: &[Study], size: Size, seeds: &Seeds<'_>) -> String {
     hex(text.as_bytes())
 }
 
-/// The file that records which command a directory belongs to.
+/// The name of the file that records which command a directory belongs to.
 const IDENTITY: &str = "study-run";
 
 /// The directory that `--out` names.
@@ -337,7 +338,7 @@ struct Directory {
 }
 
 impl Directory {
-    /// Opens a new or empty directory or, with `resume`, one that the same command began.
+    /// Opens a new or empty directory or, with `resume`, a directory that the same command began.
     fn begin(path: &Path, identity: &str, resume: bool) -> Result<Self, Failure> {
         files::reserve_directory(path)?;
         let own = Self { path: path.to_owned() };

@@ -1,9 +1,8 @@
-//! A race of several points with `--out`. Each point is saved when it is done, so that a sweep can be interrupted and
+//! Runs a race of several points with `--out`. Each point is saved when it is complete. So a sweep can be interrupted and
 //! resumed, or divided among machines and merged.
 //!
-//! This module runs points, [`directory`] stores them, and [`result`] makes the outputs of a whole race from a
-//! directory: results.json, report.html and the table. It reads only the directory, so it does not matter who ran the
-//! points and when.
+//! This module runs points, and [`directory`] stores them. [`result`] writes results.json, report.html and the table from
+//! a directory alone. So the outputs do not depend on when and on which machines the points ran.
 
 pub mod directory;
 pub mod result;
@@ -26,20 +25,20 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What the command line says about the directory of a sweep.
+/// The flags that concern the directory of a sweep.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The directory.
+    /// The path of the directory.
     pub path: &'a Path,
     /// Whether to resume a sweep that the directory already holds.
     pub resume: bool,
-    /// The shard to run; by default that of the directory.
+    /// The shard to run; by default the shard that the directory holds.
     pub shard: Option<Shard>,
-    /// The captures to keep; by default those of the directory.
+    /// The captures to keep, as in `--pcap`; by default as in the directory.
     pub pcap: Option<&'a str>,
-    /// The file of the plan.
+    /// The path of the plan file, if there is one.
     pub plan_file: Option<&'a str>,
-    /// The number of simulations that run at once.
+    /// The number of simulations that run at the same time.
     pub threads: usize,
     /// Whether to show no progress.
     pub quiet: bool,
@@ -59,7 +58,7 @@ fn program() -> Program {
     }
 }
 
-/// Opens the directory of the sweep, either new or with the points that are already done.
+/// Opens the directory of the sweep, either a new one or one with completed points.
 fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> {
     let path = request.path;
     let there = files::has_own(&path.join("sweep.json"), Kind::File)?;
@@ -92,7 +91,7 @@ fn open(outline: &Outline, request: &Request<'_>) -> Result<Directory, Failure> 
     }
 }
 
-/// Runs the missing points, and shows the result of all.
+/// Runs the missing points, and shows the result of all points.
 pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) -> Result<Done, Failure> {
     let directory = open(&outline, request)?;
     let outputs = outputs.reserve()?;
@@ -137,7 +136,7 @@ pub fn run(mut outline: Outline, request: &Request<'_>, outputs: Outputs<'_>) ->
             ));
             Ok(tally.done())
         }
-        // The complete result is read from the directory and printed once.
+        // The complete result is read from the directory and printed once, so the running summary is dropped.
         (_, tally) => {
             drop(tally);
             result::write(&directory, outputs)
@@ -164,7 +163,7 @@ fn keep(directory: &Directory, single: &Plan, race: Race, number: usize) -> Resu
     directory.put(number, point, race.expectations.into_iter().map(at).collect(), beside)
 }
 
-/// Saves the result of one person's page loads, without their objects.
+/// Saves the result of one person's page loads, without the individual objects.
 fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Record, Failure> {
     let Some(mut point) = race.points.into_iter().next() else {
         return Err(Failure::Internal(format!("person {number} gave no result")));
@@ -176,10 +175,11 @@ fn keep_person(directory: &Directory, race: Race, number: usize) -> Result<Recor
     directory.put(number, point, race.expectations.into_iter().map(at).collect(), Vec::new())
 }
 
-/// The summary of the points so far, and whether all went well. It keeps only a few bytes for each point.
+/// The summary of the completed points, and whether all transfers and expectations succeeded. It keeps only a few bytes
+/// for each point.
 struct Tally {
     table: Table,
-    /// The summary of people, if the points are people.
+    /// The summary of the simulated people; `None` if the points are not people.
     people: Option<population::Tally>,
     expectations: Vec<Expectation>,
     finished: bool,
@@ -212,7 +212,7 @@ impl Tally {
 
     fn done(&self) -> Done {
         let met = self.expectations.iter().all(|expectation| expectation.met);
-        // A person's network may be too bad to load a page. That is counted, but it is no failure of the race.
+        // A person's network may be too bad to load a page. Such a person is counted, but the race does not fail.
         if (self.finished || self.people.is_some()) && met { Done::Well } else { Done::Badly }
     }
 }
@@ -241,7 +241,7 @@ fn announce(outline: &Outline, directory: &Directory, missing: usize) {
     );
 }
 
-/// Formats a number of bytes, as in `340 MB`.
+/// Formats a number of bytes, for example as `340 MB`.
 fn readable(bytes: u64) -> String {
     match bytes {
         0..1_000_000 => format!("{} kB", bytes.div_ceil(1000)),
@@ -250,7 +250,7 @@ fn readable(bytes: u64) -> String {
     }
 }
 
-/// What the interrupt handler prints about a sweep.
+/// The data that the interrupt handler prints about the running sweep.
 struct Ongoing {
     tally: Tally,
     warnings: Vec<String>,
@@ -259,7 +259,7 @@ struct Ongoing {
     to_stderr: bool,
 }
 
-/// The sweep that is running, if any.
+/// The running sweep, if any.
 static ONGOING: Mutex<Option<Ongoing>> = Mutex::new(None);
 
 fn ongoing() -> MutexGuard<'static, Option<Ongoing>> {
@@ -274,7 +274,7 @@ impl Ongoing {
     }
 }
 
-/// Prints what is done and how to resume, and returns true, if a sweep is running.
+/// If a sweep is running, prints its results so far and how to resume it, and returns true.
 pub fn interrupted() -> bool {
     let ongoing = ongoing();
     let Some(Ongoing { tally, warnings, path, all, to_stderr }) = ongoing.as_ref() else { return false };

@@ -1,8 +1,10 @@
-//! A server with several threads: each has a world of its own, and all share the same ports.
+//! Runs a server with several threads. Each thread has its own event loop (`OsWorld`), and all threads share the same
+//! ports.
 //!
-//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132 each thread has its
-//! own socket. The kernel steers packets to it by the thread's verification tags or connection IDs; under DTLS, by the
-//! client's address and port. For TCP all threads share one socket, and an idle thread accepts the next connection.
+//! Listening sockets are opened once, before the threads start. For a UDP port or IP protocol 132, each thread has its own
+//! socket. The kernel finds the socket of a packet by the verification tag or connection ID in the packet, which
+//! identifies the thread. Under DTLS the kernel finds the socket by the client's address and port. For TCP all threads
+//! share one socket, and an idle thread accepts the next connection.
 
 use crate::dial::warn_kernel_sctp;
 use crate::listen::{BACKLOG, ListenSpec, shown};
@@ -21,15 +23,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-/// Prints the URLs, once all threads listen.
+/// A function that prints the URLs of the listeners, called once all threads listen.
 type Announce = dyn Fn(&[String]) + Send + Sync;
 
-/// How a worker thread reports to the main thread: that it listens, and the number of associations it accepted.
+/// The handle of a server thread. Through it the thread reports to the main thread that it listens, and how many
+/// associations it accepted.
 #[derive(Clone)]
 pub struct WorkerHandle {
     number: usize,
     announce: Arc<Announce>,
-    /// The channel for reports, if there are several threads.
+    /// The channel to the main thread; `None` if there is only one thread.
     reports: Option<Sender<Report>>,
 }
 
@@ -52,17 +55,17 @@ impl WorkerHandle {
         }
     }
 
-    /// Whether this thread prints what concerns all threads.
+    /// Whether this thread is the one that handles what concerns all threads, for example printing.
     pub fn leads(&self) -> bool {
         self.number == 0
     }
 
-    /// Whether it is the only thread.
+    /// Whether this thread is the only server thread.
     pub fn is_alone(&self) -> bool {
         self.reports.is_none()
     }
 
-    /// Reports, at the end, the number of associations that the thread has accepted.
+    /// Reports the number of associations that the thread accepted. Called when the thread ends.
     pub fn count(&self, associations: u64) {
         if let Some(reports) = &self.reports {
             let _ = reports.send(Report::Associations(associations));
@@ -70,17 +73,17 @@ impl WorkerHandle {
     }
 }
 
-/// What each thread listens on.
+/// The listeners that each thread has to open.
 pub struct ListenSpecs {
     each: Vec<Vec<ListenSpec>>,
     groups: Vec<Arc<Group>>,
-    /// The noun for the sessions of the ports that the threads share, for messages.
+    /// The word for the sessions on the shared ports in messages, for example "associations".
     sessions: &'static str,
 }
 
 impl ListenSpecs {
-    /// Opens `places` for this number of threads. Each listener accepts up to `most` sessions at a time, in all threads
-    /// together.
+    /// Opens the sockets of `places` for `threads` threads. Each listener accepts at most `most` concurrent sessions in
+    /// all threads together.
     pub fn open(places: &[Listen], threads: usize, most: usize) -> Result<Self, Failure> {
         let mut specs = Self {
             each: (0..threads).map(|_| Vec::new()).collect(),
@@ -115,7 +118,7 @@ impl ListenSpecs {
                         specs.push(ListenSpec::Kernel { place: place.clone(), listener, limit });
                     }
                 }
-                // The host has no IPv6.
+                // The host has no IPv6, so the server listens on its IPv4 addresses only.
                 Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                     complain(&format!("not listening on [::]:{}: {why}", place.port));
                 }
@@ -125,9 +128,9 @@ impl ListenSpecs {
         Ok(())
     }
 
-    /// DTLS encrypts the verification tags by which packets would be steered. Instead, all packets from a client's
-    /// address and port go to one thread. Each address has a socket, because an association has one address at each end
-    /// (RFC 8261 §6.1).
+    /// Opens the sockets of an address for SCTP over DTLS. DTLS hides the verification tags by which packets would be
+    /// steered. Instead, all packets from a client's address and port go to one thread. Each local address has its own
+    /// socket, because an association has one address at each end (RFC 8261 §6.1).
     fn open_dtls(&mut self, place: &Listen, most: usize) -> io::Result<()> {
         let addresses = match place.addresses.is_empty() {
             true => os::addresses()?,
@@ -137,7 +140,8 @@ impl ListenSpecs {
         let mut place = place.clone();
         for address in addresses {
             let seats = os::share_udp_by_address(&[address], place.port, self.each.len())?;
-            // All addresses of one `--listen` share a port, even if the operating system chose it.
+            // All addresses of one `--listen` share a port, even if the operating system chose the port for the first
+            // address.
             place.port = seats.first().map_or(place.port, os::Seat::port);
             place.addresses = vec![address];
             for (seat, specs) in seats.into_iter().zip(&mut self.each) {
@@ -181,8 +185,8 @@ impl ListenSpecs {
         Ok(())
     }
 
-    /// Runs `body` in each thread with its specs, and calls `announce` when all threads listen. The first failure ends
-    /// the server.
+    /// Runs `body` in each thread with the thread's listeners, and calls `announce` when all threads listen. The first
+    /// thread that fails ends the server.
     pub fn run(
         mut self,
         announce: impl Fn(&[String]) + Send + Sync + 'static,
@@ -214,7 +218,7 @@ impl ListenSpecs {
             match report {
                 Report::Ready(listening) => {
                     ready += 1;
-                    // All threads listen at the same URLs.
+                    // All threads listen at the same URLs, so the URLs of any thread can be announced.
                     if ready == count {
                         drop_capabilities(false);
                         announce(&listening);

@@ -1,7 +1,7 @@
 //! Ends a process that does not end after SIGINT or SIGTERM.
 //!
-//! Tasks handle SIGINT and SIGTERM. They no longer run if one of them loops or blocks in a write. So a separate thread
-//! waits for the same signals, and ends the process when its time is over.
+//! Tasks handle SIGINT and SIGTERM. But a task that loops or blocks in a write keeps the others from running. So a
+//! separate thread waits for the same signals, and ends the process when the grace period is over.
 
 use crate::privileges::drop_capabilities;
 use crate::{Failure, complain, files};
@@ -10,17 +10,17 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
-/// From here on the process ends at most `grace` plus one second after SIGINT or SIGTERM. If it does not end by itself,
-/// its exit code is `code`.
+/// Starts the watchdog. After SIGINT or SIGTERM, the process ends within `grace` plus one second. If the watchdog has to
+/// end it, the exit code is `code`.
 pub fn start(grace: Duration, code: u8) -> Result<(), Failure> {
-    // These threads start before the server drops its capabilities, so they drop theirs on their own.
+    // The watchdog threads start before the server drops its capabilities, so each of them drops its own capabilities.
     os::watch_end(grace, || drop_capabilities(false), move || end(code))
         .map_err(|why| Failure::Host(format!("no signals: {why}")))
 }
 
 fn end(code: u8) {
-    // Another thread may be blocked writing to standard error, or may hold a lock forever. So each step runs in a
-    // thread of its own, and the next step begins even if it hangs.
+    // Another thread may be blocked in a write to standard error, or may hold a lock forever. So each step runs in its own
+    // thread, and the next step begins even if an earlier one hangs.
     within(STEP, || {
         files::clean_up();
         complain("not ended in time: what is in flight is lost");
@@ -29,7 +29,7 @@ fn end(code: u8) {
     let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
 }
 
-/// Runs `step` in a thread, and waits for it no longer than `span`.
+/// Runs `step` in a new thread, and waits at most `span` for it to end.
 fn within(span: Duration, step: impl FnOnce() + Send + 'static) {
     let (done, waits) = channel::<()>();
     let begun = thread::Builder::new().spawn(move || {
@@ -41,5 +41,5 @@ fn within(span: Duration, step: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The time limit for each step.
+/// The time limit for each step of ending the process.
 const STEP: Duration = Duration::from_millis(150);

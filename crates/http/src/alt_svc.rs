@@ -1,12 +1,12 @@
-//! Alternative services (RFC 7838): other addresses and protocols of a server, as far as HTTP/3 needs them
-//! (RFC 9114 §3.1.1).
+//! Alternative services (RFC 7838), limited to the parts that HTTP/3 needs (RFC 9114 §3.1.1). An alternative service is
+//! another address and protocol of the same server.
 
 use std::time::Duration;
 
 /// An alternative service: an address where the same server speaks HTTP/3.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Alternative {
-    /// The host; `None` means the same host.
+    /// The host name; `None` means the host of the response.
     pub host: Option<String>,
     /// The UDP port.
     pub port: u16,
@@ -15,14 +15,14 @@ pub struct Alternative {
 }
 
 impl Alternative {
-    /// Returns the Alt-Svc value that announces HTTP/3 on `port` of the same host.
+    /// Returns the Alt-Svc field value that announces HTTP/3 on `port` of the same host.
     #[must_use]
     pub fn written(port: u16) -> String {
         format!("h3=\":{port}\"; ma={}", DAY.as_secs())
     }
 
-    /// Returns the first HTTP/3 alternative in the value of an Alt-Svc field. Returns `None` if there is none, if the value
-    /// is `clear`, or if it is malformed.
+    /// Returns the first HTTP/3 alternative in the value of an Alt-Svc field. Returns `None` if there is none, if the
+    /// value is `clear`, or if the value is malformed.
     #[must_use]
     pub fn read(field: &str) -> Option<Self> {
         let mut rest = field;
@@ -36,7 +36,8 @@ impl Alternative {
     }
 }
 
-/// Parses the first entry. Returns its alternative if it is for HTTP/3, and the text after the comma.
+/// Parses the first entry of an Alt-Svc field value. Returns its alternative, if the entry is for HTTP/3, and the text
+/// after the comma.
 fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     let (name, rest) = text.split_once('=')?;
     let (authority, mut rest) = quoted(rest)?;
@@ -61,7 +62,7 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
             Some(_) => return None,
         }
     };
-    // The authority of RFC 3986 §3.2, without userinfo.
+    // The authority has the syntax of RFC 3986 §3.2, without userinfo.
     let found = (name.trim() == "h3").then(|| {
         let (host, port) = authority.rsplit_once(':')?;
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -72,7 +73,8 @@ fn one(text: &str) -> Option<(Option<Alternative>, Option<&str>)> {
     Some((found.flatten(), after))
 }
 
-/// Splits off a quoted string at the start of the text (RFC 9110 §5.6.4; an authority contains no escapes).
+/// Splits off a quoted string at the start of `text`. Escapes (RFC 9110 §5.6.4) are not handled, because an authority
+/// contains none.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     text.trim_start().strip_prefix('"')?.split_once('"')
 }

@@ -1,4 +1,5 @@
-//! A host with its port, as written in URLs and in Host; and an origin, which adds the scheme.
+//! Defines the authority, which is a host with its port as in URLs and in the Host field, and the origin, which adds the
+//! scheme.
 //!
 //! Home of RFC 3986 §3.2 as far as HTTP needs it: no userinfo, no percent-encoding; and of RFC 9110 §4.3.1.
 
@@ -9,14 +10,15 @@ use std::str::FromStr;
 /// A host and its port.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Authority {
-    /// A lower-case name, or an IP address without brackets.
+    /// The host: a lower-case name, or an IP address without brackets.
     pub host: String,
     /// The port.
     pub port: u16,
 }
 
 impl Authority {
-    /// Parses `HOST[:PORT]`; `port` is the default. Returns `None` if `text` is not an authority or contains userinfo.
+    /// Parses `HOST[:PORT]`; `port` is the default port. Returns `None` if `text` is not an authority or contains
+    /// userinfo.
     #[must_use]
     pub fn parse(text: &str, port: Option<u16>) -> Option<Self> {
         let (host, written) = match text.strip_prefix('[') {
@@ -45,7 +47,8 @@ impl Authority {
         (port > 0).then(|| Self { host: host.to_ascii_lowercase(), port })
     }
 
-    /// Formats the authority as in Host, without the port if it equals `default`, the scheme's port.
+    /// Formats the authority as in the Host field. The port is left out if it equals `default`, the default port of the
+    /// scheme.
     #[must_use]
     pub fn written(&self, default: u16) -> String {
         if self.port == default { self.host() } else { self.to_string() }
@@ -60,7 +63,7 @@ impl Authority {
     }
 }
 
-/// Returns the default port of `https` if `secure`, else of `http` (RFC 9110 §4.2).
+/// Returns the default port of `https` if `secure` is set, otherwise of `http` (RFC 9110 §4.2).
 #[must_use]
 pub const fn default_port(secure: bool) -> u16 {
     if secure { 443 } else { 80 }
@@ -69,26 +72,26 @@ pub const fn default_port(secure: bool) -> u16 {
 /// An origin: scheme `http` or `https`, host and port.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Origin {
-    /// Host and port.
+    /// The host and the port.
     pub authority: Authority,
     /// Whether the scheme is `https`: the server is reached over TLS and must present a valid certificate.
     pub secure: bool,
 }
 
 impl Origin {
-    /// Returns the `https` origin if `secure`, else the `http` origin.
+    /// Returns the `https` origin of `authority` if `secure` is set, otherwise its `http` origin.
     #[must_use]
     pub fn new(authority: Authority, secure: bool) -> Self {
         Self { authority, secure }
     }
 
-    /// Returns the scheme.
+    /// Returns the scheme of the origin, `http` or `https`.
     #[must_use]
     pub const fn scheme(&self) -> &'static str {
         if self.secure { "https" } else { "http" }
     }
 
-    /// Formats the origin's host and port as in Host.
+    /// Formats the host and the port of the origin as in the Host field.
     #[must_use]
     pub fn host(&self) -> String {
         self.authority.written(default_port(self.secure))
@@ -116,7 +119,8 @@ impl FromStr for Authority {
 }
 
 /// Returns whether `text` is a host with an optional port and no userinfo (RFC 3986 §3.2, RFC 9110 §7.2). The RFC allows a
-/// comma in a name. It is refused here because it may separate two field values that an intermediary has joined.
+/// comma in a host name. Here a comma is refused, because it may separate two field values that an intermediary has
+/// joined.
 #[must_use]
 pub fn is_authority(text: &str) -> bool {
     let (host, port) = if let Some(literal) = text.strip_prefix('[') {
@@ -159,7 +163,7 @@ pub fn is_authority(text: &str) -> bool {
     named && port
 }
 
-/// Returns the host of an authority, without brackets.
+/// Returns the host of `authority`, without brackets and port.
 #[must_use]
 pub fn host_of(authority: &str) -> &str {
     match authority.strip_prefix('[') {
@@ -168,7 +172,7 @@ pub fn host_of(authority: &str) -> &str {
     }
 }
 
-/// The longest host name, in bytes (RFC 1035 §2.3.4, without the root label).
+/// The maximum length of a host name in bytes (RFC 1035 §2.3.4, without the root label).
 const MAX_NAME: usize = 253;
 
 /// Whether `byte` may occur in a host name.

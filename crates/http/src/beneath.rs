@@ -1,12 +1,13 @@
-//! Opens files beneath a directory and never outside it, whatever links it contains and whoever changes them meanwhile.
+//! Opens files beneath a directory and never outside it, even if the directory contains symbolic links or is changed in
+//! the meantime.
 //!
-//! A name is looked up from the directory's own handle, and the file found is used through its handle. Nobody can therefore
-//! swap the file between check and use. A symbolic link is followed as long as it stays in the directory. A link that leaves
-//! it, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel does. An absolute link stays in
-//! the directory if it begins with the directory's own path.
+//! A name is looked up from the open handle of the directory, and the file found is used through its own handle. So nobody
+//! can swap the file between check and use. A symbolic link is followed as long as it stays in the directory. A link that
+//! leaves the directory, even temporarily, is refused with [`io::ErrorKind::CrossesDevices`], as the kernel does. An
+//! absolute link stays in the directory if it begins with the directory's own path.
 //!
-//! Linux does this with one call, `openat2` with `RESOLVE_BENEATH`. Without it, and for absolute links, names are resolved
-//! component by component, and each component is opened without following links.
+//! On Linux, `openat2` with `RESOLVE_BENEATH` resolves a whole name in one call. Where that call is missing, and for
+//! absolute links, names are resolved component by component. Each component is opened without following links.
 
 #[cfg(not(unix))]
 use std::fs::File;
@@ -14,10 +15,11 @@ use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A directory outside of which nothing is looked up.
+/// A directory beneath which names are looked up. No lookup leaves the directory.
 #[derive(Debug)]
 pub struct RootDirectory {
-    /// The canonical path, and the path as configured. Absolute links may begin with either.
+    /// The path of the directory without symbolic links. `given` is the path as configured. Absolute links may begin with
+    /// either of them.
     real: PathBuf,
     given: PathBuf,
     #[cfg(unix)]
@@ -27,14 +29,14 @@ pub struct RootDirectory {
 /// The result of looking up a name.
 #[derive(Debug)]
 pub struct Look {
-    /// The kind of file, its size and its times.
+    /// The type, the size and the times of the file.
     pub metadata: Metadata,
-    /// Whether the path contained a symbolic link.
+    /// Whether the looked-up path contained a symbolic link.
     pub linked: bool,
 }
 
 impl RootDirectory {
-    /// Opens the directory at `path`. Links in `path` itself are followed once, now.
+    /// Opens the directory at `path`. Symbolic links in `path` itself are followed once, now.
     ///
     /// # Errors
     /// There is no such directory.
@@ -51,20 +53,20 @@ impl RootDirectory {
         })
     }
 
-    /// The directory's path without links.
+    /// The path of the directory without symbolic links.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.real
     }
 
-    /// Returns the part of an absolute link's target after the directory's path.
+    /// Returns the part of `target` after the path of this directory. `target` is the target of an absolute link.
     fn inside<'a>(&self, target: &'a Path) -> io::Result<&'a Path> {
         let rest = target.strip_prefix(&self.real).or_else(|_| target.strip_prefix(&self.given));
         rest.map_err(|_| outside())
     }
 }
 
-/// The error for a name that leads out of the directory.
+/// Returns the error for a name that leads out of the directory.
 fn outside() -> io::Error {
     io::ErrorKind::CrossesDevices.into()
 }
@@ -84,13 +86,13 @@ mod handle {
     use std::path::{Component, Path, PathBuf};
     use std::rc::Rc;
 
-    /// The open directory.
+    /// An open directory, and its identity.
     #[derive(Debug)]
     pub(super) struct OpenRoot {
         directory: Rc<OwnedFd>,
         device: u64,
         node: u64,
-        /// Whether the kernel resolves whole names.
+        /// Whether to let the kernel resolve whole names.
         whole: Cell<bool>,
     }
 
@@ -107,7 +109,7 @@ mod handle {
         /// Looks up `below` beneath the directory.
         ///
         /// # Errors
-        /// The name does not exist, or leads outside.
+        /// The name does not exist, or leads out of the directory.
         pub fn look(&self, below: &Path) -> io::Result<Look> {
             let root = self.root()?;
             let (found, linked) = match self.resolve(&root, below, LOOK, false) {
@@ -117,12 +119,13 @@ mod handle {
             Ok(Look { metadata: File::from(found).metadata()?, linked })
         }
 
-        /// Looks up `below` without following links, optimized for repeated lookups; `full` is the whole path.
+        /// Looks up `below` without following links, optimized for repeated lookups. `full` is the whole path of the same
+        /// file.
         ///
         /// # Errors
         /// The name does not exist, or its path contains a link.
         pub fn look_again(&self, below: &Path, full: &Path) -> io::Result<Metadata> {
-            // For a short path, checking each directory costs less than opening a handle.
+            // For a path of few components, checking each of its directories costs less than opening a handle.
             let depth = below.components().count();
             if depth <= SHORT {
                 for way in full.ancestors().skip(1).take(depth.saturating_sub(1)) {
@@ -136,10 +139,10 @@ mod handle {
             File::from(self.resolve(&root, below, LOOK, false)?).metadata()
         }
 
-        /// Opens the file `below` for reading. Does not block on a FIFO without a writer.
+        /// Opens the file `below` for reading. Opening a FIFO without a writer does not block.
         ///
         /// # Errors
-        /// The file cannot be opened, or is outside.
+        /// The file cannot be opened, or is outside the directory.
         pub fn open(&self, below: &Path) -> io::Result<File> {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
             Ok(self.resolve(&*self.root()?, below, flags, true)?.into())
@@ -153,8 +156,8 @@ mod handle {
             Ok(self.resolve(&*self.root()?, below, DIRECTORY, false)?)
         }
 
-        /// Returns the handle of the directory. If another directory has replaced it, opens that one, because sites are
-        /// replaced as a whole.
+        /// Returns the handle of the directory. If another directory has taken its path, opens that directory, because a
+        /// site may be replaced as a whole.
         fn root(&self) -> io::Result<Rc<OwnedFd>> {
             let metadata = self.real.symlink_metadata()?;
             let mut held = self.held.borrow_mut();
@@ -164,13 +167,13 @@ mod handle {
             Ok(held.directory.clone())
         }
 
-        /// Behaves as if the kernel could not resolve whole names.
+        /// Resolves all further names component by component, as if the kernel could not resolve whole names.
         #[cfg(test)]
         pub(super) fn walk_only(&self) {
             self.held.borrow().whole.set(false);
         }
 
-        /// Opens `below` beneath `root`. With `links`, follows links that stay inside.
+        /// Opens `below` beneath `root`. With `links`, follows links that stay beneath `root`.
         fn resolve(
             &self,
             root: &OwnedFd,
@@ -182,8 +185,9 @@ mod handle {
             if self.held.borrow().whole.get() {
                 match whole(root, below, flags, links) {
                     Err(Errno::NOSYS) => self.held.borrow().whole.set(false),
-                    // A sandbox may refuse the call. An absolute link may lead back inside. A name that others keep renaming
-                    // may need the component-wise walk.
+                    // In these cases the kernel refuses a name that may still be allowed. A sandbox may forbid the call
+                    // (PERM). An absolute link may lead back into the directory (XDEV). Others may be renaming parts of
+                    // the path (AGAIN).
                     Err(Errno::PERM | Errno::XDEV | Errno::AGAIN) => {}
                     found => return found,
                 }
@@ -191,8 +195,8 @@ mod handle {
             self.walk(root, below, flags, links)
         }
 
-        /// Resolves component by component. Each component is opened in the directory before it, without following links.
-        /// `..` returns to the previous handle, so no step leaves the directory.
+        /// Resolves a name component by component. Each component is opened relative to the directory before it, without
+        /// following links. `..` returns to the previous handle, so no step leaves `root`.
         fn walk(&self, root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
             let mut left: Vec<OsString> = parts(below).collect();
             let mut way: Vec<OwnedFd> = Vec::new();
@@ -207,7 +211,7 @@ mod handle {
                 let wanted = if last { flags } else { DIRECTORY };
                 let opened = openat(here, &part, wanted | NOT_A_LINK, Mode::empty());
                 let why = match opened {
-                    // With the lookup flags, a link itself is opened.
+                    // With the flags of a lookup, opening a symbolic link opens the link itself.
                     Ok(found) if wanted.contains(LOOK) && is_link(&found)? => Errno::LOOP,
                     Ok(found) if last => return Ok(found),
                     Ok(found) => {
@@ -235,7 +239,8 @@ mod handle {
         }
     }
 
-    /// RESOLVE_BENEATH: the kernel refuses names that lead out of `root`, and names that change during the resolution.
+    /// Resolves the whole name with RESOLVE_BENEATH. The kernel refuses names that lead out of `root`, and names that
+    /// change during the resolution.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn whole(root: &OwnedFd, below: &Path, flags: OFlags, links: bool) -> Result<OwnedFd, Errno> {
         use rustix::fs::{ResolveFlags, openat2};
@@ -260,7 +265,7 @@ mod handle {
         Ok(rustix::fs::FileType::from_raw_mode(fstat(found)?.st_mode).is_symlink())
     }
 
-    /// Returns the components of a path, last first. An initial root component is dropped.
+    /// Returns the components of a path, the last one first. The root component of an absolute path is left out.
     fn parts(path: &Path) -> impl Iterator<Item = OsString> {
         path.components().rev().filter_map(|part| match part {
             Component::Normal(name) => Some(name.to_owned()),
@@ -270,7 +275,7 @@ mod handle {
     }
 
     const NOT_A_LINK: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC);
-    /// A lookup must not require read permission.
+    /// The flags to look up a file. A lookup must not require read permission.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     const LOOK: OFlags = OFlags::PATH;
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
@@ -278,15 +283,15 @@ mod handle {
     const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
     /// Whether the kernel may be able to resolve whole names.
     const WHOLE: bool = cfg!(any(target_os = "linux", target_os = "android"));
-    /// How often a name that changes meanwhile is resolved again.
+    /// How often a name is resolved again if it changes during the resolution.
     const TRIES: u32 = 16;
-    /// The greatest depth of a path whose directories are checked one by one.
+    /// The maximum number of components of a path whose directories are checked one by one.
     const SHORT: usize = 3;
-    /// The most links on one path, as in the kernel.
+    /// The maximum number of symbolic links on one path, the same as in the kernel.
     const MAX_LINKS: u32 = 40;
 }
 
-/// Without handles to look up names from, names are checked before they are used.
+/// Without handles of directories, names are checked first and then used by path.
 #[cfg(not(unix))]
 impl RootDirectory {
     fn real(&self, below: &Path) -> io::Result<PathBuf> {
@@ -298,7 +303,7 @@ impl RootDirectory {
     /// Looks up `below` beneath the directory.
     ///
     /// # Errors
-    /// The name does not exist, or leads outside.
+    /// The name does not exist, or leads out of the directory.
     pub fn look(&self, below: &Path) -> io::Result<Look> {
         let full = self.real.join(below);
         let real = self.real(below)?;
@@ -308,7 +313,7 @@ impl RootDirectory {
     /// Opens the file `below` for reading.
     ///
     /// # Errors
-    /// It cannot be opened, or is outside.
+    /// The file cannot be opened, or is outside the directory.
     pub fn open(&self, below: &Path) -> io::Result<File> {
         File::open(self.real(below)?)
     }
@@ -320,7 +325,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::symlink;
 
-    /// The kernel and the component-wise walk agree on every name.
+    /// The kernel's resolution and the component-wise walk must agree on every name.
     #[test]
     fn a_name_leads_to_the_same_however_it_is_resolved() {
         let scratch = std::env::temp_dir().join(format!("anabranch-beneath-{}", std::process::id()));

@@ -1,9 +1,9 @@
-//! The generated content of objects.
+//! Generates the content of objects.
 //!
-//! The body of an object is a window on one fixed table of pseudo-random bytes that repeats endlessly. The object's name
-//! determines where the window begins. A body of any length therefore costs no memory and is written without a copy. It is
-//! checked byte for byte: lost, duplicated, changed or misplaced bytes and bytes of another object do not match. The period
-//! is a prime number, so it is not a multiple of any packet or message size.
+//! The body of an object is a section of a fixed table of pseudo-random bytes that repeats endlessly. The object's name
+//! determines where the section begins. So a body of any length costs no memory and is written without a copy. A receiver
+//! checks each byte: lost, duplicated, changed or misplaced bytes and bytes of another object do not match. The period of
+//! the table is a prime number, so it is not a multiple of any packet or message size.
 
 use anabranch_base::Rng;
 use bytes::Bytes;
@@ -16,17 +16,18 @@ pub struct Pattern {
 }
 
 impl Pattern {
-    /// Returns the content of the object with this name.
+    /// Returns the content of the object called `name`.
     #[must_use]
     pub fn of(name: &str) -> Self {
-        // FNV-1a, 64 bits.
+        // The hash is FNV-1a with 64 bits.
         let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
         Self { start: (hash % PERIOD as u64) as usize }
     }
 
-    /// Returns the bytes from `offset` on, without a copy: at most `most` bytes and at most [`CHUNK`].
+    /// Returns the bytes of the content from `offset` on, without a copy. Returns at most `most` and at most [`CHUNK`]
+    /// bytes.
     #[must_use]
     pub fn bytes(self, offset: u64, most: u64) -> Bytes {
         let begin = self.index(offset);
@@ -34,10 +35,10 @@ impl Pattern {
         table().slice(begin..begin + length)
     }
 
-    /// Checks that `bytes` equal the object's content from `offset` on.
+    /// Checks that `bytes` equal the content from `offset` on.
     ///
     /// # Errors
-    /// The offset of the first byte that differs.
+    /// The offset of the first byte that differs from the content.
     pub fn check(self, offset: u64, bytes: &[u8]) -> Result<(), u64> {
         let mut at = offset;
         for part in bytes.chunks(CHUNK) {
@@ -57,7 +58,7 @@ impl Pattern {
     }
 }
 
-/// The table, extended by [`CHUNK`] bytes so that a chunk can begin anywhere in the period.
+/// Returns the table of one period, extended by [`CHUNK`] bytes so that a chunk can begin anywhere in the period.
 fn table() -> &'static Bytes {
     static TABLE: OnceLock<Bytes> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -68,7 +69,7 @@ fn table() -> &'static Bytes {
     })
 }
 
-/// The largest number of bytes that [`Pattern::bytes`] returns at once.
+/// The maximum number of bytes that [`Pattern::bytes`] returns at once.
 pub const CHUNK: usize = 16 * 1024;
 const PERIOD: usize = 65_521;
 

@@ -1,8 +1,8 @@
-//! Closes a session whose peer is slow, and waits for stream resets.
+//! Closes a session whose peer may be slow, and waits for stream resets.
 //!
-//! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. Data may
-//! therefore still be moving although nothing more is written, and closing without waiting would truncate the response. A
-//! peer that acknowledges nothing is not waited for.
+//! A send buffer accepts all of a large response at once, and the response may then be in flight for minutes. So data may
+//! still be moving although the application writes no more. Closing the session without waiting would truncate the
+//! response. If the peer acknowledges nothing for a while, the session is aborted.
 
 use anabranch_base::time::Duration;
 use anabranch_transport::{Session, Stream};
@@ -13,19 +13,20 @@ use std::task::Poll;
 /// Detects whether the peer acknowledged data between two checks.
 #[derive(Debug, Default)]
 pub struct AckProgress {
-    /// Unacknowledged bytes at the last check.
+    /// The number of unacknowledged bytes at the last check.
     unacknowledged: u64,
 }
 
 impl AckProgress {
-    /// Returns whether data was acknowledged since the last check. Data written in between counts as well.
+    /// Returns whether data was acknowledged since the last check. Data that was written since then also counts as
+    /// progress.
     pub fn is_made<N: Session>(&mut self, session: &N) -> bool {
         let unacknowledged = session.unacknowledged();
         unacknowledged != std::mem::replace(&mut self.unacknowledged, unacknowledged)
     }
 }
 
-/// Closes `session` gracefully as long as the peer acknowledges the remaining data; otherwise aborts it.
+/// Closes `session` gracefully as long as the peer keeps acknowledging the remaining data. Otherwise aborts `session`.
 pub async fn close<W: World, N: Session>(world: &W, session: &N) {
     session.close();
     let mut ack_progress = AckProgress::default();
@@ -66,5 +67,5 @@ pub async fn reset_done<W: World, T: Stream>(world: &W, stream: &mut T, span: Du
     world.timeout(span, done).await == Some(true)
 }
 
-/// How long a peer may acknowledge nothing before the session is aborted.
+/// The time after which a session is aborted if its peer has acknowledged nothing.
 pub const CLOSING: Duration = Duration::from_secs(5);

@@ -1,41 +1,41 @@
-//! Finds where a body ends: decodes the framing of one side and writes the framing of the other.
+//! Finds the end of a body: decodes the framing of a received body and writes the framing of a forwarded one.
 //!
-//! Home of RFC 9112 §6 and §7.1 as far as a gateway passes bodies on and a server looks for the next head (hyper and
-//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded anew without their extensions, so a malformed or
-//! unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
+//! Home of RFC 9112 §6 and §7.1 as far as a gateway forwards bodies and a server looks for the next head (hyper and
+//! [`crate::fetch`] read bodies themselves). Chunks are decoded and encoded again without their extensions, so a malformed
+//! or unusual chunk is never forwarded. Trailers are dropped unless the caller asks for them.
 
 /// How a body ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Framing {
     /// There is no body.
     Empty,
-    /// After this number of bytes.
+    /// The body ends after this number of bytes.
     Length(u64),
-    /// With a chunk of size 0.
+    /// The body ends with a chunk of size 0.
     Chunked,
-    /// When the connection closes.
+    /// The body ends when the connection closes.
     Close,
 }
 
-/// The framing of a body is broken, or the body ended early.
+/// The error if the framing of a body is broken, or the body ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken;
 
-/// Decodes a body.
+/// Decodes the framing of a body.
 #[derive(Debug)]
 pub struct Decoder {
     state: DecoderState,
-    /// The part of a chunk-size line received so far; in trailers, the part of the current line.
+    /// The bytes received so far of a chunk-size line or of a trailer line.
     line: Vec<u8>,
-    /// Bytes of trailers received so far.
+    /// The number of bytes of trailers received so far.
     trailers: usize,
-    /// The trailer lines, if the caller wants them.
+    /// The trailer lines; `None` unless the caller asked for them.
     kept: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DecoderState {
-    /// The number of bytes that remain.
+    /// The number of bytes that remain of the body.
     Body(u64),
     ToTheEnd,
     Size,
@@ -47,7 +47,7 @@ enum DecoderState {
 }
 
 impl Decoder {
-    /// Returns the decoder of a body with this framing.
+    /// Returns the decoder of a body with the framing `framing`.
     #[must_use]
     pub fn new(framing: Framing) -> Self {
         let state = match framing {
@@ -59,12 +59,13 @@ impl Decoder {
         Self { state, line: Vec::new(), trailers: 0, kept: None }
     }
 
-    /// Keeps trailers from now on.
+    /// Keeps the trailers that are received from now on.
     pub fn keep_trailers(&mut self) {
         self.kept = Some(Vec::new());
     }
 
-    /// Returns the trailer lines as received, each with its CR LF. Empty if trailers are not kept.
+    /// Returns the trailer lines as received, each with its CR LF. Empty unless [`keep_trailers`](Self::keep_trailers) was
+    /// called.
     #[must_use]
     pub fn trailers(&self) -> &[u8] {
         self.kept.as_deref().unwrap_or_default()
@@ -76,13 +77,13 @@ impl Decoder {
         self.state == DecoderState::Done
     }
 
-    /// Returns the number of remaining bytes of a body of known length.
+    /// Returns the number of bytes that remain of a body of known length.
     #[must_use]
     pub fn left(&self) -> Option<u64> {
         if let DecoderState::Body(left) = self.state { Some(left) } else { None }
     }
 
-    /// Removes framing from the front of `input`, then returns the next bytes of the body. The result is empty when more
+    /// Removes framing from the front of `input`, then returns the next bytes of the body. The result is empty if more
     /// input is needed or the body is complete. Bytes after the body stay in `input`.
     ///
     /// # Errors
@@ -130,7 +131,8 @@ impl Decoder {
                 match byte {
                     b'\n' => {
                         let line = std::mem::take(&mut self.line);
-                        // A bare LF does not end a line, and a CR is allowed only at the end of a line.
+                        // A line must end with CR LF: a bare LF does not end a line, and a CR may only stand before the
+                        // LF.
                         let line = line.strip_suffix(b"\r\n").filter(|line| !line.contains(&b'\r'));
                         self.line(line.ok_or(Broken)?)?;
                     }
@@ -154,7 +156,7 @@ impl Decoder {
             return Ok(());
         }
         let end = line.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(line.len());
-        // RFC 9112 §7.1.1: after the size only an extension may follow, with white space before it.
+        // RFC 9112 §7.1.1: after the size only an extension may follow, with optional white space before the extension.
         let rest = line[end..].trim_ascii_start();
         if !(1..=MAX_DIGITS).contains(&end)
             || !(rest.is_empty() && line.len() == end || rest.starts_with(b";"))
@@ -170,7 +172,7 @@ impl Decoder {
     /// Records the end of the stream and checks that the body is complete.
     ///
     /// # Errors
-    /// [`Broken`] if it is not.
+    /// [`Broken`] if the body is incomplete.
     pub fn end(&mut self) -> Result<(), Broken> {
         match self.state {
             DecoderState::ToTheEnd | DecoderState::Done => {
@@ -182,7 +184,7 @@ impl Decoder {
     }
 }
 
-/// Appends `bytes` as a chunk.
+/// Appends `bytes` to `out` as a chunk. Appends nothing if `bytes` is empty, because an empty chunk would end the body.
 pub fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     if !bytes.is_empty() {
         out.extend_from_slice(format!("{:x}\r\n", bytes.len()).as_bytes());
@@ -191,7 +193,7 @@ pub fn write_chunk(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-/// The end of a chunked body.
+/// The bytes that end a chunked body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
@@ -201,11 +203,11 @@ fn take<'a>(input: &mut &'a [u8], left: u64) -> &'a [u8] {
     taken
 }
 
-/// The most bytes of a chunk-size line or a trailer line.
+/// The maximum size in bytes of a chunk-size line or a trailer line.
 const MAX_LINE: usize = 4096;
-/// The most bytes of all trailers.
+/// The maximum size in bytes of all trailers.
 const MAX_TRAILERS: usize = 16 * 1024;
-/// The most hexadecimal digits of a chunk's size, so that it fits into `u64`.
+/// The maximum number of hexadecimal digits of a chunk size. With this limit, the size fits into `u64`.
 const MAX_DIGITS: usize = 15;
 
 #[cfg(test)]
@@ -213,7 +215,8 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// Decodes `bytes` in pieces of `piece` bytes; returns the body, the bytes after it and whether it is complete.
+    /// Decodes `bytes` in pieces of `piece` bytes. Returns the body, the bytes after the body, and whether the body is
+    /// complete.
     fn decode(framing: Framing, bytes: &[u8], piece: usize) -> Result<(Vec<u8>, Vec<u8>, bool), Broken> {
         let mut decoder = Decoder::new(framing);
         let (mut body, mut rest) = (Vec::new(), Vec::new());

@@ -1,8 +1,10 @@
-//! Fetches one object in one exchange, for the command line: no page, no measurement, no pattern.
+//! Fetches one object in one exchange, for the command line. It loads no page, measures nothing and does not check the
+//! content.
 //!
 //! Home of RFC 9110 §7.2 (Host) and §10.1.5 as far as this client writes them.
 //!
-//! - `requests`: connections on which each object has a stream of its own; `http2`, `http3`: the two versions of that
+//! - `requests`: connections on which each object has a stream of its own
+//! - `http2`, `http3`: the two HTTP versions that have such connections
 
 mod http2;
 mod http3;
@@ -17,38 +19,38 @@ use anabranch_base::time::Duration;
 use anabranch_transport::{CloseReason, Stream};
 use anabranch_world::World;
 
-/// Why an object was not delivered.
+/// The reason why an object was not delivered.
 #[derive(Debug, thiserror::Error)]
 pub enum GetError<E> {
-    /// The session ended first.
+    /// The session ended before the response was complete.
     #[error("{0}")]
     Closed(CloseReason),
     /// The received bytes are not a valid response.
     #[error("the response is not HTTP: {0}")]
     Response(#[from] ResponseError),
-    /// The server sent no data for this long.
+    /// The server sent no data for this period.
     #[error("no data for {} s", .0.as_secs())]
     Timeout(Duration),
-    /// The receiver of the bytes refused more.
+    /// `take`, which receives the bytes, returned this error.
     #[error("the receiver refused the data")]
     Taker(E),
 }
 
-/// The head of a response, with the fields that redirections and pages need.
+/// The head of a response, with the fields that are needed to follow redirections and to load pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answer {
-    /// Status and length.
+    /// The status code and the length of the body.
     pub head: Head,
-    /// Location.
+    /// The value of the Location field.
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
     pub content_type: Option<String>,
-    /// The value of Alt-Svc, which names alternative services.
+    /// The value of the Alt-Svc field, which names alternative services.
     pub alt_svc: Option<String>,
 }
 
-/// Gets `target` of `host` over `stream`. Calls `take` with the head, and then with the head and each piece of the body.
-/// Returns the head and the length of the body.
+/// Gets `target` from `host` over `stream`. Calls `take` first with the head, and then with the head and each piece of the
+/// body. Returns the head and the length of the body.
 ///
 /// # Errors
 /// [`GetError`]; the stream must not be used any more.

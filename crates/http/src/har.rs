@@ -1,14 +1,17 @@
-//! HAR 1.2 (HTTP Archive): reads pages from a browser's recording, and writes a page load as HAR.
+//! HAR 1.2 (HTTP Archive): reads pages from the recording of a browser, and writes a page load as HAR.
 //!
-//! This module converts a HAR's log to a [`Page`]: it decides which entries count, in which order, and which warnings the
-//! others cause. `file` converts a file's bytes to JSON, and `prune` decides which values are kept. `pages` finds the pages
-//! and entries. For each entry `times` determines when it was sent, `size` how large it is, and `initiator` which entry
-//! caused it. [`write`](mod@write) writes HAR.
+//! This module converts the log of a HAR to a [`Page`]. It decides which entries are used, in which order, and which
+//! warnings the other entries cause.
 //!
-//! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well. Left
-//! out are entries that never crossed a network (`data:` URLs, extensions), got no response, or have a URL that no request
-//! can contain, and WebSockets. Every entry that is left out, or whose size had to be estimated, is counted and named in
-//! [`Page::warnings`].
+//! - `file` converts the bytes of a file to JSON text, and `prune` decides which JSON values are kept.
+//! - `pages` finds the pages and their entries.
+//! - `times` determines when an entry was sent, `size` how large it is, and `initiator` which entry caused it.
+//! - [`write`](mod@write) writes HAR.
+//!
+//! A page is loaded as on a first visit, so entries that the recording browser took from its cache are fetched as well.
+//! Entries are left out if they never crossed a network (`data:` URLs, extensions), got no response, are WebSockets, or
+//! have a URL that no request can contain. Every entry that is left out or whose size had to be estimated is counted and
+//! named in [`Page::warnings`].
 
 mod address;
 mod date;
@@ -34,29 +37,29 @@ use std::time::Duration;
 pub use size::NO_RESPONSE;
 pub use times::FILE_ORDER;
 
-/// Reads the page that the HAR text `text` records; `name` is used in messages.
+/// Reads the page that the HAR text `text` records. Messages refer to the text as `name`.
 ///
-/// If the file has several pages, the first one with entries is taken, and a warning lists them.
+/// If the file has several pages, the first page with entries is read, and a warning lists the pages.
 ///
 /// # Errors
-/// [`PageError`] naming what is wrong, with the entry's index and the field.
+/// [`PageError`], which names the problem, the index of the entry and the field.
 pub fn read(name: &str, text: &str) -> Result<Page, PageError> {
     read_page(name, text, None)
 }
 
-/// Like [`read`], but takes the page with this number, from 1, if the file has several.
+/// Like [`read`], but reads page `number`, counted from 1, if the file has several pages.
 ///
 /// # Errors
-/// [`PageError`]; if there is no such page, it lists the available ones.
+/// [`PageError`]; if there is no page `number`, the error lists the available pages.
 pub fn read_page(name: &str, text: &str, number: Option<usize>) -> Result<Page, PageError> {
     from_text(name, text.trim_start_matches('\u{feff}').to_owned(), number)
 }
 
-/// Reads the page with this number, from 1, from the bytes of a HAR file. They may be compressed by gzip, encoded in UTF-16,
-/// or wrapped in JavaScript.
+/// Reads page `number`, counted from 1, from the bytes of a HAR file. The bytes may be compressed by gzip, encoded in
+/// UTF-16, or wrapped in JavaScript.
 ///
 /// # Errors
-/// As [`read_page`].
+/// The errors of [`read_page`].
 pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Page, PageError> {
     from_input(name, bytes, bytes.len() as u64, number)
 }
@@ -64,15 +67,15 @@ pub fn read_bytes(name: &str, bytes: &[u8], number: Option<usize>) -> Result<Pag
 /// Reads the HAR file at `path`.
 ///
 /// # Errors
-/// [`PageError`] if it cannot be read or is not a HAR.
+/// [`PageError`] if the file cannot be read or is not a HAR.
 pub fn load(path: &Path) -> Result<Page, PageError> {
     load_page(path, None)
 }
 
-/// Reads the page with this number, from 1, from the HAR file at `path`.
+/// Reads page `number`, counted from 1, from the HAR file at `path`.
 ///
 /// # Errors
-/// As [`load`] and [`read_page`].
+/// The errors of [`load`] and [`read_page`].
 pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> {
     let name = path.display().to_string();
     let wrong = |why: std::io::Error| PageError::new(format!("{name}: {why}"));
@@ -81,7 +84,7 @@ pub fn load_page(path: &Path, number: Option<usize>) -> Result<Page, PageError> 
         return Err(PageError::new(format!("{name}: {length} bytes, more than {MAX_FILE}")));
     }
     let mut page = from_input(&name, std::fs::File::open(path).map_err(wrong)?, length, number)?;
-    // The page of `news.har.gz` is also named `news`.
+    // The page of `news.har.gz` is named `news`, like that of `news.har`.
     let is_packed = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"));
     let bare = if is_packed { path.with_extension("") } else { path.to_owned() };
     if let Some(stem) = bare.file_stem() {
@@ -97,7 +100,7 @@ fn from_input(
     number: Option<usize>,
 ) -> Result<Page, PageError> {
     let wrong = |why: String| PageError::new(format!("{name}: {why}"));
-    // A file that is not regular has no length, and may be endless.
+    // A file that is not regular has no length and may be endless, so the number of bytes read is limited.
     let Unpacked { bytes, fault } =
         file::unpack(input, length, MAX_FILE).map_err(|why| wrong(why.to_string()))?;
     if let Some(fault) = fault {
@@ -122,7 +125,7 @@ fn from_text(name: &str, text: String, number: Option<usize>) -> Result<Page, Pa
     from_pages(name, &pages, number)
 }
 
-/// Explains why a text is not JSON, and what to do.
+/// Explains why `text` is not JSON, and how to proceed.
 fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     let (line, column) = (why.line(), why.column());
     let at = format!("line {line} column {column}");
@@ -142,7 +145,7 @@ fn broken(why: &serde_json::Error, text: &str, is_script: bool) -> String {
     format!("not a HAR, not even JSON: {why}")
 }
 
-/// Returns the requested page, with every entry that can be fetched.
+/// Returns page `number` of the file, with every entry that can be fetched.
 fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Page, PageError> {
     let wrong = |why: &str| PageError::new(format!("{name}: {why}"));
     if pages.entries.is_empty() {
@@ -169,7 +172,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
         let wrong =
             |field: &str, why: &str| PageError::new(format!("{name}: {}.{field}: {why}", pages.place(found)));
         let url = url.ok_or_else(|| wrong("request.url", "missing or not a text"))?;
-        // Sizes are checked before any entry is left out, so that a broken file is reported as an error.
+        // Sizes are checked before any entry is left out, so that every invalid size is reported as an error.
         let size = size::of(value, answered).map_err(|(field, why)| wrong(field, &why))?;
         let status = value.pointer("/response/status").and_then(size::number);
         let address = match Address::of(url) {
@@ -202,7 +205,7 @@ fn from_pages(name: &str, pages: &Pages<'_>, number: Option<usize>) -> Result<Pa
     Ok(page)
 }
 
-/// Converts the remaining entries, in order, to objects.
+/// Converts the entries that can be fetched to objects, in order.
 fn build(
     name: &str,
     pages: &Pages<'_>,
@@ -214,7 +217,8 @@ fn build(
     let mut tls = 0;
     let mut names = BTreeMap::new();
     let mut objects: Vec<Object> = Vec::with_capacity(entries.len());
-    // Maps positions in `entries` to indices in `objects`. An entry that is left out causes nothing.
+    // Maps positions in `entries` to indices in `objects`. An entry that is left out has no object, so it causes no
+    // object.
     let mut placed: Vec<Option<usize>> = Vec::with_capacity(entries.len());
     let causes = initiator::find(entries);
     for (position, entry) in entries.iter().enumerate() {
@@ -246,7 +250,7 @@ fn build(
             hosts.len() - 1
         });
         let target = unique(entry.address.target.clone(), &mut names);
-        // A head shorter than its own request line and Host field cannot be sent.
+        // A request head cannot be shorter than its request line and its Host field.
         let least =
             (target.len() + entry.address.host.len() + "GET  HTTP/1.1\r\nHost: \r\n\r\n".len()) as u64;
         let cause = causes[position].and_then(|cause| Some((cause, placed[cause]?)));
@@ -290,10 +294,11 @@ fn build(
     Ok(page)
 }
 
-/// Returns `target`, with a number appended if another object already has it (the same URL twice, or two hosts with the same
-/// path).
+/// Returns `target`, with a number appended if another object already has the same target. This happens if a URL was
+/// fetched twice or two hosts have the same path.
 ///
-/// `names` maps each name to the next number to try, so that a page with a single URL does not take quadratic time.
+/// `names` maps each target to the next number to try. Without it, a page that fetches one URL many times would take
+/// quadratic time.
 fn unique(target: String, names: &mut BTreeMap<String, u64>) -> String {
     let Some(next) = names.get(&target) else {
         names.insert(target.clone(), 2);
@@ -316,16 +321,16 @@ fn media_type(text: &str) -> String {
     if fits { bare } else { "application/octet-stream".to_owned() }
 }
 
-/// Normalizes a text of the file so that it fits on one line of output.
+/// Replaces white space in a text of the file and shortens it, so that it fits on one line of output.
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_LINE).collect()
 }
 
-/// The entries that were left out or estimated.
+/// Counts the entries that were left out or whose sizes were estimated.
 struct Notes {
     /// The number of entries in the file.
     entries: usize,
-    /// For each reason, the number of entries and the first few of them.
+    /// For each reason, the number of entries and the names of the first few of them.
     reasons: BTreeMap<&'static str, (usize, Vec<String>)>,
 }
 
@@ -357,15 +362,16 @@ impl Notes {
 pub const CUT_BODY: &str =
     "a request body that is not sent whole: of head and body together 32 KiB are sent, in the head of a GET";
 
-/// The most entries that one warning names; the rest are counted.
+/// The maximum number of entries that one warning names. The remaining entries are only counted.
 const NAMED: usize = 3;
-/// The longest request target that is kept, in bytes. Longer ones are truncated, but their sizes are not.
+/// The maximum length in bytes of a request target. A longer target is truncated, but its request keeps its recorded size.
 const MAX_NAME: usize = 160;
-/// The longest text of the file that is displayed, in characters.
+/// The maximum length in characters of a text from the file that is displayed.
 const MAX_LINE: usize = 500;
-/// The largest file that is read, in bytes. Chromium writes none that is larger, because its strings are limited to that.
+/// The maximum size in bytes of a file that is read. Chromium writes no larger files, because its strings are limited to
+/// this size.
 const MAX_FILE: u64 = 512 << 20;
-/// The most entries and memory kept of a file. A page may have as many objects.
+/// The maximum number of entries and the maximum memory of a file. A page may have the same number of objects.
 const LIMITS: Limits = Limits { entries: MAX_OBJECTS, memory: 768 << 20 };
 
 #[cfg(test)]

@@ -1,34 +1,35 @@
-//! The head of an HTTP/1.x request, parsed so strictly that no other parser can interpret it differently.
+//! Parses the head of an HTTP/1.x request so strictly that no other parser can interpret it differently.
 //!
 //! If two programs interpret the same bytes as different messages, one client can send requests in the name of another
-//! (request smuggling). A server and a gateway therefore refuse what RFC 9112 lets a recipient repair: a line that ends with
-//! a bare CR or LF, a folded field, two lengths, a length beside a transfer coding, a transfer coding other than chunked,
-//! and a Host that is not an authority. Each refusal has a status and one line of text.
+//! (request smuggling). So a server and a gateway refuse heads that RFC 9112 lets a recipient repair. They refuse
+//! malformed lines: a line that ends with a bare CR or LF, and a folded field. They refuse ambiguous lengths: two lengths,
+//! a length together with a transfer coding, and a transfer coding other than chunked. They also refuse a Host that is not
+//! an authority. Each refusal has a status and a reason of one line.
 //!
-//! Home of RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they say which
-//! requests are refused.
+//! Home of RFC 9112 §2.2, §2.3, §3, §5, §6.1 and §6.3, RFC 9110 §4.2 and §7.2, and RFC 3986 §3, as far as they specify
+//! which requests are refused.
 
 use crate::authority::is_authority;
 use crate::framing::Framing;
 use smallvec::SmallVec;
 use std::borrow::Cow;
 
-/// A refused request: the status and the reason of the response.
+/// The response to a request that is refused: its status and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The status of the response.
+    /// The status code of the response.
     pub status: u16,
-    /// One line that says what is wrong.
+    /// The reason for the refusal, in one line.
     pub why: Cow<'static, str>,
 }
 
 impl Refusal {
-    /// A refusal with this status.
+    /// Returns a refusal with the given status and reason.
     pub fn new(status: u16, why: impl Into<Cow<'static, str>>) -> Self {
         Self { status, why: why.into() }
     }
 
-    /// A refusal with status 400.
+    /// Returns a refusal with status 400 and the given reason.
     #[must_use]
     pub const fn bad(why: &'static str) -> Self {
         Self { status: 400, why: Cow::Borrowed(why) }
@@ -38,70 +39,70 @@ impl Refusal {
 /// The four forms of a request target (RFC 9112 §3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form<'a> {
-    /// A path and optionally a query.
+    /// A path, optionally followed by a query.
     Origin(&'a str),
     /// An `http` or `https` URL.
     Absolute {
-        /// Whether the scheme is `https`.
+        /// Whether the scheme of the URL is `https`.
         secure: bool,
-        /// The host and optionally a port.
+        /// The host, optionally followed by a port.
         authority: &'a str,
-        /// Path and query as written; may be empty or begin with `?`.
+        /// The path and query as written. It may be empty or begin with `?`.
         path: &'a str,
     },
-    /// The host and port of CONNECT.
+    /// The host and port of a CONNECT request.
     Authority(&'a str),
-    /// `*`.
+    /// The target `*` of an OPTIONS request.
     Asterisk,
 }
 
 /// The head of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head<'a, 'f> {
-    /// The method.
+    /// The request method.
     pub method: &'a str,
     /// The request target as written.
     pub target: &'a str,
     /// The form of the request target.
     pub form: Form<'a>,
-    /// The minor version as interpreted: 0 or 1.
+    /// The minor version that the request is treated as: 0 or 1.
     pub minor: u8,
-    /// The offset of the minor version's digit in the head.
+    /// The offset in the head of the minor version's digit.
     pub minor_at: usize,
-    /// The value of Host.
+    /// The value of the Host field.
     pub host: Option<&'a str>,
     /// How the body ends.
     pub framing: Framing,
-    /// All fields.
+    /// All fields of the head.
     pub fields: &'f [httparse::Header<'a>],
 }
 
-/// Storage for the parsed fields of a head; most heads have few.
+/// Storage for the parsed fields of a head. Most heads have few fields, which need no allocation.
 pub type Room<'a> = SmallVec<[httparse::Header<'a>; 16]>;
 
 /// How strictly requests are checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Judged {
-    /// As requests of any client.
+    /// Every request must be valid, whichever client sent it.
     #[default]
     Strictly,
-    /// As requests for recorded pages: hosts and targets are taken from a recording and need not be valid URLs.
+    /// Requests for recorded pages are accepted. Their hosts and targets come from a recording and need not be valid URLs.
     AsRecorded,
 }
 
 impl<'a, 'f> Head<'a, 'f> {
-    /// Parses a complete head, whose end [`end_of_head`] has found.
+    /// Parses a complete head. [`end_of_head`] has found its end.
     ///
     /// # Errors
-    /// The response to a refused request.
+    /// The response to a request that is refused.
     pub fn parse(head: &'a [u8], judged: Judged, room: &'f mut Room<'a>) -> Result<Self, Refusal> {
         let end =
             memchr::memchr(b'\r', head).filter(|end| head[end + 1..].starts_with(b"\n")).ok_or(MALFORMED)?;
         let (method, target, version) = request_line(&head[..end])?;
         let minor = minor_version(version)?;
         let fields = &head[end + 2..];
-        // RFC 9112 §5.2: a line that begins with white space continues the field before it. No white space may precede the
-        // first field either (§2.2).
+        // RFC 9112 §5.2: a line that begins with white space continues the field before it. Such folded fields are
+        // refused. White space before the first field is not allowed either (§2.2).
         let mut lines = 0;
         let mut ends = memchr::memchr_iter(b'\n', fields).inspect(|_| lines += 1);
         if fields.first().is_some_and(is_blank) || ends.any(|at| fields.get(at + 1).is_some_and(is_blank)) {
@@ -132,10 +133,10 @@ fn is_blank(byte: &u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Searches `bytes` for the end of a head, beginning at `at`, which it advances. Lines end with CR LF only.
+/// Searches `bytes` for the end of a head, from `at` on, and advances `at`. Only CR LF ends a line.
 ///
 /// # Errors
-/// The bytes cannot become a head.
+/// The bytes cannot become a head, however they continue.
 pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusal> {
     while let Some(found) = memchr::memchr3(b'\r', b'\n', 0, &bytes[*at..]) {
         *at += found;
@@ -146,11 +147,11 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
                     return Ok(Some(*at));
                 }
             }
-            // The next byte has not been received yet.
+            // The byte after the CR has not been received yet.
             [b'\r'] => return Ok(None),
             [b'\r', ..] => return Err(Refusal::bad("a CR is not followed by LF")),
-            // RFC 9112 §2.2: a recipient may accept a bare LF. This one does not, because other parsers may not see a line
-            // end there.
+            // RFC 9112 §2.2: a recipient may accept a bare LF. This parser refuses it, because other parsers may not
+            // regard a bare LF as the end of a line.
             [b'\n', ..] => return Err(Refusal::bad("a line ends with LF alone")),
             _ => return Err(Refusal::bad("the head contains a NUL")),
         }
@@ -159,13 +160,13 @@ pub fn end_of_head(bytes: &[u8], at: &mut usize) -> Result<Option<usize>, Refusa
     Ok(None)
 }
 
-/// Returns the refusal of a head that is larger than `most` bytes; `head` is the part received so far.
+/// Returns the refusal of a head that is larger than `most` bytes. `head` is the part that was received so far.
 #[must_use]
 pub fn too_large(head: &[u8], most: usize) -> Refusal {
     let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
     let is_line = line.len() == head.len() || line.len() > most;
     match line.iter().position(|&byte| byte == b' ') {
-        // RFC 9112 §3: 414 for a target that is too long, 501 for a method that is too long.
+        // RFC 9112 §3: the status is 414 for a target that is too long, and 501 for a method that is too long.
         Some(at) if is_line && at < most => TOO_LONG,
         _ if is_line => Refusal::new(501, "the method is too long to be known"),
         _ => Refusal::new(431, "the head is too large"),
@@ -174,7 +175,7 @@ pub fn too_large(head: &[u8], most: usize) -> Refusal {
 
 const TOO_LONG: Refusal = Refusal { status: 414, why: Cow::Borrowed("the request target is too long") };
 
-/// RFC 9112 §3: method, target and version, with one space between them.
+/// RFC 9112 §3: splits a request line into method, target and version, which are separated by one space each.
 fn request_line(line: &[u8]) -> Result<(&str, &str, &str), Refusal> {
     let mut parts = std::str::from_utf8(line).unwrap_or_default().split(' ');
     let (Some(method), Some(target), Some(version), None) =
@@ -194,7 +195,7 @@ fn request_line(line: &[u8]) -> Result<(&str, &str, &str), Refusal> {
     Ok((method, target, version))
 }
 
-/// RFC 9112 §2.3: a later minor version is treated as the latest version known here.
+/// RFC 9112 §2.3: a later minor version is treated as 1, the latest version that this parser knows.
 fn minor_version(version: &str) -> Result<u8, Refusal> {
     match version.as_bytes() {
         b"HTTP/1.0" => Ok(0),
@@ -208,13 +209,13 @@ fn minor_version(version: &str) -> Result<u8, Refusal> {
 
 fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>, Refusal> {
     if method == "CONNECT" {
-        // RFC 9110 §9.3.6: the port is mandatory.
+        // RFC 9110 §9.3.6: the port is mandatory in the target of CONNECT.
         let written = target.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty());
         let good = written && is_authority(target);
         return if good { Ok(Form::Authority(target)) } else { Err(Refusal::bad("CONNECT needs HOST:PORT")) };
     }
     if target == "*" {
-        // RFC 9112 §3.2.4.
+        // RFC 9112 §3.2.4: only OPTIONS may have the target `*`.
         return if method == "OPTIONS" { Ok(Form::Asterisk) } else { Err(Refusal::bad("* is for OPTIONS")) };
     }
     if target.starts_with('/') {
@@ -247,9 +248,8 @@ fn form_of<'a>(method: &str, target: &'a str, judged: Judged) -> Result<Form<'a>
 
 const INVALID_TARGET: Refusal = Refusal::bad("the request target has an invalid character");
 
-/// Returns whether `text` can be the path and query of a request target (RFC 3986 §3.3, §3.4). Also accepts the characters
-/// that browsers send unencoded: `[ ] ^ |`, and in a query `\ { } %` and the grave accent. Neither part may contain a
-/// fragment.
+/// Returns whether `text` can be the path and query of a request target (RFC 3986 §3.3, §3.4). Also accepts characters
+/// that browsers send unencoded: `[ ] ^ |`, and in a query also `\ { } %` and the grave accent. A fragment is not allowed.
 #[must_use]
 pub fn is_path_and_query(text: &str) -> bool {
     let bytes = text.as_bytes();
@@ -269,12 +269,12 @@ pub fn is_path_and_query(text: &str) -> bool {
 }
 
 fn is_path_byte(byte: u8) -> bool {
-    // All visible characters except ten.
+    // All visible characters except ten are allowed.
     byte.is_ascii_graphic()
         && !matches!(byte, b'"' | b'#' | b'<' | b'>' | b'?' | b'%' | b'\\' | b'`' | b'{' | b'}')
 }
 
-/// RFC 9112 §3.2: exactly one Host, which is an authority or empty. HTTP/1.0 may omit it.
+/// RFC 9112 §3.2: a request has exactly one Host field, whose value is an authority or empty. HTTP/1.0 may omit the field.
 fn host_of<'a>(
     fields: &[httparse::Header<'a>],
     minor: u8,
@@ -296,19 +296,20 @@ fn host_of<'a>(
     }
 }
 
-/// Returns whether `text` can be the value of Host (RFC 9110 §7.2): an authority or empty.
+/// Returns whether `text` can be the value of Host (RFC 9110 §7.2): it is an authority or empty.
 #[must_use]
 pub fn is_host(text: &str) -> bool {
     text.is_empty() || is_authority(text)
 }
 
-/// RFC 9112 §6.3: how the body of a request ends.
+/// RFC 9112 §6.3: determines how the body of a request ends.
 fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Refusal> {
     let mut length = None;
     let mut coded = None;
     for field in fields {
         if field.name.eq_ignore_ascii_case("content-length") {
-            // RFC 9110 §8.6: one number. A second one is refused even if it has the same value.
+            // RFC 9110 §8.6: Content-Length is one number. A second Content-Length is refused even if it has the same
+            // value.
             let number = number(field.value).filter(|_| length.is_none());
             length = Some(number.ok_or(Refusal::bad("Content-Length is not one number"))?);
         } else if field.name.eq_ignore_ascii_case("transfer-encoding") && coded.replace(field.value).is_some()
@@ -319,7 +320,7 @@ fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Ref
     match (coded, length) {
         (None, None) => Ok(Framing::Empty),
         (None, Some(length)) => Ok(Framing::Length(length)),
-        // RFC 9112 §6.1: a message with both may be an attempt at smuggling.
+        // RFC 9112 §6.1: a request with Content-Length and Transfer-Encoding may be an attempt at request smuggling.
         (Some(_), Some(_)) => Err(Refusal::bad("the request has a length and a transfer coding")),
         // RFC 9112 §6.1: a transfer coding in an HTTP/1.0 message means that its framing is faulty.
         (Some(_), None) if minor == 0 => Err(Refusal::bad("HTTP/1.0 has no transfer codings")),
@@ -328,7 +329,7 @@ fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Ref
             let chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(b"chunked");
             match codings.split_last() {
                 Some((last, [])) if chunked(last) => Ok(Framing::Chunked),
-                // RFC 9112 §6.1: an unknown coding is answered with 501, as long as it is clear where the body ends.
+                // RFC 9112 §6.1: the response to an unknown coding is 501, as long as it is clear where the body ends.
                 Some((last, others)) if chunked(last) && !others.iter().any(chunked) => {
                     Err(Refusal::new(501, "chunked is the only transfer coding that is known here"))
                 }
@@ -338,7 +339,7 @@ fn framing_of(fields: &[httparse::Header<'_>], minor: u8) -> Result<Framing, Ref
     }
 }
 
-/// RFC 9110 §8.6: digits only, no sign, no list.
+/// RFC 9110 §8.6: parses a Content-Length value, which consists of digits only, without a sign or a list.
 #[must_use]
 pub fn number(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
@@ -348,14 +349,14 @@ pub fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// RFC 9110 §5.6.2.
+/// RFC 9110 §5.6.2: whether `byte` may occur in a token.
 fn is_token_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The most fields a head may have.
+/// The maximum number of fields in a head.
 pub const MAX_FIELDS: usize = 100;
-/// The longest request target, bytes.
+/// The maximum length of a request target in bytes.
 const MAX_TARGET: usize = 65_000;
 
 #[cfg(test)]
@@ -366,7 +367,7 @@ mod tests {
     fn heads_end_with_an_empty_line_of_cr_lf_only() {
         let end = |text: &[u8]| {
             let (mut at, mut found) = (0, Ok(None));
-            // Independent of how the input is split.
+            // The result must not depend on how the input is split.
             for length in 1..=text.len() {
                 found = end_of_head(&text[..length], &mut at);
                 if !matches!(found, Ok(None)) {

@@ -1,14 +1,14 @@
-//! HTTP/2 on the single stream of a session: RFC 9113, with the crate `h2`.
+//! HTTP/2 (RFC 9113) on the single stream of a session, implemented with the crate `h2`.
 //!
 //! h2 implements frames, header compression (RFC 7541) and flow control. This module decides what h2 leaves open: the
-//! windows that an endpoint grants, and which response a server writes next (RFC 9218). It also tracks the position of each
-//! frame on the stream, so that delays can be attributed. h2 needs no executor and no timer. It uses the operating system's
-//! clock only to forget streams that it has reset. Here it never forgets them by time, so results do not depend on that
-//! clock.
+//! windows that an endpoint grants, and which response a server writes next (RFC 9218). It also tracks the position of
+//! each frame on the stream, so that delays can be attributed to frames. h2 needs no executor and no timer. It reads the
+//! operating system's clock only to forget streams that it has reset. Here that time is infinite, so results do not depend
+//! on that clock.
 //!
-//! - `io`: a stream as h2 reads and writes it, and the frames that pass
-//! - `priority`: urgencies, and the order of responses
-//! - `heads`: heads with the size that the page says
+//! - `io`: adapts a stream for h2, and reports the frames that h2 writes
+//! - `priority`: priorities, and the order of responses
+//! - `heads`: pads heads to the size that the page specifies
 //! - `faults`: error codes that h2 reports differently
 //! - `client`: exchanges of a fetch; the server's side is in `serve`
 
@@ -27,13 +27,13 @@ pub struct Windows {
     pub stream: u32,
     /// The window of the connection in bytes (§6.9.1).
     pub connection: u32,
-    /// The largest frame that it accepts, in bytes (SETTINGS_MAX_FRAME_SIZE).
+    /// The maximum size in bytes of a frame that the endpoint accepts (SETTINGS_MAX_FRAME_SIZE).
     pub frame: u32,
-    /// The most outstanding requests until the server announces its own limit.
+    /// The maximum number of outstanding requests until the server announces its own limit.
     pub concurrent: u32,
 }
 
-/// The windows of a client, by name, with their source.
+/// The windows of well-known clients: name, windows and source.
 pub const CLIENTS: &[(&str, Windows, &str)] = &[
     (
         "chromium",
@@ -61,7 +61,7 @@ pub const CLIENTS: &[(&str, Windows, &str)] = &[
 ];
 
 impl Default for Windows {
-    /// The windows of Chromium.
+    /// Returns the windows of Chromium.
     fn default() -> Self {
         CLIENTS[0].1
     }
@@ -69,22 +69,23 @@ impl Default for Windows {
 
 /// The limits of our server, which are nginx's defaults.
 pub(crate) mod server {
-    /// `http2_max_concurrent_streams 128`.
+    /// The maximum number of concurrent streams, as in nginx's `http2_max_concurrent_streams 128`.
     pub(crate) const CONCURRENT: u32 = 128;
-    /// nginx's `http2_chunk_size 8k`: the bytes written of one response before the next response's turn.
+    /// The number of bytes of one response that are written before the next response's turn, as in nginx's
+    /// `http2_chunk_size 8k`.
     pub(crate) const CHUNK: usize = 8 * 1024;
-    /// The most response bytes that are in h2 and not yet with the transport. Two turns, so that the transport never waits
-    /// for the server. The same number again may be buffered to be sent together.
+    /// The maximum number of response bytes that are in h2 and not yet with the transport. It is enough for two turns, so
+    /// that the transport never waits for the server. The same number of bytes may also be buffered to be sent together.
     pub(crate) const UNSENT: usize = 2 * CHUNK;
-    /// The initial window for the body of a request; requests here have none.
+    /// The initial window for a request body in bytes. Requests to this server have no body.
     pub(crate) const WINDOW: u32 = 65_535;
 }
 
-/// How long h2 remembers a stream that it has reset: forever, so that no result depends on its clock.
+/// How long h2 remembers a stream that it has reset. The time is infinite, so that no result depends on h2's clock.
 pub(crate) const FOR_EVER: Duration = Duration::MAX;
-/// How many such streams h2 remembers. Frames on others are answered like frames on unknown streams.
+/// How many reset streams h2 remembers. Frames on other reset streams are answered like frames on unknown streams.
 pub(crate) const RESETS: usize = 32;
-/// The largest accepted head in bytes, as HTTP/2 counts them.
+/// The maximum size in bytes of an accepted head, as HTTP/2 counts it.
 pub(crate) const MAX_HEAD: u32 = 64 * 1024;
 /// The protocol's name in ALPN (RFC 9113 §3.2).
 pub const ALPN: &[u8] = b"h2";

@@ -1,16 +1,19 @@
-//! HTTP/3 on the streams of a session: RFC 9114, with the static table of QPACK (RFC 9204).
+//! HTTP/3 (RFC 9114) on the streams of a session, with the static table of QPACK (RFC 9204).
 //!
-//! The layers below `connection` do no I/O: they receive bytes, and return events or an error. Each error therefore has the
-//! RFC's code, and each rule can be tested without a network. [`message`](crate::message) checks messages of all versions
-//! that carry control data in fields. Unlike over HTTP/2, heads are not compressed against earlier ones, because there is no
-//! dynamic table. An exchange has a QUIC stream of its own, and its bytes have the positions that an engine's trace records.
-//! [`http2::priority`](crate::http2::priority) decides which response a server writes next (RFC 9218).
+//! The modules that `connection` builds on do no I/O: they receive bytes, and return events or an error. So each error has
+//! the code that the RFC requires, and each rule can be tested without a network. [`message`](crate::message) checks the
+//! messages of all versions that carry control data in fields. Unlike HTTP/2, HTTP/3 has no dynamic table here, so heads
+//! are not compressed against earlier ones. An exchange has a QUIC stream of its own, and its bytes have the positions
+//! that an engine's trace records. [`http2::priority`](crate::http2::priority) decides which response a server writes next
+//! (RFC 9218).
 //!
 //! - `code`: error codes, and the scope of an error
 //! - `frame`: integers and frame headers
 //! - `qpack`: field sections
-//! - `message_reader`: the frames of a request stream; `peer_streams`: the control stream and the QPACK streams
-//! - `streams`: a stream as it is read and written; `connection`: all streams of a session
+//! - `message_reader`: the frames of a request stream
+//! - `peer_streams`: the control stream and the QPACK streams of the peer
+//! - `streams`: one stream of a session, as HTTP/3 reads and writes it
+//! - `connection`: all streams of a session
 //! - `client`: exchanges of a fetch; the server's side is in `serve`
 
 pub(crate) mod client;
@@ -32,10 +35,10 @@ use message_reader::MessageReader;
 
 /// The protocol's name in ALPN (RFC 9114 §3.1).
 pub const ALPN: &[u8] = b"h3";
-/// The largest accepted head in bytes, as HTTP/3 counts them (RFC 9114 §4.2.2).
+/// The maximum size in bytes of an accepted head, as HTTP/3 counts it (RFC 9114 §4.2.2).
 pub(crate) const MAX_HEAD: u64 = 64 * 1024;
 
-/// Encodes the field section of a request; returns it with its size as RFC 9114 §4.2.2 counts it.
+/// Encodes the field section of a request. Also returns its size, as RFC 9114 §4.2.2 counts it.
 pub(crate) fn encode_request(request: &Request<()>) -> (Bytes, u64) {
     let uri = request.uri();
     let pseudo = [
@@ -62,10 +65,11 @@ fn encode<'a>(pseudo: impl Iterator<Item = (&'a str, &'a str)>, fields: &'a Head
     (out.into(), size)
 }
 
-/// Parses one direction of a request stream in pieces of `piece` bytes, and returns the length of the content. For fuzzing.
+/// Parses one direction of a request stream in pieces of `piece` bytes, and returns the length of the content. For
+/// fuzzing.
 ///
 /// # Errors
-/// The error with which an endpoint would answer the bytes.
+/// The error that an endpoint would report for these bytes.
 pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64, Error> {
     let mut reader = MessageReader::new(is_request, MAX_HEAD);
     let mut content = 0;
@@ -74,7 +78,7 @@ pub fn read_message(bytes: &[u8], is_request: bool, piece: usize) -> Result<u64,
         while let Some(event) = reader.read(&mut input)? {
             match event {
                 Event::Data(data) => content += data.len() as u64,
-                // The rest of a message is not read when its head is too large.
+                // If its head is too large, the rest of a message is not read.
                 Event::HeadTooLarge(_) => return Ok(content),
                 Event::Request(_) | Event::Response(_) => {}
             }

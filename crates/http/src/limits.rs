@@ -1,11 +1,12 @@
-//! Limits on concurrent sessions, exchanges and lookups, shared by all threads; and which session ends when none is free.
+//! Limits on concurrent sessions, exchanges and lookups, shared by all threads. Also decides which session is ended if no
+//! slot is free.
 //!
 //! - `clients`: what counts as one client, and how many slots each client has
-//! - `slots`: the sessions of a server, and which of them ends when no slot is free for a new session
-//! - `wait_order`: the records of sessions, and the order in which they wait for a request
+//! - `slots`: the slots of a server's sessions, and which session is ended if no slot is free for a new one
+//! - `wait_order`: the records of sessions, and the order in which they have waited for a request
 //! - `admission`: new sessions, and their wait for a slot
 //! - `share`: how much of a limit one client or one session may hold
-//! - `memory`: the memory budget of a session
+//! - `memory`: accounts for the memory of a session's exchanges in a budget
 
 mod admission;
 mod clients;
@@ -24,27 +25,27 @@ use clients::ClientSlots;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A limit on the number of concurrent sessions, exchanges or lookups. Clones share one count, in all threads.
+/// A limit on the number of concurrent sessions, exchanges or lookups. Clones share one count, even across threads.
 #[derive(Clone, Debug)]
 pub struct ConcurrencyLimit {
     shared: Arc<LimitState>,
 }
 
-/// State that the clones of a limit share.
+/// The state that all clones of a limit share.
 #[derive(Debug)]
 struct LimitState {
     max: usize,
     available: AtomicUsize,
-    /// New sessions that found every slot taken and wait for one, up to [`MAX_REQUESTS`].
+    /// The number of new exchanges that found no slot, up to [`MAX_REQUESTS`].
     requested: AtomicUsize,
-    /// The number of servers that use the limit. Each can end only its own sessions for a new one.
+    /// The number of servers that use the limit. Each server can end only its own sessions.
     servers: AtomicUsize,
-    /// The number of slots of each client.
+    /// The number of slots that each client has.
     clients: ClientSlots,
 }
 
 impl ConcurrencyLimit {
-    /// Returns a limit of `max` at a time.
+    /// Returns a limit that allows `max` holders at a time.
     #[must_use]
     pub fn new(max: usize) -> Self {
         let (available, none) = (AtomicUsize::new(max), || AtomicUsize::new(0));
@@ -78,14 +79,15 @@ impl ConcurrencyLimit {
         self.available() <= self.shared.max / SCARCE
     }
 
-    /// Registers a new session that found every slot taken, up to [`MAX_REQUESTS`]. More could not be granted soon.
+    /// Registers that a new exchange found no slot. At most [`MAX_REQUESTS`] exchanges are registered, because more could
+    /// not be granted soon.
     fn request_slot(&self) {
         if self.shared.requested.load(Ordering::Relaxed) < MAX_REQUESTS {
             self.shared.requested.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Takes one registered request; returns false if there is none.
+    /// Takes one registered request for a slot. Returns false if there is none.
     fn take_request(&self) -> bool {
         take_one(&self.shared.requested)
     }
@@ -101,7 +103,7 @@ fn take_one(count: &AtomicUsize) -> bool {
     count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| count.checked_sub(1)).is_ok()
 }
 
-/// A slot of a limit, released on drop.
+/// A slot of a limit. Dropping the permit releases the slot.
 pub struct Permit(ConcurrencyLimit);
 
 impl Drop for Permit {
@@ -110,9 +112,9 @@ impl Drop for Permit {
     }
 }
 
-/// A limit is scarce when no more than this fraction of it is available.
+/// Slots are scarce if at most this fraction of all slots is available.
 const SCARCE: usize = 16;
-/// The most requests that are registered at a time.
+/// The maximum number of requests for slots that are registered at a time.
 const MAX_REQUESTS: usize = 16;
 
 #[cfg(test)]

@@ -1,21 +1,23 @@
-//! Checks whether a message of HTTP/2 or HTTP/3 is malformed: pseudo-header fields, field names and values, content length.
+//! Checks whether an HTTP/2 or HTTP/3 message is malformed. Covers pseudo-header fields, field names and values, and the
+//! content length.
 //!
-//! Both versions carry a message's control data as fields, so both have these rules. This module does no framing: its caller
-//! passes it one field line at a time, and the length of each piece of content.
+//! HTTP/2 and HTTP/3 carry the control data of a message as fields, so the same rules apply to both. This module does no
+//! framing. Its caller passes it one field line at a time, and the length of each piece of content.
 //!
-//! Home of RFC 9114 §4.1.2, §4.2, §4.3, §4.4 and §10.3, and of RFC 9113 §8.1.1, §8.2, §8.3 and §8.5, which say the same.
+//! Home of RFC 9114 §4.1.2, §4.2, §4.3, §4.4 and §10.3, and of RFC 9113 §8.1.1, §8.2, §8.3 and §8.5, which state the same
+//! rules.
 
 use crate::authority::Authority;
 use http::header::{CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{PathAndQuery, Scheme};
 use http::{Method, Request, StatusCode, Uri};
 
-/// Why a message is malformed.
+/// The reason why a message is malformed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Malformed(pub &'static str);
 
-/// The field lines of a header or trailer section, checked as they are added.
+/// The field lines of a header or trailer section. Each line is checked when it is added.
 #[derive(Debug)]
 pub struct Section {
     pseudo: Pseudo,
@@ -23,10 +25,10 @@ pub struct Section {
     /// Whether a field that is not a pseudo-header field has been added.
     has_regular: bool,
     content_length: Option<u64>,
-    /// The size of all field lines in bytes, as RFC 9114 §4.2.2 counts it. `max_size` is the limit.
+    /// The total size of all field lines in bytes, as RFC 9114 §4.2.2 counts it. `max_size` is the limit.
     size: u64,
     max_size: u64,
-    /// The first error.
+    /// The first error that was found, if any.
     error: Option<Malformed>,
 }
 
@@ -45,14 +47,14 @@ struct Pseudo {
 pub struct ResponseHead {
     /// The status code.
     pub status: StatusCode,
-    /// All fields.
+    /// The fields of the response, without pseudo-header fields.
     pub fields: HeaderMap,
-    /// The length that the content must have.
+    /// The declared length of the content, and a count of the content received.
     pub content: ContentLength,
 }
 
 impl Section {
-    /// Returns an empty section that accepts up to `max_size` bytes.
+    /// Returns an empty section that may have a size of up to `max_size` bytes.
     #[must_use]
     pub fn new(max_size: u64) -> Self {
         Self {
@@ -74,7 +76,7 @@ impl Section {
         }
     }
 
-    /// Returns the size of the section if it exceeds the limit.
+    /// Returns the size of the section if it exceeds the limit, otherwise `None`.
     #[must_use]
     pub fn oversize(&self) -> Option<u64> {
         Some(self.size).filter(|size| *size > self.max_size)
@@ -85,13 +87,14 @@ impl Section {
             return self.add_pseudo(name, value);
         }
         self.has_regular = true;
-        // RFC 9114 §4.2, §10.3: field names are tokens in lower case.
+        // RFC 9114 §4.2, §10.3: a field name is a token in lower case.
         let name = HeaderName::from_lowercase(name)
             .map_err(|_| Malformed("a field name is not a token in lower case"))?;
         let value = field_value(value)?;
         check_connection_specific(&name, &value)?;
         if name == CONTENT_LENGTH {
-            // RFC 9110 §8.6: only one length. A second one is refused even if it has the same value.
+            // RFC 9110 §8.6: a message has only one length. A second Content-Length is refused even if it has the same
+            // value.
             let length = content_length(&value).ok_or(Malformed("content-length is no number"))?;
             if self.content_length.replace(length).is_some() {
                 return Err(Malformed("content-length comes twice"));
@@ -105,7 +108,7 @@ impl Section {
     }
 
     fn add_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Malformed> {
-        // RFC 9114 §4.3: pseudo-header fields come before all others.
+        // RFC 9114 §4.3: pseudo-header fields come before all other fields.
         if self.has_regular {
             return Err(Malformed("a pseudo-header field comes after a field"));
         }
@@ -116,7 +119,8 @@ impl Section {
             b":authority" => &mut pseudo.authority,
             b":path" => &mut pseudo.path,
             b":status" => &mut pseudo.status,
-            // RFC 9114 §4.3. Only servers that offer extended CONNECT accept `:protocol` (RFC 9220).
+            // RFC 9114 §4.3: other pseudo-header fields are not defined. Only servers that offer extended CONNECT accept
+            // `:protocol` (RFC 9220).
             _ => return Err(Malformed("an undefined pseudo-header field")),
         };
         if of.replace(value.to_vec()).is_some() {
@@ -142,14 +146,14 @@ impl Section {
         check_host(authority, host)?;
         let mut uri = http::uri::Parts::default();
         uri.authority = match authority.or(host) {
-            // RFC 9114 §4.3.1: `http` and `https` have a mandatory authority component.
+            // RFC 9114 §4.3.1: the schemes `http` and `https` have a mandatory authority component.
             None => return Err(Malformed("a request has neither :authority nor host")),
             Some(authority) => {
                 Some(authority.parse().map_err(|_| Malformed("an authority is no host with a port"))?)
             }
         };
         if method == Method::CONNECT {
-            // RFC 9114 §4.4: the authority has host and port, and nothing else names a target.
+            // RFC 9114 §4.4: the authority of CONNECT has host and port, and no other field names a target.
             if scheme.is_some() || path.is_some() {
                 return Err(Malformed("CONNECT has :scheme or :path"));
             }
@@ -182,14 +186,14 @@ impl Section {
         if [method, scheme, authority, path].iter().any(Option::is_some) {
             return Err(Malformed("a response has a pseudo-header field of requests"));
         }
-        // RFC 9114 §4.3.2.
+        // RFC 9114 §4.3.2: a response has exactly one `:status`.
         let status = status.ok_or(Malformed("a response has no :status"))?;
         let status = StatusCode::from_bytes(&status).map_err(|_| Malformed(":status is no status code"))?;
         // RFC 9114 §4.5: a stream cannot switch to another protocol.
         if status == StatusCode::SWITCHING_PROTOCOLS {
             return Err(Malformed("a response has the status 101"));
         }
-        // RFC 9110 §6.4.1: these responses have no content, whatever content-length says.
+        // RFC 9110 §6.4.1: responses with status 204 or 304 have no content, whatever content-length declares.
         let content = match status {
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED => ContentLength::new(Some(0)),
             _ => ContentLength::new(self.content_length),
@@ -197,7 +201,7 @@ impl Section {
         Ok(ResponseHead { status, fields: self.fields, content })
     }
 
-    /// Checks the section as a trailer section.
+    /// Checks that the section is a valid trailer section.
     ///
     /// # Errors
     /// The message is malformed.
@@ -220,7 +224,7 @@ pub struct ContentLength {
 }
 
 impl ContentLength {
-    /// Starts with no content and the length that the head declares.
+    /// Returns the state of a message whose head declares `declared` as its length and whose content has not begun.
     #[must_use]
     pub const fn new(declared: Option<u64>) -> Self {
         Self { declared, came: 0 }
@@ -232,7 +236,7 @@ impl ContentLength {
         self.declared
     }
 
-    /// Counts `bytes` more of content.
+    /// Counts `bytes` more bytes of content.
     ///
     /// # Errors
     /// The content is longer than declared.
@@ -244,7 +248,7 @@ impl ContentLength {
         Ok(())
     }
 
-    /// Records the end of the message.
+    /// Records that the message has ended.
     ///
     /// # Errors
     /// The content is shorter than declared.
@@ -259,9 +263,9 @@ impl ContentLength {
 /// Parses the value of a field.
 ///
 /// # Errors
-/// It has a character that is not permitted, or begins or ends with white space.
+/// The value has a character that is not permitted, or begins or ends with white space.
 pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
-    // RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is not part of it, and only HTTP/1.1 removes it.
+    // RFC 9113 §8.2.1, RFC 9110 §5.5: white space around a value is not part of the value, and only HTTP/1.1 removes it.
     if [value.first(), value.last()].iter().any(|end| matches!(end, Some(b' ' | b'\t'))) {
         return Err(Malformed("a field value begins or ends with white space"));
     }
@@ -269,7 +273,7 @@ pub fn field_value(value: &[u8]) -> Result<HeaderValue, Malformed> {
         .map_err(|_| Malformed("a field value has a character that is not permitted"))
 }
 
-/// Rejects the connection-specific fields of HTTP/1.1 (RFC 9114 §4.2, RFC 9113 §8.2.2).
+/// Rejects the fields that concern only an HTTP/1.1 connection (RFC 9114 §4.2, RFC 9113 §8.2.2).
 ///
 /// # Errors
 /// The field is connection-specific.
@@ -283,10 +287,10 @@ pub fn check_connection_specific(name: &HeaderName, value: &HeaderValue) -> Resu
     }
 }
 
-/// Checks that `:authority` and `host` name the same host if both are present (RFC 9114 §4.3.1).
+/// Checks that `:authority` and `host` name the same host, if both fields are present (RFC 9114 §4.3.1).
 ///
 /// # Errors
-/// They differ.
+/// The values of the two fields differ.
 pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Malformed> {
     match (authority, host) {
         (Some(authority), Some(host)) if !authority.eq_ignore_ascii_case(host) => {
@@ -296,15 +300,15 @@ pub fn check_host(authority: Option<&str>, host: Option<&str>) -> Result<(), Mal
     }
 }
 
-/// RFC 9114 §4.3.1: an authority is not empty and has no userinfo.
+/// RFC 9114 §4.3.1: parses an authority, which is not empty and has no userinfo.
 fn checked_authority(authority: &[u8]) -> Result<&str, Malformed> {
     let text = std::str::from_utf8(authority).ok();
-    // The default port does not matter here.
+    // A default port is required for parsing, but its value does not matter here.
     text.filter(|text| Authority::parse(text, Some(443)).is_some())
         .ok_or(Malformed("an authority is no host with a port"))
 }
 
-/// RFC 9114 §4.3.1: a path begins with a slash; the path of OPTIONS may be an asterisk.
+/// RFC 9114 §4.3.1: parses a path, which begins with a slash. The path of OPTIONS may be an asterisk.
 fn checked_path(path: &[u8], method: &Method) -> Result<PathAndQuery, Malformed> {
     let asterisk = path == b"*" && *method == Method::OPTIONS;
     // RFC 3986 §3.5: a fragment is not part of the request target.
@@ -314,7 +318,7 @@ fn checked_path(path: &[u8], method: &Method) -> Result<PathAndQuery, Malformed>
     PathAndQuery::try_from(path).map_err(|_| Malformed(":path has a character that is not permitted"))
 }
 
-/// RFC 9110 §8.6: digits only.
+/// RFC 9110 §8.6: parses a content-length value, which consists of digits only.
 fn content_length(value: &HeaderValue) -> Option<u64> {
     let digits = value.as_bytes();
     let are_digits = !digits.is_empty() && digits.iter().all(u8::is_ascii_digit);
@@ -334,7 +338,7 @@ mod tests {
     const GET: [(&str, &str); 4] =
         [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/x?y")];
 
-    /// A request with the fields of `GET` except `without`, followed by `more`.
+    /// Parses a request with the fields of `GET` except `without`, followed by the fields `more`.
     fn request(without: &str, more: &[(&str, &str)]) -> Result<(Request<()>, ContentLength), Malformed> {
         let kept = GET.iter().filter(|(name, _)| *name != without).copied();
         section(&kept.chain(more.iter().copied()).collect::<Vec<_>>()).into_request()

@@ -1,7 +1,7 @@
 //! Records the events of each object, connection and exchange, with their times.
 //!
-//! Client and server call an [`Observer`] when events happen. Together with the engines' traces (`base::trace`) these
-//! milestones give the eleven instants from which a response time is partitioned:
+//! Client and server call an [`Observer`] when events happen. These events are called milestones. Together with the traces
+//! of the engines (`base::trace`), they give the eleven instants that divide a response time into parts:
 //!
 //! | instant | from |
 //! |---|---|
@@ -10,12 +10,13 @@
 //! | `serving`, `written` | the server's milestones of the exchange |
 //! | `sent`, `copy`, `complete` | traces, looked up by [`Delivered::response`] on the stream towards the client |
 //!
-//! An [`ExchangeId`] links an object and an exchange: the connection, the stream and the exchange's number on that stream.
-//! Both sides count alike because HTTP answers in order. Byte ranges count from 0 at the first byte of that direction of
-//! that stream, as [`TraceEvent::Sent`]'s `bytes` do.
+//! An [`ExchangeId`] links an object and an exchange. It consists of the connection, the stream and the number of the
+//! exchange on that stream. Client and server count the same number, because HTTP responses have the order of the
+//! requests. Byte ranges count from 0 at the first byte of one direction of a stream, like `bytes` in
+//! [`TraceEvent::Sent`].
 //!
-//! Over HTTP/2 an exchange has a stream of its own, whose bytes are those of its frames. The positions of these frames on
-//! the session's stream are recorded as well.
+//! Over HTTP/2 an exchange has an HTTP/2 stream of its own, whose bytes are those of its frames. The positions of these
+//! frames on the session's stream are recorded as well.
 //!
 //! [`TraceEvent::Sent`]: anabranch_base::trace::TraceEvent::Sent
 
@@ -26,48 +27,48 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
-/// Identifies one exchange on client and server.
+/// Identifies an exchange, equally on the client and on the server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ExchangeId {
-    /// The session's id: the initiator's port.
+    /// The identifier of the session: the port of the initiator.
     pub connection: u64,
-    /// The stream, 0 for TCP.
+    /// The number of the stream; 0 for TCP.
     pub stream: u64,
-    /// The number of earlier exchanges on that stream.
+    /// The number of earlier exchanges on the stream.
     pub index: u32,
 }
 
-/// The assignment of an object to a stream: its request is being written.
+/// The assignment of an object to a stream. The request for the object is written at this time.
 ///
-/// If data may be sent with the handshake (`Session::early_data`), this can happen before the connection is usable. To
-/// partition a response time, take the later of this time and the trace's `Established` of the connection.
+/// If data may be sent with the handshake (`Session::early_data`), an object can be assigned before the connection is
+/// usable. To partition a response time, take the later of this time and the trace's `Established` of the connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assigned {
     /// The time of the assignment.
     pub at: Instant,
-    /// Connection, stream and exchange.
+    /// The exchange to which the object was assigned.
     pub exchange: ExchangeId,
     /// The byte range of the request on the stream towards the server.
     pub request: Range<u64>,
-    /// The number of earlier assignments of the object; more than 0 after a reconnect.
+    /// The number of earlier assignments of the object. It is greater than 0 after a reconnect.
     pub attempt: u32,
 }
 
-/// The delivery of a complete and verified object to the application.
+/// The delivery of an object to the application, complete and verified.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Delivered {
-    /// When its last byte was read.
+    /// When the last byte of the response was read.
     pub at: Instant,
     /// The byte range of the response (head and body) on the stream towards the client.
     pub response: Range<u64>,
-    /// Bytes of the body.
+    /// The number of bytes in the body.
     pub body: u64,
 }
 
-/// Why an object was not delivered.
+/// The reason why an object was not delivered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum FetchError {
-    /// None of its bytes moved for the whole `--timeout`.
+    /// None of the object's bytes moved for the whole `--timeout`.
     #[error("no progress within the timeout")]
     Timeout,
     /// The object that would have caused this fetch failed.
@@ -85,17 +86,17 @@ pub enum FetchError {
     /// The body differs from the server's: bytes were lost, changed or misplaced.
     #[error("the body is not intact: {0}")]
     Corrupt(String),
-    /// Its sender abandoned it (partial reliability).
+    /// The sender of the object abandoned it (partial reliability).
     #[error("given up by its sender")]
     GivenUp,
-    /// The run ended first.
+    /// The run ended before the object was delivered.
     #[error("not finished by the deadline")]
     Deadline,
 }
 
-/// Receives the milestones of clients and servers. All methods do nothing by default; `object` is an index into the page.
+/// Receives the milestones of clients and servers. By default, the methods do nothing. `object` is an index into the page.
 pub trait Observer {
-    /// A session was started; its first packet leaves now.
+    /// The client started a session. The first packet of the session is sent now.
     fn opened(&self, connection: u64, at: Instant) {
         let _ = (connection, at);
     }
@@ -107,54 +108,54 @@ pub trait Observer {
     fn closed(&self, connection: u64, at: Instant, reason: &CloseReason) {
         let _ = (connection, at, reason);
     }
-    /// The object became known: its initiator was delivered, and its think time has passed.
+    /// The object is to be requested: its initiator was delivered, and its think time has passed.
     fn issued(&self, object: usize, at: Instant) {
         let _ = (object, at);
     }
-    /// The object was assigned a connection and a stream; repeated after a reconnect.
+    /// The object was assigned to a connection and a stream. Called again after a reconnect.
     fn assigned(&self, object: usize, assigned: Assigned) {
         let _ = (object, assigned);
     }
-    /// The first byte of its response was read.
+    /// The first byte of the response to the object's request was read.
     fn first_byte(&self, object: usize, at: Instant) {
         let _ = (object, at);
     }
-    /// This many more bytes of its body were read.
+    /// `bytes` more bytes of the object's body were read.
     fn read(&self, object: usize, at: Instant, bytes: u64) {
         let _ = (object, at, bytes);
     }
-    /// The whole response was read.
+    /// The whole response was read, and the object was delivered.
     fn delivered(&self, object: usize, delivered: Delivered) {
         let _ = (object, delivered);
     }
-    /// It will not be delivered.
+    /// The object failed and will not be delivered.
     fn failed(&self, object: usize, at: Instant, error: &FetchError) {
         let _ = (object, at, error);
     }
-    /// The server has read a request and starts on it (service time begins).
+    /// The server has read a request and begins to process it. The service time begins here.
     fn serving(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
-    /// The server passed the first byte of the response to the transport, which may not have had room for it yet.
+    /// The server passed the first byte of the response to the transport, which may not have had room for the byte yet.
     fn written(&self, exchange: ExchangeId, at: Instant) {
         let _ = (exchange, at);
     }
-    /// The client wrote a frame of this HTTP/2 stream to the session's stream.
+    /// The client wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
     fn requested(&self, connection: u64, stream: u64, frame: Piece) {
         let _ = (connection, stream, frame);
     }
-    /// The server wrote a frame of this HTTP/2 stream to the session's stream.
+    /// The server wrote a frame of the HTTP/2 stream `stream` to the stream of the session.
     fn answered(&self, connection: u64, stream: u64, frame: Piece) {
         let _ = (connection, stream, frame);
     }
-    /// The position at which the sender put an object on its stream, if it differs from the receiver's count. The sender
-    /// counts abandoned bytes, which the receiver never sees.
+    /// The byte range that the object occupies on the sender's stream, if it differs from the receiver's count. The sender
+    /// also counts abandoned bytes, which the receiver never gets.
     fn placed(&self, object: usize, bytes: Range<u64>) {
         let _ = (object, bytes);
     }
 }
 
-/// Ignores all milestones.
+/// An observer that ignores all milestones.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Unobserved;
 
@@ -208,51 +209,52 @@ impl<O: Observer + ?Sized> Observer for Rc<O> {
 /// All milestones of one object.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ObjectRecord {
-    /// When it was issued.
+    /// When the object was issued.
     pub issued: Option<Instant>,
-    /// Its last assignment, which is the one that counts.
+    /// The last assignment of the object. Only this assignment counts.
     pub assigned: Option<Assigned>,
-    /// When its first response byte was read.
+    /// When the first byte of the response was read.
     pub first_byte: Option<Instant>,
-    /// The bytes of its body read since its last assignment, with times. All reads within a millisecond are combined at the
-    /// time of the first.
+    /// The numbers of body bytes read since the last assignment, with the times of the reads. Reads within a millisecond
+    /// are combined at the time of the first.
     pub read: Vec<(Instant, u64)>,
-    /// The position at which its sender put it on its stream, if reported.
+    /// The byte range that the object occupies on the sender's stream, if the sender reported it.
     pub placed: Option<Range<u64>>,
-    /// Its delivery.
+    /// The delivery of the object, if it was delivered.
     pub delivered: Option<Delivered>,
-    /// Its failure.
+    /// The time and the reason of the object's failure, if it failed.
     pub failed: Option<(Instant, FetchError)>,
 }
 
-/// All milestones of one connection, as its client saw them.
+/// All milestones of one connection, as its client recorded them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ConnectionRecord {
-    /// When it was started.
+    /// When the connection was started.
     pub opened: Instant,
-    /// When its handshake was complete.
+    /// When the handshake of the connection was complete.
     pub established: Option<Instant>,
-    /// When and why it ended.
+    /// When and why the connection ended.
     pub closed: Option<(Instant, CloseReason)>,
 }
 
 /// The server's milestones of one exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ServedRecord {
-    /// When it started on the request.
+    /// When the server began to process the request.
     pub serving: Option<Instant>,
-    /// When it passed the first response byte to the transport, which may not have had room for it yet.
+    /// When the server passed the first byte of the response to the transport, which may not have had room for the byte
+    /// yet.
     pub written: Option<Instant>,
 }
 
 /// All recorded milestones.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record {
-    /// By object of the page, up to the highest object seen.
+    /// The records of the objects, by index in the page, up to the highest index recorded.
     pub objects: Vec<ObjectRecord>,
-    /// By connection.
+    /// The records of the connections, by identifier of the session.
     pub connections: BTreeMap<u64, ConnectionRecord>,
-    /// By exchange.
+    /// The server's records of the exchanges.
     pub served: BTreeMap<ExchangeId, ServedRecord>,
     /// The positions of HTTP/2 frames that clients sent.
     pub requests: Placement,
@@ -260,20 +262,20 @@ pub struct Record {
     pub answers: Placement,
 }
 
-/// An observer that records all milestones. Clones share the record, so the client and the server each get one.
+/// An observer that records all milestones. Clones share one record, so the client and the server each get a clone.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     record: Rc<RefCell<Record>>,
 }
 
 impl Recorder {
-    /// Returns an empty recorder.
+    /// Returns a recorder with an empty record.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the milestones recorded so far.
+    /// Returns the milestones recorded so far, and clears the record.
     #[must_use]
     pub fn take(&self) -> Record {
         self.record.take()

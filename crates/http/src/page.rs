@@ -1,8 +1,8 @@
-//! A page as a dependency graph of fetches.
+//! A page: a dependency graph of the objects to fetch.
 //!
-//! Defines a page (objects, sizes, initiators) and its sources: sizes given as text, a directory on disk ([`directory`]), a
-//! browser's HAR ([`crate::har`]), and the pages that ship with the program ([`shipped`]). The client assigns its objects to
-//! streams.
+//! Defines a page (objects, sizes, initiators) and reads it from one of four sources: sizes given as text, a directory on
+//! disk ([`directory`]), the HAR of a browser ([`crate::har`]), or the pages that ship with the program ([`shipped`]). The
+//! client assigns the objects of a page to streams.
 
 pub mod directory;
 pub mod embed;
@@ -16,44 +16,43 @@ use std::time::Duration;
 pub const REQUEST_HEAD: u64 = 400;
 /// The assumed size of a response head, in bytes.
 pub const RESPONSE_HEAD: u64 = 300;
-/// The most objects a page may have.
+/// The maximum number of objects of a page.
 pub const MAX_OBJECTS: usize = 100_000;
-/// The largest object, in bytes.
+/// The maximum size of an object in bytes.
 pub const MAX_BODY: u64 = 1 << 40;
-/// The largest head that is sent, in bytes. Servers and clients refuse much larger ones.
+/// The maximum size in bytes of a head that is sent. Servers and clients refuse heads that are much larger.
 pub const MAX_HEAD: u64 = 32 * 1024;
 
-/// Returns the size with which a head of `size` bytes is sent and counted. The lower bound of a race is computed from what
-/// is sent.
+/// Returns the size with which a head of `size` bytes is sent. The lower bound of a race counts heads with this size, too.
 #[must_use]
 pub const fn bounded_head(size: u64) -> u64 {
     if size < MAX_HEAD { size } else { MAX_HEAD }
 }
 
-/// A page: everything that a browser fetches to display it.
+/// A page: all objects that a browser fetches to display it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// The display name: a shipped page's name, a file's name, or the spec.
+    /// The display name: the name of a shipped page, the name of a file, or the text with the sizes.
     pub name: String,
-    /// The source of its numbers.
+    /// The source of the sizes and times.
     pub source: String,
-    /// The hosts that it is fetched from; never empty. [`Object::host`] is an index into it.
+    /// The hosts that the objects are fetched from; never empty. [`Object::host`] is an index into this list.
     pub hosts: Vec<String>,
-    /// The objects to fetch. An object's initiator precedes it.
+    /// The objects to fetch. The initiator of an object precedes it in the list.
     pub objects: Vec<Object>,
-    /// How many objects were recorded over TLS.
+    /// The number of objects that were recorded over TLS.
     pub tls: usize,
-    /// What was left out or assumed when the page was read, one line each.
+    /// One line for each kind of entry that was left out or had values assumed when the page was read.
     pub warnings: Vec<String>,
 }
 
 /// An object to fetch with GET.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Object {
-    /// The request target (path and query). It starts with `/`, contains only visible ASCII, and is unique within the page,
-    /// whatever the host.
+    /// The request target (path and query). It starts with `/` and contains only visible ASCII. It is unique within the
+    /// page, even among objects of different hosts.
     pub name: String,
-    /// Index into [`Page::hosts`].
+    /// The index of the host in [`Page::hosts`].
     pub host: usize,
     /// The size of the request in bytes, including its empty line.
     pub request_head: u64,
@@ -61,16 +60,17 @@ pub struct Object {
     pub response_head: u64,
     /// The size of the response body in bytes.
     pub body: u64,
-    /// Media type without parameters, such as `text/html`.
+    /// The media type without parameters, for example `text/html`.
     pub content_type: String,
-    /// The earlier object that causes this fetch; `None`: requested at the start.
+    /// The index of the earlier object that causes this fetch; `None` if the object is requested at the start.
     pub initiator: Option<usize>,
-    /// The recorded time between the end of the initiator and this request (`--think recorded` waits this long).
+    /// The recorded time between the end of the initiator and this request. With `--think recorded`, the client waits this
+    /// long.
     pub think: Duration,
 }
 
 impl Object {
-    /// Returns an object of `body` bytes with the default heads, requested at the start.
+    /// Returns an object of `body` bytes that has heads of the default sizes and is requested at the start.
     #[must_use]
     pub fn new(name: impl Into<String>, body: u64) -> Self {
         Self {
@@ -85,19 +85,19 @@ impl Object {
         }
     }
 
-    /// Returns the size of the response's head and body, in bytes.
+    /// Returns the total size of the response head and body in bytes.
     #[must_use]
     pub const fn response(&self) -> u64 {
         self.response_head.saturating_add(self.body)
     }
 }
 
-/// Why the input is not a valid page, in one line that says where and what to write instead.
+/// The reason why the input is not a valid page. It is one line that says where the error is and what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageError(String);
 
 impl PageError {
-    /// Creates an error with this line.
+    /// Creates an error with the message `line`.
     pub(crate) fn new(line: impl Into<String>) -> Self {
         Self(line.into())
     }
@@ -112,11 +112,11 @@ impl fmt::Display for PageError {
 impl std::error::Error for PageError {}
 
 impl Page {
-    /// Parses a page of independent objects from their sizes: `8x100kB`, `1kB,10kB,100kB`, or a mix, all requested at the
-    /// start.
+    /// Parses a page of independent objects from their sizes, for example `8x100kB`, `1kB,10kB,100kB`, or a mix of these
+    /// forms. All objects are requested at the start.
     ///
     /// # Errors
-    /// [`PageError`] naming the part that is wrong and the accepted forms.
+    /// [`PageError`], which names the invalid part and the accepted forms.
     pub fn from_sizes(spec: &str) -> Result<Self, PageError> {
         let mut sizes = Vec::new();
         for part in spec.split(',') {
@@ -157,8 +157,8 @@ impl Page {
         Ok(page)
     }
 
-    /// Inserts an object of `body` bytes before all others. It has no initiator and becomes the initiator of every object
-    /// that had none. It is file 0, so the others keep their numbers and names.
+    /// Inserts an object of `body` bytes before all others. It has no initiator, and becomes the initiator of every object
+    /// that had none. It has the number 0, so the other objects keep their numbers and names.
     ///
     /// # Errors
     /// [`PageError`] if the result is not a valid page.
@@ -173,11 +173,11 @@ impl Page {
         Ok(self)
     }
 
-    /// Checks what every user of a page relies on. Objects and hosts exist, initiators come earlier (so there is no cycle),
-    /// names are unique request targets, and sizes are bounded.
+    /// Checks the properties of a page that its users rely on. Objects and hosts exist. Initiators come earlier, so there
+    /// is no cycle. Names are unique request targets, and sizes are bounded.
     ///
     /// # Errors
-    /// [`PageError`] naming the object and the field.
+    /// [`PageError`], which names the object and the field.
     pub fn validate(&self) -> Result<(), PageError> {
         if self.objects.is_empty() {
             return Err(PageError::new(format!("page '{}' has no objects", self.name)));
@@ -223,7 +223,7 @@ impl Page {
         self.objects.iter().fold(0, |sum, object| sum.saturating_add(object.body))
     }
 
-    /// Returns the length of the longest chain of initiators, in objects (1 for independent objects).
+    /// Returns the number of objects in the longest chain of initiators. It is 1 for independent objects.
     #[must_use]
     pub fn depth(&self) -> usize {
         let mut depths: Vec<usize> = Vec::with_capacity(self.objects.len());
@@ -260,7 +260,7 @@ mod tests {
         assert!(page.objects[1..].iter().all(|object| object.initiator == Some(0)));
         let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
         assert_eq!((names[0], names[1], names[12]), ("/object-00", "/object-01", "/object-12"));
-        // An object that waited for another one still does.
+        // An object that had an initiator keeps it.
         let mut page = Page::from_sizes("3x1kB").expect("a page");
         page.objects[2].initiator = Some(1);
         let page = page.with_first(1).expect("a page");

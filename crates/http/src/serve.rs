@@ -1,17 +1,23 @@
-//! The server: hyper on each stream of each session.
+//! The server: runs hyper on each stream of each session.
 //!
-//! To hyper every stream is an HTTP/1.1 connection of its own, so pipelining, heads and framing are hyper's work. This
-//! module does what hyper cannot know: which stream and which exchange it is, how large the page says a head must be, when
-//! the server starts on a request, and when the first byte of a response leaves. All clocks are the world's: hyper's own
-//! timers and its Date are off.
+//! To hyper, every stream is an HTTP/1.1 connection of its own, so hyper handles pipelining, heads and framing. This
+//! module does what hyper cannot do. It identifies the stream and the exchange of a request, and gives a head the size
+//! that the page specifies. It records when the server begins to process a request, and when the first byte of a response
+//! leaves. All clocks are those of the `World`: hyper's own timers and its Date are off.
 //!
-//! - `site`: the content; `origin`: the origins the server answers for; [`files`]: a directory of files
+//! - `site`: the content that is served
+//! - `origin`: the origins that the server is responsible for
+//! - [`files`]: a site with the files of a directory
 //! - `access`, `stop`: the access log, and graceful shutdown
-//! - `fifo_lock`: one request at a time; `idle_buffers`: the buffers that streams keep between requests
-//! - `stream`: hyper's view of a stream, and the response to one request; `exchanges`: the exchanges of a stream
-//! - `http2`, `http3`: sessions of these versions, and which response is written next; `reply`: their responses; `opening`:
-//!   whether a session speaks HTTP/2
-//! - `screen`, `drain`: filter what hyper reads, and consume what is left when hyper has finished
+//! - `fifo_lock`: serves one request at a time
+//! - `idle_buffers`: limits the buffers that streams keep between requests
+//! - `stream`: adapts a stream for hyper, and responds to each request
+//! - `exchanges`: the exchanges of a stream
+//! - `http2`, `http3`: sessions of these versions, and which response is written next
+//! - `reply`: the responses over HTTP/2 and HTTP/3
+//! - `opening`: determines whether a session speaks HTTP/2
+//! - `screen`: filters the bytes that hyper reads
+//! - `drain`: discards the bytes that are left when hyper has finished
 
 mod access;
 mod date;
@@ -62,44 +68,45 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// Settings of a server.
+/// The settings of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Time from the start of work on a request until its response is ready.
+    /// The time from the start of processing a request until the response is ready.
     pub service_time: Duration,
-    /// Work on one request of a session at a time, in order of arrival, until its response has been written.
+    /// Whether the requests of a session are processed one at a time, in the order of arrival. The next one begins when
+    /// the response to the previous one was written.
     pub serial: bool,
-    /// Idle time after which a session is closed.
+    /// The idle time after which a session is closed; `None` means never.
     pub idle_timeout: Option<Duration>,
-    /// Aborts a session if the head of a request has begun on one of its streams and is not complete after this time. The
-    /// time does not run while a response is being sent on the stream. Data after a refused head is no request; it may
-    /// arrive for this time at most.
+    /// The time limit for the head of a request. A session is aborted if a head has begun on one of its streams and is not
+    /// complete after this time. The time does not run while a response is being sent on the stream. Data after a refused
+    /// head is not a request; it may arrive for at most this time.
     pub head_timeout: Option<Duration>,
-    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. It may be stepped at any time, so only
-    /// the Date depends on it; timers use the world's clock.
+    /// The wall clock, as Unix time in seconds. If it is set, responses carry a Date. The wall clock may be stepped at any
+    /// time, so only the Date depends on it. Timers use the clock of the `World`.
     pub wall_clock: Option<fn() -> u64>,
-    /// The largest request head in bytes; a larger one is answered with 431.
+    /// The maximum size of a request head in bytes. The response to a larger head has status 431.
     pub max_head: Option<usize>,
-    /// The origins the server answers for; `None`: all.
+    /// The origins that the server is responsible for; `None` means all.
     pub own_origins: Option<OwnOrigins>,
-    /// How strictly requests are read.
+    /// How strictly requests are checked.
     pub judged: Judged,
-    /// Limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session replaces
-    /// the one that has waited longest for a request or the rest of its head. If all have requests in progress, it replaces
-    /// the one whose client has been stalled longest, for at least 5 s. If no session may be ended, the new session is
-    /// refused.
+    /// The limit on sessions, shared by all servers that hold a clone of it. When all slots are taken, a new session
+    /// replaces the one that has waited longest for a request or for the rest of its head. If all have requests in
+    /// progress, the new session replaces the one whose client has been stalled longest, for at least 5 s. If no session
+    /// may be ended, the new session is refused.
     pub sessions: Option<ConcurrencyLimit>,
-    /// Memory budget of all sessions for heads and bodies; may be shared with the transport. Requests wait in the transport
-    /// while no memory is available.
+    /// The memory budget for heads and bodies of all sessions. The transport may share it. While no memory is available,
+    /// requests wait in the transport.
     pub memory: Option<Budget>,
-    /// How many streams keep their buffers while they wait for a request; 512 if `None`.
+    /// The number of streams that keep their buffers while they wait for a request; 512 if `None`.
     pub buffers_kept: Option<usize>,
-    /// Receives a record of every exchange when it is over.
+    /// The log that gets a record of every exchange when the exchange is over.
     pub log: Option<Log>,
     /// The HTTP versions that the server speaks.
     pub versions: Versions,
-    /// When stopped, the server accepts no more sessions and requests, finishes exchanges in flight, closes the sessions and
-    /// ends.
+    /// The handle that stops the server. A stopped server accepts no more sessions and requests, completes exchanges in
+    /// flight, closes its sessions and ends.
     pub stop: Option<Stop>,
 }
 
@@ -111,14 +118,14 @@ pub enum Versions {
     Http1,
     /// HTTP/2, on sessions with one stream.
     Http2,
-    /// HTTP/3, on sessions with fresh streams.
+    /// HTTP/3, on sessions that open a new stream for each exchange.
     Http3,
-    /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides; without it, the first bytes of the client decide
-    /// (RFC 9113 §3.3).
+    /// HTTP/1.1 or HTTP/2, on sessions with one stream. ALPN decides between them. Without ALPN, the first bytes of the
+    /// client decide (RFC 9113 §3.3).
     Both,
 }
 
-/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] is triggered.
+/// Serves `site` to every session that `listener` accepts, until the listener fails or [`Options::stop`] stops the server.
 /// Dropping the future drops all sessions.
 ///
 /// # Errors
@@ -169,7 +176,7 @@ where
     Ok(())
 }
 
-/// State that all sessions of a server share.
+/// The state that all sessions of a server share.
 struct Service<W, S, O> {
     world: W,
     site: Rc<S>,
@@ -177,12 +184,12 @@ struct Service<W, S, O> {
     observer: O,
     buffers: IdleBuffers,
     date: Date,
-    /// The buffer that streams are read into.
+    /// The buffer into which streams are read.
     scratch: Scratch,
 }
 
 impl<W, S: Site, O> Service<W, S, O> {
-    /// Returns the response to a request; `scheme` is the scheme of its target, if it has one.
+    /// Returns the response to a request. `scheme` is the scheme of the request target, if the target has one.
     fn answer(&self, asked: &Asked<'_>, scheme: Option<&str>) -> Answer {
         let own = self.options.own_origins.as_ref();
         let elsewhere = own.and_then(|own| own.refuse(scheme, asked.host));
@@ -190,43 +197,43 @@ impl<W, S: Site, O> Service<W, S, O> {
     }
 }
 
-/// Returns the path and query of the request target.
+/// Returns the path and the query of the request target `uri`.
 fn target_of(uri: &http::Uri) -> Cow<'_, str> {
     let target = uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     // RFC 9112 §3.2.1: an empty path means the root.
     if target.starts_with('?') { format!("/{target}").into() } else { target.into() }
 }
 
-/// State that the streams of a session share with its `Watch`.
+/// The state that the streams of a session share with the session's `Watch`.
 #[derive(Debug, Default)]
 struct Activity {
     /// When bytes were last read or written.
     moved: Cell<Instant>,
-    /// Requests that are being served.
+    /// The number of requests that are being served.
     serving: Cell<u32>,
-    /// Requests received so far on HTTP/1.1 streams.
+    /// The number of requests received so far on HTTP/1.1 streams.
     asked: Cell<u64>,
-    /// Streams with a request in progress, from its head to the last byte of its response.
+    /// The number of streams with a request in progress, which lasts from the head to the last byte of the response.
     under_way: Cell<u32>,
-    /// The session's slot, to which requests and bytes are reported.
+    /// The handle through which requests and bytes are reported to the session's slot.
     slot_handle: Option<SlotHandle>,
-    /// Streams that wait for the rest of a head, and since when.
+    /// The streams that wait for the rest of a head, and the times since which they wait.
     heads: RefCell<BTreeMap<u64, Instant>>,
-    /// Bytes of responses that have left the store and are not yet with the transport.
+    /// The number of response bytes that were read from a store and are not yet with the transport.
     held: Cell<usize>,
     /// The session's share of the memory budget.
     memory: Rc<SessionMemory>,
-    /// Held by the request in progress if requests are served one at a time.
+    /// The lock that a request holds while it is in progress, if requests are served one at a time.
     turns: fifo_lock::FifoLock,
-    /// The address of the peer; set only if there is a log.
+    /// The address of the peer. It is set only if there is an access log.
     peer: Option<Box<SocketAddr>>,
-    /// Whether the server is stopping; `streams` has the wakers of the streams that wait for it.
+    /// Whether the server is being stopped. `streams` holds the wakers of the streams that wait for that.
     ending: Cell<bool>,
     streams: RefCell<BTreeMap<u64, Waker>>,
 }
 
 impl Activity {
-    /// Counts a stream with a request in progress.
+    /// Counts another stream with a request in progress.
     fn begin(&self) {
         self.under_way.set(self.under_way.get() + 1);
         if let Some(slot_handle) = &self.slot_handle {
@@ -242,17 +249,17 @@ impl Activity {
         }
     }
 
-    /// Records that `stream` waits for the rest of a head.
+    /// Records that `stream` waits for the rest of a head, unless it already does.
     fn head_begins(&self, stream: u64, now: Instant) {
         self.heads.borrow_mut().entry(stream).or_insert(now);
     }
 
-    /// Records that `stream` does not wait for a head.
+    /// Records that `stream` no longer waits for the rest of a head.
     fn head_ends(&self, stream: u64) {
         removed(&mut self.heads.borrow_mut(), &stream);
     }
 
-    /// Records that bytes were read or written.
+    /// Records that `bytes` bytes were read or written.
     fn moved(&self, now: Instant, bytes: usize) {
         self.moved.set(now);
         if let Some(slot_handle) = &self.slot_handle {
@@ -260,7 +267,7 @@ impl Activity {
         }
     }
 
-    /// Ready when the server is stopping.
+    /// Completes when the server is being stopped.
     fn poll_ending(&self, stream: u64, cx: &Context<'_>) -> Poll<()> {
         if self.ending.get() {
             return Poll::Ready(());
@@ -288,14 +295,15 @@ impl Activity {
     }
 }
 
-/// Removes `key`. An empty map keeps its root node, which thousands of idle sessions would each hold, so it is replaced.
+/// Removes `key` from `map`. An empty map would keep its root node, which thousands of idle sessions would each hold, so
+/// it is replaced.
 fn removed<K: Ord, V>(map: &mut BTreeMap<K, V>, key: &K) {
     if map.remove(key).is_some() && map.is_empty() {
         *map = BTreeMap::new();
     }
 }
 
-/// One task serves the whole session, because there may be thousands of idle sessions.
+/// Serves a session. One task serves the whole session, because there may be thousands of idle sessions.
 #[expect(clippy::manual_async_fn, reason = "an async fn keeps room for each argument twice")]
 fn serve_session<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
@@ -318,7 +326,7 @@ where
         let mut watch = Watch::new(&service.world, &service.options);
         let mut served = std::pin::pin!(async {
             match service.options.versions {
-                // Boxed: otherwise the task of every session, of any version, would reserve space for it.
+                // The future is boxed. Otherwise the task of every session, of any version, would reserve space for it.
                 Versions::Http3 => {
                     Box::pin(http3::serve(service.clone(), session.clone(), activity.clone())).await;
                 }
@@ -336,10 +344,11 @@ where
     }
 }
 
-/// The streams that a session has had.
+/// The streams that a session has had so far.
 struct ServedStreams<W: World> {
     tasks: Tasks<W>,
-    /// The exchange logs by stream number. A number can be used again; the count of its exchanges then continues.
+    /// The logs of the exchanges, by stream number. If a stream number is used again, the count of its exchanges
+    /// continues.
     logs: BTreeMap<u64, Rc<exchanges::Log>>,
 }
 
@@ -364,7 +373,7 @@ where
                     return Poll::Ready(None);
                 }
                 if let Some(begun) = &begun {
-                    // Completed tasks are removed here, even if no new stream arrives for long.
+                    // Completed tasks are removed here, even if no new stream arrives for a long time.
                     let _ = begun.tasks.poll_idle(cx);
                 }
                 ready!(activity.memory.poll_begin(cx));
@@ -380,7 +389,8 @@ where
                 Box::new(ServedStreams { tasks: Tasks::new(service.world.clone()), logs: BTreeMap::new() })
             });
             let whole = (session.clone(), stream);
-            // A fresh stream's number does not come again, so its log is not kept.
+            // A session that opens a new stream for each exchange never uses a stream number again, so the log is not
+            // kept.
             let mut once = BTreeMap::new();
             let logs = if session.fresh_streams() { &mut once } else { logs };
             match opening::spoken(service.options.versions, &whole) {
@@ -411,19 +421,19 @@ where
     }
 }
 
-/// Closes sessions that are idle or too slow.
+/// Closes a session that is idle or too slow.
 struct Watch<W: World> {
     timer: W::Timer,
     /// Whether the timer is set.
     armed: bool,
-    /// When a session that is closing is checked again; `None` before it is closed.
+    /// The time at which a session that is closing is checked again; `None` if the session is not closing.
     closing: Option<Instant>,
-    /// Whether the peer acknowledges the data sent to it.
+    /// Detects whether the peer acknowledges the data that was sent to it.
     ack_progress: AckProgress,
 }
 
 impl<W: World> Watch<W> {
-    /// Returns `None` if there is neither an idle timeout nor a head timeout.
+    /// Returns `None` if the options have neither an idle timeout nor a head timeout.
     fn new(world: &W, options: &Options) -> Option<Self> {
         if options.idle_timeout.is_none() && options.head_timeout.is_none() {
             return None;
@@ -431,7 +441,7 @@ impl<W: World> Watch<W> {
         Some(Self { timer: world.timer(), armed: false, closing: None, ack_progress: AckProgress::default() })
     }
 
-    /// Acts on expired timeouts and sets the timer for the next check.
+    /// Closes the session if a timeout has expired, and sets the timer for the next check.
     fn poll<N: Session>(
         &mut self,
         cx: &mut Context<'_>,
@@ -448,7 +458,7 @@ impl<W: World> Watch<W> {
         }
     }
 
-    /// Checks the timeouts and returns when to check again.
+    /// Checks the timeouts. Returns the time of the next check.
     fn look<N: Session>(
         &mut self,
         now: Instant,
@@ -458,7 +468,7 @@ impl<W: World> Watch<W> {
     ) -> Instant {
         let far = Duration::from_secs(3600);
         if let Some(until) = self.closing {
-            // A peer that does not acknowledge the remaining data or the close is not waited for.
+            // A session whose peer acknowledges neither the remaining data nor the close is aborted.
             if until > now {
                 return until;
             }
@@ -476,7 +486,8 @@ impl<W: World> Watch<W> {
             session.abort();
             return now + far;
         }
-        // Data written long ago may still be in flight, because a send buffer holds all of a large response.
+        // A send buffer accepts all of a large response at once, so data written long ago may still be in flight. Data
+        // that was acknowledged counts as activity.
         if self.ack_progress.is_made(session) {
             activity.moved.set(now);
         }

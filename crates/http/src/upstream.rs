@@ -1,4 +1,4 @@
-//! Provides streams for a client or a gateway: each exchange leases one.
+//! Provides streams for a client or a gateway. Each exchange leases one stream.
 //!
 //! - `one_server`: streams to one server through any connector
 
@@ -19,7 +19,7 @@ use std::task::{Context, Poll};
 
 /// Provides streams to origins, or to the next gateway.
 pub trait Upstream: 'static {
-    /// The type of its streams.
+    /// The type of the streams.
     type Stream: Stream;
 
     /// Whether each side can close its direction of a stream ([`Stream::finish`]).
@@ -28,7 +28,8 @@ pub trait Upstream: 'static {
     /// Whether the peer is another gateway, which accepts requests for any origin.
     fn is_gateway(&self) -> bool;
 
-    /// Returns a stream for an exchange of `client` with `to`. With `fresh`, its connection has carried no exchange yet.
+    /// Returns a stream for an exchange of `client` with `to`. With `fresh`, the connection of that stream has carried no
+    /// exchange before.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn reach(
         &self,
@@ -38,28 +39,28 @@ pub trait Upstream: 'static {
     ) -> Result<Lease<Self::Stream>, ReachError>;
 }
 
-/// Why no stream is available.
+/// The reason why no stream is available.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ReachError {
-    /// The target is not allowed.
+    /// The rules do not allow the target.
     #[error("the target is not allowed")]
     Forbidden,
     /// The target is the gateway itself.
     #[error("the target is this gateway")]
     Loop,
-    /// The name does not resolve.
+    /// The host name of the target does not resolve.
     #[error("the target's name does not resolve")]
     Unresolved,
     /// No connection could be started.
     #[error("no connection: {0}")]
     Connect(#[from] ConnectError),
-    /// A connection was started and failed.
+    /// A connection was started, but failed.
     #[error("no connection: {0}")]
     Closed(CloseReason),
-    /// No server can be authenticated, because there are no certificate authorities.
+    /// The server cannot be authenticated, because there are no certificate authorities.
     #[error("{0}")]
     NoTrust(String),
-    /// The connection took too long.
+    /// The connection was not established in time.
     #[error("no connection in time")]
     Timeout,
 }
@@ -67,9 +68,9 @@ pub enum ReachError {
 /// The state in which an exchange leaves its stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// Another exchange can follow.
+    /// Another exchange can follow on the stream.
     Reusable,
-    /// Both sides have finished, and no exchange can follow.
+    /// Both sides have finished the stream, so no other exchange can follow.
     Over,
     /// The exchange ended before it was complete.
     Torn,
@@ -77,39 +78,40 @@ pub enum Ending {
     Cancelled,
 }
 
-/// The receive window that the leased streams of a session share.
+/// The receive window that all leased streams of a session share.
 #[derive(Debug, Default)]
 pub struct SharedWindow {
-    /// The number of leased streams.
+    /// The number of streams that are leased now.
     pub lent: Cell<u32>,
-    /// The number of streams on which unread data arrives: they fill the window and block the others.
+    /// The number of streams on which data arrives that is not read. This data fills the window and blocks the others.
     pub blocking: Cell<u32>,
-    /// The number of streams that are blocked by those, and cannot continue elsewhere.
+    /// The number of streams that the blocking streams block and that cannot continue on another session.
     pub starved: Cell<u32>,
 }
 
-/// A leased stream. If it is dropped, its exchange counts as torn.
+/// A leased stream. If the lease is dropped without [`end`](Self::end), its exchange counts as torn.
 pub struct Lease<T: Stream> {
     stream: Option<T>,
-    /// [`Session::id`] of its session.
+    /// The identifier of the stream's session ([`Session::id`]).
     connection: u64,
-    /// Whether its session has carried exchanges before.
+    /// Whether the session has carried exchanges before.
     pub reused: bool,
-    /// The receive window that it shares with other streams, if any.
+    /// The receive window that the stream shares with other streams, if any.
     pub shared_window: Option<Rc<SharedWindow>>,
     back: Option<Back<T>>,
-    /// Called when the first read completes.
+    /// The function that is called when the first read completes.
     begins: Option<Begins>,
 }
 
-/// Called when the peer first sends data.
+/// A function that is called when the peer first sends data.
 pub type Begins = Box<dyn FnOnce()>;
 
-/// Takes a stream back. The flag is false in a drop, where nothing can be awaited.
+/// A function that takes a stream back at the end of a lease. The flag is false if the lease is dropped; then nothing can
+/// be awaited.
 type Back<T> = Box<dyn FnOnce(T, Ending, bool)>;
 
 impl<T: Stream> Lease<T> {
-    /// Lends `stream`; `back` receives it at the end of the lease.
+    /// Creates a lease of `stream`. `back` receives the stream at the end of the lease.
     pub fn new(
         stream: T,
         connection: u64,
@@ -120,25 +122,25 @@ impl<T: Stream> Lease<T> {
         Self { stream: Some(stream), connection, reused, shared_window, back: Some(back), begins: None }
     }
 
-    /// Calls `begins` when the first read completes.
+    /// Sets the function that is called when the first read completes.
     pub fn that_begins(mut self, begins: Begins) -> Self {
         self.begins = Some(begins);
         self
     }
 
-    /// Returns the [`Session::id`] of its session.
+    /// Returns the identifier of the stream's session ([`Session::id`]).
     #[must_use]
     pub fn connection(&self) -> u64 {
         self.connection
     }
 
-    /// Returns whether its session has carried exchanges before.
+    /// Returns whether the session has carried exchanges before.
     #[must_use]
     pub fn is_reused(&self) -> bool {
         self.reused
     }
 
-    /// Gives the stream back.
+    /// Ends the lease and gives the stream back. `how` is the state in which the exchange leaves the stream.
     pub fn end(mut self, how: Ending) {
         self.give_back(how, true);
     }
@@ -162,7 +164,7 @@ impl<T: Stream> fmt::Debug for Lease<T> {
     }
 }
 
-/// The reason that a lease without a stream reports. A lease has no stream only while it is given back.
+/// The reason that a lease without a stream reports. A lease has no stream only while the stream is given back.
 const GONE: CloseReason = CloseReason::Aborted;
 
 impl<T: Stream> Stream for Lease<T> {
@@ -217,11 +219,11 @@ impl<T: Stream> Stream for Lease<T> {
     }
 }
 
-/// Returns a session with the first of `count` servers that answers. The next server is tried when one has failed, or has
-/// not answered for 250 ms (RFC 8305 §5).
+/// Returns a session with the first of `count` servers that answers. The next server is tried if the previous one has
+/// failed, or has not answered for 250 ms (RFC 8305 §5).
 ///
 /// # Errors
-/// Why no server answered.
+/// The reason why no server answered.
 pub async fn connect_any<W: World, C: Connector>(
     world: &W,
     connector: &C,
@@ -273,12 +275,12 @@ pub async fn connect_any<W: World, C: Connector>(
     found.unwrap_or(Err(ReachError::Timeout))
 }
 
-/// Returns a session with the first of `count` servers that answers. Each is tried when the one before has failed. This is
-/// for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but ends when one of them refuses
-/// it.
+/// Returns a session with the first of `count` servers that answers. Each server is tried only when the previous one has
+/// failed. This is meant for transports whose handshake itself tries all addresses of a server (RFC 9260 §5.1), but ends
+/// when one address refuses it.
 ///
 /// # Errors
-/// Why each server that was tried failed; at least one was.
+/// The reason of the failure of each server that was tried; at least one was tried.
 pub async fn connect_in_turn<W: World, C: Connector>(
     world: &W,
     connector: &C,

@@ -1,8 +1,8 @@
 //! `get --page`: fetches a document, and then the objects that it embeds, as they are discovered.
 //!
-//! Documents and style sheets are parsed for what they embed (`page::embed`); scripts are not run. Objects of other hosts
-//! are left out and listed. Redirections within the host are followed, up to a limit. Bodies are passed to a [`Keeper`] as
-//! they arrive.
+//! Documents and style sheets are parsed to find the addresses that they embed (`page::embed`). Scripts are not run.
+//! Objects on other hosts are left out and listed. Redirections within the host are followed, up to a limit. Bodies are
+//! passed to a [`Keeper`] as they arrive.
 //!
 //! - `place`: resolves an embedded address (RFC 3986 §5.2)
 
@@ -25,31 +25,31 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-/// Stores the bodies.
+/// Stores the bodies of objects.
 pub trait Keeper: 'static {
     /// A file that is being written.
     type File;
 
     /// Opens the file for the body of `target`, which is the final target after redirections. `None` means that the body is
-    /// not kept. After an error, the objects that it embeds are still fetched.
+    /// not kept. If this fails for a document, the objects that the document embeds are still fetched.
     ///
     /// # Errors
-    /// A line for the user; the object counts as failed.
+    /// A line for the user. The object counts as failed.
     fn open(&self, target: &str) -> Result<Option<Self::File>, String>;
 
-    /// Writes the next piece.
+    /// Writes the next piece of a body to its file.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The same as for [`open`](Self::open).
     fn write(&self, file: &mut Self::File, piece: &[u8]) -> Result<(), String>;
 
-    /// Completes a file. A file that is dropped instead stays incomplete.
+    /// Completes a file. A file that is dropped without this call stays incomplete.
     ///
     /// # Errors
-    /// As for [`open`](Self::open).
+    /// The same as for [`open`](Self::open).
     fn done(&self, file: Self::File) -> Result<(), String>;
 
-    /// Reports a step of object `object`.
+    /// Reports that object `object` made a step.
     fn progress(&self, object: usize, step: Step);
 }
 
@@ -58,70 +58,71 @@ pub trait Keeper: 'static {
 pub enum Step {
     /// The object was found. Objects are found in the order of their numbers.
     Found,
-    /// Its response has begun, with the length of the body, if it is known.
+    /// The response to the object's request has begun. The length of the body is given if it is known.
     Begun(Option<u64>),
-    /// This many more bytes of the body have arrived.
+    /// This many more bytes of the object's body have arrived.
     Came(u64),
-    /// The object is finished, successfully or not.
+    /// The object is finished, whether or not it was successful.
     Over,
 }
 
-/// What to fetch, and how.
+/// Describes the page to fetch, and the limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// The server.
+    /// The authority of the server.
     pub authority: Authority,
-    /// The value of Host.
+    /// The value of the Host field.
     pub host: String,
     /// Whether to use TLS.
     pub secure: bool,
-    /// Path and query of the document.
+    /// The path and query of the document.
     pub start: String,
-    /// The most objects fetched at a time.
+    /// The maximum number of objects that are fetched at the same time.
     pub at_once: usize,
     /// An object fails if none of its bytes arrive for this long.
     pub timeout: Duration,
 }
 
-/// The result for one object.
+/// The result of fetching one object.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Visited {
-    /// The path and query, as embedded.
+    /// The path and query of the object, as embedded.
     pub target: String,
-    /// The object that embeds it; `None` for the document itself.
+    /// The index of the object that embeds this one; `None` for the document itself.
     pub initiator: Option<usize>,
     /// The media type without parameters.
     pub content_type: String,
-    /// The status of the response; 0 without one.
+    /// The status of the response; 0 if there was no response.
     pub status: u16,
-    /// Bytes of the body received.
+    /// The number of body bytes received.
     pub bytes: u64,
-    /// The session that carried it ([`anabranch_transport::Session::id`]), if any.
+    /// The identifier of the session that carried the object ([`anabranch_transport::Session::id`]), if any.
     pub connection: Option<u64>,
-    /// The stream that carried it.
+    /// The number of the stream that carried the object.
     pub stream: u64,
-    /// The HTTP version that carried it.
+    /// The HTTP version over which the object was requested.
     pub version: &'static str,
-    /// When it was discovered.
+    /// When the object was discovered.
     pub issued: Instant,
-    /// When it was assigned a stream.
+    /// When the request was assigned to a stream.
     pub assigned: Instant,
-    /// When the head of its response arrived.
+    /// When the head of the response arrived.
     pub first_byte: Instant,
-    /// When it was complete, or failed.
+    /// When the object was complete, or when it failed.
     pub ended: Instant,
-    /// Why it failed.
+    /// The reason why the object failed; `None` if it did not fail.
     pub failure: Option<String>,
 }
 
-/// The result of a visit.
+/// The result of fetching a page.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Visit {
-    /// The document, then the discovered objects in order.
+    /// The document, followed by the discovered objects in the order of discovery.
     pub objects: Vec<Visited>,
-    /// The first addresses that were left out, because they are on other hosts or exceed the limit.
+    /// The first addresses that were left out, either because they are on other hosts or because there were too many
+    /// objects.
     pub left_out: Vec<String>,
-    /// The total number of addresses left out.
+    /// The total number of addresses that were left out.
     pub left_out_count: usize,
 }
 
@@ -135,21 +136,21 @@ impl Visit {
     }
 }
 
-/// How requests reach the server.
+/// The means by which requests reach the server.
 #[derive(Debug)]
 pub enum Way<U> {
-    /// On streams that carry one HTTP/1.1 exchange at a time.
+    /// Requests are sent on streams that carry one HTTP/1.1 exchange at a time.
     Streams(Rc<U>),
-    /// On an HTTP/2 or HTTP/3 connection with this id ([`anabranch_transport::Session::id`]).
+    /// Requests are sent on an HTTP/2 or HTTP/3 connection with this identifier ([`anabranch_transport::Session::id`]).
     Requests(Requests, u64),
 }
 
-/// Connects to an alternative service of the server (RFC 7838). Returns a handle for requests and the connection's id, or
-/// `None` if it cannot be reached.
+/// A function that connects to an alternative service of the server (RFC 7838). It returns a handle for requests and the
+/// identifier of the connection, or `None` if the service cannot be reached.
 pub type Reach = Box<dyn Fn(Alternative) -> Pin<Box<dyn Future<Output = Option<(Requests, u64)>>>>>;
 
-/// Fetches a document and all it embeds from one server. The response to the document may name an alternative service. If
-/// `reach` is given and connects to it within 250 ms, the embedded objects are requested there.
+/// Fetches a document and all objects that it embeds from one server. The response to the document may name an alternative
+/// service. If `reach` is given and connects to that service within 250 ms, the embedded objects are requested there.
 pub async fn visit<W: World, U: Upstream, K: Keeper>(
     world: &W,
     way: Way<U>,
@@ -191,20 +192,20 @@ struct Visitor<W, U, K> {
 #[derive(Default)]
 struct Progress {
     visit: Visit,
-    /// The discovered targets, and their object numbers.
+    /// The targets that were discovered, and the numbers of their objects.
     known: BTreeMap<String, usize>,
     queue: VecDeque<usize>,
     running: usize,
     waker: Option<Waker>,
-    /// The alternative service that the document's response announces.
+    /// The alternative service that the response to the document announces.
     alternative: Option<Alternative>,
-    /// The connection to the alternative service.
+    /// The connection to the alternative service, once it is established.
     elsewhere: Option<(Requests, u64)>,
 }
 
 /// A response, or a redirection.
 enum Came {
-    /// The response with its text, and the reason if it should have been kept but was not.
+    /// A response with its text. The last field is the reason why the body could not be stored, if it could not.
     Whole(Answer, Vec<u8>, Option<String>),
     Elsewhere(String),
 }
@@ -212,13 +213,13 @@ enum Came {
 /// The final result of fetching an object.
 struct Found {
     target: String,
-    /// The text, if it may embed objects.
+    /// The text of the response, if it may embed objects.
     text: Vec<u8>,
     not_kept: Option<String>,
 }
 
 impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
-    /// Queues `target` if it is new.
+    /// Queues the object `target`, unless the target is already known.
     fn found(&self, initiator: Option<usize>, target: &str) {
         let state = &mut *self.state.borrow_mut();
         if state.known.contains_key(target) {
@@ -288,7 +289,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
         }
     }
 
-    /// Fetches `target`, following redirections.
+    /// Fetches `target` and follows redirections.
     async fn follow(&self, index: usize, mut target: String) -> Result<Found, String> {
         for _ in 0..=MAX_REDIRECTIONS {
             match self.once(index, &target).await? {
@@ -357,7 +358,7 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                         self.keeper.progress(index, Step::Begun(answer.head.length));
                         match self.keeper.open(target) {
                             Ok(opened) => file = opened,
-                            // A document that cannot be stored may embed objects that can.
+                            // A document that cannot be stored may embed objects that can be stored.
                             Err(why) if is_text(answer) => not_kept = Some(why),
                             Err(why) => return Err(why),
                         }
@@ -405,9 +406,10 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
                 _ => Ending::Torn,
             });
             match failed {
-                // RFC 7838 §2.4: if the alternative service fails, the server itself is used.
+                // RFC 7838 §2.4: if the alternative service fails, the original server is used.
                 GetError::Closed(_) if moved && come == 0 => self.state.borrow_mut().elsewhere = None,
-                // RFC 9112 §9.3.1: the server closed an idle connection while the request was in flight.
+                // RFC 9112 §9.3.1: the server may have closed the idle connection while the request was in flight, so
+                // retry on a new connection.
                 GetError::Closed(_) if retry => fresh = true,
                 GetError::Taker(why) => return Err(why),
                 why => return Err(why.to_string()),
@@ -416,9 +418,10 @@ impl<W: World, U: Upstream, K: Keeper> Visitor<W, U, K> {
     }
 }
 
-/// The HTTP version on streams that carry one exchange after the other.
+/// The HTTP version on streams that carry one exchange at a time.
 pub const HTTP1: &str = "HTTP/1.1";
-/// How long objects wait for a connection to an alternative service: the connection attempt delay of RFC 8305 §5.
+/// How long embedded objects wait for a connection to an alternative service. The value is the connection attempt delay of
+/// RFC 8305 §5.
 const ATTEMPT: Duration = Duration::from_millis(250);
 
 fn is_redirection(status: u16) -> bool {
@@ -429,12 +432,12 @@ fn is_text(answer: &Answer) -> bool {
     matches!(answer.content_type.as_deref(), Some("text/html" | "application/xhtml+xml" | "text/css"))
 }
 
-/// Resolves `address` relative to the document at `base`, on a host that is reached over TLS if `secure`.
+/// Resolves `address`, which occurs in the document at `base`. `secure` says whether the host is reached over TLS.
 fn resolve_here((host, secure): (&str, bool), base: &str, address: &str) -> Destination {
     if secure { resolve_secure(host, base, address) } else { resolve(host, base, address) }
 }
 
-/// Returns the addresses that a body embeds, and the base that they are relative to.
+/// Returns the addresses that a body embeds, and the base that these addresses are relative to.
 fn addresses(
     content_type: &str,
     target: &str,
@@ -449,33 +452,34 @@ fn addresses(
             (found.base, found.addresses)
         }
     };
-    // A base is part of every address that is relative to it, so one that is too long is ignored.
+    // A base is part of every address that is relative to it. So a base that is too long is ignored, because it would take
+    // too much memory.
     let base = base.filter(|base| base.len() <= MAX_BASE_BYTES).map(|base| resolve_here(host, target, &base));
     let base = base.filter(|base| *base != Destination::Nowhere);
     (base.unwrap_or_else(|| Destination::Here(target.to_owned())), addresses)
 }
 
-/// Resolves an address of a document with this base.
+/// Resolves `address`, which occurs in a document whose base is `base`.
 fn place(host: (&str, bool), base: &Destination, address: &str) -> Destination {
     match base {
         Destination::Here(base) => resolve_here(host, base, address),
-        // Relative addresses refer to another host.
+        // The base is on another host, and relative addresses refer to that host.
         Destination::Elsewhere(base) => resolve_from(host.0, base, address),
         Destination::Nowhere => Destination::Nowhere,
     }
 }
 
-/// The most addresses that are listed as left out.
+/// The maximum number of addresses that are listed as left out.
 const MAX_NAMED: usize = 100;
-/// The most characters of each.
+/// The maximum number of characters of an address that is listed as left out.
 const MAX_NAMED_CHARS: usize = 200;
-/// The most bytes of a base.
+/// The maximum length of a base in bytes.
 const MAX_BASE_BYTES: usize = 2048;
-/// The most objects of a page.
+/// The maximum number of objects of a page.
 const MAX_OBJECTS: usize = 10_000;
-/// RFC 9110 §15.4: about as many as browsers follow.
+/// RFC 9110 §15.4: the maximum number of redirections that are followed, about the same as in browsers.
 const MAX_REDIRECTIONS: usize = 10;
-/// The most bytes of a document or style sheet that are searched for embedded addresses.
+/// The maximum number of bytes of a document or style sheet that are searched for embedded addresses.
 const MAX_TEXT: usize = 16 << 20;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::lasting;
 use clap::{Arg, ArgAction, Command, value_parser};
 
-/// Returns the command.
+/// Returns the definition of the `gateway` command.
 pub fn command() -> Command {
     super::secure::server_flags(super::secure::client_flags(flags()))
 }

@@ -1,8 +1,8 @@
-//! The TLS flags.
+//! The command-line flags for TLS and DTLS.
 
 use clap::{Arg, ArgAction, Command};
 
-/// Adds the flags of a server.
+/// Adds the TLS flags of a server to `command`.
 pub fn server_flags(command: Command) -> Command {
     let file =
         |name: &'static str, help: &'static str| Arg::new(name).long(name).value_name("FILE").help(help);
@@ -17,7 +17,7 @@ pub fn server_flags(command: Command) -> Command {
         .arg(file("key", "Private key of the certificate, in PEM; with --cert").requires("cert"))
 }
 
-/// Adds the flags of a client.
+/// Adds the TLS flags of a client to `command`.
 pub fn client_flags(command: Command) -> Command {
     command
         .arg(
@@ -35,14 +35,14 @@ pub fn client_flags(command: Command) -> Command {
         )
 }
 
-/// The flag for logging QUIC connections.
+/// Returns the `--qlog` flag, which logs QUIC connections.
 pub fn qlog_flag() -> Arg {
     Arg::new("qlog").long("qlog").value_name("DIR").help(
         "Over h3:// write a qlog file for each connection to this directory, for qvis and the like [default: QLOGDIR, if set]",
     )
 }
 
-/// Adds the flag for the version of HTTP.
+/// Adds the `--http` flag, which selects the version of HTTP.
 pub fn http_flag(command: Command) -> Command {
     command.arg(
         Arg::new("http")

@@ -1,4 +1,4 @@
-//! The client: runs a test against one server and prints its intervals and its result.
+//! The client of `anabranch bulk`: runs a test against one server and prints the intervals and the result of the test.
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
@@ -24,7 +24,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::task::Poll;
 
-/// The settings of a client.
+/// The settings of a `bulk` client.
 pub(super) struct Client {
     pub(super) url: Url,
     pub(super) plan: Plan,
@@ -113,11 +113,11 @@ impl Client {
             if to_stderr {
                 let _ = std::io::stderr().write_all(text.as_bytes());
             } else {
-                // If the reader has closed the pipe, the lines are no longer wanted.
+                // If the reader has closed the pipe, the text is dropped without an error.
                 let _ = say(text);
             }
         };
-        // The heading is printed with the first line, so that a test that never starts has none.
+        // The heading is printed with the first line, so that a test that never starts prints no heading.
         let headed = Cell::new(quiet);
         let head = |probe: Option<&Probe>| {
             if !headed.replace(true) {
@@ -155,7 +155,8 @@ impl Client {
         paths.begin(test.begun());
         framing.paths = paths.fields();
         let all = test.each(choices);
-        // Without any connection nothing is known, not even whether it would have been plain TCP.
+        // Without a connection it is unknown whether Multipath TCP would have been negotiated, so the result says nothing
+        // about it.
         let multipath: Option<Vec<bool>> = all.iter().map(|choices| choices.multipath).collect();
         let multipath = multipath.filter(|sessions| !sessions.is_empty());
         framing.multipath = multipath.map(|sessions| sessions.into_iter().filter(|one| *one).count() as u64);
@@ -169,12 +170,12 @@ impl Client {
     }
 }
 
-/// What the kernel chose for one of its TCP connections. Empty for SCTP and QUIC sessions.
+/// Settings that the kernel chose for a TCP connection. All are `None` for SCTP and QUIC sessions.
 #[derive(Default)]
 struct KernelChoices {
-    /// Whether it is Multipath TCP; `None` if it was not asked for.
+    /// Whether the connection uses Multipath TCP; `None` if Multipath TCP was not requested.
     multipath: Option<bool>,
-    /// The congestion control.
+    /// The name of the congestion control algorithm.
     congestion: Option<String>,
 }
 
@@ -186,7 +187,8 @@ impl KernelChoices {
 
 fn quic_probe(session: &QuicSession<OsWorld>) -> Option<Probe> {
     let figures = session.with_engine(|engine, id| engine.figures(id))?;
-    // The data of a packet that is declared lost is retransmitted in another packet.
+    // QUIC counts lost packets. Their data is retransmitted in other packets, so this is also the number of
+    // retransmissions.
     let srtt = anabranch_base::time::nanos(figures.srtt);
     Some(Probe { retransmitted: figures.lost, cwnd: figures.cwnd, srtt, paths: Vec::new() })
 }

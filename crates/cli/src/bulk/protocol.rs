@@ -1,4 +1,4 @@
-//! The protocol of a test, its settings, and whether the kernel supports them.
+//! The transport protocol of a `bulk` test, its settings, and a check that the kernel supports both.
 
 use crate::place::{Carrier, Listen, Url};
 use crate::{Failure, knobs};
@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 pub(super) const FORMS: &str = "tcp://HOST:PORT, https://HOST:PORT (TLS), sctp://HOST:PORT (in UDP), sctp-ip://HOST:PORT, \
                      https+sctp://HOST:PORT (over DTLS), h3://HOST:PORT (QUIC), mptcp://HOST:PORT or sctp-kernel://HOST:PORT";
 
-/// Returns the carrier that the scheme names, and the rest of the text.
+/// Returns the carrier that the scheme of the URL `text` names, and the text after `://`.
 fn of(text: &str) -> Result<(Carrier, &str), Failure> {
     let wrong = |why: &str| Failure::Usage(format!("{text}: {why}; write {FORMS}"));
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong("no scheme"))?;
@@ -45,7 +45,7 @@ pub(super) fn of_listen(text: &str) -> Result<Listen, Failure> {
     Listen::over(carrier, rest, wrong).map_err(Failure::Usage)
 }
 
-/// The settings of the transport.
+/// The settings of the transport, by its implementation.
 pub(super) enum Knobs {
     Ours(Box<Config>),
     Quinn(Box<anabranch_quic::Config>),
@@ -132,7 +132,7 @@ impl Knobs {
     }
 }
 
-/// Checks that the kernel supports the protocol and the settings, for at least one of the addresses.
+/// Checks that the kernel supports the protocol and `options` for at least one of the addresses.
 pub(super) fn possible(addresses: &[SocketAddr], options: &KernelOptions) -> Result<(), Failure> {
     let mut first = Ok(());
     for address in addresses {

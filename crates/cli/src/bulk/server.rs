@@ -1,4 +1,4 @@
-//! The server: listens on any mix of protocols, and takes part in every test that a client requests.
+//! The server of `anabranch bulk`: listens on any mix of protocols and runs every test that a client requests.
 
 use super::protocol::{Knobs, possible};
 use super::verb::{CLOSING, signals};
@@ -25,7 +25,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
-/// The settings of a server.
+/// The settings of a `bulk` server.
 pub(super) struct Server {
     pub(super) places: Vec<(Knobs, Listen)>,
     pub(super) sctp_port: u16,
@@ -38,7 +38,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) async fn run(self, world: OsWorld) -> Result<Done, Failure> {
         let mut signals = signals()?;
-        // The outcome of the first session, once it has ended.
+        // The outcome of the first session, set when that session ends.
         let first: Rc<Cell<Option<Done>>> = Rc::default();
         let (mut tasks, mut hosts, mut urls) = (Vec::new(), Vec::new(), Vec::new());
         let (mut left_out, mut quic) = (Vec::new(), Vec::new());
@@ -55,14 +55,15 @@ impl Server {
                         let to = SocketAddr::new(ip, port);
                         let listener = match KernelListener::new(world.clone(), to, BACKLOG) {
                             Ok(listener) => listener,
-                            // The host has no IPv6.
+                            // The host has no IPv6, so the server listens on its IPv4 addresses only.
                             Err(why) if place.addresses.is_empty() && ip.is_ipv6() => {
                                 left_out.push(format!("not on {to}: {why}"));
                                 continue;
                             }
                             Err(why) => return Err(at(&format!("{to}: {why}"))),
                         };
-                        // All addresses of one `--listen` share a port, even if the operating system chose it.
+                        // All addresses of one `--listen` share a port, even if the operating system chose the port for
+                        // the first address.
                         port = listener.port();
                         let name = place.carrier.name();
                         urls.push(format!("{name}://{}", SocketAddr::new(ip, listener.port())));
@@ -111,7 +112,8 @@ impl Server {
                     let dtls = self.tls.as_ref().and_then(|tls| tls.dtls.as_ref());
                     let dtls = dtls.filter(|_| place.carrier.is_over_dtls());
                     config.zero_checksum |= dtls.is_some_and(|dtls| dtls.unsummed);
-                    // Over DTLS each address has a host of its own (RFC 8261 §6.1).
+                    // Over DTLS each address needs an SCTP host of its own, because an association has one address at each
+                    // end (RFC 8261 §6.1).
                     let all = match (dtls, place.addresses.is_empty()) {
                         (None, _) => vec![place.addresses.clone()],
                         (Some(_), true) => world.addresses().into_iter().map(|one| vec![one]).collect(),
@@ -132,7 +134,8 @@ impl Server {
                         let listener = host.listen(port).map_err(|why| at(&why.to_string()))?;
                         for address in host.inspect(|engine| engine.addresses().to_vec()) {
                             let port = if place.carrier.is_on_ip() { port } else { address.port() };
-                            // All addresses of one `--listen` share a port, even if the operating system chose it.
+                            // All addresses of one `--listen` share a port, even if the operating system chose the port
+                            // for the first address.
                             if let (Some(_), SctpCarrier::Udp { port: udp }) = (dtls, &mut carrier) {
                                 *udp = port;
                             }
@@ -167,7 +170,7 @@ impl Server {
                 return Poll::Ready(Ok(done));
             }
             if self.once {
-                // The end of a session wakes no task here, so check for it periodically.
+                // A session that ends wakes no task that this future polls, so a timer polls for the end of the session.
                 anabranch_world::Timer::set(&mut timer, Some(world.now() + LOOKING));
                 let _ = anabranch_world::Timer::poll(&mut timer, cx);
             }
@@ -175,7 +178,7 @@ impl Server {
         })
         .await;
         if ended.is_ok() {
-            // The clients still have to close the last sessions.
+            // Wait until the clients have closed the last sessions.
             let idle = async {
                 for host in &hosts {
                     host.idle().await;
@@ -222,7 +225,7 @@ impl Server {
     }
 }
 
-/// The error of a TLS or QUIC listener without a certificate.
+/// Returns the error for a TLS or QUIC listener that has no certificate.
 fn uncertified() -> Failure {
     Failure::Internal("a listener over TLS has no certificate".to_owned())
 }
@@ -230,5 +233,5 @@ fn uncertified() -> Failure {
 const LOOKING: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
 const MAX_SESSIONS: usize = 1024;
-/// The maximum number of streams that a server grants.
+/// The maximum number of streams that the server grants to an association.
 const MAX_STREAMS: u16 = 65_535;

@@ -1,4 +1,4 @@
-//! Carries out `anabranch bulk` as the flags say, with a client or a server.
+//! Runs `anabranch bulk` as its flags describe, either as a client or as a server.
 
 use super::client::Client;
 use super::protocol::{Knobs, of_listen, of_url};
@@ -16,7 +16,7 @@ use anabranch_world::os::{self, OsWorld, Signals};
 use clap::ArgMatches;
 use std::time::Duration;
 
-/// Runs the command.
+/// Runs the `bulk` command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let mut set = knobs::given(matches)?;
     if let Some(name) = matches.get_one::<String>("scheduler") {
@@ -143,8 +143,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
         paths: serde_json::Map::default(),
     };
     let quiet = matches.get_flag("quiet");
-    // An end without data to send reports twice a second what it has received. Gaps between those reports are not
-    // interruptions.
+    // An end that has no data to send reports twice a second how much it has received. The gaps between those reports are
+    // not interruptions, so interruptions are reported only for directions in which data flows.
     let paths = PathLog::new(quiet).only_where_data_waits(plan.up, plan.down);
     let client = Client { url, plan, knobs: made, sctp_port, tls, quiet, framing, paths };
     let done = os::run(options(matches), async |world| client.run(view(world), outputs).await);
@@ -182,8 +182,8 @@ fn dry_run(matches: &ArgMatches, url: &Url, plan: &Plan, made: &Knobs) -> String
     out + &dry_run_knobs(std::iter::once(made), plan.up)
 }
 
-/// Prints the settings of the transports, each distinct set once. For an end that does not send, the knobs of senders
-/// are left out.
+/// Formats the settings of the transports, each distinct set once. Unless this end `sends` data, the knobs that affect
+/// only senders are left out.
 fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> String {
     let mut lines: Vec<String> = Vec::new();
     for made in all {
@@ -197,12 +197,12 @@ fn dry_run_knobs<'a>(all: impl Iterator<Item = &'a Knobs>, sends: bool) -> Strin
     lines.concat()
 }
 
-/// The signals that end a client or a server.
+/// Installs the handlers for the signals that end a client or a server.
 pub(super) fn signals() -> Result<Signals, Failure> {
     let signals = Signals::new().map_err(|why| Failure::Host(format!("no signals: {why}")))?;
     watchdog::start(CLOSING, 130)?;
     Ok(signals)
 }
 
-/// How long the peer may take to close the session.
+/// The time that the peer has to close the session.
 pub(super) const CLOSING: Duration = Duration::from_secs(2);

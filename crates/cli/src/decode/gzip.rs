@@ -1,7 +1,7 @@
 //! Decompresses captures that are compressed with gzip, while they are read.
 //!
-//! Only the data itself tells how large a capture is, and a small file may expand to a very large one. Beyond [`FREE`]
-//! bytes a file may expand only to [`MOST`] times the number of bytes read from it.
+//! A gzip file does not tell its expanded size in advance, and a small file may expand to a very large one. So beyond
+//! [`FREE`] bytes, the output may be at most [`MOST`] times the number of bytes read from the file.
 
 use flate2::read::MultiGzDecoder;
 use std::cell::Cell;
@@ -10,20 +10,21 @@ use std::rc::Rc;
 
 /// The first bytes of a gzip file (RFC 1952 §2.3.1).
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// The number of bytes to which any file may expand.
+/// The number of bytes to which any file may expand, however small the file is.
 const FREE: u64 = 1 << 30;
-/// The maximum expansion of larger files. Captures expand 2 to 50 times; deflate can reach 1032.
+/// The maximum ratio of expanded to compressed size beyond [`FREE`]. Captures expand 2 to 50 times; deflate can reach
+/// 1032.
 const MOST: u64 = 100;
 
 /// A capture, decompressed if necessary.
 pub struct Capture {
-    /// Its bytes.
+    /// The content of the capture, uncompressed.
     pub bytes: Box<dyn Read>,
-    /// Set if the file ends in the middle of the compressed data; known only at its end.
+    /// Set if the compressed data is incomplete. Known only after `bytes` has been read to its end.
     pub cut: Rc<Cell<bool>>,
 }
 
-/// Returns the content of `input`, decompressed if it is compressed.
+/// Returns the content of `input`, decompressed if `input` is compressed.
 pub fn unpacked(input: impl Read + 'static) -> io::Result<Capture> {
     unpacked_within(input, FREE, MOST)
 }
@@ -44,7 +45,7 @@ fn unpacked_within(mut input: impl Read + 'static, free: u64, most: u64) -> io::
     Ok(Capture { bytes, cut })
 }
 
-/// Counts the bytes that are read.
+/// A reader that counts the bytes read from `input`.
 struct Counted<R> {
     input: R,
     taken: Rc<Cell<u64>>,
@@ -72,12 +73,13 @@ impl<R: Read> Read for Unpacked<R> {
         let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidData, what);
         let read = match self.decoder.read(into) {
             Ok(read) => read,
-            // The data before the cut is still a capture.
+            // The file is cut off. The packets before that point can still be shown, so this is treated as the end of the
+            // capture.
             Err(why) if why.kind() == io::ErrorKind::UnexpectedEof => {
                 self.cut.set(true);
                 return Ok(0);
             }
-            // Errors of reading the file come from the operating system.
+            // An error with a code of the operating system comes from reading the file, not from its content.
             Err(why) if why.raw_os_error().is_some() => return Err(why),
             Err(why) => return Err(wrong(format!("gzip: {why}"))),
         };
@@ -106,7 +108,7 @@ mod tests {
         encoder.finish().expect("packed")
     }
 
-    /// Reads all content, and whether it was cut.
+    /// Returns the whole content of the file, and whether the file was cut off.
     fn read(bytes: Vec<u8>, free: u64, most: u64) -> io::Result<(Vec<u8>, bool)> {
         let Capture { mut bytes, cut } = unpacked_within(io::Cursor::new(bytes), free, most)?;
         let mut out = Vec::new();

@@ -1,4 +1,4 @@
-//! How a client connects to its server over HTTP/3, and how a server listens: sets up QUIC on this host.
+//! Sets up QUIC on this host, for a client that connects to an HTTP/3 server and for an HTTP/3 server that listens.
 
 use crate::Failure;
 use crate::place::Listen;
@@ -11,28 +11,29 @@ use anabranch_world::os::{OsSocket, OsWorld};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A server that is reached over HTTP/3.
+/// A server that a client reaches over HTTP/3.
 pub struct Http3Target {
-    /// Its addresses, with the UDP port.
+    /// The addresses of the server, with the UDP port.
     pub addresses: Vec<SocketAddr>,
-    /// The name that its certificate must be valid for.
+    /// The host name that the server's certificate must be valid for.
     pub name: String,
-    /// The TLS client settings, including the certificates it trusts.
+    /// The TLS settings of the client, including the certificates that it trusts.
     pub client: Client,
-    /// The QUIC configuration of this end.
+    /// The QUIC configuration of the client.
     pub config: Config,
-    /// Where connections are logged (qlog).
+    /// The directory for qlog files; `None` disables logging.
     pub logs: LogsTo,
 }
 
 impl Http3Target {
-    /// Returns this host's QUIC, and a connector to each of the addresses.
+    /// Sets up QUIC on this host. Returns the QUIC host and a connector that treats each address of the server as a
+    /// server.
     pub async fn host(self, world: &OsWorld) -> Result<(Rc<dyn Host>, AnyConnector), Failure> {
         let (host, connector) = self.typed_host(world).await?;
         Ok((Rc::new(host), AnyConnector::new(connector)))
     }
 
-    /// Does the same, with the concrete types of QUIC instead of erased ones.
+    /// Does the same as [`host`](Self::host), but returns concrete QUIC types instead of type-erased ones.
     pub async fn typed_host(
         self,
         world: &OsWorld,
@@ -54,15 +55,15 @@ fn options(shard: Option<Shard>, logs: LogsTo) -> Options {
 /// The settings of an HTTP/3 server.
 #[derive(Clone)]
 pub struct Http3Server {
-    /// The TLS server, with its certificate.
+    /// The TLS settings of the server, including its certificate.
     pub server: Server,
-    /// The QUIC configuration.
+    /// The QUIC configuration of the server.
     pub config: Config,
-    /// Where connections are logged (qlog).
+    /// The directory for qlog files; `None` disables logging.
     pub logs: LogsTo,
 }
 
-/// Starts QUIC for one of several threads, on its own socket among those that share a port.
+/// Sets up QUIC for one of several server threads. The thread has its own `socket`, one of a group that shares a port.
 pub fn share(
     world: &OsWorld,
     socket: OsSocket,
@@ -73,7 +74,7 @@ pub fn share(
     start_over(world.clone(), socket, config, ends, options(Some(shard), logs)).map_err(|why| why.to_string())
 }
 
-/// Starts QUIC on this host, to listen at `place`.
+/// Sets up QUIC on this host to listen at `place`.
 pub async fn listen(
     world: &OsWorld,
     place: &Listen,

@@ -1,7 +1,7 @@
-//! Files below a directory, with names that come from another host.
+//! Creates files below a directory, with names that come from another host.
 //!
-//! Each directory on the way is opened relative to the one before it, and the file is created and renamed relative to
-//! the last. So symbolic links that somebody creates meanwhile cannot lead elsewhere.
+//! Each directory of the path is opened relative to its parent directory. The file is created and renamed relative to the
+//! innermost directory. So a symbolic link that somebody creates in the meantime cannot lead out of the directory.
 
 use super::{Reserved, failure, under_way};
 use crate::Failure;
@@ -18,7 +18,7 @@ use std::path::{Component, Path, PathBuf};
 pub(super) struct Parent(OwnedFd);
 
 impl Parent {
-    /// Renames the file to its final name, within this directory.
+    /// Renames the file `partial` to its final name `target` within this directory.
     pub(super) fn rename(&self, partial: &Path, target: &Path) -> io::Result<()> {
         let (Some(from), Some(to)) = (partial.file_name(), target.file_name()) else {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -29,15 +29,15 @@ impl Parent {
     fn create_new(&self, partial: &Path) -> io::Result<File> {
         let name = partial.file_name().ok_or(io::ErrorKind::InvalidInput)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        // The user's umask applies, as for any new file.
+        // The user's umask applies, as to any new file.
         Ok(openat(&self.0, name, flags, Mode::from_raw_mode(0o666))?.into())
     }
 }
 
 impl Reserved {
-    /// Checks that `name`, which comes from another host, can be written below `directory`, and creates the directories
-    /// on the way. Symbolic links there may not lead out of the directory or to anything hidden. A target that is
-    /// itself a link or is not a regular file is left alone.
+    /// Checks that `name`, which comes from another host, can be written below `directory`, and creates the missing
+    /// directories of its path. Symbolic links among those directories may not lead out of `directory` or to a hidden
+    /// directory. A symbolic link or a file that is not regular is never replaced.
     ///
     /// # Errors
     /// [`Failure::Host`] with the reason.
@@ -66,7 +66,7 @@ impl Reserved {
                     way.push(part);
                     parent = next;
                 }
-                // A symbolic link, or not a directory.
+                // The existing entry is a symbolic link, or is not a directory.
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     let link = root.path().join(&way).join(part);
                     let there = link.canonicalize().map_err(failed)?;
@@ -101,7 +101,7 @@ impl Reserved {
     }
 }
 
-/// Flags to open a directory relative to another, without following a symbolic link.
+/// Flags to open a directory relative to another directory, without following a symbolic link.
 const DIRECTORY: OFlags =
     OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
 
@@ -114,8 +114,8 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// While files are written into a directory, another thread replaces it with a symbolic link. Files end up in the
-    /// directory or nowhere.
+    /// While files are written into a directory, another thread replaces the directory with a symbolic link. Each file
+    /// must end up in the directory or nowhere.
     #[test]
     fn a_directory_that_is_swapped_meanwhile_leads_nowhere_else() {
         let scratch = std::env::temp_dir().join(format!("anabranch-below-{}", std::process::id()));
@@ -129,7 +129,7 @@ mod tests {
         let swapping = std::thread::spawn(move || {
             while !stop.load(Ordering::Relaxed) {
                 let _ = fs::rename(place.join("sub"), place.join("away"));
-                // Another directory may have been created meanwhile.
+                // The writing thread may have created the directory again in the meantime.
                 let _ = symlink(&lure, place.join("sub"));
                 let _ = fs::remove_file(place.join("sub"));
                 let _ = fs::remove_dir_all(place.join("sub"));

@@ -1,4 +1,4 @@
-//! The result of a `get`, as JSON (schema `anabranch.get/1`) and as CSV. Times are nanoseconds since the first object was
+//! The result of `get` as JSON (schema `anabranch.get/1`) and as CSV. Times are in nanoseconds since the first object was
 //! requested.
 
 use crate::outputs::command_line;
@@ -9,55 +9,55 @@ use anabranch_lab::csv::field;
 use serde_json::{Map, Value, json};
 use std::cell::RefCell;
 
-/// The result of one URL.
+/// The result of fetching one URL.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fetched {
-    /// The URL, as given or as embedded.
+    /// The URL, as the user gave it or as a document embeds it.
     pub url: String,
-    /// The index of the object that embeds it.
+    /// The index of the object that embeds this URL; `None` if the user requested the URL.
     pub initiator: Option<usize>,
-    /// The status of the last response; `None` if there was none.
+    /// The status code of the last response; `None` if there was no response.
     pub status: Option<u16>,
     /// The number of bytes of the body that arrived.
     pub bytes: u64,
-    /// The session and the stream that carried it.
+    /// The session and the stream that carried the exchange.
     pub place: Option<(u64, u64)>,
-    /// When it was found in the document, or requested by the user.
+    /// When the URL was found in a document, or requested by the user.
     pub issued: Option<Instant>,
-    /// When it was assigned to a stream.
+    /// When the request was assigned to a stream.
     pub assigned: Option<Instant>,
     /// When the head of the response was complete.
     pub first_byte: Option<Instant>,
     /// When the body was complete.
     pub delivered: Option<Instant>,
-    /// The reason for its failure.
+    /// The reason why the object failed; `None` if it did not fail.
     pub error: Option<String>,
 }
 
-/// Collects the result of each URL while it is fetched.
+/// Collects the results of all URLs while they are fetched.
 #[derive(Debug)]
 pub struct Ledger(RefCell<Vec<Fetched>>);
 
 impl Ledger {
-    /// Creates a ledger for `urls`, none of which has been fetched yet.
+    /// Creates a ledger for `urls`; none of them has been fetched yet.
     pub fn new<'a>(urls: impl Iterator<Item = &'a Url>) -> Self {
         Self(RefCell::new(urls.map(|url| Fetched { url: url.text.clone(), ..Fetched::default() }).collect()))
     }
 
-    /// Changes the record of object `number`.
+    /// Changes the record of object `number` by calling `note`.
     pub fn note(&self, number: usize, note: impl FnOnce(&mut Fetched)) {
         if let Some(fetched) = self.0.borrow_mut().get_mut(number) {
             note(fetched);
         }
     }
 
-    /// The records so far.
+    /// The records of all objects so far.
     pub fn objects(&self) -> Vec<Fetched> {
         self.0.borrow().clone()
     }
 }
 
-/// The records of a page load.
+/// Returns the records of the objects of a page load.
 pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
     let absolute = |target: &str| format!("{}://{}{target}", url.carrier.scheme(), url.authority());
     let fetched = come.objects.iter().map(|object| {
@@ -78,16 +78,16 @@ pub fn of_visit(url: &Url, come: &Visit) -> Vec<Fetched> {
     fetched.collect()
 }
 
-/// Embedded URLs that were not fetched.
+/// The embedded URLs that were not fetched.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LeftOut {
-    /// Their number.
+    /// The number of these URLs.
     pub count: usize,
-    /// The first of them.
+    /// The first few of these URLs.
     pub first: Vec<String>,
 }
 
-/// Formats the result of a `get` between `start` and `end` as JSON, including the fields about its paths.
+/// Formats the result of a `get` from `start` to `end` as JSON, including the fields about its paths.
 pub fn json(
     objects: &[Fetched],
     left_out: &LeftOut,
@@ -118,7 +118,7 @@ pub fn json(
     format!("{document:#}\n")
 }
 
-/// Formats the result as CSV: one row for each object, with the field names of the JSON. Unknown values are empty.
+/// Formats the result as CSV. It has one row for each object and the field names of the JSON; unknown values are empty.
 pub fn csv(objects: &[Fetched], start: Instant) -> String {
     let mut out = format!("{}\n", COLUMNS.join(","));
     for object in objects {

@@ -1,4 +1,5 @@
-//! One object of `anabranch get`: its request, its response to a file or to standard output, and its redirections.
+//! One exchange of `anabranch get`: sends the request for an object, writes the response to a file or to standard output,
+//! and recognizes redirections.
 
 use super::objects::{Ended, Settings, Wanted};
 use crate::Failure;
@@ -11,15 +12,15 @@ use anabranch_world::World;
 use anabranch_world::os::OsWorld;
 use std::io::Write;
 
-/// How an object is requested.
+/// The means by which an object is requested.
 pub(super) enum Way<'a, T> {
-    /// On this stream.
+    /// The request is sent on this stream.
     Stream(&'a mut T),
-    /// On a new stream, over HTTP/2 or HTTP/3.
+    /// The request is sent on a new stream, over HTTP/2 or HTTP/3.
     Requests(&'a Requests),
 }
 
-/// Fetches one object. Returns `true` if the stream can carry another exchange.
+/// Fetches one object and records its progress. Returns the outcome, and `true` if the stream can carry another exchange.
 pub(super) async fn get_one<T: anabranch_transport::Stream>(
     world: &OsWorld,
     way: Way<'_, T>,
@@ -44,7 +45,7 @@ pub(super) async fn get_one<T: anabranch_transport::Stream>(
     (ended, keep)
 }
 
-/// The exchange of [`get_one`].
+/// Carries out the exchange of [`get_one`], without recording the outcome.
 async fn exchange<T: anabranch_transport::Stream>(
     world: &OsWorld,
     way: Way<'_, T>,
@@ -115,8 +116,8 @@ async fn exchange<T: anabranch_transport::Stream>(
     }
 }
 
-/// Writes an object to standard output. A reader that closes the pipe early is an error: it does not have the whole
-/// object.
+/// Writes an object to standard output. If the reader closes the pipe early, this is an error, because the reader does not
+/// have the whole object.
 fn deliver(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     out.write_all(bytes)
@@ -124,7 +125,7 @@ fn deliver(bytes: &[u8]) -> Result<(), Failure> {
         .map_err(|error| Failure::Host(format!("cannot write to standard output: {error}")))
 }
 
-/// Resolves `location` relative to `url`.
+/// Resolves the redirection target `location` relative to `url`.
 fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     let resolved = match url.carrier.is_http3() {
         true => resolve_secure(&url.authority(), &url.target, location),
@@ -141,5 +142,5 @@ fn elsewhere(url: &Url, location: &str) -> Result<Url, String> {
     }
 }
 
-/// The maximum number of redirections of an object.
+/// The maximum number of redirections that are followed for an object.
 const MAX_MOVES: u32 = 10;

@@ -1,7 +1,7 @@
-//! Where `get --page` stores objects: in files below a directory. The server determines their names.
+//! Stores the objects of `get --page` in files below a directory. The server determines the names of these files.
 //!
-//! Whatever a page calls its objects, their files stay below the directory and are not hidden. So a page that is saved
-//! into a home directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
+//! Whatever names a page uses, its files stay below the directory and are not hidden. So a page that is saved into a home
+//! directory cannot write to `.bashrc` or `.ssh`. Symbolic links in the directory cannot lead out of it
 //! (`Reserved::below`).
 
 use super::meter::Meter;
@@ -13,21 +13,22 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// Files below a directory. Each is complete, or does not exist.
+/// Stores files below a directory. Each file is complete or does not exist.
 pub struct Kept {
     directory: Option<PathBuf>,
-    /// The names in use below the directory: files, with the request target of each, and directories (`None`).
+    /// The names in use below the directory. The value of a file is the request target that it stores; the value of a
+    /// directory is `None`.
     names: RefCell<BTreeMap<PathBuf, Option<String>>>,
     meter: Rc<Meter>,
 }
 
 impl Kept {
-    /// Stores objects below `directory`; without one, stores none.
+    /// Stores objects below `directory`, or nowhere if `directory` is `None`.
     pub fn new(directory: Option<PathBuf>, meter: Rc<Meter>) -> Self {
         Self { directory, names: RefCell::default(), meter }
     }
 
-    /// Returns the file for a request target. A number is appended if another target already uses the name.
+    /// Returns the path of the file for a request target. If another target already uses that path, a number is appended.
     fn name(&self, target: &str) -> PathBuf {
         let mut names = self.names.borrow_mut();
         let wanted = name_of(target);
@@ -68,8 +69,8 @@ impl Keeper for Kept {
     }
 }
 
-/// Returns the file name for a request target: `/a/` becomes `a/index.html`. Escapes are decoded where the result is a
-/// valid name.
+/// Returns the file name for a request target, for example `a/index.html` for `/a/`. Percent-escapes are decoded if the
+/// result is a valid name.
 fn name_of(target: &str) -> PathBuf {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut file = PathBuf::new();
@@ -91,13 +92,13 @@ fn name_of(target: &str) -> PathBuf {
     }
 }
 
-/// Limits a name to a length that file systems accept: a longer one is cut, and a hash is appended that keeps it
-/// unique.
+/// Limits a name to a length that file systems accept. A longer name is cut, and a hash of the whole name is appended,
+/// which keeps it unique.
 fn bounded(name: String) -> String {
     if name.len() <= MAX_NAME_CHARS {
         return name;
     }
-    // FNV-1a, 64 bits.
+    // The hash is FNV-1a with 64 bits.
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });
@@ -105,12 +106,14 @@ fn bounded(name: String) -> String {
     format!("{}~{hash:016x}", &name[..end])
 }
 
-/// Makes a name visible: `.bashrc` becomes `_bashrc`. This also covers `..`, which would lead out of the directory.
+/// Replaces a leading dot, so that the file is not hidden: `.bashrc` becomes `_bashrc`. This also covers `..`, which would
+/// lead out of the directory.
 fn shown(name: String) -> String {
     name.strip_prefix('.').map(|rest| format!("_{rest}")).unwrap_or(name)
 }
 
-/// Whether a decoded escape is a valid file name. Names that would lead elsewhere or control a terminal remain escaped.
+/// Whether a decoded path segment is a valid file name. A segment that would lead to another directory or control a
+/// terminal stays percent-encoded.
 fn is_name(text: &str) -> bool {
     !matches!(text, "" | "." | "..") && !text.contains(|c: char| c == '/' || c.is_control())
 }

@@ -1,7 +1,8 @@
-//! The progress of a `get` on standard error: a bar on a terminal, elsewhere an occasional line if it takes long.
+//! Shows the progress of `get` on standard error: a bar on a terminal; elsewhere an occasional line, if the transfer takes
+//! long.
 //!
-//! The total and the time left are shown if the length of every known object is known; if not, the bytes so far and their
-//! rate.
+//! The total size and the remaining time are shown if the length of every known object is known. Otherwise the bytes so
+//! far and their rate are shown.
 
 use crate::progress::readable;
 use anabranch_base::time::{Duration, Instant};
@@ -19,14 +20,14 @@ pub struct Meter {
     tally: RefCell<Tally>,
 }
 
-/// The progress so far.
+/// The progress of all objects so far.
 #[derive(Debug, Default)]
 struct Tally {
     items: Vec<Item>,
     over: usize,
-    /// Bytes so far at recent times, the oldest first.
+    /// The total number of bytes at recent times, the oldest first.
     looks: VecDeque<(Duration, u64)>,
-    /// When a line was last written.
+    /// When a line was last written, as time since the start.
     shown: Duration,
     drawn: bool,
 }
@@ -34,7 +35,7 @@ struct Tally {
 #[derive(Debug, Default)]
 struct Item {
     come: u64,
-    /// Its length in bytes; `None` if unknown.
+    /// The length of the object in bytes; `None` if it is unknown.
     of: Option<u64>,
 }
 
@@ -44,7 +45,7 @@ impl Meter {
         Rc::new(Self { terminal: std::io::stderr().is_terminal(), tally: RefCell::default() })
     }
 
-    /// Records a step of object `number`. Objects are found in the order of their numbers.
+    /// Records that object `number` made a step. Objects are found in the order of their numbers.
     pub fn step(&self, number: usize, step: Step) {
         let mut tally = self.tally.borrow_mut();
         if step == Step::Found {
@@ -62,7 +63,7 @@ impl Meter {
         }
     }
 
-    /// Shows the progress periodically until the future is dropped.
+    /// Shows the progress periodically, until the future is dropped.
     pub async fn show(self: Rc<Self>, world: OsWorld) {
         let began = world.now();
         let period = if self.terminal { Duration::from_millis(200) } else { Duration::from_secs(1) };
@@ -88,7 +89,7 @@ impl Meter {
         let _ = out.flush();
     }
 
-    /// Clears the bar.
+    /// Clears the progress bar from the terminal.
     pub fn clear(&self) {
         if self.terminal && std::mem::take(&mut self.tally.borrow_mut().drawn) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -108,12 +109,12 @@ impl Tally {
         }
     }
 
-    /// The recent rate in bytes per second.
+    /// The rate at which bytes arrived recently, in bytes per second.
     fn rate(&self) -> u64 {
         let (Some(&(from, before)), Some(&(to, come))) = (self.looks.front(), self.looks.back()) else {
             return 0;
         };
-        // At the first look, the rate is that since the beginning.
+        // With a single sample, the rate is that since the start.
         let (from, before) = if from == to { (Duration::ZERO, 0) } else { (from, before) };
         let span = (to - from).as_millis().max(1);
         (u128::from(come.saturating_sub(before)) * 1000 / span) as u64
@@ -143,7 +144,7 @@ impl Tally {
                 (format!("{}, {}/s", of(come), of(rate)), self.over as u64, objects as u64)
             }
         };
-        // Without the length of every object there is no total.
+        // The total size is known only if the length of every object is known.
         let known = total.is_some() || objects > 1;
         let filled = (BAR as u128 * u128::from(done) / u128::from(of.max(1))) as usize;
         let bar = if bar && known {
@@ -163,9 +164,9 @@ fn unit(bytes: u64) -> (f64, &'static str) {
     }
 }
 
-/// The time over which the rate is measured.
+/// The period over which the rate is measured.
 const WINDOW: Duration = Duration::from_secs(5);
-/// Columns of a bar.
+/// The width of the bar in columns.
 const BAR: usize = 30;
 
 #[cfg(test)]
@@ -199,7 +200,7 @@ mod tests {
         let begun = [(0, Step::Found), (0, Step::Begun(None)), (0, Step::Came(13_100_000))];
         let tally = after(&begun, &[(0, 0), (5, 13_100_000)]);
         assert_eq!(tally.line(true), "13.1 MB, 2.6 MB/s");
-        // One object has not begun and one has no length; then both are complete.
+        // First one object has not begun and another has no known length; then both are complete.
         let mut several = begun.to_vec();
         several.extend([(0, Step::Found), (1, Step::Begun(Some(1000)))]);
         let tally = after(&several, &[(0, 0), (5, 13_100_000)]);

@@ -1,4 +1,5 @@
-//! Fetches the objects of one command. Those of a server share a session; a redirected object may go to another server.
+//! Fetches all objects of one `get` command. Objects of the same server share a session. A redirected object may move to
+//! another server.
 
 use super::account::Ledger;
 use super::exchange::{Way, get_one};
@@ -30,7 +31,7 @@ pub(super) struct Wanted {
     pub(super) number: usize,
     pub(super) url: Url,
     pub(super) file: Option<Reserved>,
-    /// Redirections so far.
+    /// The number of redirections followed so far.
     pub(super) moves: u32,
 }
 
@@ -41,9 +42,9 @@ pub(super) struct Settings {
     pub(super) quic: anabranch_quic::Config,
     pub(super) logs: qlog::LogsTo,
     pub(super) sctp_port: u16,
-    /// The client's TLS settings; `None` if no URL uses TLS or DTLS.
+    /// The TLS settings of the client; `None` if no URL uses TLS or DTLS.
     pub(super) tls: Option<Believing>,
-    /// The version of HTTP, if `--http` names one.
+    /// The version of HTTP; `None` if `--http` was not given.
     pub(super) http: Option<String>,
     pub(super) meter: Rc<Meter>,
     pub(super) ledger: Ledger,
@@ -51,21 +52,21 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Records that object `number` has failed.
+    /// Records that object `number` failed for the reason `why`.
     pub(super) fn failed(&self, number: usize, why: String) -> Ended {
         self.ledger.note(number, |fetched| fetched.error = Some(why.clone()));
         Ended::Failed(why)
     }
 }
 
-/// The result of one object.
+/// The outcome of fetching one object.
 pub(super) enum Ended {
     Delivered,
-    /// The transfer failed, with this message: exit code 1.
+    /// The transfer failed; the message says why. The exit code is 1.
     Failed(String),
-    /// The server redirects to another URL.
+    /// The server redirected the request to another URL.
     Moved(Wanted),
-    /// This host does not permit the request: exit code 3.
+    /// This host does not permit the request. The exit code is 3.
     Host(Failure),
 }
 
@@ -89,7 +90,7 @@ pub(super) async fn get_all(
             let Some(first) = of_server.first() else { continue };
             let origin = first.url.origin();
             let numbers: Vec<usize> = of_server.iter().map(|one| one.number).collect();
-            // A failure of the server is printed once, and recorded for each of its objects.
+            // A failure of the whole server is printed once, and recorded for each object that was requested from it.
             let all_failed = |why: &str| {
                 for &number in &numbers {
                     settings.ledger.note(number, |fetched| {
@@ -137,7 +138,7 @@ pub(super) async fn get_all(
                     Ended::Moved(one) => left.push(one),
                     Ended::Failed(why) => {
                         settings.meter.clear();
-                        // The message about a single object begins with its path.
+                        // The message about a single object begins with the path of that object.
                         let gap = if why.starts_with('/') { "" } else { ": " };
                         complain(&format!("{origin}{gap}{why}"));
                         done = Done::Badly;
@@ -165,7 +166,8 @@ async fn over_tcp(
     let names = vec![first.url.host().to_owned(); count];
     let secure = match settings.tls.clone() {
         Some(it) => TlsConnector::new(world.clone(), connector, it.client, &names),
-        // A redirect from a URL in the clear led here, so no trust settings were given.
+        // A redirect from an unencrypted URL led to this server, so the command has read no trust settings. Use the
+        // defaults.
         None => Believing::by_default(settings.http.as_deref())
             .and_then(|it| TlsConnector::new(world.clone(), connector, it.client, &names)),
     };
@@ -175,7 +177,7 @@ async fn over_tcp(
     }
 }
 
-/// Fetches objects one after the other, on one connection as long as it stays open.
+/// Fetches objects one after the other, on the same connection as long as it stays open.
 async fn one_by_one<C: Connector>(
     world: &OsWorld,
     connector: C,
@@ -188,7 +190,7 @@ async fn one_by_one<C: Connector>(
     let mut wanted = VecDeque::from(wanted);
     while let Some(one) = wanted.pop_front() {
         if kept.is_none() {
-            // Use the first address that answers.
+            // Connect to the first address that answers.
             match connect_any(world, &connector, count, settings.connect).await {
                 Ok(session) => kept = session.open(0).ok().map(|stream| (session, stream)),
                 Err(why) => {
@@ -219,7 +221,7 @@ async fn one_by_one<C: Connector>(
     ended
 }
 
-/// Fetches all objects concurrently over HTTP/2, on an existing connection.
+/// Fetches all objects concurrently over HTTP/2, on an established connection.
 async fn at_once<N: Session>(
     world: &OsWorld,
     (session, stream): (N, N::Stream),
@@ -264,7 +266,7 @@ async fn over_http3(
     Ok(ended)
 }
 
-/// Requests all of the objects concurrently.
+/// Requests all objects concurrently.
 async fn ask_all(
     world: &OsWorld,
     requests: Requests,
@@ -274,7 +276,7 @@ async fn ask_all(
 ) -> Vec<Ended> {
     let (mut tasks, mut ended) = (Vec::new(), Vec::new());
     for one in wanted {
-        // Objects for standard output are written one after the other.
+        // Standard output receives one object after the other, so wait until the earlier exchanges have ended.
         if one.file.is_none() {
             for task in tasks.drain(..) {
                 ended.push(task.await);
@@ -298,7 +300,7 @@ async fn over_sctp(
     wanted: Vec<Wanted>,
     settings: &Rc<Settings>,
 ) -> Result<Vec<Ended>, Ended> {
-    // A redirect from a URL in the clear led here, so no trust settings were given.
+    // A redirect from an unencrypted URL led to this server, so the command has read no trust settings. Use the defaults.
     let name = wanted.first().map_or("", |one| one.url.host());
     let by_default = || SecureTarget { trust: Trust::default(), name: name.to_owned(), unsummed: true };
     let secure = settings.tls.as_ref().map_or_else(by_default, |it| it.target(name));
@@ -322,7 +324,8 @@ async fn over_sctp(
     let mut tasks = Vec::new();
     let mut ended = Vec::new();
     for (number, one) in (0_u32..).zip(wanted) {
-        // Objects for standard output are fetched one after the other, and so are those that share a stream.
+        // An object for standard output waits for the earlier exchanges. So does an object for which the association has
+        // no unused stream.
         let alone = one.file.is_none() || u64::from(number) >= streams;
         if alone {
             for task in tasks.drain(..) {
@@ -349,5 +352,5 @@ async fn over_sctp(
     Ok(ended)
 }
 
-/// How long a peer may take to close a connection.
+/// The time that the peer has to close a connection.
 const CLOSING: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `get --page`: fetches a document and what it embeds into a directory, and draws a waterfall.
+//! `get --page`: fetches a document and its embedded objects into a directory, and draws a waterfall of the page load.
 
 use super::account::{self, Fetched, LeftOut};
 use super::keep::Kept;
@@ -36,41 +36,41 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What the flags of `get --page` ask for.
+/// The settings of `get --page`, read from its flags.
 pub struct Asked {
     /// The URL of the document.
     pub url: Url,
-    /// The directory for bodies; `None` if they are not kept.
+    /// The directory for the bodies of the objects; `None` if the bodies are not kept.
     pub directory: Option<PathBuf>,
-    /// The destination of the HAR.
+    /// The destination of the HAR (HTTP Archive) file.
     pub har: Har,
-    /// The destinations of JSON and CSV.
+    /// The destinations of the JSON and CSV output.
     pub outputs: Outputs,
-    /// Whether to draw no waterfall.
+    /// Whether to omit the waterfall.
     pub quiet: bool,
-    /// The client's TLS settings, for TLS, DTLS and HTTP/3.
+    /// The client's settings for TLS, DTLS and HTTP/3; `None` if the URL uses none of them.
     pub tls: Option<Believing>,
-    /// The version of HTTP, if `--http` names one.
+    /// The version of HTTP; `None` if `--http` was not given.
     pub http: Option<String>,
-    /// Timeout for connecting.
+    /// The timeout for connecting.
     pub connect: Duration,
-    /// Timeout of an object that makes no progress.
+    /// The timeout for an object that makes no progress.
     pub timeout: Duration,
     pub sctp: Config,
     pub quic: anabranch_quic::Config,
-    /// Where QUIC connections are logged (qlog).
+    /// The directory for qlog files; `None` disables logging.
     pub logs: LogsTo,
     pub sctp_port: u16,
 }
 
-/// The destination of the HAR.
+/// The destination of the HAR (HTTP Archive) file.
 pub enum Har {
     Nowhere,
     Stdout,
     File(Reserved),
 }
 
-/// Fetches the page.
+/// Fetches the page and writes all outputs.
 pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     let Asked {
         url,
@@ -111,7 +111,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
         let origins = Rc::new(Origins::new(world, Some(origin), Rules::default(), connect, no_tls));
         visit(world, Way::Streams(origins), plan(CONNECTIONS), keeper, None).await
     } else {
-        // The page could not be loaded: print one line, and report the document as failed.
+        // Called if the page cannot be loaded: prints one line and records that the document failed.
         let nothing = |outputs: Outputs, why: String, line: String| {
             complain(&line);
             let (url, issued) = (url.text.clone(), Some(start));
@@ -143,7 +143,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
                         TlsConnector::new(world.clone(), connector, believing.client.clone(), &names)
                             .map_err(Failure::Usage)?;
                     let server = OneServer::new(world, connector, count, connect);
-                    // A version that the user named is not upgraded to HTTP/3.
+                    // If the user named a version of HTTP, the client does not switch to HTTP/3.
                     let talking = Rc::new(RefCell::default());
                     let reach = http.is_none().then(|| {
                         let talking = talking.clone();
@@ -207,7 +207,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             come
         }
     };
-    // Whether a connection carries one exchange at a time.
+    // Whether a connection carries one exchange at a time, as with HTTP/1.1.
     let alone = url.carrier.is_kernels() && spoken == HTTP1;
     drop(shown);
     meter.clear();
@@ -219,7 +219,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             _ => say(&drawn)?,
         }
     }
-    // A full disk is one failure and missing objects are others: report each.
+    // Two kinds of failures are reported separately: files that cannot be written, for example because the disk is full,
+    // and objects that could not be fetched.
     let text = || as_har(&url, &come, start, began.as_millis().try_into().unwrap_or(u64::MAX));
     let kept = match har {
         Har::Nowhere => Ok(()),
@@ -251,7 +252,7 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
             named.join(", ")
         ));
     }
-    // If nothing else has failed, the last write error becomes the command's failure.
+    // If every object was fetched, the last write error becomes the error of the command.
     let last = if done == Done::Well { unwritten.pop() } else { None };
     unwritten.into_iter().for_each(|failure| complain(&failure.line()));
     if let Some(failure) = last {
@@ -263,8 +264,8 @@ pub async fn get(world: &OsWorld, asked: Asked) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Loads a page over TCP or TLS. Uses HTTP/2 on one connection if `http2` is set or the server chooses it; otherwise
-/// HTTP/1.1 on several. Returns the page and the version of HTTP.
+/// Loads a page over TCP or TLS. Uses HTTP/2 on one connection if `http2` is set or the server chooses HTTP/2; otherwise
+/// HTTP/1.1 on several connections. Returns the page and the version of HTTP.
 async fn over_tcp<C: Connector>(
     world: &OsWorld,
     server: OneServer<OsWorld, C>,
@@ -311,14 +312,14 @@ async fn over_http3(
     Ok((come, version))
 }
 
-/// Returns the function that connects to the same host over HTTP/3 when a response advertises it (Alt-Svc).
+/// Returns the function that connects to the same host over HTTP/3 when a response advertises HTTP/3 (Alt-Svc).
 fn elsewhere(
     world: &OsWorld,
     (url, addresses): (&Url, Vec<SocketAddr>),
     believing: Believing,
     (config, logs): (anabranch_quic::Config, LogsTo),
     connect: Duration,
-    // Set to the task that closes the HTTP/3 connection, which the caller waits for at the end.
+    // Receives the task that closes the HTTP/3 connection. The caller waits for this task at the end.
     ending: Rc<RefCell<Option<OsTask<()>>>>,
 ) -> Reach {
     let (world, name) = (world.clone(), url.host().to_owned());
@@ -327,7 +328,8 @@ fn elsewhere(
         let (mut addresses, config, logs) = (addresses.clone(), config.clone(), logs.clone());
         let ending = ending.clone();
         Box::pin(async move {
-            // The certificate must be valid for the original host (RFC 7838 §2.1); other hosts are not looked up.
+            // The certificate must be valid for the original host (RFC 7838 §2.1). Alternatives on other hosts are
+            // ignored.
             if alternative.host.is_some_and(|host| !host.eq_ignore_ascii_case(&name)) {
                 return None;
             }
@@ -382,17 +384,17 @@ fn as_har(url: &Url, come: &Visit, start: anabranch_base::time::Instant, began: 
             failure: object.failure.clone(),
         });
     }
-    // HTTP/3 serves https:// URLs (RFC 9114 §3.1).
+    // URLs that are fetched over HTTP/3 have the scheme https (RFC 9114 §3.1).
     let scheme = if url.carrier.is_http3() { "https" } else { url.carrier.scheme() };
     har::write(&page, scheme, &fetches, began, env!("CARGO_PKG_VERSION"), "anabranch get --page")
 }
 
-/// Connections to one server, as many as browsers open.
+/// The maximum number of connections to one server, the same as in browsers.
 const CONNECTIONS: usize = 6;
-/// Concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit; browsers start with the same
-/// number.
+/// The maximum number of concurrent requests over HTTP/2 and HTTP/3 until the server announces its limit. Browsers start
+/// with the same number.
 const REQUESTS: usize = 100;
-/// How long a peer may take to close a connection.
+/// The time that the peer has to close a connection.
 const CLOSING: Duration = Duration::from_secs(2);
-/// The maximum number of addresses that a warning lists.
+/// The maximum number of URLs that a warning lists.
 const NAMED: usize = 3;

@@ -4,8 +4,9 @@ use anabranch_base::time::Instant;
 use anabranch_http::visit::Visit;
 use std::fmt::Write;
 
-/// Draws a line for each object: name, size, stream, times and a bar. If a connection has only one stream,
-/// `by_connection` shows the connection instead, numbered in the order of their first objects.
+/// Draws one line for each object: name, status, size, stream, times and a bar. With `by_connection`, for connections that
+/// have only one stream, it shows the connection instead of the stream. Connections are numbered in the order of their
+/// first objects.
 pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     let end = come.objects.iter().map(|object| object.ended).max().unwrap_or(start);
     let whole = (end - start).as_nanos().max(1);
@@ -24,7 +25,7 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
         {
             bar[from.min(BAR - 1)..to.min(BAR)].fill(mark);
         }
-        // The shortest bar is one column wide.
+        // Even the shortest bar is one column wide.
         let last = marks[3].saturating_sub(1).max(marks[0]).min(BAR - 1);
         if bar[last] == ' ' {
             bar[last] = '#';
@@ -70,7 +71,7 @@ pub fn draw(come: &Visit, start: Instant, by_connection: bool) -> String {
     text
 }
 
-/// Shortens a long name at its start, because its end is more distinctive.
+/// Shortens a name that is longer than `width` by cutting its start, because names differ mostly at their ends.
 fn shortened(name: &str, width: usize) -> String {
     let length = name.chars().count();
     if length <= width {

@@ -1,4 +1,5 @@
-//! A report on what the links did, as JSON (schema `anabranch.link/1`). Times are in nanoseconds.
+//! Reports, as JSON (schema `anabranch.link/1`), how many packets the emulated links carried and dropped. Times are in
+//! nanoseconds.
 
 use crate::outputs::command_line;
 use anabranch_emu::report::{DirectionReport, PathReport};
@@ -6,7 +7,7 @@ use anabranch_emu::shell::{Ended, Request};
 use anabranch_link::Tally;
 use serde_json::{Value, json};
 
-/// Returns the complete report.
+/// Returns the complete JSON report.
 pub fn json(request: &Request, ended: &Ended) -> String {
     let links: Vec<Value> =
         request.links.iter().zip(&ended.paths).map(|(spec, path)| link(spec, path)).collect();

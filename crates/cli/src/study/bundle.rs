@@ -1,5 +1,5 @@
-//! `anabranch study bundle`: packs a study into a directory for reviewers. Owns its layout; it appears complete or not
-//! at all.
+//! `anabranch study bundle`: packs a study into a directory for reviewers. This module defines the layout of the
+//! directory, which appears complete or not at all.
 
 use super::{open, run_studies};
 use crate::files::{self, Reserved, ReservedDirectory};
@@ -13,7 +13,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Runs the command.
+/// Runs the `study bundle` command.
 pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     let name = matches.get_one::<String>("name").map_or("", String::as_str);
     let out = matches.get_one::<String>("out").map_or("", String::as_str);
@@ -74,7 +74,8 @@ pub fn run(matches: &ArgMatches) -> Result<Done, Failure> {
     Ok(done)
 }
 
-/// Runs the study from its copy, as the bundle's script does, and keeps its files and its output.
+/// Runs the study from its copy in the bundle, as the script of the bundle does. Stores the resulting files and the
+/// printed output as the expected ones.
 fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(Outputs, Done), Failure> {
     let folder = root.join("studies").join(own);
     let scratch = root.join("run");
@@ -110,7 +111,7 @@ fn expect(root: &Path, own: &str, size: &str, matches: &ArgMatches) -> Result<(O
     Ok((outputs, done))
 }
 
-/// Returns all files below a directory in order, with paths relative to it.
+/// Returns the paths of all files below `root`, sorted and relative to `root`.
 fn all_below(root: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![root.to_owned()];
@@ -141,7 +142,7 @@ fn digest(path: &Path) -> Result<String, Failure> {
     Ok(sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Makes a file executable for everybody.
+/// Makes a file executable for all users.
 #[cfg(unix)]
 fn executable(path: &Path) -> Result<(), Failure> {
     use std::os::unix::fs::PermissionsExt;

@@ -1,8 +1,8 @@
-//! `anabranch study run --world emulated`: runs the host's own protocols on the test beds of studies, to compare with
-//! the published values and with the simulation.
+//! `anabranch study run --world emulated`: runs the protocols of this host's kernel on emulated test beds of studies. The
+//! results are compared with the published values and with the simulation.
 //!
-//! Owns the order: what is impossible is reported before anything runs. Then each side runs in real time, by default
-//! one run at a time, because concurrent runs would compete for the CPU.
+//! Everything that this host cannot run is reported before the first run. Then each side runs in real time. By default
+//! there is one run at a time, because concurrent runs would compete for the CPU.
 
 use super::{Directory, failure, identity, open};
 use crate::race::{self, STOP};
@@ -14,15 +14,16 @@ use anabranch_lab::study::{Bench, Emulated, Forgetful, Seeds, Size, Store, Study
 use clap::ArgMatches;
 use std::path::Path;
 
-/// Whether `run` is to use the emulated world.
+/// Whether the flags of `study run` select the emulated network.
 pub fn is_wanted(run: &ArgMatches) -> bool {
     run.get_one::<String>("world").is_some_and(|world| world == "emulated")
 }
 
-/// Runs before anything else: an emulated race may have to enter new namespaces, which requires a single thread.
+/// Prepares the process before anything else runs. An emulated race may have to enter new namespaces, which is possible
+/// only with a single thread.
 ///
 /// # Errors
-/// The request is wrong, or this host does not permit it.
+/// The request is wrong, or this host does not permit emulation.
 pub fn prepare(matches: &ArgMatches) -> Result<(), Failure> {
     match matches.subcommand() {
         Some(("run", run)) if is_wanted(run) => {
@@ -46,7 +47,7 @@ fn studies(run: &ArgMatches) -> Result<Vec<Study>, Failure> {
     names.iter().map(|name| open(name)).collect()
 }
 
-/// Returns each side of the studies with its plan, in order.
+/// Returns the plan of each emulated side of the studies, in order.
 fn plans<'a>(
     run: &ArgMatches,
     studies: &'a [Study],
@@ -79,7 +80,7 @@ fn first_seed(run: &ArgMatches) -> u64 {
 /// Runs the emulated sides of the studies.
 ///
 /// # Errors
-/// The request is wrong or the host lacks something, and nothing was run; or a run failed.
+/// The request is wrong or this host lacks something, and nothing was run; or a run failed.
 pub fn run(run: &ArgMatches) -> Result<Done, Failure> {
     let studies = studies(run)?;
     let plans = plans(run, &studies)?;

@@ -1,11 +1,11 @@
-//! The directory of a sweep. `sweep.json` describes the sweep; `points/` holds a file for each completed point, with
-//! its page loads and captures.
+//! The directory of a sweep. The file `sweep.json` describes the sweep. The folder `points/` holds a file for each
+//! completed point, and the page loads and captures of the point.
 //!
-//! The `course.json` files of the first points hold what the report draws in addition to packets.
+//! For the first points, `course.json` files hold events that the report draws and that packets do not show.
 //!
-//! A point is complete when its file exists: it is the last of the point's files to be renamed to its final name. A
-//! writer holds a lock on `sweep.json`, so that there is only one. If it is killed, the next one can resume from what
-//! it left.
+//! The file of a point is renamed to its final name after all other files of the point. So the existence of this file
+//! means that the point is complete. A command that writes to the directory holds a lock on `sweep.json`, so that there is
+//! only one writer. If a writer is killed, another command can resume the sweep.
 
 use crate::Failure;
 use crate::files::{self, Kind, Reserved};
@@ -16,12 +16,12 @@ use anabranch_lab::sweep::{Manifest, Record, Shard, manifest, record};
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
-/// The maximum size of a manifest in bytes.
+/// The maximum size of `sweep.json` in bytes.
 const MAX_MANIFEST: u64 = file::MAX_PLAN;
 
-/// A sweep's directory.
+/// An open sweep directory.
 pub struct Directory {
-    /// The path as the user wrote it.
+    /// The path of the directory, as the user wrote it.
     pub path: PathBuf,
     /// The contents of `sweep.json`.
     pub manifest: Manifest,
@@ -31,7 +31,7 @@ pub struct Directory {
     _lock: File,
 }
 
-/// Reads a directory's manifest without taking the lock.
+/// Reads the manifest of the sweep in the directory `path`, without taking the lock.
 pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     let name = path.join(manifest::NAME);
     if !files::has_own(&name, Kind::File)? {
@@ -43,14 +43,14 @@ pub fn manifest(path: &Path) -> Result<Manifest, Failure> {
     Manifest::from_json(&text).map_err(wrong)
 }
 
-/// Whether a sweep may begin in the directory: it is empty or does not exist.
+/// Whether a sweep may begin in the directory `path`: it is empty or does not exist.
 pub fn is_free(path: &Path) -> bool {
     fs::read_dir(path).map_or(true, |mut entries| entries.next().is_none())
 }
 
 impl Directory {
-    /// Begins a sweep. A finished sweep in the directory, or one without completed points, is replaced; an unfinished
-    /// one is an error.
+    /// Begins a sweep. An earlier sweep in the directory is replaced if it is finished or has no completed points;
+    /// otherwise this is an error.
     pub fn begin(path: &Path, manifest: Manifest) -> Result<Self, Failure> {
         if files::has_own(&path.join(manifest::NAME), Kind::File)? {
             let old = Self::open(path, true)?;
@@ -69,13 +69,13 @@ impl Directory {
             let what = "is not empty, and of no sweep; name another directory";
             return Err(Failure::Usage(format!("'{}' {what}", points.display())));
         }
-        // The results of an earlier race. If they were kept, the new sweep would look finished.
+        // Removes the results of an earlier race. Otherwise the new sweep would look finished.
         remove(&path.join("results.json"))?;
         files::write(&path.join(manifest::NAME), manifest.to_json().as_bytes())?;
         Self::open(path, true)
     }
 
-    /// Opens a sweep, for writing or only for reading.
+    /// Opens the directory of a sweep, for writing if `writes` is set and otherwise only for reading.
     pub fn open(path: &Path, writes: bool) -> Result<Self, Failure> {
         let manifest = manifest(path)?;
         let name = path.join(manifest::NAME);
@@ -103,7 +103,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Rejects symbolic links and non-files under the names that are read and written here.
+    /// Rejects symbolic links and other non-regular files under the names that this module reads and writes.
     fn check_kinds(&self) -> Result<(), Failure> {
         for name in ["results.json", "report.html"] {
             files::has_own(&self.path.join(name), Kind::File)?;
@@ -120,12 +120,12 @@ impl Directory {
         Ok(())
     }
 
-    /// The directory that holds the points.
+    /// The path of the folder that holds the points.
     pub fn points(&self) -> PathBuf {
         self.path.join(POINTS)
     }
 
-    /// The shard of the sweep that the directory holds.
+    /// The shard of the sweep that this directory holds; `None` if it holds the whole sweep.
     pub const fn part(&self) -> Option<Shard> {
         self.part
     }
@@ -135,23 +135,23 @@ impl Directory {
         self.manifest.factors.count()
     }
 
-    /// The numbers of the points that belong to this directory.
+    /// The numbers of the points that belong to this directory, from 1.
     pub fn numbers(&self) -> impl Iterator<Item = usize> + use<> {
         let part = self.part;
         (1..=self.count()).filter(move |number| part.is_none_or(|part| part.has(*number)))
     }
 
-    /// The prefix of the names of a point's files.
+    /// The prefix of the file names of point `number`.
     pub fn prefix(&self, number: usize) -> String {
         record::stem(number, self.count()) + "."
     }
 
-    /// The file with the packets that the server captured in a contestant's median run of a point.
+    /// The path of the server's packet capture in the median run of a contestant at a point.
     pub fn capture(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "server.pcapng")
     }
 
-    /// The file with what the captured packets do not show.
+    /// The path of the `course.json` file, which holds events of the median run that packets do not show.
     pub fn course(&self, number: usize, point: &Point, contestant: usize) -> PathBuf {
         self.of_median(number, point, contestant, "course.json")
     }
@@ -166,12 +166,12 @@ impl Directory {
         self.points().join(self.prefix(number) + "json")
     }
 
-    /// The size of a point's file in bytes; 0 if the point is not done.
+    /// The size in bytes of the file of point `number`; 0 if the point is not complete.
     pub fn size(&self, number: usize) -> u64 {
         fs::metadata(self.file(number)).map_or(0, |file| file.len())
     }
 
-    /// Reads a point, if it is done.
+    /// Reads the file of point `number`; returns `None` if the point is not complete.
     pub fn read(&self, number: usize) -> Result<Option<Record>, Failure> {
         let name = self.file(number);
         if !name.exists() {
@@ -189,7 +189,7 @@ impl Directory {
         Ok(Some(record))
     }
 
-    /// Saves a point together with the files that belong to it.
+    /// Saves a point together with `beside`, the files that belong to the point.
     pub fn put(
         &self,
         number: usize,
@@ -212,7 +212,7 @@ impl Directory {
         Ok(record)
     }
 
-    /// Copies a point from another directory of the same sweep, byte for byte.
+    /// Copies the files of a point from another directory of the same sweep, byte for byte.
     pub fn take(&self, from: &Self, number: usize, record: &Record) -> Result<(), Failure> {
         let own = self.file(number).file_name().map(|name| name.to_string_lossy().into_owned());
         let mut copies = Vec::new();
@@ -228,13 +228,14 @@ impl Directory {
 
     /// Rejects files in `points/` that belong to none of this directory's points.
     pub fn check_strays(&self) -> Result<(), Failure> {
-        // Report the first by name, so that the message does not depend on the order of directory entries.
+        // Reports the stray file whose name sorts first, so that the message does not depend on the order of directory
+        // entries.
         let Some(stray) = self.names()?.filter(|name| !self.is_of_point(name)).min() else { return Ok(()) };
         let what = self.part.map_or("of this sweep".to_owned(), |part| format!("of shard {part}"));
         Err(Failure::Usage(format!("{} is of no point {what}", self.points().join(stray).display())))
     }
 
-    /// Whether a file of this name belongs to one of this directory's points.
+    /// Whether a file called `name` belongs to one of this directory's points.
     fn is_of_point(&self, name: &str) -> bool {
         let number = name.split('.').next().and_then(|number| number.parse().ok());
         number.is_some_and(|number| {
@@ -250,8 +251,8 @@ impl Directory {
         Ok(entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()))
     }
 
-    /// Removes a finished sweep, and nothing else. `results.json` goes first, so that a half-removed sweep does not
-    /// look complete.
+    /// Removes the files of a finished sweep, and nothing else. `results.json` is removed first, so that a half-removed
+    /// sweep does not look finished.
     fn remove(self) -> Result<(), Failure> {
         self.check_strays()?;
         let points = self.points();
@@ -271,7 +272,7 @@ fn remove(file: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The directory of the points.
+/// The name of the folder that holds the points.
 const POINTS: &str = "points";
 
 fn cannot_read(path: &Path, error: &std::io::Error) -> Failure {

@@ -1,5 +1,5 @@
-//! Makes the outputs of a whole race from a directory whose points are all done: results.json, the report and the
-//! table. Only one point at a time is in memory.
+//! Writes the outputs of a sweep whose points are all complete: results.json, the report and the table. Only one point at
+//! a time is in memory.
 
 use super::Tally;
 use super::directory::Directory;
@@ -16,7 +16,7 @@ use anabranch_lab::{compare, csv, json, table};
 use std::fs;
 use std::io::Write;
 
-/// Where a part of the result is written.
+/// The destination of a result format.
 enum Sink {
     File(Reserved),
     Stdout,
@@ -31,7 +31,7 @@ impl Sink {
     }
 }
 
-/// Writes all outputs. `results.json` is published last, so that all others exist if it does.
+/// Writes all outputs. `results.json` is published last, so that if it exists, all other outputs exist.
 pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failure> {
     let (style, to_stdout) = (outputs.style(), outputs.to_stdout());
     let mut sinks = vec![(Kind::Json, Sink::File(Reserved::new(&directory.path.join("results.json"))?))];
@@ -105,15 +105,16 @@ pub fn write(directory: &Directory, outputs: Outputs<'_>) -> Result<Done, Failur
     Ok(tally.done())
 }
 
-/// Up to this total size of the point files in bytes, the report draws everything.
+/// The maximum total size of the point files, in bytes, for which the report draws everything.
 const WHOLE_BYTES: u64 = 128 << 20;
-/// For larger results with at most this many points, the report draws each contestant's median run.
+/// The maximum number of points for which a larger report draws the median run of each contestant. With more points, the
+/// report draws no runs.
 const MOST_DRAWN: usize = 400;
 
-/// The size in bytes of the largest capture that the report draws packet by packet.
+/// The maximum size in bytes of a capture that the report draws packet by packet.
 const MOST_PACKETS: u64 = 256 << 20;
 
-/// What the report draws.
+/// The parts of the result that the report draws.
 struct Drawn {
     points: Vec<Point>,
     terms: Vec<Vec<String>>,
@@ -136,7 +137,7 @@ impl Drawn {
         self.terms.push(table::terms(&point, &Transports::standard(), &report::names(&point)));
         if number <= out::DRAWN_POINTS {
             for (index, contestant) in point.contestants.iter().enumerate() {
-                // Without --pcap there is no capture, and the report is complete without it.
+                // Without `--pcap` there is no capture, and the report is complete without it.
                 let capture = directory.capture(number, &point, index);
                 if fs::metadata(&capture).map_or(0, |file| file.len()) > MOST_PACKETS {
                     continue;

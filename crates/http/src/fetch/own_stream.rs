@@ -1,4 +1,4 @@
-//! An exchange that has a stream of its own, over HTTP/2 and HTTP/3: reading its response, and how it ends.
+//! An HTTP/2 or HTTP/3 exchange that has a stream of its own: reads the response, and reports how the exchange ended.
 
 use super::pipeline::{Exchange, Pipeline};
 use super::state::Fetch;
@@ -19,7 +19,7 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::task::Poll;
 
-/// Returns the request for an object of a page.
+/// Returns the HTTP request for an object of a page.
 pub(crate) fn request(
     object: &page::Object,
     host: &str,
@@ -41,21 +41,22 @@ pub(crate) fn request(
 
 /// How an exchange ended.
 pub(crate) enum Ended {
-    /// The exchange ended by itself.
+    /// The exchange completed, or failed by itself.
     Whole(Result<Delivered, FetchError>),
-    /// The object was given up.
+    /// The client gave up the object.
     Cancelled,
-    /// The server accepts no more requests on this connection and has not processed this one, so it is sent on another.
+    /// The server accepts no more requests on this connection and has not processed this request. The request is sent
+    /// again on another connection.
     Refused(CloseReason),
-    /// The connection ended; its objects are requested again.
+    /// The connection ended. All its unfinished objects are requested again.
     Connection(CloseReason),
 }
 
-/// Reads the response to the single exchange of a pipeline.
+/// Processes the response to the only exchange of a pipeline.
 pub(crate) struct Response<W: World, C: Connector, O> {
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     pipeline: Rc<RefCell<Pipeline>>,
-    /// Bytes of the body received, and the length that the head declares.
+    /// The number of body bytes received. `length` is the length that the head declares.
     body: u64,
     length: Option<u64>,
 }
@@ -65,7 +66,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         Self { fetch, pipeline, body: 0, length: None }
     }
 
-    /// Records that data was read; calls `of` if the object is still wanted. Returns the time.
+    /// Records that data was read, and calls `of` unless the object was given up. Returns the current time.
     fn moved(&self, of: impl FnOnce(&mut Fetch<W, C, O>, &Exchange)) -> Instant {
         let Some(fetch) = self.fetch.upgrade() else { return Instant::ZERO };
         let now = fetch.borrow_mut().moved();
@@ -77,7 +78,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         now
     }
 
-    /// Processes the head.
+    /// Processes the head of the response.
     pub(crate) fn head(&mut self, status: StatusCode, fields: &HeaderMap) -> Result<(), FetchError> {
         self.moved(|fetch, exchange| fetch.first_byte(exchange.object));
         if status != StatusCode::OK {
@@ -88,7 +89,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
         Ok(())
     }
 
-    /// Processes a piece of the body.
+    /// Processes a piece of the response body.
     pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<(), FetchError> {
         let pattern = self.pipeline.borrow().in_flight.front().and_then(|exchange| exchange.pattern);
         if let Some(Err(at)) = pattern.map(|pattern| pattern.check(self.body, bytes)) {
@@ -112,8 +113,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Response<W, C, O> {
     }
 }
 
-/// Runs `exchange`, the only one in the pipeline, in slot `slot` of the connection `name`, and reports to the fetch how it
-/// ended.
+/// Runs `exchange`, the only exchange in `pipeline`, in slot `slot` of the connection `name`. Reports to `fetch` how the
+/// exchange ended.
 pub(crate) async fn run<W: World, C: Connector, O: Observer + 'static>(
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     (name, slot): (usize, u64),

@@ -1,6 +1,6 @@
-//! The pipeline on one stream of a connection: sends requests and receives responses in the same order.
+//! A pipeline on one stream of a connection: sends requests, and receives the responses in the same order.
 //!
-//! Its task, which reads and writes the stream, shares it with the fetch, which adds requests.
+//! The pipeline's task reads and writes the stream. The task shares the [`Pipeline`] with the fetch, which adds requests.
 
 use super::response::{Head, ResponseParser, Step};
 use super::state::{Fetch, SharedFetch};
@@ -18,29 +18,29 @@ use std::task::{Context, Poll, Waker};
 /// The state that the fetch and the pipeline's task share.
 #[derive(Debug)]
 pub(crate) struct Pipeline {
-    /// Requests of which the bytes from `written` on are not yet with the transport.
+    /// Encoded requests. The bytes from `written` on have not been passed to the transport yet.
     out: Vec<u8>,
     written: usize,
-    /// Total bytes of all requests added.
+    /// The total size in bytes of all requests added.
     pub(super) request_bytes: u64,
     /// The total number of exchanges added.
     pub(super) exchanges: u32,
-    /// Exchanges that wait for their response, in order.
+    /// Exchanges that wait for their responses, in the order of their requests.
     pub(crate) in_flight: VecDeque<Exchange>,
-    /// When data was last read.
+    /// When data was last read from the stream.
     pub(crate) moved: Instant,
-    /// Since when a cancellation of the exchanges in flight has been requested.
+    /// When the exchanges in flight were cancelled; `None` if no cancellation is pending.
     pub(crate) cancelled: Option<Instant>,
-    /// Whether the stream turned out not to exist; requests on it are never answered.
+    /// Whether the server turned out not to have granted this stream. Requests on it are never answered.
     void: bool,
     waker: Option<Waker>,
 }
 
-/// One request and its response.
+/// One exchange: a request and its response.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     pub(crate) object: usize,
-    /// Whether the object was given up; the response is still read to keep the stream in sync.
+    /// Whether the client gave up the object. The response is still read, so that the next response is found.
     pub(crate) abandoned: bool,
     pub(crate) pattern: Option<Pattern>,
     pub(crate) expected: u64,
@@ -61,17 +61,17 @@ impl Pipeline {
         }
     }
 
-    /// Returns a pipeline for a single exchange, on a stream of its own.
+    /// Returns a pipeline for a single exchange, which has its own stream.
     pub(super) fn of(now: Instant, exchange: Exchange) -> Self {
         Self { in_flight: VecDeque::from([exchange]), ..Self::new(now) }
     }
 
-    /// Registers the task to be woken on cancellation.
+    /// Registers the task that is woken when the exchange is cancelled.
     pub(crate) fn watch(&mut self, cx: &Context<'_>) {
         self.waker = Some(cx.waker().clone());
     }
 
-    /// Marks the stream as nonexistent.
+    /// Marks the stream as one that the server has not granted, and wakes the task.
     pub(super) fn annul(&mut self) {
         self.void = true;
         if let Some(waker) = self.waker.take() {
@@ -79,7 +79,7 @@ impl Pipeline {
         }
     }
 
-    /// Requests a reset of the stream, because all exchanges in flight have been given up.
+    /// Requests a reset of the stream. Called when all exchanges in flight have been given up.
     pub(super) fn cancel(&mut self, now: Instant) {
         self.cancelled.get_or_insert(now);
         if let Some(waker) = self.waker.take() {
@@ -87,7 +87,7 @@ impl Pipeline {
         }
     }
 
-    /// Queues a request; `write` appends it to the buffer that it receives.
+    /// Queues the request of `exchange`. `write` appends the encoded request to the buffer that it receives.
     pub(super) fn push(&mut self, exchange: Exchange, write: impl FnOnce(&mut Vec<u8>) -> usize) {
         self.request_bytes += write(&mut self.out) as u64;
         self.exchanges += 1;
@@ -100,7 +100,7 @@ impl Pipeline {
 
 /// How a pipeline's stream ended.
 pub(super) enum PipelineEnd {
-    /// The session has ended, which its own task reports; or the stream does not exist.
+    /// The session has ended, which its own task reports; or the server has not granted the stream.
     Closed,
     /// The server has finished its direction of the stream.
     Finished,
@@ -108,13 +108,13 @@ pub(super) enum PipelineEnd {
     Bad(String),
 }
 
-/// Runs a pipeline until its stream ends.
+/// Runs the pipeline on `stream` until the stream ends.
 pub(super) async fn run<W: World, C: Connector, O: Observer + 'static>(
     shared: Weak<RefCell<Fetch<W, C, O>>>,
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    // Whether the stream carries a single exchange.
+    // Whether the stream carries only a single exchange.
     fresh: bool,
 ) {
     let number = stream.number();
@@ -150,24 +150,24 @@ struct Reader<W: World, C: Connector, O> {
     connection: usize,
     pipeline: Rc<RefCell<Pipeline>>,
     stream: <C::Session as Session>::Stream,
-    /// Whether the stream carries a single exchange, after whose request the sending direction is finished.
+    /// Whether the stream carries only a single exchange. If so, the sending direction is finished after the request.
     fresh: bool,
     /// Whether the sending direction is still open.
     open_ended: bool,
     parser: ResponseParser,
-    /// Bytes of the stream parsed so far.
+    /// The number of bytes of the stream parsed so far.
     taken: u64,
     current: Option<Current>,
     resetting: Option<Resetting>,
     buffer: Vec<u8>,
 }
 
-/// Events since the reset of the stream was requested.
+/// The events since the client requested a reset of the stream.
 #[derive(Default)]
 struct Resetting {
-    /// Exchanges that were completed nevertheless.
+    /// Exchanges that were completed although the reset was requested.
     completed: Vec<Exchange>,
-    /// Why the data is no valid response: part of it was skipped. The rest is discarded.
+    /// Why the received data is no valid response; the reset may have skipped a part of it. All further data is discarded.
     garbled: Option<String>,
 }
 
@@ -195,7 +195,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                 Poll::Ready(Ok(0)) => return Poll::Ready(PipelineEnd::Finished),
                 Poll::Ready(Ok(read)) => {
                     let Some(fetch) = self.shared.upgrade() else { return Poll::Ready(PipelineEnd::Closed) };
-                    // The buffer is taken out so that `self` can be borrowed while its bytes are processed.
+                    // The buffer is taken out of `self`, so that `self` can be borrowed while the data is processed.
                     let buffer = std::mem::take(&mut self.buffer);
                     let garbled =
                         self.resetting.as_ref().is_some_and(|resetting| resetting.garbled.is_some());
@@ -219,7 +219,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
                 return Ok(());
             }
             if !self.stream.reset() {
-                // The stream cannot be reset, so the responses are read and discarded.
+                // The transport cannot reset the stream, so the responses are read and discarded.
                 pipeline.cancelled = None;
                 return Ok(());
             }
@@ -254,7 +254,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         Ok(())
     }
 
-    /// Writes the queued requests, as far as the transport has room.
+    /// Writes the queued requests until the transport has no more room.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<(), ()> {
         let mut pipeline = self.pipeline.borrow_mut();
         while pipeline.written < pipeline.out.len() {
@@ -321,7 +321,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         }
     }
 
-    /// Completes the front exchange.
+    /// Completes the exchange at the front of the pipeline.
     fn complete(&mut self, fetch: &SharedFetch<W, C, O>, now: Instant) {
         let exchange = self.pipeline.borrow_mut().in_flight.pop_front();
         let (Some(exchange), Some(current)) = (exchange, self.current.take()) else { return };
@@ -334,26 +334,28 @@ impl<W: World, C: Connector, O: Observer + 'static> Reader<W, C, O> {
         };
         let close = current.head.is_some_and(|head| head.close);
         if let Some(resetting) = &mut self.resetting {
-            // No new exchange uses the stream before its reset is done.
+            // Report the completed exchange only after the reset, because the report may start a new exchange on this
+            // stream.
             return resetting.completed.push(exchange);
         }
-        // The pipeline is not borrowed here, because the delivery may add another request to it.
+        // `self.pipeline` is not borrowed here, because `completed` may add another request to it.
         let stream = self.stream.number();
         fetch.borrow_mut().completed(self.connection, stream, &exchange, result, close);
     }
 }
 
-/// Returns the start of the request counters of a stream after a reset: the position of the first byte and the number of the
-/// first exchange. `written` is the position before the reset. The server derives the same values from what it has read.
+/// Returns the start of a stream's request counters after a reset: the position of the first byte and the number of the
+/// first exchange. `written` is the position before the reset. The server derives the same values from the number of bytes
+/// it has read.
 fn after_reset(written: u64) -> (u64, u32) {
     let resets = (written >> 32) + 1;
     (resets << 32, first_after(resets))
 }
 
-/// Returns the number of the first exchange of a stream after this number of resets.
+/// Returns the number of the first exchange after `resets` resets of a stream.
 pub(crate) fn first_after(resets: u64) -> u32 {
     (resets as u32) << 16
 }
 
-/// The most bytes read at once.
+/// The maximum number of bytes read at once.
 const READ_BYTES: usize = 16 * 1024;

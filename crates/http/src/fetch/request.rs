@@ -1,4 +1,4 @@
-//! Writes the head of a request with exactly the size that the page says.
+//! Writes the head of a request with exactly the size that the page specifies.
 //!
 //! Home of RFC 9112 §3 (request line) as far as a client writes it.
 
@@ -6,11 +6,11 @@ use crate::http2::priority::Priority;
 use crate::page::bounded_head;
 use std::fmt::Write;
 
-/// Appends a GET of `target` to `out` and returns its length. The length is `size` bytes (see [`bounded_head`]), unless the
-/// necessary fields alone are longer.
+/// Appends a GET request for `target` to `out` and returns its length. The length is `size` bytes (see [`bounded_head`]),
+/// unless the necessary fields alone are longer.
 ///
-/// One padding field replaces the fields that a browser would send. If the gap is too small for a field, it is filled with
-/// spaces before a value, which the receiver strips (RFC 9112 §5.1).
+/// One padding field stands for the fields that a browser would send. If the gap is too small for a field, it is filled
+/// with spaces before the value of Host. The receiver strips these spaces (RFC 9112 §5.1).
 pub fn write_head(
     out: &mut Vec<u8>,
     target: &str,
@@ -20,7 +20,7 @@ pub fn write_head(
     size: u64,
 ) -> usize {
     let connection = if close { CLOSE } else { "" };
-    // RFC 9218 §5: the field is the same in every HTTP version.
+    // RFC 9218 §5: the `priority` field is the same in every HTTP version.
     let urgency = priority.map_or_else(String::new, |priority| format!("priority: {priority}\r\n"));
     let necessary = least_head(target, host, close) + urgency.len();
     let gap = (bounded_head(size) as usize).saturating_sub(necessary);
@@ -39,17 +39,17 @@ pub fn write_head(
     out.len() - before
 }
 
-/// Returns the size in bytes of a GET with only the necessary fields.
+/// Returns the size in bytes of a GET request that has only the necessary fields.
 #[must_use]
 pub fn least_head(target: &str, host: &str, close: bool) -> usize {
     let connection = if close { CLOSE.len() } else { 0 };
     "GET  HTTP/1.1\r\nHost: \r\n\r\n".len() + target.len() + host.len() + connection
 }
 
-/// Says that no request follows on this connection (RFC 9112 §9.6).
+/// The field that announces that no request follows on this connection (RFC 9112 §9.6).
 const CLOSE: &str = "Connection: close\r\n";
 
-/// The name of the padding field, for requests and responses.
+/// The name of the padding field in requests and responses.
 pub const PADDING_FIELD: &str = "x-fill:";
 
 #[cfg(test)]

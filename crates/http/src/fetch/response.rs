@@ -1,42 +1,43 @@
 //! Parses responses from a stream of bytes.
 //!
-//! A [`ResponseParser`] is fed the received bytes and interprets them one step at a time. It never waits and never keeps a
-//! body. `httparse` parses the heads. Any input from a peer ends in a step or an error, within fixed bounds.
+//! A [`ResponseParser`] receives bytes and interprets them one step at a time. It never waits and never keeps a body.
+//! `httparse` parses the heads. Any input from a peer results in a step or an error, within fixed bounds of memory.
 //!
 //! Home of RFC 9112 §4, §6 and §7.1 (status line, body length, chunked) as far as a client reads them.
 
-/// The most bytes a response head may have.
+/// The maximum size of a response head in bytes.
 pub const MAX_HEAD: usize = 64 * 1024;
-/// The most fields a head or trailer may have.
+/// The maximum number of fields in a head or trailer section.
 const MAX_FIELDS: usize = 128;
-/// The most interim responses before a final one. RFC 9110 §15.2 sets no limit, but a client must not wait forever.
+/// The maximum number of interim responses before a final one. RFC 9110 §15.2 sets no limit, but a client must not wait
+/// forever.
 const MAX_INTERIM: u32 = 32;
-/// The most bytes of these interim responses.
+/// The maximum total size in bytes of the interim responses before a final one.
 const MAX_INTERIM_BYTES: usize = 128 * 1024;
-/// The most bytes of a chunk-size line, or of all trailers.
+/// The maximum size in bytes of a chunk-size line, or of all trailers.
 const MAX_LINE: usize = 8 * 1024;
 
 /// Why the received bytes are not a valid response.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ResponseError {
-    /// The head does not parse.
+    /// The head cannot be parsed.
     #[error("the head is malformed: {0}")]
     Head(httparse::Error),
     /// The head is too large.
     #[error("the head is larger than {MAX_HEAD} bytes")]
     HeadTooLarge,
-    /// Too many interim responses without a final one.
+    /// There were too many interim responses without a final one.
     #[error(
         "more than {MAX_INTERIM} interim responses, or {MAX_INTERIM_BYTES} bytes of them, and no final one"
     )]
     Interim,
-    /// Content-Length is not a number, or two values differ.
+    /// Content-Length is not a number, or two of its values differ.
     #[error("Content-Length is not one number")]
     Length,
-    /// Neither Content-Length nor chunked: the end of the body is unknown.
+    /// The head has neither Content-Length nor chunked, so the end of the body is unknown.
     #[error("neither Content-Length nor chunked")]
     NoLength,
-    /// A transfer coding other than chunked.
+    /// The head names a transfer coding other than chunked.
     #[error("unknown transfer coding")]
     Coding,
     /// The chunked framing is broken.
@@ -51,25 +52,25 @@ pub struct Head {
     pub status: u16,
     /// The length of the body in bytes, if Content-Length declares it.
     pub length: Option<u64>,
-    /// Whether the connection closes after this response.
+    /// Whether the server closes the connection after this response.
     pub close: bool,
 }
 
 /// Fields of a response that [`ResponseParser::with_fields`] keeps.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ResponseFields {
-    /// Location.
+    /// The value of the Location field.
     pub location: Option<String>,
     /// The media type in lower case, without parameters.
     pub content_type: Option<String>,
-    /// Alt-Svc.
+    /// The value of the Alt-Svc field.
     pub alt_svc: Option<String>,
 }
 
-/// The next step of parsing.
+/// The result of one parsing step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step<'a> {
-    /// All input has been consumed.
+    /// All input has been consumed, and more is needed.
     More,
     /// The head of a final response.
     Head(Head),
@@ -83,11 +84,11 @@ pub enum Step<'a> {
 #[derive(Debug, Default)]
 pub struct ResponseParser {
     state: ParserState,
-    /// The part of a head, chunk-size line or trailer received so far.
+    /// The bytes received so far of a head, a chunk-size line or a trailer section.
     held: Vec<u8>,
-    /// The number of interim responses since the last final one, and their bytes.
+    /// The number and the total size in bytes of the interim responses since the last final one.
     interim: (u32, usize),
-    /// Fields of the last head, if they are kept.
+    /// The fields of the last head; `None` if the parser keeps none.
     fields: Option<ResponseFields>,
     /// Whether the end of the stream ends a body without a length.
     ends_bodies: bool,
@@ -110,7 +111,7 @@ enum ParserState {
 }
 
 impl ResponseParser {
-    /// Returns a parser that expects its first response.
+    /// Returns a parser that expects the first response of a stream.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -128,7 +129,7 @@ impl ResponseParser {
         Self { ends_bodies, ..self }
     }
 
-    /// Records the end of the stream; returns whether it completes a response (RFC 9112 §6.3).
+    /// Records the end of the stream. Returns whether the end completes a response (RFC 9112 §6.3).
     pub fn end(&mut self) -> bool {
         let completes = matches!(self.state, ParserState::ToTheEnd);
         if completes {
@@ -137,22 +138,24 @@ impl ResponseParser {
         completes
     }
 
-    /// Returns the kept fields of the last head; empty unless created by [`with_fields`](Self::with_fields).
+    /// Returns the kept fields of the last head. They are empty unless the parser was created by
+    /// [`with_fields`](Self::with_fields).
     #[must_use]
     pub fn fields(&self) -> ResponseFields {
         self.fields.clone().unwrap_or_default()
     }
 
-    /// Whether no byte of a further response has been received.
+    /// Whether the parser is between responses: no byte of a further response has been received.
     #[must_use]
     pub fn is_between(&self) -> bool {
         matches!(self.state, ParserState::Head) && self.held.is_empty()
     }
 
-    /// Consumes bytes from the front of `input` and returns what they are. Call it until it returns [`Step::More`].
+    /// Consumes bytes from the front of `input` and returns what they mean. Call this method until it returns
+    /// [`Step::More`].
     ///
     /// # Errors
-    /// [`ResponseError`]; after an error the stream must not be used any more.
+    /// [`ResponseError`]; after an error the parser and the stream must not be used any more.
     pub fn step<'a>(&mut self, input: &mut &'a [u8]) -> Result<Step<'a>, ResponseError> {
         loop {
             match self.state {
@@ -211,15 +214,16 @@ impl ResponseParser {
         }
     }
 
-    /// Returns `None` if more input is needed, and `Some(None)` if an interim response was skipped.
+    /// Parses a head. Returns `None` if more input is needed, and `Some(None)` if an interim response was skipped.
     fn head(&mut self, input: &mut &[u8]) -> Result<Option<Option<Head>>, ResponseError> {
-        // Only bytes up to the empty line are consumed; later bytes stay with the caller.
+        // Only bytes up to the empty line after the head are consumed. Later bytes stay in `input`.
         let done = |held: &[u8]| held.ends_with(b"\r\n\r\n") || held.ends_with(b"\n\n");
         if !self.hold_until(input, MAX_HEAD, done) {
             if self.held.len() >= MAX_HEAD {
                 return Err(ResponseError::HeadTooLarge);
             }
-            // Invalid data is detected early, not after 64 KiB: a peer that speaks another protocol may be waiting for us.
+            // Check the first bytes now rather than after 64 KiB: a peer that speaks another protocol may be waiting for
+            // us.
             let begun = self.held.trim_ascii_start();
             if !begun.iter().zip(b"HTTP/1.").all(|(byte, wanted)| byte == wanted) {
                 return Err(ResponseError::Head(httparse::Error::Version));
@@ -232,7 +236,7 @@ impl ResponseParser {
         let complete = response.parse(&self.held).map_err(ResponseError::Head)?.is_complete();
         let status =
             response.code.filter(|_| complete).ok_or(ResponseError::Head(httparse::Error::Status))?;
-        // RFC 9110 §15: there is no class 0; §15.2.2: the client never asks for another protocol.
+        // RFC 9110 §15: there is no status class 0. §15.2.2: the client never asks to switch to another protocol.
         if status < 100 || status == 101 {
             return Err(ResponseError::Head(httparse::Error::Status));
         }
@@ -278,7 +282,8 @@ impl ResponseParser {
             };
         }
         self.held.clear();
-        // RFC 9112 §6.3: these responses have no body, whatever the fields say. Chunked takes precedence over a length.
+        // RFC 9112 §6.3: responses with status 204 or 304 have no body, whatever their fields say. Chunked takes
+        // precedence over Content-Length.
         self.state = if status == 204 || status == 304 {
             ParserState::Body { left: 0 }
         } else if chunked {
@@ -308,7 +313,7 @@ impl ResponseParser {
         }
     }
 
-    /// Moves bytes from `input` to the held bytes until `done` or `limit` is reached.
+    /// Moves bytes from `input` to `self.held` until `done` holds or `limit` bytes are held. Returns whether `done` holds.
     fn hold_until(&mut self, input: &mut &[u8], limit: usize, done: impl Fn(&[u8]) -> bool) -> bool {
         while self.held.len() < limit {
             let Some((&byte, rest)) = input.split_first() else { return false };
@@ -322,7 +327,7 @@ impl ResponseParser {
     }
 }
 
-/// Takes at most `left` bytes off the front; returns `None` if there are none.
+/// Takes at most `left` bytes off the front of `input`. Returns `None` if there are no bytes to take.
 fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
     let length = usize::try_from(left).unwrap_or(usize::MAX).min(input.len());
     let (taken, rest) = input.split_at(length);
@@ -330,7 +335,7 @@ fn take<'a>(input: &mut &'a [u8], left: u64) -> Option<&'a [u8]> {
     (length > 0).then_some(taken)
 }
 
-/// RFC 9110 §8.6: digits only, no sign, no list.
+/// RFC 9110 §8.6: parses a Content-Length value, which consists of digits only, without a sign or a list.
 fn number(value: &[u8]) -> Option<u64> {
     let value = value.trim_ascii();
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
@@ -339,8 +344,8 @@ fn number(value: &[u8]) -> Option<u64> {
     std::str::from_utf8(value).ok()?.parse().ok()
 }
 
-/// RFC 9112 §5.2: a line that begins with white space continues the previous field; the line break is replaced by spaces.
-/// After the status line there is no previous field.
+/// RFC 9112 §5.2: a line that begins with white space continues the previous field. The line break before it is replaced
+/// by spaces. The first line after the status line has no previous field, so it is left unchanged.
 fn unfold(head: &mut [u8]) {
     let first = head.iter().position(|&byte| byte == b'\n').map_or(head.len(), |end| end + 1);
     for at in first + 1..head.len().saturating_sub(1) {
@@ -358,7 +363,7 @@ mod tests {
     use super::*;
     use anabranch_base::Rng;
 
-    /// Returns all responses that a parser finds in `bytes`, given in pieces of `piece` bytes.
+    /// Returns all responses that a parser finds in `bytes`, fed in pieces of `piece` bytes.
     fn read(bytes: &[u8], piece: usize) -> Result<Vec<(u16, Vec<u8>, bool)>, ResponseError> {
         let mut parser = ResponseParser::new();
         let mut all: Vec<(u16, Vec<u8>, bool)> = Vec::new();
@@ -419,8 +424,8 @@ mod tests {
         }
     }
 
-    /// Bytes that cannot begin a response are refused at once, because their sender may be waiting for us. An invalid or
-    /// unrequested status is not an interim response (RFC 9110 §15).
+    /// Bytes that cannot begin a response are refused at once, because their sender may be waiting for the client. An
+    /// invalid or unrequested status is not an interim response (RFC 9110 §15).
     #[test]
     fn what_cannot_become_an_answer_is_not_waited_for() {
         for begun in [&b"S"[..], b"SSH-2.0", b"HTTP/2", b"\r\nHTTPS", b"HTTP/0."] {
@@ -465,7 +470,7 @@ mod tests {
         assert_eq!(read(&line, 1000), Err(ResponseError::Chunk));
         let mut interim = b"HTTP/1.1 102 Processing\r\n\r\n".repeat(MAX_INTERIM as usize);
         interim.extend_from_slice(TWO);
-        // TWO begins with one more interim response.
+        // `TWO` begins with another interim response, which exceeds the limit.
         assert_eq!(read(&interim, 1000), Err(ResponseError::Interim));
         let (_, fewer) = interim.split_at(27);
         assert_eq!(read(fewer, 1000).expect("responses").len(), 4);
@@ -486,7 +491,7 @@ mod tests {
         assert_eq!(parser.step(&mut input), Ok(Step::More));
         assert_eq!(parser.step(&mut &b"end"[..]), Ok(Step::Body(b"end")));
         assert!(parser.end() && parser.is_between() && !parser.end());
-        // In any other state the end of the stream completes nothing.
+        // In any other state, the end of the stream completes no response.
         for cut in [
             "",
             "HTTP/1.1 200",

@@ -1,7 +1,7 @@
 //! The state of a page while it is fetched: which objects are known, queued, in flight and finished.
 //!
 //! - `connections`: the connections, and the objects on them
-//! - `timeout`: objects without progress
+//! - `timeout`: fails objects that make no progress
 
 mod connections;
 mod timeout;
@@ -26,7 +26,7 @@ use std::task::{Context, Poll, Waker};
 
 pub(super) type SharedFetch<W, C, O> = Rc<RefCell<Fetch<W, C, O>>>;
 
-/// A page being fetched.
+/// The state of the fetch of one page.
 pub(crate) struct Fetch<W: World, C: Connector, O> {
     me: Weak<RefCell<Self>>,
     pub(super) world: W,
@@ -38,7 +38,7 @@ pub(crate) struct Fetch<W: World, C: Connector, O> {
     servers: Vec<Server>,
     connections: Vec<Connection<C::Session>>,
     tasks: Vec<W::Task<()>>,
-    /// The objects to request at the start, until they are scheduled.
+    /// The objects to request at the start; `None` once they have been scheduled.
     roots: Option<Roots>,
     /// The number of unfinished objects.
     left: usize,
@@ -51,39 +51,39 @@ pub(crate) struct Fetch<W: World, C: Connector, O> {
 struct Object {
     state: ObjectState,
     attempts: u32,
-    /// The objects that it causes.
+    /// The indices of the objects that this object causes to be requested.
     causes: Vec<usize>,
     error: Option<FetchError>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ObjectState {
-    /// Not requested yet.
+    /// The object has not been requested yet.
     Unknown,
-    /// Requested, and waiting for a stream since this time.
+    /// The object was requested, and has waited for a stream since this time.
     Queued { since: Instant },
-    /// In flight on a stream of a connection.
+    /// The object is in flight on a stream of a connection.
     Riding { connection: usize, stream: u64, since: Instant },
-    /// Delivered or failed.
+    /// The object was delivered or failed.
     Over,
 }
 
-/// Objects that no other object causes.
+/// Objects that no other object causes to be requested.
 struct Roots {
-    /// Requested at these times after the start.
+    /// Objects that are requested at these times after the start.
     arrivals: Vec<(Duration, usize)>,
-    /// Requested at once.
+    /// Objects that are requested at the start.
     first: Vec<usize>,
 }
 
 struct Server {
     mapping: Mapping,
     queue: VecDeque<usize>,
-    /// The number of consecutive connections that were never established.
+    /// The number of consecutive connections to this server that were never established.
     failures: u32,
 }
 
-/// Returns how many exchanges a session with this number of streams carries at once.
+/// Returns how many exchanges a session with `streams` streams carries at the same time.
 fn places(version: Version, streams: u64) -> u64 {
     match version {
         Version::Http1 | Version::Http3 => streams,
@@ -91,7 +91,7 @@ fn places(version: Version, streams: u64) -> u64 {
     }
 }
 
-/// Requests the objects known from the start and opens the first connections.
+/// Requests the objects that are known from the start, and opens the first connections.
 pub(super) fn start<W, C, O>(
     world: W,
     connector: C,
@@ -116,7 +116,7 @@ where
         } else if let Some(cause) = object.initiator.filter(|&cause| cause < i) {
             objects[cause].causes.push(i);
         } else if policy.think == Think::Recorded && !object.think.is_zero() {
-            // No object causes it, but it may still have a recorded delay.
+            // No other object causes this one, but it may have a recorded delay after the start.
             arrivals.push((object.think, i));
         } else {
             first.push(i);
@@ -163,7 +163,7 @@ where
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
-    /// Ready when every object is delivered or failed.
+    /// Completes when every object is delivered or failed.
     pub(super) fn poll_done(&mut self, cx: &Context<'_>) -> Poll<()> {
         if self.left == 0 {
             return Poll::Ready(());
@@ -201,7 +201,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         (outcome, std::mem::take(&mut self.tasks))
     }
 
-    /// Records that bytes were read on some stream; returns the time.
+    /// Records that bytes were read on some stream. Returns the current time.
     pub(crate) fn moved(&mut self) -> Instant {
         self.moved = self.world.now();
         self.moved
@@ -211,12 +211,12 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.first_byte(object, self.moved);
     }
 
-    /// Reports that the last read contained `bytes` of the object's body.
+    /// Reports that the last read contained `bytes` bytes of the object's body.
     pub(crate) fn read(&self, object: usize, bytes: u64) {
         self.observer.read(object, self.moved, bytes);
     }
 
-    /// Handles the complete response to the front exchange of a pipeline.
+    /// Handles the end of the exchange at the front of a pipeline. `result` is the delivered response or the error.
     pub(crate) fn completed(
         &mut self,
         connection: usize,
@@ -227,7 +227,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
     ) {
         let server = self.connections[connection].server;
         let used_up = self.servers[server].mapping.finished(connection, stream);
-        // `Connection: close` ends a TCP connection; on an association it ends only the exchange.
+        // `Connection: close` ends a TCP connection. On an association it ends only the exchange.
         let session = &self.connections[connection].session;
         let single = session.streams() == 1 && !session.fresh_streams();
         if used_up || (close && single) {
@@ -249,7 +249,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// Opens every connection that the policy allows. A connection that fails here is opened again when it is needed.
+    /// Opens every connection that the policy allows before the first request. A connection that cannot be opened now is
+    /// opened again when it is needed.
     fn preconnect(&mut self) {
         for server in 0..self.servers.len() {
             for _ in 0..self.policy.connections.min(self.page.objects.len()) {
@@ -258,7 +259,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Requests the objects known from the start, once. With `preconnect` this waits until no handshake is in progress.
+    /// Requests the objects that are known from the start; further calls do nothing. With `preconnect`, this waits until
+    /// no handshake is in progress.
     fn begin(&mut self) {
         let waits = self.policy.preconnect && self.connections.iter().any(|it| !it.established && !it.over);
         if waits {
@@ -312,7 +314,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Queues an object whose time has come.
+    /// Queues `object` for its request. Does nothing if this was done before.
     fn issue(&mut self, object: usize) {
         if self.objects[object].state != ObjectState::Unknown {
             return;
@@ -328,7 +330,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.servers[server].queue.insert(at, object);
     }
 
-    /// Returns the priority of an object, if requests state priorities.
+    /// Returns the priority that the request for `object` states; `None` if the policy states no priorities.
     fn priority_of(&self, object: usize) -> Option<Priority> {
         let object = &self.page.objects[object];
         self.policy.says_priority().then(|| Priority::of_type(&object.content_type))
@@ -340,7 +342,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Assigns streams to the objects queued for this server, and opens connections.
+    /// Assigns streams to the objects queued for `server`, and opens connections as needed.
     fn dispatch(&mut self, server: usize) {
         loop {
             while let Some(&object) = self.servers[server].queue.front() {
@@ -365,7 +367,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Marks the object and all objects that it would have caused as failed.
+    /// Marks `object` and all objects that it would have caused as failed.
     fn fail(&mut self, object: usize, error: FetchError) {
         let mut failing = vec![(object, error)];
         while let Some((object, error)) = failing.pop() {

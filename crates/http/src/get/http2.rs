@@ -1,4 +1,4 @@
-//! Requests over HTTP/2: each has a stream of one connection.
+//! Requests over HTTP/2. Each request has a stream of the same connection.
 
 use super::requests::{Piece, Unanswered};
 use crate::http2::Windows;
@@ -23,16 +23,16 @@ impl<T: Stream> Future for Conversation<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = Pin::new(&mut self.0).poll(cx);
-        // An error of the stream is reported by the next read.
+        // If the stream has failed, the next read reports the error.
         let _ = self.1.poll_flush(cx);
         ended.map_err(|error| told(&error))
     }
 }
 
-/// Sends requests on a connection.
+/// Sends requests on an HTTP/2 connection.
 pub(super) type Requests = SendRequest<Bytes>;
 
-/// Starts HTTP/2 as a client on a session's single stream, and counts the traffic.
+/// Starts HTTP/2 as a client on the single stream of a session. Also returns a counter of the traffic.
 pub(super) async fn begin<T: Stream>(
     stream: T,
 ) -> Result<(Requests, Conversation<T>, Rc<Cell<Traffic>>), CloseReason> {
@@ -43,7 +43,7 @@ pub(super) async fn begin<T: Stream>(
     Ok((requests, Conversation(connection, out), traffic))
 }
 
-/// Ready when the server accepts another request.
+/// Completes when the server accepts another request.
 pub(super) fn poll_ready(requests: &mut Requests, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
     requests.poll_ready(cx).map_err(|error| unanswered(&error))
 }
@@ -55,13 +55,13 @@ pub(super) fn send(requests: &mut Requests, request: Request<()>) -> Result<Repl
 }
 
 fn unanswered(error: &h2::Error) -> Unanswered {
-    // RFC 9113 §6.8: a server that shuts down gracefully accepts no more streams, and has not processed later ones.
+    // RFC 9113 §6.8: a server that shuts down gracefully accepts no more streams, and has not processed later requests.
     let gone = error.is_go_away() && error.is_remote() && error.reason() == Some(Reason::NO_ERROR);
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     Unanswered { reason: told(error), unprocessed: gone || refused }
 }
 
-/// A response as it arrives.
+/// A response, received piece by piece.
 pub(super) struct Reply {
     stream: u64,
     state: State,
@@ -73,12 +73,12 @@ enum State {
 }
 
 impl Reply {
-    /// Returns the number of its stream.
+    /// Returns the number of the response's stream.
     pub(super) fn stream(&self) -> u64 {
         self.stream
     }
 
-    /// Returns the next piece.
+    /// Returns the next piece of the response.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>> {
         match &mut self.state {
             State::Head(response) => {
@@ -91,7 +91,7 @@ impl Reply {
                 None => Poll::Ready(Ok(Piece::End)),
                 Some(Err(error)) => Poll::Ready(Err(unanswered(&error))),
                 Some(Ok(bytes)) => {
-                    // An error concerns the connection, and the next piece reports it.
+                    // This fails only if the connection has failed, and then the next piece reports the error.
                     let _ = body.flow_control().release_capacity(bytes.len());
                     Poll::Ready(Ok(Piece::Body(bytes)))
                 }

@@ -1,4 +1,4 @@
-//! Requests over HTTP/3: each has a stream of one connection.
+//! Requests over HTTP/3. Each request has a stream of the same connection.
 
 use super::requests::{Piece, Unanswered};
 use crate::http2::io::Traffic;
@@ -14,22 +14,22 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Sends requests on a connection, with its session type erased.
+/// Sends requests on an HTTP/3 connection. The trait erases the type of the session.
 pub(super) trait Asking {
-    /// Sends a request as soon as there is a stream for it.
+    /// Sends a request as soon as a stream is available for it.
     fn ask(&self, request: Request<()>) -> Box<dyn Coming>;
 }
 
-/// A response as it arrives.
+/// A response, received piece by piece.
 pub(super) trait Coming {
-    /// Ready with the stream's number when the request has a stream and is with the transport.
+    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<u64, Unanswered>>;
 
-    /// Returns the next piece.
+    /// Returns the next piece of the response.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Piece, Unanswered>>;
 }
 
-/// Starts HTTP/3 as a client on a session, and counts the traffic on request streams.
+/// Starts HTTP/3 as a client on a session. Also returns a counter of the traffic on request streams.
 pub(super) async fn begin<S: Session>(
     session: S,
 ) -> Result<

@@ -1,4 +1,4 @@
-//! Requests on a connection where each has a stream of its own, over HTTP/2 or HTTP/3.
+//! Requests on a connection where each request has a stream of its own, over HTTP/2 or HTTP/3.
 
 use super::http2::{self, Conversation};
 use super::{Answer, GetError, http3};
@@ -18,7 +18,7 @@ use std::future::{Future, poll_fn};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-/// Sends requests on a connection. Clones use the same connection, which ends when the last one is dropped.
+/// Sends requests on a connection. Clones use the same connection. When the last clone is dropped, the connection ends.
 #[derive(Clone)]
 pub struct Requests {
     way: Way,
@@ -39,8 +39,8 @@ impl fmt::Debug for Requests {
 }
 
 impl Requests {
-    /// Starts HTTP/2 as a client on a session's single stream; `secure` says that it uses TLS. The conversation must be
-    /// polled as long as requests are made.
+    /// Starts HTTP/2 as a client on the single stream of a session. `secure` says whether the session uses TLS. The
+    /// returned conversation must be polled as long as requests are made.
     ///
     /// # Errors
     /// The session has ended.
@@ -49,7 +49,7 @@ impl Requests {
         Ok((requests, conversation))
     }
 
-    /// Like [`Self::begin`], and counts the traffic.
+    /// Like [`Self::begin`], and returns a counter of the traffic.
     ///
     /// # Errors
     /// The session has ended.
@@ -62,8 +62,9 @@ impl Requests {
         Ok((Self { way: Way::Http2(requests), scheme }, conversation, traffic))
     }
 
-    /// Starts HTTP/3 as a client on a session with fresh streams, and counts the traffic on request streams. The
-    /// conversation must be polled as long as requests are made; the session ends with it.
+    /// Starts HTTP/3 as a client on a session that opens a new stream for each exchange. Also returns a counter of the
+    /// traffic on request streams. The returned conversation must be polled as long as requests are made. When it ends,
+    /// the session is closed.
     ///
     /// # Errors
     /// The session has ended.
@@ -72,11 +73,11 @@ impl Requests {
     ) -> Result<(Self, impl Future<Output = Result<(), CloseReason>> + 'static, Rc<Cell<Traffic>>), CloseReason>
     {
         let (requests, conversation, traffic) = http3::begin(session).await?;
-        // RFC 9114 §3.1: HTTP/3 is never in the clear.
+        // RFC 9114 §3.1: HTTP/3 is always encrypted.
         Ok((Self { way: Way::Http3(requests), scheme: "https" }, conversation, traffic))
     }
 
-    /// Returns the name of the HTTP version.
+    /// Returns the name of the HTTP version, for example `HTTP/2`.
     #[must_use]
     pub fn version(&self) -> &'static str {
         match self.way {
@@ -85,7 +86,7 @@ impl Requests {
         }
     }
 
-    /// Returns a request for `target` of `host`, which can be sent any number of times.
+    /// Returns a request for `target` on `host`. The request can be sent any number of times.
     ///
     /// # Errors
     /// Host and target do not form a valid URL.
@@ -101,14 +102,14 @@ impl Requests {
         Ok(Query(request.map_err(wrong)?))
     }
 
-    /// Ready when the server accepts another request.
+    /// Completes when the server accepts another request.
     ///
     /// # Errors
     /// [`Unanswered`]
     pub fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Unanswered>> {
         match &mut self.way {
             Way::Http2(requests) => http2::poll_ready(requests, cx),
-            // Over HTTP/3 each request itself waits until the server allows another stream.
+            // Over HTTP/3, `send` waits until the server allows another stream.
             Way::Http3(_) => Poll::Ready(Ok(())),
         }
     }
@@ -116,7 +117,7 @@ impl Requests {
     /// Sends a request.
     ///
     /// # Errors
-    /// [`Unanswered`], also where [`poll_ready`](Self::poll_ready) was not ready.
+    /// [`Unanswered`], also if the caller did not wait for [`poll_ready`](Self::poll_ready).
     pub fn send(&mut self, query: &Query) -> Result<Reply, Unanswered> {
         let request = query.0.clone();
         Ok(Reply(match &mut self.way {
@@ -125,8 +126,8 @@ impl Requests {
         }))
     }
 
-    /// Gets `target` of `host`. Calls `on_stream` with the number of the stream, and `take` with the head and then with each
-    /// piece of the body. Returns the head and the length of the body.
+    /// Gets `target` from `host`. Calls `on_stream` with the number of the stream. Then calls `take` once with the head,
+    /// and with each piece of the body. Returns the head and the length of the body.
     ///
     /// # Errors
     /// [`GetError`].
@@ -144,7 +145,7 @@ impl Requests {
         let query = Query(request);
         let mut requests = self.clone();
         let closed = |unanswered: Unanswered| GetError::Closed(unanswered.reason);
-        // The server limits how many requests are open at once.
+        // The server limits the number of concurrent requests, so wait until it accepts another one.
         let ready = world.timeout(timeout, poll_fn(|cx| requests.poll_ready(cx))).await;
         ready.ok_or(GetError::Timeout(timeout))?.map_err(closed)?;
         let mut reply = requests.send(&query).map_err(closed)?;
@@ -166,7 +167,8 @@ impl Requests {
                     }
                 }
                 Piece::End => {
-                    // RFC 9110 §8.6: a shorter body is incomplete, even if the layer below reported a clean end.
+                    // RFC 9110 §8.6: a body that is shorter than declared is incomplete, even if the layer below reported
+                    // a clean end.
                     let is_whole = |answer: &Answer| {
                         matches!(answer.head.status, 204 | 304)
                             || answer.head.length.is_none_or(|declared| declared == length)
@@ -186,17 +188,17 @@ impl Requests {
 #[derive(Clone, Debug)]
 pub struct Query(Request<()>);
 
-/// Why a request has no response.
+/// The reason why a request has no response.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unanswered {
     /// The error that ended the request.
     pub reason: CloseReason,
-    /// Whether the server has not processed the request, so that it can be sent again on another connection
-    /// (RFC 9113 §8.7, RFC 9114 §4.1.1).
+    /// Whether the server has not processed the request. If so, it can be sent again on another connection (RFC 9113 §8.7,
+    /// RFC 9114 §4.1.1).
     pub unprocessed: bool,
 }
 
-/// The response to a request as it arrives. Dropping it before the end cancels the request.
+/// The response to a request, received piece by piece. Dropping it before its end cancels the request.
 pub struct Reply(State);
 
 enum State {
@@ -207,9 +209,9 @@ enum State {
 /// A received part of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The head, with the status.
+    /// The head, with the status code.
     Head(u16),
-    /// This number of bytes of the body.
+    /// A piece of the body with this number of bytes.
     Body(u64),
     /// The end of the response.
     End,
@@ -217,7 +219,7 @@ pub enum Part {
 
 /// A received part of a response, with its content.
 pub(crate) enum Piece {
-    /// Status and fields.
+    /// The status code and the fields of the head.
     Head(StatusCode, HeaderMap),
     /// Bytes of the body.
     Body(Bytes),
@@ -226,7 +228,7 @@ pub(crate) enum Piece {
 }
 
 impl Reply {
-    /// Ready with the number of its stream when the request is with the transport.
+    /// Completes when the whole request was passed to the transport. Returns the number of its stream.
     ///
     /// # Errors
     /// [`Unanswered`]
@@ -257,7 +259,7 @@ impl Reply {
     }
 }
 
-/// Extracts the fields of a head that redirections and pages need.
+/// Extracts the fields of a head that are needed to follow redirections and to load pages.
 fn said(status: StatusCode, fields: &HeaderMap) -> Answer {
     let text = |name: &HeaderName| fields.get(name).and_then(|value| value.to_str().ok());
     Answer {

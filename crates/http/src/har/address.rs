@@ -1,4 +1,4 @@
-//! The parts of a URL that a request contains, and which URLs no request can contain.
+//! Extracts the parts of a URL that a request contains, and rejects URLs that no request can contain.
 
 use super::MAX_NAME;
 use crate::authority::is_authority;
@@ -6,12 +6,12 @@ use http::uri::Authority;
 
 /// The parts of a URL that a request contains.
 pub(super) struct Address {
-    /// The host and the port, if given, in lower case.
+    /// The host, and the port if the URL has one, in lower case.
     pub host: String,
-    /// The path and query: visible ASCII, not longer than [`MAX_NAME`].
+    /// The path and query. It consists of visible ASCII characters and is not longer than [`MAX_NAME`].
     pub target: String,
     pub websocket: bool,
-    /// Whether it was requested over TLS.
+    /// Whether the URL was requested over TLS.
     pub tls: bool,
 }
 
@@ -34,7 +34,8 @@ impl Address {
         if host.is_empty() {
             return Err(NO_NETWORK);
         }
-        // RFC 3986 §3.2.2, RFC 9110 §7.2: HTTP/2 and HTTP/3 refuse to send any other host, even if a recording contains one.
+        // RFC 3986 §3.2.2, RFC 9110 §7.2: HTTP/2 and HTTP/3 refuse to send any other host, even if a recording contains
+        // such a host.
         if !is_authority(&host) || host.parse::<Authority>().is_err() {
             return Err(NO_HOST);
         }
@@ -43,7 +44,8 @@ impl Address {
             path.push('/');
         }
         for byte in target.bytes() {
-            // Browsers escape these four in paths, and a request line cannot contain them (RFC 3986 §2).
+            // Browsers percent-encode these four characters in paths, and a request line cannot contain them
+            // (RFC 3986 §2).
             if byte.is_ascii_graphic() && !matches!(byte, b'"' | b'<' | b'>' | b'`') {
                 path.push(char::from(byte));
             } else {

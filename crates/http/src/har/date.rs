@@ -1,7 +1,7 @@
-//! ISO 8601 dates and times as in HAR, converted to and from milliseconds since 1970.
+//! Converts ISO 8601 dates and times, as in HAR, to and from milliseconds since 1970.
 
-/// Converts a time such as `2016-01-24T15:42:23.759+01:00` to milliseconds since 1970-01-01T00:00Z; `None` if it is invalid.
-/// Without a zone it counts as UTC, because only differences matter.
+/// Converts a time, for example `2016-01-24T15:42:23.759+01:00`, to milliseconds since 1970-01-01T00:00Z; `None` if it is
+/// invalid. A time without a zone counts as UTC, because only differences of times matter.
 pub(super) fn unix_millis(text: &str) -> Option<f64> {
     let text = text.trim();
     let (date, time) = text.split_once(['T', 't', ' '])?;
@@ -36,7 +36,7 @@ pub(super) fn unix_millis(text: &str) -> Option<f64> {
     Some((minutes * 60 + second) as f64 * 1e3 + fraction * 1e3)
 }
 
-/// Formats a time, for example 0 as `1970-01-01T00:00:00.000Z`. Three decimals are usual in HAR.
+/// Formats a time, for example 0 as `1970-01-01T00:00:00.000Z`. HAR files usually have three decimals.
 pub(super) fn iso(unix_millis: u64) -> String {
     let (days, rest) = (unix_millis / 86_400_000, unix_millis % 86_400_000);
     let (year, month, day) = civil(days as i64);
@@ -49,7 +49,7 @@ fn digits(text: &str, least: usize, most: usize) -> Option<i64> {
     if fits { text.parse().ok() } else { None }
 }
 
-/// Parses `Z`, `+01:00`, `+0100` or `+01`; returns minutes.
+/// Parses a time zone, for example `Z`, `+01:00`, `+0100` or `+01`. Returns its offset from UTC in minutes.
 fn zone(text: &str) -> Option<i64> {
     if matches!(text, "Z" | "z") {
         return Some(0);
@@ -64,8 +64,8 @@ fn zone(text: &str) -> Option<i64> {
     Some(sign * minutes)
 }
 
-/// Returns the number of days from 1970-01-01 in the proleptic Gregorian calendar. Years are assumed to begin in March, so
-/// that the leap day comes last.
+/// Returns the number of days from 1970-01-01 to the given day in the proleptic Gregorian calendar. The calculation begins
+/// years in March, so that the leap day is the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let from_march = (month + 9) % 12;
@@ -74,7 +74,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
 }
 
 fn civil(days: i64) -> (i64, i64, i64) {
-    // The year is estimated from its mean length and then corrected, which is exact and easy to read.
+    // The year is first estimated by a lower bound and then increased until it is right.
     let mut year = 1970 + days / 366;
     while self::days(year + 1, 1, 1) <= days {
         year += 1;

@@ -1,22 +1,23 @@
 //! Converts the bytes of a HAR file to JSON text.
 //!
 //! A HAR is UTF-8 JSON. Real files are also compressed by gzip (`.har.gz`), encoded in UTF-16 (by a Windows shell), or
-//! wrapped in JavaScript (`onInputData({..});` of HARP, `var har = {..};`). An unpaired surrogate, which JavaScript strings
-//! may contain and JSON may not, becomes U+FFFD. Other archives are refused with a line that says how to unpack them.
+//! wrapped in JavaScript (`onInputData({..});` of HARP, `var har = {..};`). JavaScript strings may contain unpaired
+//! surrogates, which JSON does not allow; each becomes U+FFFD. Other archives are refused with a line that says how to
+//! unpack them.
 
 use flate2::read::MultiGzDecoder;
 use std::io::{self, BufReader, Cursor, ErrorKind, Read};
 
-/// The bytes of a file, decompressed if it was compressed by gzip.
+/// The bytes of a file, after gzip decompression if the file was compressed.
 #[derive(Debug)]
 pub struct Unpacked {
-    /// The content, as far as it could be decompressed.
+    /// The content of the file, up to the point where decompression failed or ended.
     pub bytes: Vec<u8>,
-    /// Why the content is incomplete, in one line.
+    /// A one-line reason why the content is incomplete; `None` if it is complete.
     pub fault: Option<String>,
 }
 
-/// Reads at most `most` bytes of content from `input`, which may be compressed by gzip and has about `length` bytes.
+/// Reads at most `most` bytes of content from `input`. `input` may be compressed by gzip and has about `length` bytes.
 ///
 /// # Errors
 /// I/O errors of `input`.
@@ -41,7 +42,7 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
             let unpacked = bytes.len();
             Some(format!("gzip: the file is cut, after {unpacked} unpacked bytes; save or download it again"))
         }
-        // An error of the file itself is an I/O error, not damaged gzip data.
+        // An error from reading the file is an I/O error. It does not mean that the gzip data is damaged.
         Err(why) if why.raw_os_error().is_some() => return Err(why),
         Err(why) => Some(format!("gzip: {why}; the file is damaged: save or download it again")),
     };
@@ -51,7 +52,7 @@ pub fn unpack(mut input: impl Read, length: u64, most: u64) -> io::Result<Unpack
 /// The first bytes of a gzip file (RFC 1952 §2.3.1).
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// The first bytes of other archives, their names, and what to do with them.
+/// The first bytes of other kinds of archives, their names, and advice on how to unpack them.
 const ARCHIVES: [(&[u8], &str, &str); 6] = [
     (b"PK\x03\x04", "a zip archive", "unpack it, and name the HAR file that is in it"),
     (b"\x28\xb5\x2f\xfd", "packed by zstd", "unpack it with zstd -d"),
@@ -64,7 +65,7 @@ const ARCHIVES: [(&[u8], &str, &str); 6] = [
 /// Decodes decompressed `bytes` to text without a byte-order mark. Invalid UTF-8 is replaced by U+FFFD or question marks.
 ///
 /// # Errors
-/// One line: the bytes are an archive, or have an unsupported encoding.
+/// One line that says that the bytes are an archive or have an unsupported encoding.
 pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
     if let Some((_, what, remedy)) = ARCHIVES.iter().find(|(magic, ..)| bytes.starts_with(magic)) {
         return Err(format!("{what}: {remedy}"));
@@ -85,7 +86,7 @@ pub fn text(mut bytes: Vec<u8>) -> Result<String, String> {
 /// The encoding of a text.
 enum Encoding {
     Utf8,
-    /// `mark` is the length of the byte-order mark in bytes.
+    /// `mark` is the length in bytes of the byte-order mark.
     Utf16 {
         big_endian: bool,
         mark: usize,
@@ -93,8 +94,8 @@ enum Encoding {
     Utf32,
 }
 
-/// Detects the encoding of a text from its first bytes. JSON, TOML and JavaScript begin with an ASCII character, so without
-/// a mark the zero bytes beside it reveal the encoding (RFC 4627 §3).
+/// Detects the encoding of a text from its first bytes. JSON, TOML and JavaScript begin with an ASCII character. So
+/// without a byte-order mark, the zero bytes around that character reveal the encoding (RFC 4627 §3).
 fn encoding(bytes: &[u8]) -> Encoding {
     match *bytes {
         [0, 0, 0xfe, 0xff, ..] | [0xff, 0xfe, 0, 0, ..] => Encoding::Utf32,
@@ -107,8 +108,8 @@ fn encoding(bytes: &[u8]) -> Encoding {
     }
 }
 
-/// Decodes UTF-16; an unpaired surrogate becomes U+FFFD. A single byte at the end, such as a newline added by another
-/// program, is ignored.
+/// Decodes UTF-16. An unpaired surrogate becomes U+FFFD. An odd byte at the end, for example a newline that another
+/// program added, is ignored.
 fn utf16(bytes: &[u8], big_endian: bool) -> String {
     let unit = |pair: &[u8]| match *pair {
         [a, b] if big_endian => u16::from_be_bytes([a, b]),
@@ -120,8 +121,8 @@ fn utf16(bytes: &[u8], big_endian: bool) -> String {
         .collect()
 }
 
-/// Replaces invalid UTF-8 in place, because a copy could be up to three times as large. An unpaired surrogate, encoded like
-/// a character, is as long as U+FFFD and becomes that. Other invalid bytes become question marks.
+/// Replaces invalid UTF-8 in place, because a copy could be up to three times as large. An unpaired surrogate that is
+/// encoded like a character becomes U+FFFD, which has the same length. Each other invalid byte becomes a question mark.
 fn replace_invalid(bytes: &mut [u8]) {
     let mut valid = 0;
     while let Err(error) = std::str::from_utf8(&bytes[valid..]) {
@@ -136,13 +137,14 @@ fn replace_invalid(bytes: &mut [u8]) {
     }
 }
 
-/// Extracts the JSON in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes U+FFFD, and each
-/// control character in a string becomes a blank.
+/// Extracts the JSON value in `text`. Surrounding JavaScript is removed, each escaped unpaired surrogate becomes U+FFFD,
+/// and each control character in a string becomes a space.
 #[must_use]
 pub fn json(mut text: String) -> String {
     let end =
         text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, ';' | ')' | '\0' | '\u{1a}')).len();
-    // Without its wrapper, an unfinished text would appear to be cut at another position.
+    // If the text does not end with a bracket, it is incomplete. It keeps its end, so that the parser reports the right
+    // position of the error.
     if text[..end].ends_with(['}', ']']) {
         text.truncate(end);
     }
@@ -204,7 +206,7 @@ fn past_blanks(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// Returns whether an object or a list of objects begins here: `{` and a key, `{}`, or `[` before one of them.
+/// Returns whether `text` begins with a JSON object or a list of objects: `{` and a key, `{}`, or `[` before one of these.
 fn begins_value(text: &str) -> bool {
     let text = start(text, MAX_LOOK);
     let inner = text.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
@@ -218,20 +220,20 @@ fn begins_value(text: &str) -> bool {
     }
 }
 
-/// Prefixes with which services keep JSON from being executed as a script.
+/// Prefixes that services put before JSON so that it cannot be executed as a script.
 const GUARDS: [&str; 5] = [")]}',", ")]}'", "while(1);", "for(;;);", "for (;;);"];
 
-/// The tokens between JavaScript and a value that is its argument or is assigned.
+/// The tokens that may stand directly before a JSON value that JavaScript passes as an argument, assigns or returns.
 const WRAPPER_ENDS: [&str; 4] = ["(", "=", "default", "return"];
 
-/// The most bytes before the value; a wrapper is one or two names.
+/// The maximum number of bytes before the value. A JavaScript wrapper consists of one or two names.
 const MAX_PREFIX: usize = 1024;
 
-/// The most bytes that are searched for the start of a value.
+/// The maximum number of bytes that are searched for the start of a value.
 const MAX_LOOK: usize = 4096;
 
 /// Repairs JSON strings so that parsers accept them. Each `\uXXXX` that is an unpaired surrogate becomes `\ufffd`
-/// (RFC 8259 §8.2 leaves its handling open). Each unescaped control character (§7) becomes a blank.
+/// (RFC 8259 §8.2 leaves its handling open). Each unescaped control character (§7) becomes a space.
 fn repair_texts(bytes: &mut [u8]) {
     let escaped = |bytes: &[u8], at: usize| {
         let digits = bytes.get(at..at + 6)?.strip_prefix(b"\\u")?;
@@ -255,7 +257,7 @@ fn repair_texts(bytes: &mut [u8]) {
                     6
                 }
                 Some(_) => 6,
-                // The next character is escaped, even if it is a backslash.
+                // A backslash escapes the next character, which may itself be a backslash. Skip both.
                 None => 2,
             },
             _ => 1,

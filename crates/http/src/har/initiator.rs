@@ -1,14 +1,15 @@
-//! Determines which entry of a HAR caused which.
+//! Determines for each entry of a HAR which other entry caused it.
 //!
-//! The first of these that names an entry that began earlier:
+//! The cause is given by the first of these rules that names an entry that began earlier:
 //!
-//! 1. the last redirect whose `redirectURL` is this URL;
-//! 2. `_initiator`: a string (sitespeed.io, WebPagetest) or Chrome's object. For the object, the innermost known script of
-//!    its call stack, or else its `url`;
+//! 1. the last redirect whose `redirectURL` is the URL of the entry;
+//! 2. `_initiator`, which is a string (sitespeed.io, WebPagetest) or Chrome's object. For the object, the innermost known
+//!    script of its call stack, or else its `url`;
 //! 3. the `Referer` header of the request;
-//! 4. the document: the first entry with an HTML response, or else the first entry; before the document, the last redirect.
+//! 4. the document, which is the first entry with an HTML response, or else the first entry. Before the document, the last
+//!    redirect.
 //!
-//! The first entry of a page has no initiator. A URL that was fetched several times refers to its last fetch that began
+//! The first entry of a page has no cause. A URL that was fetched several times stands for its last fetch that began
 //! earlier.
 
 use super::address::Address;
@@ -18,20 +19,20 @@ use std::collections::BTreeMap;
 
 /// An entry that may become an object.
 pub(super) struct Entry<'a> {
-    /// Its index in `log.entries`.
+    /// The index of the entry in `log.entries`.
     pub index: usize,
     pub value: &'a Value,
     pub url: &'a str,
     pub address: Address,
-    /// The start, in milliseconds since 1970.
+    /// The start of the entry, in milliseconds since 1970.
     pub started: f64,
-    /// The end, in milliseconds since 1970.
+    /// The end of the entry, in milliseconds since 1970.
     pub ended: f64,
     pub size: size::Usable,
 }
 
-/// Returns for each entry (in order of time) the position of the entry that caused it. Entries without a usable size are
-/// never a cause.
+/// Returns for each entry the position of the entry that caused it. `entries` are ordered by time. Entries without a
+/// usable size are never a cause.
 pub(super) fn find(entries: &[Entry<'_>]) -> Vec<Option<usize>> {
     let usable = |entry: &Entry<'_>| entry.size.is_ok();
     let document = entries
@@ -71,7 +72,7 @@ fn is_html(entry: &Entry<'_>) -> bool {
     !(300.0..400.0).contains(&status) && kind.trim_start().to_ascii_lowercase().starts_with("text/html")
 }
 
-/// Returns the entry that `_initiator` names, in any of its forms.
+/// Returns the position of the entry that `_initiator` names, in any of its forms.
 fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let initiator = entry.get("_initiator")?;
     match initiator {
@@ -84,7 +85,8 @@ fn named(entry: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usiz
     }
 }
 
-/// Returns the innermost script of a call stack that was fetched. For asynchronous calls, `parent` holds the calling stack.
+/// Returns the innermost script of a call stack that was fetched as an entry. For asynchronous calls, `parent` holds the
+/// calling stack.
 fn script(stack: &Value, earlier: &impl Fn(&str) -> Option<usize>) -> Option<usize> {
     let mut stack = Some(stack);
     while let Some(level) = stack {
@@ -106,12 +108,12 @@ fn referer(entry: &Value) -> Option<&str> {
     headers.iter().find(is_referer)?.get("value")?.as_str()
 }
 
-/// Removes the fragment, which no request contains.
+/// Removes the fragment of `url`, which no request contains.
 fn bare(url: &str) -> &str {
     url.split('#').next().unwrap_or(url)
 }
 
-/// Resolves `target` relative to `base`: absolute, `//host/…`, `/…` or relative.
+/// Resolves `target` relative to `base`. `target` may be absolute, `//host/…`, `/…` or relative.
 fn absolute(base: &str, target: &str) -> String {
     let target = bare(target);
     let Some((scheme, rest)) = base.split_once("://") else { return target.to_owned() };

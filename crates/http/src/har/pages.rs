@@ -1,50 +1,50 @@
-//! Finds the pages of a file and their entries.
+//! Finds the pages of a HAR file and the entries of each page.
 //!
 //! A HAR is an object with a `log`. A bare log, a list of HARs or logs, and a list of entries are also accepted. A list of
-//! HARs has the pages of all of them, in order, and a list of entries is one log.
+//! HARs yields the pages of all HARs, in order. A list of entries counts as one log.
 
 use super::one_line;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The contents of a file.
+/// The contents of a HAR file.
 pub(super) struct Pages<'a> {
-    /// The logs, each with its creator and comment.
+    /// The logs of the file, each with its creator and comment.
     pub logs: Vec<&'a Value>,
     /// The pages that have entries.
     pub listed: Vec<Listed<'a>>,
-    /// All entries, in the order of the file.
+    /// The entries of all logs, in the order of the file.
     pub entries: Vec<Found<'a>>,
-    /// The name of each log's list of entries in messages.
+    /// The name of each log's list of entries in messages, for example `log.entries`.
     lists: Vec<String>,
 }
 
 /// A page that has entries.
 pub(super) struct Listed<'a> {
-    /// The number of its log.
+    /// The index of the log that contains the page.
     pub log: usize,
     pub id: Cow<'a, str>,
     pub title: Option<&'a str>,
     entries: usize,
 }
 
-/// An entry and its position.
+/// An entry and its position in the file.
 pub(super) struct Found<'a> {
     pub value: &'a Value,
-    /// The number of its log.
+    /// The index of the log that contains the entry.
     pub log: usize,
-    /// The page that it names; empty if it names none.
+    /// The identifier of the page that the entry names; empty if the entry names none.
     pub page: Cow<'a, str>,
-    /// Its number in its log.
+    /// The index of the entry in its log.
     index: usize,
 }
 
 impl<'a> Pages<'a> {
-    /// Finds the pages of a file with the values `root`.
+    /// Finds the pages of a HAR file. `root` is the parsed content of the file.
     ///
     /// # Errors
-    /// The element that is missing or invalid.
+    /// A message that names the missing or invalid element.
     pub(super) fn of(root: &'a Value) -> Result<Self, String> {
         let mut pages = Self { logs: Vec::new(), listed: Vec::new(), entries: Vec::new(), lists: Vec::new() };
         match root.as_array() {
@@ -65,7 +65,7 @@ impl<'a> Pages<'a> {
         Ok(pages)
     }
 
-    /// Adds an object that has a log or is one; `place` is the prefix of its members in messages.
+    /// Adds the pages of `har`, an object that has a log or is one. `place` is the prefix of its members in messages.
     fn add_har(&mut self, har: &'a Value, place: &str) -> Result<(), String> {
         let (log, place) = match har.get("log") {
             Some(log) => (log, format!("{place}log.")),
@@ -94,13 +94,13 @@ impl<'a> Pages<'a> {
             *counts.entry(page.clone()).or_default() += 1;
             self.entries.push(Found { value, log: number, page, index });
         }
-        // Pages that the file lists, in its order, then pages that only entries name.
+        // List first the pages that the log lists, in the order of the log, and then the pages that only entries name.
         let named = log.get("pages").and_then(Value::as_array).into_iter().flatten().filter_map(|page| {
             page.get("id")?;
             Some((name(page.get("id")), page.get("title").and_then(Value::as_str)))
         });
         for (id, title) in named.chain(entries.iter().map(|entry| (name(entry.get("pageref")), None))) {
-            // Each page once.
+            // `remove` makes sure that each page is listed only once.
             if let Some(entries) = counts.remove(&id) {
                 self.listed.push(Listed { log: number, id, title, entries });
             }
@@ -112,7 +112,7 @@ impl<'a> Pages<'a> {
         format!("{}[{}]", self.lists.get(entry.log).map_or("", String::as_str), entry.index)
     }
 
-    /// Lists the pages: `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
+    /// Lists the pages, for example `1 'News' (72 entries), 2 'Sports' (31 entries), ..`.
     pub(super) fn describe(&self) -> String {
         let page = |(number, page): (usize, &Listed<'_>)| {
             let name = one_line(page.title.unwrap_or(&page.id));
@@ -127,7 +127,7 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// Returns the name of a page, which may be a string or a number.
+/// Returns the identifier of a page as text. In a file it may be a string or a number.
 fn name(value: Option<&Value>) -> Cow<'_, str> {
     match value {
         Some(Value::String(text)) => Cow::Borrowed(text),
@@ -138,5 +138,5 @@ fn name(value: Option<&Value>) -> Cow<'_, str> {
 
 const NO_LOG: &str = "not a HAR: there is no 'log' in it";
 
-/// The most pages that a list names; the rest are counted.
+/// The maximum number of pages that a message lists. The remaining pages are only counted.
 const MAX_LISTED: usize = 20;

@@ -1,22 +1,22 @@
-//! Parses a HAR's text to JSON values, without the values that nobody reads.
+//! Parses the text of a HAR to JSON values, and drops the values that this crate does not use.
 //!
-//! A recording consists mostly of headers, cookies, timings and bodies. As values they take a dozen times their size in the
-//! file. The values that [`read`](super::read) and its parts use are kept. All others are parsed, so that errors are still
-//! reported, and then dropped. The memory for kept values is bounded, because one character of a list may take a hundred
-//! bytes as a value.
+//! A recording consists mostly of headers, cookies, timings and bodies. As parsed values they would take a dozen times as
+//! much memory as in the file. Only the values that [`read`](super::read) and its submodules use are kept. All others are
+//! parsed, so that errors are still reported, and then dropped. The memory for kept values is bounded, because one
+//! character of a list may take a hundred bytes as a value.
 
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::cell::Cell;
 use std::fmt;
 
-/// Why parsing failed.
+/// The reason why parsing failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ParseError {
-    /// The text is not JSON, in a kept or a dropped part.
+    /// The text is not JSON. The error may be in a kept or in a dropped value.
     #[error("not a HAR, not even JSON: {0}")]
     Json(serde_json::Error),
-    /// There are more than this number of entries.
+    /// The file has more than this number of entries.
     #[error("log.entries: more than {0} entries; split the recording into files of fewer")]
     Entries(usize),
     /// The kept values would take more than this number of bytes of memory.
@@ -27,16 +27,16 @@ pub(super) enum ParseError {
 /// The limits on the kept values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// The most entries of all pages together.
+    /// The maximum number of entries of all pages together.
     pub(super) entries: usize,
-    /// The estimated bytes of memory that values may take.
+    /// The maximum memory that the kept values may take, as an estimate in bytes.
     pub(super) memory: u64,
 }
 
-/// Parses `text` and returns the values that are read later.
+/// Parses `text` and returns the values that are used later.
 ///
 /// # Errors
-/// [`ParseError`] if it is not JSON, or exceeds `limits`.
+/// [`ParseError`] if `text` is not JSON or exceeds `limits`.
 pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     let budget = Budget { limits, left: Cell::new(limits.memory), exceeded: Cell::new(None) };
     let mut parser = serde_json::Deserializer::from_str(text);
@@ -47,11 +47,11 @@ pub(super) fn parse(text: &str, limits: Limits) -> Result<Value, ParseError> {
     value.map_err(|why| budget.exceeded.take().unwrap_or(ParseError::Json(why)))
 }
 
-/// The remaining memory for values.
+/// The memory that is still available for values.
 struct Budget {
     limits: Limits,
     left: Cell<u64>,
-    /// The exceeded limit, if that ended parsing.
+    /// The error if parsing ended because a limit was exceeded; otherwise `None`.
     exceeded: Cell<Option<ParseError>>,
 }
 
@@ -69,16 +69,16 @@ impl Budget {
     }
 }
 
-/// The bytes per element of a list that has just doubled its capacity.
+/// The memory in bytes for an element of a list, including the unused capacity of a list that has just doubled.
 const ELEMENT: u64 = 2 * size_of::<Value>() as u64;
-/// The bytes of an object without its members; a map is created with room for four.
+/// The memory in bytes for an object without its members. A map is created with room for four members.
 const OBJECT: u64 = 300;
-/// The bytes of a member beside its text: key, value, hash and slot, and unused capacity.
+/// The memory in bytes for a member of an object in addition to its text: key, value, hash, slot and unused capacity.
 const MEMBER: u64 = 200;
-/// The overhead of an allocation in bytes.
+/// The overhead of a memory allocation in bytes.
 const ALLOCATION: u64 = 24;
 
-/// The type of an object in a HAR, by its position.
+/// The type of an object in a HAR, which follows from its position in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum HarObject {
     Root,
@@ -87,23 +87,23 @@ enum HarObject {
     Page,
     Entry,
     Request,
-    /// The headers of a request; all except `Referer` are dropped.
+    /// The headers of a request. All headers except `Referer` are dropped.
     Headers,
     Response,
     Content,
     Initiator,
     Stack,
     Frame,
-    /// An object that is kept completely.
+    /// An object that is kept with all its members.
     Whole,
 }
 
 impl HarObject {
-    /// Returns the type of the member `key`; `None` if nobody reads it.
+    /// Returns the type of the member `key` of this object; `None` if the member is not used.
     fn member(self, key: &str) -> Option<Self> {
         Some(match (self, key) {
             (Self::Root, "log") => Self::Log,
-            // A file may contain a log, or a list of HARs, logs or entries.
+            // The file may contain a bare log, or a list of HARs, logs or entries, instead of a HAR.
             (Self::Root, key) => return Self::Log.member(key).or_else(|| Self::Entry.member(key)),
             (Self::Log, "entries") => Self::Entry,
             (Self::Log, "pages") => Self::Page,
@@ -137,14 +137,14 @@ impl HarObject {
         })
     }
 
-    /// Returns whether an element of a list of this type is read.
+    /// Returns whether `element` of a list of this type is kept.
     fn wants(self, element: &Value) -> bool {
         let name = || element.get("name").and_then(Value::as_str);
         self != Self::Headers || name().is_some_and(|name| name.eq_ignore_ascii_case("referer"))
     }
 }
 
-/// Deserializes a value of this type.
+/// Deserializes a value of the given type, and counts its memory.
 #[derive(Clone, Copy)]
 struct Keep<'b>(HarObject, &'b Budget);
 
@@ -216,7 +216,7 @@ impl<'de> Visitor<'de> for Keep<'_> {
             match place.member(&key) {
                 Some(place) => {
                     budget.take(MEMBER + key.len() as u64)?;
-                    // If a name occurs twice, the last value counts.
+                    // If a key occurs twice, the last value is kept.
                     kept.insert(key, members.next_value_seed(Keep(place, budget))?);
                 }
                 None => {
@@ -228,7 +228,7 @@ impl<'de> Visitor<'de> for Keep<'_> {
     }
 }
 
-/// A value that is parsed with the same rules and depth limit as a kept one, and then dropped.
+/// A value that is parsed with the same rules and depth limit as a kept value, and then dropped.
 struct Skipped;
 
 impl<'de> Deserialize<'de> for Skipped {
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(why, "log.entries: more than 10 entries; split the recording into files of fewer");
     }
 
-    /// All kept values count: elements, members, strings, and values of an unexpected type.
+    /// All kept values count towards the memory limit: elements, members, strings, and values of an unexpected type.
     #[test]
     fn what_takes_more_memory_than_the_limit_is_refused() {
         let many = |one: &str| vec![one; 20_000].join(",");
@@ -309,7 +309,7 @@ mod tests {
             let why = parse(&text, LIMITS).expect_err("refused").to_string();
             assert!(why.contains("more than 1 MiB of memory"), "{why}: {text:.80}");
         }
-        // Dropped values do not count.
+        // Dropped values do not count towards the memory limit.
         let headers = many("{\"name\":\"Accept\",\"value\":\"*\"}");
         let text = entry(&format!("\"request\":{{\"headers\":[{headers}]}}"));
         assert!(parse(&text, LIMITS).is_ok());

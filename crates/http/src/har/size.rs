@@ -1,6 +1,7 @@
-//! Determines the size in bytes of a HAR entry.
+//! Determines the sizes in bytes of the request and the response of a HAR entry.
 //!
-//! Browsers disagree, so the first of these that is known decides the body:
+//! Browsers fill in the size fields differently. The first of these rules that applies determines the size of the response
+//! body:
 //!
 //! 1. `response.bodySize` above 0: bytes on the wire, as HAR 1.2 defines it.
 //! 2. `response._transferSize` (Chrome) above 0, minus the head: with HTTP/2 Chrome knows only the sum of head and body. An
@@ -10,14 +11,16 @@
 //!    `compression` it is the size after decompression, and a note says so.
 //! 5. 0, if `bodySize` says so or the status has no body (204, 205, redirects).
 //!
-//! Otherwise the entry has no usable size. -1 means unknown in HAR. Exporters also write other negative sizes, some by
-//! subtracting although nothing was transferred. All of them count as unknown.
+//! If no rule applies, the entry has no usable size. In HAR, -1 means unknown. Exporters also write other negative sizes,
+//! some by subtracting the head although nothing was transferred. All negative sizes count as unknown.
 //!
-//! A page with requests only, such as those for k6, has no sizes: every body is assumed to be 1 kB, and a note says so.
+//! A page that has only requests, for example one for k6, has no sizes. Every response body is then assumed to be 1 kB,
+//! and a note says so.
 //!
-//! An entry came from a cache if its status is 304, if it is marked (`_fromCache`, `fromDiskCache`, …), or if `bodySize` and
-//! `_transferSize` are 0 although it has content: rule 4 applies. An entry has no response if it has `response._error`, or a
-//! status of 0 (or none) unless `bodySize` is above 0 (old Firefox omitted the status of pushed responses).
+//! An entry came from a cache if its status is 304, or if it is marked (`_fromCache`, `fromDiskCache`, …). It also came
+//! from a cache if `bodySize` and `_transferSize` are 0 although it has content. Then rule 4 applies. An entry has no
+//! response if it has `response._error`. It also has none if its status is 0 or missing, unless `bodySize` is above 0: old
+//! Firefox omitted the status of pushed responses.
 
 use crate::page::{MAX_BODY, REQUEST_HEAD, RESPONSE_HEAD};
 use serde_json::Value;
@@ -25,19 +28,19 @@ use serde_json::Value;
 /// The sizes of an entry in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Size {
-    /// The request's head and body.
+    /// The size of the request, head and body together.
     pub request: u64,
-    /// The request's body.
+    /// The size of the request body.
     pub request_body: u64,
-    /// The response's head.
+    /// The size of the response head.
     pub head: u64,
-    /// The response's body.
+    /// The size of the response body.
     pub body: u64,
-    /// The assumption that was made, if any.
+    /// The assumption that was made to find a size, if any.
     pub note: Option<&'static str>,
 }
 
-/// Sizes, or the reason why none is usable.
+/// The sizes of an entry, or the reason why the entry has no usable sizes.
 pub(super) type Usable = Result<Size, &'static str>;
 
 /// Returns whether an entry contains a response.
@@ -49,11 +52,11 @@ pub(super) fn has_response(entry: &Value) -> bool {
     }
 }
 
-/// Returns the sizes of one entry. `answered` says that some entry of its page has a response, so that an entry without one
-/// has failed.
+/// Returns the sizes of one entry. `answered` says that some entry of the page has a response. If so, an entry without a
+/// response has failed.
 ///
 /// # Errors
-/// The field and the reason if a size is invalid.
+/// If a size is invalid: the name of its field, and the reason.
 pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str, String)> {
     let field = |pointer: &str, name: &'static str| -> Result<Known, (&'static str, String)> {
         match entry.pointer(pointer) {
@@ -137,10 +140,11 @@ pub(super) fn of(entry: &Value, answered: bool) -> Result<Usable, (&'static str,
     Ok(Err("no usable size (-1 or absent in bodySize, _transferSize and content.size)"))
 }
 
-/// The note for a file with requests only, such as k6 reads.
+/// The note about a page that has only requests, for example one for k6.
 pub const NO_RESPONSE: &str = "no response is recorded: fetched with a body of 1 kB";
 
-/// The assumed body of each response in that case, in bytes: about that of an API response.
+/// The assumed size in bytes of each response body of a page that has only requests. It is about the size of an API
+/// response.
 const ASSUMED_BODY: u64 = 1000;
 
 const FROM_CACHE: &str = "came from the browser's cache; fetched here, as on a first visit";
@@ -166,7 +170,7 @@ fn truthy(value: &Value) -> bool {
     }
 }
 
-/// One size field.
+/// The value of one size field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Known {
     Absent,
@@ -184,7 +188,7 @@ impl Known {
     }
 }
 
-/// Parses a size: a whole number, or (WebPagetest) a string that contains one.
+/// Parses a size, which is a whole number or (in WebPagetest) a string that contains one.
 fn known(value: &Value) -> Result<Known, String> {
     if value.as_str() == Some("") {
         return Ok(Known::Absent);

@@ -1,4 +1,4 @@
-//! Peculiarities of real HAR exports, each in a minimal file.
+//! Tests for peculiarities of real HAR exports. Each test uses a minimal file.
 
 use super::write::{Fetch, write};
 use super::*;
@@ -13,7 +13,7 @@ const AT: [&str; 5] = [
     "2024-05-01T10:00:00.400Z",
 ];
 
-/// A plain entry: 200, 1000 bytes, 50 ms.
+/// Returns a plain entry: status 200, 1000 bytes of body, 50 ms.
 fn entry(at: usize, url: &str) -> Value {
     json!({
         "startedDateTime": AT[at],
@@ -50,7 +50,7 @@ fn error(entries: Vec<Value>) -> String {
     error
 }
 
-/// Returns the sizes of the response head and body of one entry beside the document.
+/// Returns the sizes of the response head and body of `entry`, on a page with a document and this entry.
 fn bytes(entry: Value) -> (u64, u64) {
     let page = page(vec![document(), entry]);
     assert_eq!(page.objects.len(), 2, "{:?}", page.warnings);
@@ -87,25 +87,25 @@ fn the_body_is_taken_from_the_first_field_that_knows() {
     let plain = || entry(1, "http://h/x");
     let unknown = || with(plain(), "/response/bodySize", json!(-1));
     assert_eq!(bytes(plain()), (310, 1000));
-    // Chrome with HTTP/2: only the sum of head and body.
+    // Over HTTP/2, Chrome records only the sum of head and body.
     let h2 =
         with(with(unknown(), "/response/headersSize", json!(-1)), "/response/_transferSize", json!(2500));
     assert_eq!(bytes(h2.clone()), (300, 2200));
     assert_eq!(bytes(with(h2, "/response/_transferSize", json!(120))), (120, 0));
     assert_eq!(bytes(with(unknown(), "/response/_transferSize", json!(2500))), (310, 2190));
-    // WebPagetest: its own fields, sometimes strings, beside zeros in HAR's own fields.
+    // WebPagetest writes its own fields, sometimes as strings, and zeros in the standard fields of HAR.
     let zeros = with(with(plain(), "/response/bodySize", json!(0)), "/response/content", json!({"size": 0}));
     assert_eq!(bytes(with(zeros.clone(), "/_objectSize", json!("2048"))), (310, 2048));
     assert_eq!(bytes(with(zeros.clone(), "/_bytesIn", json!(2310))), (310, 2000));
     assert_eq!(bytes(zeros), (310, 0));
-    // Only the content size is known; Chrome reports how much compression saved.
+    // If only the size of the content is known, Chrome also reports how many bytes compression saved.
     assert_eq!(bytes(unknown()), (310, 3000));
     assert_eq!(bytes(with(unknown(), "/response/content/compression", json!(2100))), (310, 900));
-    // Firefox: heads -1 or absent.
+    // Firefox writes -1 as the size of a head, or omits it.
     let firefox =
         with(with(plain(), "/response/headersSize", json!(-1)), "/response/content/size", json!(-1));
     assert_eq!(bytes(firefox), (300, 1000));
-    // A status without a body.
+    // A response with this status has no body.
     let redirect = with(with(unknown(), "/response/content/size", json!(0)), "/response/status", json!(302));
     assert_eq!(bytes(redirect), (310, 0));
 }
@@ -166,7 +166,7 @@ fn what_cannot_be_fetched_is_left_out_with_a_warning_that_names_it() {
         (with(plain(), "/response/status", json!(101)), "WebSocket"),
     ];
     for (odd, why) in cases {
-        // A status of 0 beside a body comes from old Firefox, so the body is removed.
+        // A status of 0 with a body would come from old Firefox and count as a response, so remove the body.
         let odd = if why == "answer" { with(odd, "/response/bodySize", json!(0)) } else { odd };
         let url = odd.pointer("/request/url").and_then(Value::as_str).expect("a url").to_owned();
         let page = page(vec![document(), odd, entry(3, "http://h/last")]);
@@ -220,13 +220,13 @@ fn broken_files_are_told_with_entry_and_field() {
         let error = error(vec![document(), with(plain(), pointer, value)]);
         assert!(error.contains("log.entries[1].") && error.contains(told), "{error}");
     }
-    // An entry that is not an object.
+    // The entry is not an object.
     assert!(error(vec![json!(5)]).contains("log.entries[0].request.url"));
 }
 
 #[test]
 fn a_negative_size_is_unknown_whatever_it_is() {
-    // An internal redirect to https: nothing was transferred, but Chrome's exporters subtract the head.
+    // An internal redirect to https transferred nothing, but Chrome's exporters subtract the size of the head.
     let odd = with(entry(1, "http://h/x"), "/response/bodySize", json!(-310));
     let odd = with(with(odd, "/response/_transferSize", json!(0)), "/response/status", json!(307));
     let odd = with(odd, "/response/content/size", json!(0));
@@ -258,7 +258,7 @@ fn numbers_may_be_fractions_or_texts_and_optional_fields_null() {
     }
     bare = with(bare, "/response/content/mimeType", Value::Null);
     assert_eq!(bytes(bare), (310, 1000));
-    // An aborted request has no response at all.
+    // An aborted request has no response.
     let aborted = with(entry(1, "http://h/x"), "/response", Value::Null);
     assert!(page(vec![document(), aborted]).warnings[0].contains("got no answer"));
 }
@@ -278,7 +278,8 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     assert_eq!(names, ["/", "/3", "/1"]);
     assert_eq!(page.warnings, ["3 of 3 entries: no startedDateTime: raced in the order of the file"]);
     assert!(page.objects.iter().all(|object| object.think.is_zero()));
-    // An entry in the middle goes with the one before it, the first one with the first that has a start.
+    // An entry without a start in the middle is sent with the entry before it. The first entry is sent with the first one
+    // that has a start.
     let page = self::page(vec![
         without(document()),
         entry(4, "http://h/4"),
@@ -289,7 +290,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     let names: Vec<_> = page.objects.iter().map(|object| object.name.as_str()).collect();
     assert_eq!(names, ["/2", "/2b", "/3", "/", "/4"]);
     assert!(page.warnings[0].starts_with("2 of 5 entries: no startedDateTime"), "{:?}", page.warnings);
-    // Unix time, in seconds or milliseconds.
+    // The start is a Unix time, in seconds or milliseconds.
     let unix = |time: Value| with(entry(0, "http://h/x"), "/startedDateTime", time);
     for time in [json!(1_714_557_600.2), json!(1_714_557_600_200_u64), json!("1714557600200")] {
         let page = self::page(vec![entry(4, "http://h/4"), unix(time), document()]);
@@ -297,7 +298,7 @@ fn entries_without_a_start_are_taken_in_the_order_of_the_file() {
     }
 }
 
-/// As in the examples of k6's converter: only requests, possibly in groups.
+/// The input resembles the examples of k6's converter. It has only requests, possibly in groups.
 #[test]
 fn a_file_of_requests_alone_is_fetched_with_small_bodies() {
     let request =

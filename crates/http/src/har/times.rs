@@ -1,13 +1,13 @@
-//! The times at which the entries of a page were sent, and their order: by time or as in the file.
+//! Determines when the entries of a page were sent, and sorts the entries by that time.
 
 use super::initiator::Entry;
 use super::{date, size};
 use serde_json::Value;
 
-/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the file does not say.
+/// Returns when `entry` was sent, in milliseconds since 1970; `None` if the file does not tell.
 ///
 /// # Errors
-/// The reason why the value is not a time.
+/// The reason why the value of `startedDateTime` is not a time.
 pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     let value = match entry.get("startedDateTime") {
         None | Some(Value::Null) => return Ok(None),
@@ -17,7 +17,8 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     if let Some(time) = value.as_str().and_then(date::unix_millis) {
         return Ok(Some(time));
     }
-    // Some exporters write Unix time. Between 2001 and 5138, seconds have 10 or 11 digits and milliseconds 12 to 14.
+    // Some exporters write the start as Unix time. Between the years 2001 and 5138, seconds have 10 or 11 digits and
+    // milliseconds have 12 to 14.
     match size::number(value) {
         Some(seconds) if (1e9..1e11).contains(&seconds) => Ok(Some(seconds * 1e3)),
         Some(millis) if (1e11..1e14).contains(&millis) => Ok(Some(millis)),
@@ -31,8 +32,9 @@ pub(super) fn started(entry: &Value) -> Result<Option<f64>, String> {
     }
 }
 
-/// Sorts entries, each with its start and duration, by time; also returns how many have no start. An entry without a start
-/// counts as sent with the entry before it in the file. Leading ones count as sent with the first entry that has a start.
+/// Sorts entries by their start. Each entry comes with its start and duration. Also returns the number of entries without
+/// a start. An entry without a start counts as sent with the entry before it in the file. If no earlier entry has a start,
+/// it counts as sent with the first entry that has one.
 pub(super) fn in_order(entries: Vec<(Option<f64>, f64, Entry<'_>)>) -> (Vec<Entry<'_>>, usize) {
     let unknown = entries.iter().filter(|(started, ..)| started.is_none()).count();
     let mut last = entries.iter().find_map(|(started, ..)| *started).unwrap_or(0.0);
@@ -41,12 +43,13 @@ pub(super) fn in_order(entries: Vec<(Option<f64>, f64, Entry<'_>)>) -> (Vec<Entr
         last = started.unwrap_or(last);
         placed.push(Entry { started: last, ended: last + took, ..entry });
     }
-    // The HAR need not list entries in order; a stable sort keeps the file's order among equals.
+    // The HAR need not list its entries in order. The sort is stable, so entries with the same start keep the order of the
+    // file.
     placed.sort_by(|a, b| a.started.total_cmp(&b.started));
     (placed, unknown)
 }
 
-/// Returns the warning about `unknown` of `all` entries that have no start.
+/// Returns the warning that `unknown` of `all` entries have no start; `None` if `unknown` is 0.
 pub(super) fn warning(unknown: usize, all: usize) -> Option<String> {
     (unknown > 0).then(|| format!("{unknown} of {all} entries: {FILE_ORDER}"))
 }

@@ -1,4 +1,4 @@
-//! Writes a page load as HAR 1.2, for any tool that draws waterfalls.
+//! Writes a page load as HAR 1.2, which tools can draw as a waterfall.
 
 use super::date;
 use crate::page::Page;
@@ -6,30 +6,30 @@ use anabranch_base::time::Instant;
 use http::StatusCode;
 use serde_json::{Value, json};
 
-/// The events of one object of the page.
+/// The events of fetching one object of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetch {
-    /// The index of the object.
+    /// The index of the object in the page.
     pub object: usize,
-    /// When it was requested by the page.
+    /// When the page requested the object.
     pub issued: Instant,
-    /// When its request was assigned to a connection.
+    /// When the request was assigned to a connection.
     pub assigned: Option<Instant>,
-    /// When its first byte was read.
+    /// When the first byte of the response was read.
     pub first_byte: Option<Instant>,
-    /// When its last byte was read, or it failed.
+    /// When the last byte of the response was read, or when the object failed.
     pub ended: Instant,
     /// The HTTP version, for example `HTTP/2`.
     pub version: &'static str,
-    /// The connection's identifier, as text.
+    /// The identifier of the connection, as text.
     pub connection: String,
-    /// The status of its response; 0 without one.
+    /// The status of the response; 0 if there was no response.
     pub status: u16,
-    /// Why it failed, if it did.
+    /// The reason why the object failed; `None` if it did not fail.
     pub failure: Option<String>,
 }
 
-/// Returns one page load as pretty-printed HAR 1.2, with URLs of that `scheme`. `began` is the start of the run in
+/// Formats one page load as pretty-printed HAR 1.2. `scheme` is the scheme of the URLs. `began` is the start of the run in
 /// milliseconds since 1970; simulated runs start at 0.
 #[must_use]
 pub fn write(
@@ -126,7 +126,7 @@ fn entry(page: &Page, scheme: &str, object: &crate::page::Object, fetch: &Fetch,
     value
 }
 
-/// Converts nanoseconds to HAR's milliseconds.
+/// Converts nanoseconds to milliseconds, the unit of times in HAR.
 fn millis(nanos: u64) -> f64 {
     nanos as f64 / 1e6
 }

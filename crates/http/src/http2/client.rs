@@ -1,4 +1,4 @@
-//! Exchanges of a fetch over HTTP/2: one connection, with a stream for each.
+//! The HTTP/2 exchanges of a fetch. Each connection has a stream for each exchange.
 
 use super::io::{Frame, Io, Scratch};
 use super::{FOR_EVER, MAX_HEAD, RESETS, Windows};
@@ -16,10 +16,10 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Weak;
 
-/// Sends requests on a connection.
+/// Sends requests on an HTTP/2 connection.
 pub(crate) type Requests = SendRequest<Bytes>;
 
-/// Configures the client's end of a connection.
+/// Configures the client side of an HTTP/2 connection with the given windows.
 pub(crate) fn builder(windows: &Windows) -> Builder {
     let mut builder = Builder::new();
     builder
@@ -34,9 +34,10 @@ pub(crate) fn builder(windows: &Windows) -> Builder {
     builder
 }
 
-/// Reports the position of each stream's frames to an observer, and whether it is the stream's first frame.
+/// Returns a frame handler that calls `note` for each frame: with the stream, the position of the frame in the stream, and
+/// whether it is the first frame of that stream.
 pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl FnMut(&Frame) + 'static {
-    // The bytes of frames that each stream has had.
+    // The total size in bytes of the frames that each stream has had.
     let mut ends: BTreeMap<u64, u64> = BTreeMap::new();
     move |frame| {
         let first = !ends.contains_key(&frame.stream);
@@ -46,7 +47,7 @@ pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl F
         if frame.last {
             ends.remove(&frame.stream);
         }
-        // A stream that was reset has no last frame.
+        // A stream that was reset has no last frame that removes its entry, so forget the oldest stream.
         if ends.len() > MOST_STREAMS {
             ends.pop_first();
         }
@@ -54,7 +55,7 @@ pub(crate) fn noting(mut note: impl FnMut(u64, Piece, bool) + 'static) -> impl F
     }
 }
 
-/// Drives a connection of a fetch to its end; calls `on_frame` for each frame sent.
+/// Drives a connection of a fetch until it ends. Calls `on_frame` for each frame sent.
 pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     name: usize,
@@ -88,14 +89,14 @@ async fn run<W: World, C: Connector, O: Observer + 'static>(
     }
     let ended = poll_fn(|cx| {
         let ended = Pin::new(&mut connection).poll(cx);
-        // An error of the stream is reported by the next read.
+        // If the stream has failed, the next read reports the error.
         let _ = out.poll_flush(cx);
         ended
     });
     ended.await.map_err(|error| told(&error))
 }
 
-/// Returns why a connection ended.
+/// Returns the reason why a connection ended.
 pub(crate) fn told(error: &h2::Error) -> CloseReason {
     let text = format!("HTTP/2: {error}");
     match error.get_io().map(io::Error::kind) {
@@ -107,7 +108,7 @@ pub(crate) fn told(error: &h2::Error) -> CloseReason {
     }
 }
 
-/// Reads the response to an exchange.
+/// Reads the response to an exchange and passes it to `taker`.
 pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
     response: ResponseFuture,
     mut taker: Response<W, C, O>,
@@ -124,7 +125,7 @@ pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
             Ok(bytes) => bytes,
             Err(error) => return ended(&error),
         };
-        // An error concerns the connection, which reports it itself.
+        // This fails only if the connection has failed, which the connection reports itself.
         let _ = body.flow_control().release_capacity(bytes.len());
         if let Err(wrong) = taker.take(&bytes) {
             return Ended::Whole(Err(wrong));
@@ -133,13 +134,13 @@ pub(crate) async fn read<W: World, C: Connector, O: Observer + 'static>(
     Ended::Whole(taker.whole(ALL))
 }
 
-/// The most streams whose frames are counted at a time, which is more than may be open.
+/// The maximum number of streams whose frames are counted at a time. It exceeds the number of streams that may be open.
 const MOST_STREAMS: usize = 1_024;
 
-/// Converts an error to the end of the exchange.
+/// Converts an error of h2 to the end of an exchange.
 fn ended(error: &h2::Error) -> Ended {
     match error.reason() {
-        // The connection is over; the request can be sent again on another one.
+        // The connection has ended, so the request can be sent again on another connection.
         None => Ended::Connection(told(error)),
         Some(_) if error.is_go_away() || error.is_io() => Ended::Connection(told(error)),
         Some(_) => Ended::Whole(Err(FetchError::BadResponse(format!("HTTP/2: {error}")))),

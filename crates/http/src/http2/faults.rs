@@ -1,30 +1,31 @@
-//! Errors in a client's frames with the codes of RFC 9113 (§4.2, §5.1, §6), where h2 reports PROTOCOL_ERROR.
+//! Finds errors in a client's frames for which RFC 9113 (§4.2, §5.1, §6) requires another error code than h2 reports. h2
+//! reports PROTOCOL_ERROR for them.
 //!
-//! The inspector parses frame headers and the values of settings. It does not decompress heads: only h2 sees compression
+//! The inspector parses frame headers and the values of settings. It does not decompress heads. Only h2 sees compression
 //! errors (COMPRESSION_ERROR, §4.3), which it reports as PROTOCOL_ERROR.
 
 use h2::Reason;
 use std::collections::VecDeque;
 
-/// Inspects the frames of a client.
+/// Inspects the frames that a client sends.
 #[derive(Debug)]
 pub(crate) struct Inspector {
-    /// Bytes until the next header.
+    /// The number of bytes until the next frame header.
     skip: u64,
-    /// Whether these bytes are settings.
+    /// Whether the bytes until the next frame header are settings.
     settings: bool,
-    /// The part of a header or a setting seen so far.
+    /// The bytes received so far of a frame header or a setting.
     part: Vec<u8>,
-    /// The latest streams that the client has ended.
+    /// The streams that the client has ended most recently.
     ended: VecDeque<u32>,
-    /// The first error since [`Self::begin`].
+    /// The first error since [`Self::begin`] was called.
     fault: Option<Reason>,
-    /// The number of frames so far.
+    /// The number of frames received so far.
     frames: u64,
 }
 
 impl Inspector {
-    /// Returns an inspector of a connection that starts with `preface` bytes that are not frames.
+    /// Returns an inspector for a connection that starts with a preface of `preface` bytes.
     pub(crate) fn new(preface: usize) -> Self {
         Self {
             skip: preface as u64,
@@ -36,22 +37,22 @@ impl Inspector {
         }
     }
 
-    /// Forgets an error that h2 has ignored.
+    /// Forgets an earlier error, which h2 has ignored.
     pub(crate) fn begin(&mut self) {
         self.fault = None;
     }
 
-    /// Returns the first error since [`Self::begin`].
+    /// Returns the first error since [`Self::begin`] was called.
     pub(crate) fn fault(&self) -> Option<Reason> {
         self.fault
     }
 
-    /// Returns the number of frames so far.
+    /// Returns the number of frames received so far.
     pub(crate) fn frames(&self) -> u64 {
         self.frames
     }
 
-    /// Inspects the next bytes.
+    /// Inspects the next bytes from the client.
     pub(crate) fn pass(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let left = if self.skip == 0 { HEADER } else { SETTING };
@@ -77,7 +78,7 @@ impl Inspector {
         let length = u32::from_be_bytes([0, a, b, c]);
         let stream = u32::from_be_bytes([d, e, f, g]) & (u32::MAX >> 1);
         self.frames += 1;
-        // Settings are parsed only if the payload is a whole number of them.
+        // Settings are parsed only if their payload has a valid length, which is a multiple of the size of a setting.
         self.settings = kind == SETTINGS && length.is_multiple_of(SETTING as u32);
         self.skip = length.into();
         let sized = match kind {
@@ -107,7 +108,7 @@ impl Inspector {
         }
     }
 
-    /// RFC 9113 §6.5.2: a window of 2^31 or more is an error.
+    /// RFC 9113 §6.5.2: an initial window of 2^31 or more is an error.
     fn setting(&mut self, setting: &[u8]) {
         self.skip -= SETTING as u64;
         if let &[0, 4, 0x80..=0xff, _, _, _] = setting {
@@ -124,7 +125,7 @@ impl Inspector {
 const HEADER: usize = 9;
 /// The size of a setting in bytes.
 const SETTING: usize = 6;
-/// The most closed streams that are remembered; frames on older ones get PROTOCOL_ERROR.
+/// The maximum number of closed streams that are remembered. A frame on an older stream gets PROTOCOL_ERROR.
 const REMEMBERED: usize = 128;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
@@ -168,7 +169,7 @@ mod tests {
             (vec![head.clone(), frame(DATA, 0, 1, b"y")], closed),
             (vec![head.clone(), head.clone()], closed),
             (vec![frame(HEADERS, 0, 1, b"x"), frame(RST_STREAM, 0, 1, &[0; 4]), head.clone()], closed),
-            // On a stream where the frame is not allowed, h2's code is right.
+            // These frames are not allowed on their stream. h2 reports the right code for them.
             (vec![frame(PRIORITY, 0, 0, &[0; 4]), frame(PING, 0, 1, &[0; 7])], None),
         ] {
             let bytes = [&b"preface"[..], &frames.concat()].concat();

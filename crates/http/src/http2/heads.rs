@@ -1,14 +1,14 @@
-//! Pads heads with fields to the size that a page says. The bytes that a head had in HTTP/1.1 beyond the necessary ones are
-//! replaced by fields of one line each, which are the same in each head. Header compression therefore treats them like a
-//! browser's fields: they are sent once and then referenced.
+//! Pads heads with fields to the size that a page specifies. That size is the size over HTTP/1.1, and usually exceeds the
+//! size of the necessary fields. The difference is filled with fields of one line each, which are the same in every head.
+//! So header compression treats them like the fields of a browser: they are sent once and then referenced.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Adds fields of `bytes` in total, as HTTP/1.1 counts them; a remainder shorter than a line is left out.
+/// Adds fields with a total size of `bytes`, as HTTP/1.1 counts it. A remainder shorter than a line is left out.
 pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
     let name = HeaderName::from_static(NAME);
     for line in 0..bytes / LINE {
-        // Lines of one head differ, so that none is encoded as a reference to another.
+        // The lines of a head differ, so that none is encoded as a reference to another line of the same head.
         let letter = char::from(b'a' + (line % 26) as u8);
         let value = letter.to_string().repeat(LINE - NAME.len() - 4);
         if let Ok(value) = HeaderValue::from_str(&value) {
@@ -18,5 +18,5 @@ pub(crate) fn fill(fields: &mut HeaderMap, bytes: usize) {
 }
 
 const NAME: &str = "x-fill";
-/// The size of a line in bytes, about that of a typical field of browsers.
+/// The size of a padding line in bytes, which is about the size of a typical browser field.
 const LINE: usize = 50;

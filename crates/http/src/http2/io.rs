@@ -1,4 +1,4 @@
-//! A stream as h2 reads and writes it, and the frames that pass on their way out.
+//! Adapts a stream of the transport so that h2 can read and write it, and reports the frames that h2 writes.
 
 use super::PREFACE;
 use super::faults::Inspector;
@@ -13,44 +13,44 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// An outgoing frame (RFC 9113 §4.1) of a stream.
+/// An outgoing HEADERS, CONTINUATION or DATA frame (RFC 9113 §4.1).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
-    /// The stream.
+    /// The number of the HTTP/2 stream.
     pub(crate) stream: u64,
     /// The payload length of a DATA frame; `None` for HEADERS and CONTINUATION.
     pub(crate) data: Option<u64>,
-    /// Its byte range on the connection's stream, including its header.
+    /// The byte range of the frame on the connection's stream, including the frame header.
     pub(crate) span: Range<u64>,
-    /// Whether it is the last frame of its message.
+    /// Whether the frame is the last frame of its message.
     pub(crate) last: bool,
 }
 
-/// Called for each frame that carries part of a message, when its header is written.
+/// A function that is called for each frame that carries part of a message, when the frame header is written.
 pub(crate) type OnFrame = Box<dyn FnMut(Frame)>;
 
-/// A stream between h2 and a transport. h2 writes each frame by itself. As in other implementations, frames written in one
-/// poll of the task are sent together, when the task calls [`Out::poll_flush`].
+/// An adapter between h2 and a stream of the transport. h2 writes each frame separately. As in other implementations, all
+/// frames that are written in one poll of the task are sent together, when the task calls [`Out::poll_flush`].
 pub(crate) struct Io<T> {
     out: Rc<RefCell<Outward<T>>>,
-    /// Bytes that have already been read.
+    /// Bytes that were read from the stream before this adapter was created.
     ahead: Bytes,
     watch: Watch,
     on_frame: OnFrame,
     counted: Option<Counted>,
-    /// On a server: inspects the incoming frames.
+    /// The inspector of the incoming frames; only on a server.
     inward: Option<Rc<RefCell<Inspector>>>,
     client: bool,
     scratch: Scratch,
 }
 
-/// The buffer that connections read into before the bytes are copied to h2, whose own buffers would have to be zeroed for
+/// A buffer into which connections read, before the bytes are copied to h2. The buffers of h2 would have to be zeroed for
 /// each read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scratch(Rc<RefCell<Vec<u8>>>);
 
 impl Scratch {
-    /// Returns room for `bytes` bytes with arbitrary content.
+    /// Returns a slice of `bytes` bytes with arbitrary content.
     pub(crate) fn room(&self, bytes: usize) -> RefMut<'_, [u8]> {
         let mut kept = self.0.borrow_mut();
         if kept.len() < bytes {
@@ -63,15 +63,15 @@ impl Scratch {
 /// The number of bytes sent and received on a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Traffic {
-    /// Sent, including all frames.
+    /// The number of bytes sent, including all frames.
     pub sent: u64,
-    /// Received, including all frames.
+    /// The number of bytes received, including all frames.
     pub received: u64,
-    /// The received payload of DATA frames.
+    /// The number of payload bytes in the DATA frames received.
     pub data: u64,
 }
 
-/// Counts the traffic.
+/// Counts the bytes sent and received.
 struct Counted {
     traffic: Rc<Cell<Traffic>>,
     inward: Watch,
@@ -101,18 +101,18 @@ impl Counted {
     }
 }
 
-/// The outgoing side of a stream.
+/// The sending side of the stream.
 pub(crate) struct Out<T>(Rc<RefCell<Outward<T>>>);
 
 struct Outward<T> {
     stream: T,
-    /// h2's bytes, of which those from `sent` on are not yet with the transport.
+    /// Bytes that h2 has written. Those from `sent` on have not been passed to the transport yet.
     waiting: Vec<u8>,
     sent: usize,
-    /// Bytes that may still be read in this poll of the task.
+    /// The number of bytes that may still be read in this poll of the task.
     readable: usize,
-    /// Whether all available bytes were read in this poll of the task, so that no more can arrive before the next. `None` if
-    /// the task does not announce its polls.
+    /// Whether all available bytes were read in this poll of the task, so that no more can arrive before the next poll.
+    /// `None` if the task does not announce its polls.
     drained: Option<bool>,
 }
 
@@ -121,7 +121,7 @@ impl<T: Stream> Outward<T> {
         while self.sent < self.waiting.len() {
             self.sent += ready!(self.stream.poll_write(cx, &self.waiting[self.sent..]))?;
         }
-        // An idle connection must not hold a buffer.
+        // The buffer is empty, so free it: an idle connection must not hold memory.
         (self.waiting, self.sent) = (Vec::new(), 0);
         Poll::Ready(Ok(()))
     }
@@ -132,12 +132,12 @@ impl<T: Stream> Outward<T> {
 }
 
 impl<T: Stream> Out<T> {
-    /// Announces a poll of the task, which ends with [`Self::poll_flush`].
+    /// Announces that the task begins a poll, which ends with [`Self::poll_flush`].
     pub(crate) fn begin(&self) {
         self.0.borrow_mut().drained = Some(false);
     }
 
-    /// Passes the buffered bytes to the transport. Call it when h2 can make no more progress.
+    /// Passes the buffered bytes to the transport. To be called when h2 can make no more progress.
     pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut out = self.0.borrow_mut();
         (out.readable, out.drained) = (MOST_READ, None);
@@ -146,7 +146,7 @@ impl<T: Stream> Out<T> {
 }
 
 impl<T: Stream> Io<T> {
-    /// Wraps the stream of a client or a server; `ahead` holds bytes already read.
+    /// Wraps `stream` for a client or a server. `ahead` holds the bytes that were already read from `stream`.
     pub(crate) fn new(
         stream: T,
         client: bool,
@@ -164,8 +164,8 @@ impl<T: Stream> Io<T> {
         (io, Out(out))
     }
 
-    /// Inspects frames of a client from now on, beginning with its preface. If h2 ends the connection because of a frame,
-    /// the error code is replaced by the inspector's.
+    /// Inspects the frames of the client from now on, beginning with its preface. If h2 ends the connection because of a
+    /// frame, the error code of the inspector replaces that of h2.
     pub(crate) fn inspect(&mut self) -> Rc<RefCell<Inspector>> {
         let mut inspector = Inspector::new(PREFACE.len());
         inspector.pass(&self.ahead);
@@ -174,7 +174,7 @@ impl<T: Stream> Io<T> {
         inspector
     }
 
-    /// Counts the traffic from now on.
+    /// Counts the bytes sent and received from now on.
     pub(crate) fn count(&mut self) -> Rc<Cell<Traffic>> {
         self.counted.get_or_insert_with(Counted::new).traffic.clone()
     }
@@ -189,7 +189,8 @@ impl<T: Stream> AsyncRead for Io<T> {
             return Poll::Ready(Ok(()));
         }
         let mut out = this.out.borrow_mut();
-        // h2 reads as long as there is data, so a client that sends small frames without end would be served alone.
+        // h2 reads as long as there is data. Without this limit, a client that sends small frames without end would keep
+        // the server from serving others.
         if out.readable == 0 && !this.client {
             cx.waker().wake_by_ref();
             return Poll::Pending;
@@ -251,7 +252,7 @@ impl<T: Stream> AsyncWrite for Io<T> {
         }
         let fault = this.inward.as_ref().and_then(|inspector| inspector.borrow().fault());
         if let (Some(at), Some(fault)) = (this.watch.goaway.take(), fault) {
-            // RFC 9113 §6.8: the error code follows the last stream identifier.
+            // RFC 9113 §6.8: in GOAWAY, the error code follows the last stream identifier.
             let behind = (this.watch.at - at) as usize - HEADER;
             let end = out.waiting.len();
             let code =
@@ -280,22 +281,23 @@ impl<T: Stream> AsyncWrite for Io<T> {
     }
 }
 
-/// The approximate number of bytes that a server reads in one poll of the task: some thousand of the smallest frames.
+/// The approximate maximum number of bytes that a server reads in one poll of the task. The smallest frames fit into it
+/// some thousand times.
 const MOST_READ: usize = 32 * 1024;
-/// The initial capacity, enough for the heads and a small response.
+/// The initial capacity of the send buffer in bytes. It is enough for the heads and a small response.
 const USUAL: usize = 2 * 1024;
-/// The most bytes buffered until the end of a poll: the size of a TLS record.
+/// The maximum number of bytes buffered until the end of a poll, which is the size of a TLS record.
 const MOST_WAITING: usize = 16 * 1024;
 
-/// Finds frames in a stream of bytes.
+/// Finds the frames in a stream of bytes.
 struct Watch {
-    /// The position on the stream.
+    /// The current position on the stream.
     at: u64,
-    /// Bytes of the preface or of a frame until the next header.
+    /// The number of bytes of the preface or of a frame until the next frame header.
     skip: u64,
-    /// The part of a header seen so far.
+    /// The bytes received so far of a frame header.
     header: Vec<u8>,
-    /// The position of a GOAWAY frame.
+    /// The position of a GOAWAY frame, once one was found.
     goaway: Option<u64>,
 }
 
@@ -348,7 +350,7 @@ mod tests {
     #[test]
     fn frames_are_found_however_the_bytes_are_cut() {
         let frame = |kind: u8, stream: u8, length: u8| {
-            // The last DATA ends its stream.
+            // The last DATA frame, which has 200 bytes, ends its stream.
             let flags = u8::from(length == 200);
             [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![1; usize::from(length)]].concat()
         };

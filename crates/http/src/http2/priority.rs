@@ -1,7 +1,7 @@
-//! Which response is written next: priorities (RFC 9218) and the resulting order.
+//! Determines which response is written next: priorities (RFC 9218) and the order that follows from them.
 //!
-//! The order does not depend on the transport: streams have numbers and priorities, and the writer asks which come first.
-//! HTTP/2, HTTP/3 and SCTP can thus write in the same order, and a comparison of them compares only the transports.
+//! The order does not depend on the transport. Streams have numbers and priorities, and the writer asks which streams come
+//! first. So HTTP/2, HTTP/3 and SCTP can write in the same order, and a comparison of them compares only the transports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -9,33 +9,34 @@ use std::fmt;
 /// A priority (RFC 9218 §4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Priority {
-    /// 0 (most urgent) to 7.
+    /// The urgency, from 0 (most urgent) to 7.
     pub urgency: u8,
-    /// Whether parts of it are useful before the rest; it shares the bandwidth with others of its urgency.
+    /// Whether a part of the response is useful before the rest arrives. An incremental response shares the bandwidth with
+    /// others of the same urgency.
     pub incremental: bool,
 }
 
 impl Default for Priority {
-    /// The default priority (§4.1, §4.2).
+    /// Returns the default priority (§4.1, §4.2).
     fn default() -> Self {
         Self { urgency: 3, incremental: false }
     }
 }
 
 impl fmt::Display for Priority {
-    /// Formats the value of the field `priority` (§5).
+    /// Formats the value of the `priority` field (§5).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "u={}{}", self.urgency, if self.incremental { ", i" } else { "" })
     }
 }
 
 impl Priority {
-    /// Returns Chromium's priority for an object of this media type, wherever the page references it. Source:
-    /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc maps types to priorities (`TypeToPriority`) and
-    /// says which are incremental (`ShouldLoadIncremental`). VeryHigh, High, Medium, Low and VeryLow become HIGHEST, MEDIUM,
-    /// LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`), and these become the urgencies 0 to 4
-    /// (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). Rules that need the document, such as
-    /// parser-blocking scripts or visible images, are left out. An unknown type has the default.
+    /// Returns Chromium's priority for an object of this media type, wherever the page references the object. Source:
+    /// third_party/blink/renderer/platform/loader/fetch/resource_fetcher.cc maps types to priorities (`TypeToPriority`)
+    /// and determines which are incremental (`ShouldLoadIncremental`). VeryHigh, High, Medium, Low and VeryLow become
+    /// HIGHEST, MEDIUM, LOW, LOWEST and IDLE (`ConvertWebKitPriorityToNetPriority`). These in turn become the urgencies 0
+    /// to 4 (net/quic/quic_http_utils.cc, `ConvertRequestPriorityToQuicPriority`). Rules that need the document, such as
+    /// those for parser-blocking scripts or visible images, are left out. An unknown type has the default priority.
     #[must_use]
     pub fn of_type(content_type: &str) -> Self {
         let (kind, of) = content_type.split_once('/').unwrap_or((content_type, ""));
@@ -45,7 +46,7 @@ impl Priority {
             ("text" | "application", "javascript" | "x-javascript" | "ecmascript" | "xsl" | "xslt+xml") => {
                 (1, false)
             }
-            // Resources that scripts fetch.
+            // Scripts usually fetch resources of these types.
             ("text", "plain" | "xml") | ("application", "json" | "xml") => (1, true),
             ("application", "manifest+json") => (2, false),
             ("image" | "audio" | "video", _) | ("text", "vtt") => (3, true),
@@ -54,7 +55,7 @@ impl Priority {
         Self { urgency, incremental }
     }
 
-    /// Parses the value of a `priority` field; missing and invalid parts have the default (§5).
+    /// Parses the value of a `priority` field. Missing and invalid parts have their defaults (§5).
     #[must_use]
     pub fn read(field: &str) -> Self {
         let mut priority = Self::default();
@@ -76,16 +77,16 @@ impl Priority {
 }
 
 impl Priority {
-    /// Returns the order of [`Turns`] as a number, for transports that rank streams by number. A stream with a lower rank
-    /// goes first; streams that share have the same rank.
+    /// Returns the position of a stream in the order of [`Turns`] as a number, for transports that rank streams. A stream
+    /// with a lower rank goes first. Streams that share the bandwidth have the same rank.
     #[must_use]
     pub fn rank(&self, stream: u64) -> u32 {
         const STREAMS: u32 = 1 << 27;
         self.rank_within(stream.min(u64::from(STREAMS) - 1) as u32, STREAMS)
     }
 
-    /// Returns a rank of 16 bits, as SCTP's stream values have. SCTP's stream numbers are reused, so `before`, the number of
-    /// earlier requests, replaces the stream number. It wraps after 8,190 requests.
+    /// Returns a rank of 16 bits, the size of a stream value in SCTP schedulers. SCTP reuses stream numbers, so the number
+    /// of earlier requests, `before`, replaces the stream number. The rank wraps after 8,190 requests.
     #[must_use]
     pub fn short_rank(&self, before: u64) -> u32 {
         const REQUESTS: u32 = 8_190;
@@ -97,18 +98,19 @@ impl Priority {
     }
 }
 
-/// Streams with data to write, in order (§10): the most urgent first. Within one urgency, non-incremental streams come
-/// first, each written completely, in order of their numbers. Incremental streams follow and take turns.
+/// Streams that have data to write, in order (§10). The most urgent streams come first. Within one urgency,
+/// non-incremental streams come first, each written completely, in the order of their numbers. Incremental streams follow
+/// and take turns.
 #[derive(Clone, Debug, Default)]
 pub struct Turns {
-    /// Urgency, incremental flag, turn and number.
+    /// The urgency, the incremental flag, the turn and the number of each stream.
     waiting: BTreeSet<(u8, bool, u64, u64)>,
     places: BTreeMap<u64, (Priority, u64)>,
     turn: u64,
 }
 
 impl Turns {
-    /// Adds a stream with data to write.
+    /// Adds a stream that has data to write.
     pub fn add(&mut self, stream: u64, priority: Priority) {
         self.remove(stream);
         self.turn += u64::from(priority.incremental);
@@ -124,14 +126,14 @@ impl Turns {
         }
     }
 
-    /// Records that a stream has written data; other incremental streams go next.
+    /// Records that a stream has written data. If it is incremental, it goes behind the other incremental streams.
     pub fn written(&mut self, stream: u64) {
         if let Some(&(priority, _)) = self.places.get(&stream).filter(|(priority, _)| priority.incremental) {
             self.add(stream, priority);
         }
     }
 
-    /// Returns the streams in order.
+    /// Returns the numbers of the streams in order.
     pub fn order(&self) -> impl Iterator<Item = u64> {
         self.waiting.iter().map(|&(_, _, _, stream)| stream)
     }

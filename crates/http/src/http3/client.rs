@@ -1,4 +1,4 @@
-//! A client's exchanges over HTTP/3. Each has a stream of its own.
+//! The HTTP/3 exchanges of a client. Each exchange has a stream of its own.
 
 use super::connection::{Connection, Driver, Failure, Incoming};
 use super::streams::{Pipe, StreamError};
@@ -18,10 +18,11 @@ use std::ops::Range;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, ready};
 
-/// Sends requests on a connection, which ends when the last clone and the last exchange are dropped.
+/// Sends requests on a connection. The connection ends when the last clone of this handle and the last exchange are
+/// dropped.
 pub(crate) struct Requests<S: Session>(Rc<User<S>>);
 
-/// Keeps the connection in use until dropped.
+/// Keeps the connection alive until this value is dropped.
 struct User<S: Session>(Connection<S>);
 
 impl<S: Session> Clone for Requests<S> {
@@ -36,14 +37,14 @@ impl<S: Session> Drop for User<S> {
     }
 }
 
-/// Drives a client's connection. It must be polled as long as requests are made.
+/// Drives the connection of a client. The driver must be polled as long as requests are made.
 pub(crate) struct ClientDriver<S: Session> {
     driver: Driver<S>,
     user: Weak<User<S>>,
 }
 
 impl<S: Session> ClientDriver<S> {
-    /// Ready with the reason when the connection has ended or is no longer used.
+    /// Completes with a reason when the connection has ended or no handle uses it any more.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         match self.driver.poll(cx) {
             Poll::Pending if self.user.strong_count() == 0 => Poll::Ready(CloseReason::Finished),
@@ -60,16 +61,16 @@ pub(crate) async fn begin<S: Session>(session: S) -> Result<(ClientDriver<S>, Re
 }
 
 impl<S: Session> Requests<S> {
-    /// Counts the traffic on streams that are opened from now on.
+    /// Returns a counter of the traffic on streams that are opened from now on.
     pub(crate) fn count(&self) -> Rc<Cell<Traffic>> {
         self.0.0.traffic()
     }
 
-    /// Sends a request without content, as soon as a stream is available.
+    /// Sends a request that has no content, as soon as a stream is available.
     pub(crate) async fn send(&self, request: &Request<()>) -> Result<Exchange<S>, Failure> {
         let connection = &self.0.0;
         let (head, size) = encode_request(request);
-        // RFC 9114 §4.2.2: a head larger than the server accepts is not sent.
+        // RFC 9114 §4.2.2: a head that is larger than the server accepts is not sent.
         let most = connection.max_field_section_size();
         if size > most {
             let reason = format!("the request has a head of {size} bytes, where the server takes {most}");
@@ -87,7 +88,8 @@ impl<S: Session> Requests<S> {
         let written = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
         match written {
             Ok(()) => pipe.borrow_mut().finish(),
-            // RFC 9114 §4.1: a server may answer before it has read the whole request. It then stops reading the rest.
+            // RFC 9114 §4.1: a server may respond before it has read the whole request, and then stop reading the rest.
+            // This is not an error.
             Err(StreamError::Cancelled(_)) => {}
             Err(StreamError::Closed(reason)) => {
                 return Err(Failure::Stream(StreamError::Closed(connection.reason(reason))));
@@ -98,19 +100,20 @@ impl<S: Session> Requests<S> {
     }
 }
 
-/// A request that was sent, and its response as it arrives. Dropping it before the end cancels the request.
+/// A request that was sent, and the response to it, received piece by piece. Dropping this value before the end of the
+/// response cancels the request.
 pub(crate) struct Exchange<S: Session> {
     incoming: Incoming<S>,
     _user: Rc<User<S>>,
 }
 
 impl<S: Session> Exchange<S> {
-    /// Returns its stream.
+    /// Returns the stream of the exchange.
     pub(crate) fn pipe(&self) -> &Rc<RefCell<Pipe<S::Stream>>> {
         self.incoming.pipe()
     }
 
-    /// Returns the head of the final response.
+    /// Completes with the head of the final response.
     pub(crate) fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<ResponseHead, Failure>> {
         Poll::Ready(match ready!(self.incoming.poll(cx))? {
             Some(Event::Response(head)) => Ok(head),
@@ -119,23 +122,24 @@ impl<S: Session> Exchange<S> {
                 let reason = format!("a head of {size} bytes, where {MAX_HEAD} are taken");
                 Err(Failure::Malformed(super::Error::Stream(Code::H3_EXCESSIVE_LOAD, reason)))
             }
-            // The reader always returns a head first.
+            // This does not happen, because the reader always returns a head first.
             _ => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }
 
-    /// Returns the next piece of the content, after the head; `None` when the response is complete.
+    /// Completes with the next piece of the content, or with `None` when the response is complete. To be called after the
+    /// head was received.
     pub(crate) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, Failure>> {
         Poll::Ready(match ready!(self.incoming.poll(cx))? {
             Some(Event::Data(data)) => Ok(Some(data)),
             None => Ok(None),
-            // The reader returns only one head per message.
+            // This does not happen, because the reader returns only one head per message.
             Some(_) => Err(Failure::Stream(StreamError::CancelledHere)),
         })
     }
 }
 
-/// Formats a failure in one line.
+/// Formats a failure as one line.
 pub(crate) fn line(failure: &Failure) -> String {
     match failure {
         Failure::Malformed(error) => format!("HTTP/3: {error}"),
@@ -146,13 +150,13 @@ pub(crate) fn line(failure: &Failure) -> String {
     }
 }
 
-/// Returns whether the server has not processed the request (RFC 9114 §4.1.1, §5.2).
+/// Returns whether the server has not processed the request that failed (RFC 9114 §4.1.1, §5.2).
 pub(crate) fn is_unprocessed(failure: &Failure) -> bool {
     let rejected = StreamError::Cancelled(Code::H3_REQUEST_REJECTED);
     matches!(failure, Failure::Stream(error) if *error == rejected || *error == StreamError::Refused)
 }
 
-/// Drives a connection of a fetch to its end.
+/// Drives a connection of a fetch until it ends.
 pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
     fetch: Weak<RefCell<Fetch<W, C, O>>>,
     name: usize,
@@ -173,7 +177,8 @@ pub(crate) async fn drive<W: World, C: Connector, O: Observer + 'static>(
     }
 }
 
-/// Requests an object and reads the response. Calls `on_sent` with the stream and the byte range of the request on it.
+/// Requests an object and reads the response. Calls `on_sent` with the number of the stream and the byte range of the
+/// request on that stream.
 pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
     requests: Requests<C::Session>,
     request: Request<()>,
@@ -207,7 +212,7 @@ pub(crate) async fn exchange<W: World, C: Connector, O: Observer + 'static>(
     }
 }
 
-/// Converts a failure to the end of the exchange.
+/// Converts a failure to the end of an exchange.
 fn ended(failure: &Failure) -> Ended {
     match failure {
         Failure::Stream(StreamError::Closed(reason)) => Ended::Connection(reason.clone()),

@@ -1,4 +1,5 @@
-//! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6), and the scope of an error: the connection or one stream.
+//! Error codes of HTTP/3 (RFC 9114 §8.1) and QPACK (RFC 9204 §6). Also defines errors and their scope, which is the
+//! connection or one stream.
 
 use std::fmt;
 
@@ -59,10 +60,10 @@ impl fmt::Display for Code {
 /// A violation of the protocol by the peer (RFC 9114 §8).
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// A connection error: the connection is closed with the code.
+    /// A connection error. The connection is closed with the code.
     #[error("{1} ({0})")]
     Connection(Code, String),
-    /// A stream error: the stream is reset with the code, and the connection continues.
+    /// A stream error. The stream is reset with the code, and the connection continues.
     #[error("{1} ({0})")]
     Stream(Code, String),
 }

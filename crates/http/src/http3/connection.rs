@@ -1,4 +1,4 @@
-//! One endpoint of a connection: the control and QPACK streams in both directions, and connection errors.
+//! One endpoint of an HTTP/3 connection: the control and QPACK streams in both directions, and connection errors.
 //!
 //! Home of RFC 9114 §3.2, §5.2, §6.2 and §8 as far as they need a session.
 
@@ -17,18 +17,18 @@ use std::future::poll_fn;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll, Waker, ready};
 
-/// A connection. Clones are handles to the same connection.
+/// An HTTP/3 connection. Clones are handles to the same connection.
 pub(crate) struct Connection<S: Session>(Rc<Inner<S>>);
 
 struct Inner<S: Session> {
     session: S,
     is_client: bool,
     peer: RefCell<Peer>,
-    /// The connection error that this endpoint raised.
+    /// The connection error that this endpoint raised, if any.
     error: RefCell<Option<Error>>,
-    /// A client's request streams, by number.
+    /// The request streams of a client, by number.
     pipes: RefCell<Pipes<S::Stream>>,
-    /// The traffic on these streams, if it is counted.
+    /// The counter of the traffic on request streams, if the traffic is counted.
     traffic: OnceCell<Rc<Cell<Traffic>>>,
     /// The task that polls the driver.
     driver: RefCell<Option<Waker>>,
@@ -43,22 +43,22 @@ impl<S: Session> Clone for Connection<S> {
 }
 
 impl<S: Session> Connection<S> {
-    /// Counts the traffic on request streams that are opened from now on.
+    /// Returns a counter of the traffic on request streams that are opened from now on.
     pub(super) fn traffic(&self) -> Rc<Cell<Traffic>> {
         self.0.traffic.get_or_init(Rc::default).clone()
     }
 
-    /// Returns the session of the connection.
+    /// Returns the session that carries the connection.
     pub(crate) fn session(&self) -> &S {
         &self.0.session
     }
 
-    /// Returns the size of the largest header section that the peer accepts.
+    /// Returns the maximum size of a header section that the peer accepts.
     pub(super) fn max_field_section_size(&self) -> u64 {
         self.0.peer.borrow().max_field_section_size()
     }
 
-    /// Returns whether the peer accepts no more requests (RFC 9114 §5.2).
+    /// Returns whether the peer has announced that it accepts no more requests (RFC 9114 §5.2).
     pub(super) fn is_going_away(&self) -> bool {
         self.0.peer.borrow().goaway().is_some()
     }
@@ -67,7 +67,7 @@ impl<S: Session> Connection<S> {
     pub(crate) fn pipe(&self, stream: S::Stream) -> Rc<RefCell<Pipe<S::Stream>>> {
         let number = stream.number();
         let pipe = Rc::new(RefCell::new(Pipe::new(stream, self.0.traffic.get().cloned())));
-        // Only a server's GOAWAY refers to streams by number.
+        // Only a client registers its streams, because only the GOAWAY of a server refers to request streams.
         if self.0.is_client {
             let mut pipes = self.0.pipes.borrow_mut();
             pipes.retain(|_, pipe| pipe.strong_count() > 0);
@@ -76,7 +76,7 @@ impl<S: Session> Connection<S> {
         pipe
     }
 
-    /// Closes the connection because of an error (RFC 9114 §8), unless an earlier error has closed it.
+    /// Closes the connection because of `error` (RFC 9114 §8), unless an earlier error has closed it.
     pub(crate) fn fail(&self, error: Error) {
         let mut raised = self.0.error.borrow_mut();
         if raised.is_some() {
@@ -90,7 +90,8 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// Returns why the connection has ended. An error raised here takes precedence over the session's reason.
+    /// Returns the reason why the connection has ended. An error that this endpoint raised takes precedence over the
+    /// reason of the session.
     pub(super) fn reason(&self, of_session: CloseReason) -> CloseReason {
         match &*self.0.error.borrow() {
             Some(error) => CloseReason::Protocol(format!("HTTP/3: {error}")),
@@ -105,7 +106,7 @@ impl<S: Session> Connection<S> {
         }
     }
 
-    /// RFC 9114 §5.2: requests with this or a higher identifier have not been processed and will not be.
+    /// RFC 9114 §5.2: the server has not processed requests whose identifier is `id` or higher, and will not process them.
     fn refuse_from(&self, id: u64) {
         let refused: Vec<_> = {
             let pipes = self.0.pipes.borrow();
@@ -115,22 +116,22 @@ impl<S: Session> Connection<S> {
     }
 }
 
-/// Drives a connection. It must be polled as long as the connection is used.
+/// Drives an HTTP/3 connection. The driver must be polled as long as the connection is used.
 pub(crate) struct Driver<S: Session> {
     connection: Connection<S>,
     control: Critical<S::Stream>,
-    /// The QPACK streams, on which no instruction follows their types.
+    /// The QPACK streams of this endpoint. Only the type of each stream is sent, and no instructions.
     qpack: [Critical<S::Stream>; 2],
     peer_streams: Vec<(PeerStream, S::Stream)>,
 }
 
-/// A stream of this endpoint that lives as long as the connection.
+/// A stream that this endpoint opened and that lives as long as the connection.
 struct Critical<T> {
     stream: T,
     unsent: Bytes,
 }
 
-/// Starts HTTP/3 on a session, and accepts heads of up to `max_head` bytes.
+/// Starts HTTP/3 on a session. The endpoint accepts heads of up to `max_head` bytes.
 pub(crate) async fn begin<S: Session>(
     session: S,
     is_client: bool,
@@ -156,11 +157,11 @@ pub(crate) async fn begin<S: Session>(
     };
     // RFC 9114 §6.2: the control stream and the QPACK streams are opened before requests.
     let (mut control, mut encoder, mut decoder) = (begin().await?, begin().await?, begin().await?);
-    // RFC 9114 §6.2.1: SETTINGS is the first frame.
+    // RFC 9114 §6.2.1: SETTINGS is the first frame on the control stream.
     let mut first = vec![0x00];
     put_frame(&mut first, kind::SETTINGS, &settings(max_head));
     control.stream.write_all(&first).await?;
-    // RFC 9204 §4.2.
+    // RFC 9204 §4.2: the types of the QPACK decoder and encoder streams.
     decoder.stream.write_all(&[0x03]).await?;
     encoder.stream.write_all(&[0x02]).await?;
     let driver = Driver {
@@ -175,8 +176,8 @@ pub(crate) async fn begin<S: Session>(
 /// Returns the payload of this endpoint's SETTINGS frame.
 fn settings(max_head: u64) -> Vec<u8> {
     let mut payload = Vec::new();
-    // RFC 9114 §7.2.4.1: reserved settings test whether the peer ignores unknown ones. They are fixed, so that a seed always
-    // gives the same bytes.
+    // RFC 9114 §7.2.4.1: reserved settings test whether the peer ignores unknown settings. Their identifiers are fixed, so
+    // that a seed always gives the same bytes.
     let reserved = |n: u64| 0x1f * n + 0x21;
     for (id, value) in [(MAX_FIELD_SECTION_SIZE, max_head), (reserved(1 << 20), 0), (reserved(1 << 40), 0)] {
         put_varint(&mut payload, id);
@@ -186,7 +187,7 @@ fn settings(max_head: u64) -> Vec<u8> {
 }
 
 impl<S: Session> Driver<S> {
-    /// Reads and writes the available data; ready with the reason when the connection has ended.
+    /// Reads and writes the available data. Completes with a reason when the connection has ended.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<CloseReason> {
         *self.connection.0.driver.borrow_mut() = Some(cx.waker().clone());
         let goaway = self.connection.0.peer.borrow().goaway();
@@ -236,10 +237,11 @@ impl<S: Session> Driver<S> {
         Ok(Poll::Pending)
     }
 
-    /// Sends GOAWAY: requests from this stream number on are not processed (RFC 9114 §5.2).
+    /// Queues a GOAWAY frame: this endpoint will not process requests whose stream number is `stream` or higher
+    /// (RFC 9114 §5.2).
     pub(crate) fn go_away(&mut self, stream: u64) {
         let (mut id, mut frames) = (Vec::new(), self.control.unsent.to_vec());
-        // RFC 9000 §2.1: identifiers of client-initiated bidirectional streams are the multiples of 4.
+        // RFC 9000 §2.1: the identifiers of client-initiated bidirectional streams are the multiples of 4.
         put_varint(&mut id, stream << 2);
         put_frame(&mut frames, kind::GOAWAY, &id);
         self.control.unsent = frames.into();
@@ -247,7 +249,7 @@ impl<S: Session> Driver<S> {
 }
 
 impl<T: Stream> Critical<T> {
-    /// Writes the remaining bytes; returns why the session has ended, if it has.
+    /// Writes the remaining bytes. If the session has ended, returns the reason.
     fn poll(&mut self, cx: &mut Context<'_>) -> Result<Option<CloseReason>, Error> {
         let stopped = || {
             // RFC 9114 §6.2.1: a receiver must not ask the sender to close the control stream.
@@ -269,7 +271,7 @@ impl<T: Stream> Critical<T> {
     }
 }
 
-/// The result of reading a stream of the peer.
+/// The result of reading from a stream that the peer opened.
 enum Next {
     More,
     Over,
@@ -294,7 +296,7 @@ fn read_peer_stream<T: Stream>(
             Poll::Ready(Err(reason)) => return Ok(Next::SessionEnded(reason)),
         }
         if matches!(state, PeerStream::Unknown) {
-            // RFC 9114 §6.2.3, §9: not an error; the rest of the stream is not read.
+            // RFC 9114 §6.2.3, §9: an unknown stream type is no error. The rest of the stream is not read.
             stream.cancel_reading(Code::H3_STREAM_CREATION_ERROR.0);
             return Ok(Next::Over);
         }
@@ -306,28 +308,28 @@ pub(crate) struct Incoming<S: Session> {
     connection: Connection<S>,
     pipe: Rc<RefCell<Pipe<S::Stream>>>,
     reader: MessageReader,
-    /// Bytes that were read and not yet parsed.
+    /// Bytes that were read from the stream and not yet parsed.
     input: Bytes,
     ended: bool,
 }
 
-/// Why a message is incomplete.
+/// The reason why a message is incomplete.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Failure {
-    /// It violates the protocol, and its stream was cancelled.
+    /// The message violates the protocol, and its stream was cancelled.
     Malformed(Error),
-    /// Its stream cannot be used any more.
+    /// The stream of the message cannot be used any more.
     Stream(StreamError),
 }
 
 impl<S: Session> Incoming<S> {
-    /// Reads the request or response on a stream; accepts a head of up to `max_head` bytes.
+    /// Creates a reader for the request or response on a stream. It accepts a head of up to `max_head` bytes.
     pub(crate) fn new(connection: Connection<S>, pipe: Rc<RefCell<Pipe<S::Stream>>>, max_head: u64) -> Self {
         let reader = MessageReader::new(!connection.0.is_client, max_head);
         Self { connection, pipe, reader, input: Bytes::new(), ended: false }
     }
 
-    /// Returns the stream.
+    /// Returns the stream that carries the message.
     pub(crate) fn pipe(&self) -> &Rc<RefCell<Pipe<S::Stream>>> {
         &self.pipe
     }
@@ -342,7 +344,7 @@ impl<S: Session> Incoming<S> {
         self.ended
     }
 
-    /// Returns the next event; `None` at the end of the message.
+    /// Completes with the next event of the message, or with `None` at the end of the message.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Event>, Failure>> {
         while !self.ended {
             match self.reader.read(&mut self.input) {
@@ -372,7 +374,7 @@ impl<S: Session> Incoming<S> {
         Poll::Ready(Ok(None))
     }
 
-    /// Closes the connection or cancels the stream, depending on the scope of the error.
+    /// Closes the connection or cancels the stream, depending on the scope of `error`. Returns the corresponding failure.
     fn violated(&self, error: Error) -> Failure {
         match &error {
             Error::Connection(..) => {
@@ -388,7 +390,7 @@ impl<S: Session> Incoming<S> {
     }
 }
 
-/// Returns the size of the largest head that a server accepts: that of its options, up to [`MAX_HEAD`].
+/// Returns the maximum size of a head that a server accepts: the limit in its options, but at most [`MAX_HEAD`].
 pub(crate) const fn most_head(max_head: Option<usize>) -> u64 {
     match max_head {
         Some(most) if (most as u64) < MAX_HEAD => most as u64,

@@ -1,4 +1,5 @@
-//! Variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1), parsed from pieces of any size.
+//! Parses and writes variable-length integers (RFC 9000 §16) and frame headers (RFC 9114 §7.1). The input may be split at
+//! any byte.
 
 use bytes::{Buf, Bytes};
 
@@ -12,14 +13,15 @@ pub(crate) mod kind {
     pub(crate) const GOAWAY: u64 = 0x7;
     pub(crate) const MAX_PUSH_ID: u64 = 0xd;
     pub(crate) const PRIORITY_UPDATE: [u64; 2] = [0xf_0700, 0xf_0701];
-    /// RFC 9114 §7.2.8: frames of HTTP/2 without a counterpart: PRIORITY, PING, WINDOW_UPDATE and CONTINUATION.
+    /// RFC 9114 §7.2.8: types of HTTP/2 frames that have no counterpart in HTTP/3: PRIORITY, PING, WINDOW_UPDATE and
+    /// CONTINUATION.
     pub(crate) const RESERVED: [u64; 4] = [0x2, 0x6, 0x8, 0x9];
 }
 
-/// The largest 62-bit integer.
+/// The maximum value of a variable-length integer, which has 62 bits.
 pub(super) const MAX_VARINT: u64 = (1 << 62) - 1;
 
-/// A variable-length integer that may be incomplete.
+/// A variable-length integer, of which only a part may have been received.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Varint {
     bytes: [u8; 8],
@@ -30,7 +32,7 @@ impl Varint {
     /// Consumes bytes from the front of `input` until the integer is complete; `None` if more bytes are needed.
     pub(super) fn take(&mut self, input: &mut Bytes) -> Option<u64> {
         loop {
-            // The two highest bits encode the length: 1, 2, 4 or 8 bytes.
+            // The two highest bits of the first byte encode the length of the integer: 1, 2, 4 or 8 bytes.
             let wanted = 1_u8 << (self.bytes[0] >> 6);
             if self.length > 0 && self.length == wanted {
                 let mut value = u64::from(self.bytes[0] & 0x3f);
@@ -48,19 +50,19 @@ impl Varint {
         }
     }
 
-    /// Whether no byte of an integer has been received.
+    /// Whether no byte of the integer has been received.
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
 }
 
-/// Returns the integer that makes up the whole `payload`.
+/// Returns the integer in `payload`; `None` unless the payload consists of exactly one integer.
 pub(super) fn sole_varint(mut payload: Bytes) -> Option<u64> {
     let value = Varint::default().take(&mut payload)?;
     payload.is_empty().then_some(value)
 }
 
-/// Appends a variable-length integer in its shortest form.
+/// Appends `value` to `out` as a variable-length integer in its shortest form.
 pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
     match value {
         0..0x40 => out.push(value as u8),
@@ -70,14 +72,14 @@ pub(super) fn put_varint(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// Appends a frame.
+/// Appends a frame of type `kind` to `out`.
 pub(super) fn put_frame(out: &mut Vec<u8>, kind: u64, payload: &[u8]) {
     put_varint(out, kind);
     put_varint(out, payload.len() as u64);
     out.extend_from_slice(payload);
 }
 
-/// The type and length of a frame, which may be incomplete.
+/// The type and length of a frame, of which only a part may have been received.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct FrameHeader {
     kind: Option<u64>,
@@ -94,13 +96,13 @@ impl FrameHeader {
         Some((self.kind.take()?, length))
     }
 
-    /// Whether no byte of a header has been received.
+    /// Whether no byte of the frame header has been received.
     pub(super) fn is_empty(&self) -> bool {
         self.kind.is_none() && self.varint.is_empty()
     }
 }
 
-/// Collects the payload of a frame that is needed as a whole. A payload received in one piece is not copied.
+/// Collects the payload of a frame that is processed as a whole. A payload that arrives in one piece is not copied.
 #[derive(Default, Debug)]
 pub(super) struct Payload(Vec<u8>);
 

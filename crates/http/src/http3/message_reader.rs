@@ -1,6 +1,6 @@
-//! Parses a request stream: the frames of one message, their order, and the message that they carry.
+//! Parses the messages on a request stream: the frames of one message, their order, and the message that they carry.
 //!
-//! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them; it does no I/O.
+//! Home of RFC 9114 §4.1 and §7.1 as far as a receiver obeys them. This module does no I/O.
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, Payload, kind};
@@ -12,20 +12,20 @@ use http::Request;
 /// Parses one request or response.
 #[derive(Debug)]
 pub(crate) struct MessageReader {
-    /// Whether the message is a request.
+    /// Whether the message is a request; otherwise it is a response.
     is_request: bool,
-    /// The largest accepted header section, as RFC 9114 §4.2.2 counts it.
+    /// The maximum size of an accepted header section, as RFC 9114 §4.2.2 counts it.
     max_head: u64,
     part: Part,
     header: FrameHeader,
     frame: Option<Frame>,
     content: ContentLength,
-    /// Bytes of content, and bytes of everything else.
+    /// The number of content bytes received. `other_bytes` counts all other bytes.
     content_bytes: u64,
     other_bytes: u64,
 }
 
-/// The last part of the message that was received.
+/// The part of the message that was received last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     Nothing,
@@ -36,11 +36,11 @@ enum Part {
 /// A frame whose header has been received.
 #[derive(Debug)]
 enum Frame {
-    /// HEADERS, with its length and the payload so far.
+    /// A HEADERS frame, with its length and the payload received so far.
     Headers(u64, Payload),
-    /// DATA, with the number of remaining bytes.
+    /// A DATA frame, with the number of bytes that remain.
     Data(u64),
-    /// An ignored frame, with the number of remaining bytes.
+    /// An ignored frame, with the number of bytes that remain.
     Ignored(u64),
 }
 
@@ -51,14 +51,14 @@ pub(crate) enum Event {
     Request(Request<()>),
     /// The head of the final response.
     Response(ResponseHead),
-    /// The head exceeds the limit; its size in bytes.
+    /// The head exceeds the limit; this is its size in bytes.
     HeadTooLarge(u64),
     /// A piece of the content.
     Data(Bytes),
 }
 
 impl MessageReader {
-    /// Returns a reader that expects a message.
+    /// Returns a reader that expects a message from its start.
     pub(crate) fn new(is_request: bool, max_head: u64) -> Self {
         Self {
             is_request,
@@ -121,10 +121,10 @@ impl MessageReader {
         }
     }
 
-    /// Records the end of the stream.
+    /// Records the end of the stream. Fails if the message is incomplete.
     pub(crate) fn end(&self) -> Result<(), Error> {
         let is_between = matches!(self.frame, None | Some(Frame::Data(0) | Frame::Ignored(0)));
-        // RFC 9114 §7.1: the stream ends within a frame.
+        // RFC 9114 §7.1: it is an error if the stream ends within a frame.
         if !(is_between && self.header.is_empty()) {
             return Err(Error::connection(Code::H3_FRAME_ERROR, "a stream ended within a frame"));
         }
@@ -138,7 +138,7 @@ impl MessageReader {
         }
     }
 
-    /// Begins a frame of type `of`.
+    /// Begins a frame of type `of` with a payload of `length` bytes.
     fn begin(&mut self, of: u64, length: u64) -> Result<Option<Event>, Error> {
         let unexpected = |reason: &str| Err(Error::connection(Code::H3_FRAME_UNEXPECTED, reason));
         self.frame = Some(match of {
@@ -146,39 +146,40 @@ impl MessageReader {
             kind::DATA if self.part == Part::Nothing => return unexpected("DATA comes before HEADERS"),
             kind::DATA if self.part == Part::Trailers => return unexpected("DATA comes after the trailers"),
             kind::DATA => {
-                // RFC 9114 §4.1.2.
+                // RFC 9114 §4.1.2: the content must not be longer than declared.
                 self.content.add(length).map_err(malformed)?;
                 Frame::Data(length)
             }
             kind::HEADERS if self.part == Part::Trailers => {
                 return unexpected("HEADERS comes after the trailers");
             }
-            // The payload is not awaited: no acceptable head is this long in any encoding.
+            // The payload of HEADERS is not awaited, because no acceptable head is this long in any encoding.
             kind::HEADERS if length > 2 * self.max_head => {
                 self.frame = Some(Frame::Ignored(length));
                 return self.too_large(length).map(Some);
             }
             kind::HEADERS => Frame::Headers(length, Payload::default()),
-            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE. A server may not either, because no MAX_PUSH_ID was sent to it.
+            // RFC 9114 §7.2.5: clients send no PUSH_PROMISE. A server must not send one either, because this client never
+            // sends MAX_PUSH_ID.
             kind::PUSH_PROMISE if !self.is_request => {
                 let reason = "PUSH_PROMISE has a push ID that nothing allows";
                 return Err(Error::connection(Code::H3_ID_ERROR, reason));
             }
-            // RFC 9114 §7.2.3 to §7.2.7.
+            // RFC 9114 §7.2.3 to §7.2.7: these frames are not allowed on a request stream.
             kind::PUSH_PROMISE | kind::CANCEL_PUSH | kind::SETTINGS | kind::GOAWAY | kind::MAX_PUSH_ID => {
                 return unexpected(&format!("a frame of type {of:#x} on a request stream"));
             }
-            // RFC 9114 §7.2.8, RFC 9218 §7.2.
+            // RFC 9114 §7.2.8, RFC 9218 §7.2: these frames are not allowed on a request stream.
             of if kind::RESERVED.contains(&of) || kind::PRIORITY_UPDATE.contains(&of) => {
                 return unexpected(&format!("a frame of type {of:#x} on a request stream"));
             }
-            // RFC 9114 §9: an unknown type is ignored.
+            // RFC 9114 §9: a frame of an unknown type is ignored.
             _ => Frame::Ignored(length),
         });
         Ok(None)
     }
 
-    /// Decodes a complete field section.
+    /// Decodes a complete field section. Returns an event if it is the head of a request or of a final response.
     fn section(&mut self, encoded: &[u8]) -> Result<Option<Event>, Error> {
         let mut section = Section::new(self.max_head);
         qpack::decode(encoded, |name, value| section.add(name, value))
@@ -205,16 +206,16 @@ impl MessageReader {
         Ok(Some(Event::Response(head)))
     }
 
-    /// Handles a head or trailer section that exceeds the limit; `bytes` is its size.
+    /// Handles a head or trailer section that exceeds the limit. `bytes` is the size of the section.
     fn too_large(&self, bytes: u64) -> Result<Event, Error> {
         match self.part {
             Part::Nothing => Ok(Event::HeadTooLarge(bytes)),
-            // A response with status 431 may already have been sent.
+            // The section holds trailers. A response may already have been sent, so status 431 cannot report the error.
             _ => Err(Error::stream(Code::H3_EXCESSIVE_LOAD, format!("trailers of {bytes} bytes"))),
         }
     }
 
-    /// Counts bytes that are not content, and fails if there are more than a legitimate peer needs.
+    /// Counts bytes that are not content. Fails if there are more of them than a legitimate peer needs.
     fn count_other(&mut self, bytes: usize) -> Result<(), Error> {
         self.other_bytes += bytes as u64;
         if self.other_bytes > MAX_OTHER + self.content_bytes / 16 {
@@ -229,7 +230,8 @@ fn malformed(why: Malformed) -> Error {
     Error::stream(Code::H3_MESSAGE_ERROR, why.0)
 }
 
-/// The most bytes on a request stream beside content: an acceptable head in any encoding, and its frame.
+/// The maximum number of bytes on a request stream that are not content. An acceptable head fits in any encoding, with its
+/// frame header.
 const MAX_OTHER: u64 = 2 * MAX_HEAD + 1024;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! Parses a peer's unidirectional streams: stream types, the control stream, settings and the QPACK streams.
+//! Parses the unidirectional streams of a peer: stream types, the control stream, settings and the QPACK streams.
 //!
-//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2; it does no I/O.
+//! Home of RFC 9114 §5.2, §6.2, §7.2.3 to §7.2.8 and RFC 9204 §4.2. This module does no I/O.
 
 use super::code::{Code, Error};
 use super::frame::{FrameHeader, MAX_VARINT, Payload, Varint, kind, sole_varint};
@@ -8,7 +8,7 @@ use super::qpack::{DecoderInstructions, EncoderInstructions};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 
-/// The state of a peer, as announced on its unidirectional streams.
+/// The state of a peer, as the peer announced it on its unidirectional streams.
 #[derive(Debug)]
 pub(super) struct Peer {
     /// Whether the peer is the client.
@@ -16,31 +16,31 @@ pub(super) struct Peer {
     has_control: bool,
     has_encoder: bool,
     has_decoder: bool,
-    /// SETTINGS_MAX_FIELD_SECTION_SIZE: the largest header section that it accepts.
+    /// SETTINGS_MAX_FIELD_SECTION_SIZE: the maximum size of a header section that the peer accepts.
     max_field_section_size: u64,
-    /// The identifier of its last GOAWAY.
+    /// The identifier in the last GOAWAY of the peer, if any.
     goaway: Option<u64>,
     max_push_id: Option<u64>,
-    /// Bytes of frames on the control stream.
+    /// The number of frame bytes received on the control stream.
     control_bytes: u64,
 }
 
-/// One of the peer's streams.
+/// A unidirectional stream of the peer.
 #[derive(Debug)]
 pub(super) enum PeerStream {
-    /// The type has not been received completely.
+    /// The type of the stream has not been received completely.
     Untyped(Varint),
-    /// RFC 9114 §6.2.1.
+    /// RFC 9114 §6.2.1: the control stream.
     Control(Box<Control>),
-    /// RFC 9204 §4.2.
+    /// RFC 9204 §4.2: the QPACK encoder stream.
     Encoder(EncoderInstructions),
-    /// RFC 9204 §4.2.
+    /// RFC 9204 §4.2: the QPACK decoder stream.
     Decoder(DecoderInstructions),
     /// A stream of unknown type (RFC 9114 §6.2.3).
     Unknown,
 }
 
-/// The control stream.
+/// The control stream of the peer.
 #[derive(Default, Debug)]
 pub(super) struct Control {
     has_settings: bool,
@@ -51,9 +51,9 @@ pub(super) struct Control {
 /// A frame whose header has been received.
 #[derive(Debug)]
 enum Frame {
-    /// A frame that is processed as a whole, with its type and length.
+    /// A frame that is processed as a whole, with its type, its length and the payload received so far.
     Whole(u64, u64, Payload),
-    /// An ignored frame, with the number of remaining bytes.
+    /// An ignored frame, with the number of bytes that remain.
     Ignored(u64),
 }
 
@@ -64,7 +64,7 @@ impl Default for PeerStream {
 }
 
 impl Peer {
-    /// Returns a peer that has sent nothing.
+    /// Returns the state of a peer that has sent nothing.
     pub(super) fn new(is_client: bool) -> Self {
         Self {
             is_client,
@@ -78,17 +78,17 @@ impl Peer {
         }
     }
 
-    /// Returns the size of the largest header section that it accepts.
+    /// Returns the maximum size of a header section that the peer accepts.
     pub(super) fn max_field_section_size(&self) -> u64 {
         self.max_field_section_size
     }
 
-    /// Returns the identifier of its last GOAWAY.
+    /// Returns the identifier in the last GOAWAY of the peer, if any.
     pub(super) fn goaway(&self) -> Option<u64> {
         self.goaway
     }
 
-    /// Processes data of a stream.
+    /// Processes data that was received on `stream`.
     pub(super) fn read(&mut self, stream: &mut PeerStream, mut input: Bytes) -> Result<(), Error> {
         if let PeerStream::Untyped(varint) = stream {
             let Some(of) = varint.take(&mut input) else { return Ok(()) };
@@ -102,12 +102,12 @@ impl Peer {
         }
     }
 
-    /// Records the end of a stream, graceful or not.
+    /// Records that `stream` has ended, gracefully or not.
     pub(super) fn end(&self, stream: &PeerStream) -> Result<(), Error> {
         match stream {
             // RFC 9114 §6.2: a stream may end before its type is complete.
             PeerStream::Untyped(_) | PeerStream::Unknown => Ok(()),
-            // RFC 9114 §6.2.1, RFC 9204 §4.2.
+            // RFC 9114 §6.2.1, RFC 9204 §4.2: control and QPACK streams must not be closed.
             _ => Err(Error::connection(
                 Code::H3_CLOSED_CRITICAL_STREAM,
                 "a control or QPACK stream was closed",
@@ -120,18 +120,18 @@ impl Peer {
             0x00 => (&mut self.has_control, PeerStream::Control(Box::default())),
             0x02 => (&mut self.has_encoder, PeerStream::Encoder(EncoderInstructions::default())),
             0x03 => (&mut self.has_decoder, PeerStream::Decoder(DecoderInstructions::default())),
-            // RFC 9114 §6.2.2: only servers push.
+            // RFC 9114 §6.2.2: only servers open push streams.
             0x01 if self.is_client => {
                 return Err(Error::connection(
                     Code::H3_STREAM_CREATION_ERROR,
                     "a client began a push stream",
                 ));
             }
-            // RFC 9114 §4.6: no MAX_PUSH_ID was sent.
+            // RFC 9114 §4.6: the server may not push, because this endpoint sent no MAX_PUSH_ID.
             0x01 => return Err(Error::connection(Code::H3_ID_ERROR, "a push stream that nothing allows")),
             _ => return Ok(PeerStream::Unknown),
         };
-        // RFC 9114 §6.2.1, RFC 9204 §4.2: one of each.
+        // RFC 9114 §6.2.1, RFC 9204 §4.2: a peer opens at most one control stream and one QPACK stream of each type.
         if std::mem::replace(has_one, true) {
             let reason = "a second control or QPACK stream of one type";
             return Err(Error::connection(Code::H3_STREAM_CREATION_ERROR, reason));
@@ -170,9 +170,9 @@ impl Peer {
         }
     }
 
-    /// Checks the header of a frame on the control stream.
+    /// Checks the type and the length of a frame on the control stream.
     fn frame(&self, of: u64, length: u64, has_settings: bool) -> Result<Frame, Error> {
-        // RFC 9114 §6.2.1: the first frame is SETTINGS; §7.2.4: no later frame is.
+        // RFC 9114 §6.2.1: the first frame is SETTINGS; §7.2.4: no later frame is SETTINGS.
         if !has_settings && of != kind::SETTINGS {
             return Err(Error::connection(
                 Code::H3_MISSING_SETTINGS,
@@ -191,13 +191,13 @@ impl Peer {
             // RFC 9114 §7.2.7: servers do not send MAX_PUSH_ID.
             kind::MAX_PUSH_ID if !self.is_client => return Err(unexpected()),
             kind::CANCEL_PUSH | kind::GOAWAY | kind::MAX_PUSH_ID => size_of::<u64>() as u64,
-            // RFC 9114 §7.2.1, §7.2.2, §7.2.5.
+            // RFC 9114 §7.2.1, §7.2.2, §7.2.5: these frames are not allowed on the control stream.
             kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => return Err(unexpected()),
-            // RFC 9218 §7.2: only clients send it. Its content is ignored.
+            // RFC 9218 §7.2: only clients send PRIORITY_UPDATE. Its content is ignored.
             of if kind::PRIORITY_UPDATE.contains(&of) && !self.is_client => return Err(unexpected()),
-            // RFC 9114 §7.2.8.
+            // RFC 9114 §7.2.8: these frames of HTTP/2 are not allowed.
             of if kind::RESERVED.contains(&of) => return Err(unexpected()),
-            // RFC 9114 §9: an unknown type is ignored.
+            // RFC 9114 §9: a frame of an unknown type is ignored.
             _ => return Ok(Frame::Ignored(length)),
         };
         match length > most {
@@ -206,7 +206,7 @@ impl Peer {
                 let reason = format!("SETTINGS of {length} bytes");
                 Err(Error::connection(Code::H3_EXCESSIVE_LOAD, reason))
             }
-            // RFC 9114 §7.1: a single integer has at most eight bytes.
+            // RFC 9114 §7.1: the payload of these frames is a single integer, which has at most eight bytes.
             true => Err(wrong_length(of)),
         }
     }
@@ -216,19 +216,19 @@ impl Peer {
         if of == kind::SETTINGS {
             return self.settings(payload);
         }
-        // RFC 9114 §7.1: the payload contains exactly the fields of its type.
+        // RFC 9114 §7.1: the payload contains exactly the fields that its frame type defines, here one integer.
         let id = sole_varint(payload).ok_or_else(|| wrong_length(of))?;
         let wrong_id = |reason: &str| Err(Error::connection(Code::H3_ID_ERROR, format!("{reason} {id}")));
         match of {
-            // RFC 9114 §5.2: a server's GOAWAY names a request stream.
+            // RFC 9114 §5.2: the GOAWAY of a server names a request stream, whose identifier is a multiple of 4.
             kind::GOAWAY if !self.is_client && id % 4 != 0 => wrong_id("GOAWAY names no request stream:"),
-            // RFC 9114 §5.2: the identifier never grows.
+            // RFC 9114 §5.2: a later GOAWAY must not have a larger identifier.
             kind::GOAWAY if self.goaway.is_some_and(|earlier| id > earlier) => wrong_id("GOAWAY grew to"),
             kind::GOAWAY => {
                 self.goaway = Some(id);
                 Ok(())
             }
-            // RFC 9114 §7.2.7: this identifier never shrinks.
+            // RFC 9114 §7.2.7: a later MAX_PUSH_ID must not have a smaller identifier.
             kind::MAX_PUSH_ID if self.max_push_id.is_some_and(|earlier| id < earlier) => {
                 wrong_id("MAX_PUSH_ID shrank to")
             }
@@ -236,24 +236,24 @@ impl Peer {
                 self.max_push_id = Some(id);
                 Ok(())
             }
-            // RFC 9114 §7.2.3: this endpoint has neither promised nor allowed a push.
+            // RFC 9114 §7.2.3: CANCEL_PUSH is an error, because this endpoint has neither promised nor allowed a push.
             _ => wrong_id("CANCEL_PUSH of a push that is not known:"),
         }
     }
 
-    /// RFC 9114 §7.2.4.
+    /// RFC 9114 §7.2.4: processes the payload of SETTINGS.
     fn settings(&mut self, mut payload: Bytes) -> Result<(), Error> {
         let mut seen = BTreeSet::new();
         let mut varint = Varint::default();
         while !payload.is_empty() {
             let setting = varint.take(&mut payload).zip(varint.take(&mut payload));
             let (id, value) = setting.ok_or_else(|| wrong_length(kind::SETTINGS))?;
-            // RFC 9114 §7.2.4.1: identifiers of HTTP/2 settings without a counterpart, and 0, are reserved.
+            // RFC 9114 §7.2.4.1: 0 and the identifiers of HTTP/2 settings that have no counterpart are reserved.
             if matches!(id, 0x0 | 0x2..=0x5) {
                 let reason = format!("SETTINGS has the reserved identifier {id:#x}");
                 return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
             }
-            // RFC 9114 §7.2.4: each identifier occurs once.
+            // RFC 9114 §7.2.4: each identifier occurs at most once.
             if !seen.insert(id) {
                 let reason = format!("SETTINGS has the identifier {id:#x} twice");
                 return Err(Error::connection(Code::H3_SETTINGS_ERROR, reason));
@@ -270,9 +270,9 @@ fn wrong_length(of: u64) -> Error {
     Error::connection(Code::H3_FRAME_ERROR, format!("a frame of type {of:#x} is too short or too long"))
 }
 
-/// SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §7.2.4.1).
+/// The identifier of SETTINGS_MAX_FIELD_SECTION_SIZE (RFC 9114 §7.2.4.1).
 pub(super) const MAX_FIELD_SECTION_SIZE: u64 = 0x6;
-/// The largest accepted SETTINGS payload, in bytes.
+/// The maximum size in bytes of an accepted SETTINGS payload.
 const MAX_SETTINGS: u64 = 16 * 1024;
-/// The most bytes on the control stream: settings, and frames that are ignored.
+/// The maximum number of bytes on the control stream, which carries settings and frames that are ignored.
 const MAX_CONTROL: u64 = 1 << 20;

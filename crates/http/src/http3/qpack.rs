@@ -1,11 +1,11 @@
-//! QPACK (RFC 9204) with only the static table: field sections are encoded and decoded, and instructions are checked.
+//! QPACK (RFC 9204) with only the static table: encodes and decodes field sections, and checks the peer's instructions.
 //!
-//! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. A field section
-//! therefore never depends on another stream, and any instruction that changes or acknowledges a dynamic table is an error.
+//! The decoder grants no dynamic table (its capacity is the default, 0), and the encoder uses none. So a field section
+//! never depends on another stream. Any instruction that changes or acknowledges a dynamic table is an error.
 //!
 //! - `huffman`: the Huffman code of strings
 //! - `static_table`: fields with predefined indices
-//! - `instructions`: the encoder and decoder streams
+//! - `instructions`: the instructions on the encoder and decoder streams
 
 mod huffman;
 mod instructions;
@@ -16,7 +16,7 @@ pub(super) use instructions::{DecoderInstructions, EncoderInstructions};
 use super::frame::MAX_VARINT;
 use static_table::{Found, STATIC_TABLE, find};
 
-/// Appends an encoded field section of `fields`.
+/// Appends the encoded field section of `fields` to `out`.
 pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out: &mut Vec<u8>) {
     // RFC 9204 §4.5.1: Required Insert Count and Base are 0.
     out.extend_from_slice(&[0, 0]);
@@ -35,13 +35,13 @@ pub(super) fn encode<'a>(fields: impl Iterator<Item = (&'a [u8], &'a [u8])>, out
     }
 }
 
-/// Decodes a field section; calls `field` with the name and value of each line.
+/// Decodes a field section. Calls `field` with the name and value of each field line.
 ///
 /// # Errors
 /// The reason why the section cannot be decoded.
 pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Result<(), &'static str> {
     let mut rest = section;
-    // RFC 9204 §4.5.1.1: with a capacity of 0, no insert can be required.
+    // RFC 9204 §4.5.1.1: with a capacity of 0, a field section cannot require an insert.
     if integer(&mut rest, 8)? != 0 {
         return Err("a field section requires dynamic table entries, of which there are none");
     }
@@ -54,21 +54,21 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
     let (mut name, mut value) = (Vec::new(), Vec::new());
     while let Some(&first) = rest.first() {
         if first & 0x80 != 0 {
-            // RFC 9204 §4.5.2: an indexed field line.
+            // RFC 9204 §4.5.2: this is an indexed field line.
             let index = integer(&mut rest, 6)?;
             let (name, value) = entry(first & 0x40 != 0, index)?;
             field(name.as_bytes(), value.as_bytes());
         } else if first & 0x40 != 0 {
-            // RFC 9204 §4.5.4: a literal field line with a name reference.
+            // RFC 9204 §4.5.4: this is a literal field line with a name reference.
             let index = integer(&mut rest, 4)?;
             let (name, _) = entry(first & 0x10 != 0, index)?;
             field(name.as_bytes(), string(&mut rest, 7, &mut value)?);
         } else if first & 0x20 != 0 {
-            // RFC 9204 §4.5.6: a literal field line with a literal name.
+            // RFC 9204 §4.5.6: this is a literal field line with a literal name.
             let name = string(&mut rest, 3, &mut name)?;
             field(name, string(&mut rest, 7, &mut value)?);
         } else {
-            // RFC 9204 §4.5.3, §4.5.5: both forms refer to the dynamic table.
+            // RFC 9204 §4.5.3, §4.5.5: both remaining forms refer to the dynamic table.
             return Err(DYNAMIC);
         }
     }
@@ -77,20 +77,20 @@ pub(super) fn decode(section: &[u8], mut field: impl FnMut(&[u8], &[u8])) -> Res
 
 const DYNAMIC: &str = "a field line refers to the dynamic table, which is empty";
 
-/// Returns an entry of the static table.
+/// Returns the entry of the static table with this index.
 fn entry(is_static: bool, index: u64) -> Result<(&'static str, &'static str), &'static str> {
     if !is_static {
         return Err(DYNAMIC);
     }
-    // RFC 9204 §3.1: an index beyond the table is an error.
+    // RFC 9204 §3.1: an index beyond the static table is an error.
     let entry = usize::try_from(index).ok().and_then(|index| STATIC_TABLE.get(index));
     entry.copied().ok_or("the static table has no entry of that index")
 }
 
-/// An integer or string, `None` if it is incomplete, or the reason why it is invalid.
+/// A decoded integer or string; `None` if it is incomplete; or the reason why it is invalid.
 type Partial<T> = Result<Option<T>, &'static str>;
 
-/// Decodes an integer with a `prefix`-bit prefix (RFC 9204 §4.1.1, RFC 7541 §5.1).
+/// Decodes an integer whose first byte has `prefix` bits for it (RFC 9204 §4.1.1, RFC 7541 §5.1).
 fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
     let mut bytes = rest.iter();
     let Some(&first) = bytes.next() else { return Ok(None) };
@@ -100,7 +100,7 @@ fn partial_integer(rest: &mut &[u8], prefix: u32) -> Partial<u64> {
         let mut shift = 0;
         loop {
             let Some(&byte) = bytes.next() else { return Ok(None) };
-            // RFC 9204 §4.1.1: integers have up to 62 bits.
+            // RFC 9204 §4.1.1: integers have at most 62 bits.
             let part = u64::from(byte & 0x7f);
             if shift > 56 || part << shift > MAX_VARINT - value {
                 return Err("an integer has more than 62 bits");
@@ -120,8 +120,8 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<u64, &'static str> {
     partial_integer(rest, prefix)?.ok_or("a field section ends within an integer")
 }
 
-/// Decodes a string (RFC 9204 §4.1.2) whose length has a `prefix`-bit prefix after the Huffman bit. A Huffman-coded string
-/// is decoded into `decoded`.
+/// Decodes a string (RFC 9204 §4.1.2). Its length is an integer with a `prefix`-bit prefix after the Huffman bit. A
+/// Huffman-coded string is decoded into `decoded`.
 fn string<'a, 'b>(
     rest: &mut &'a [u8],
     prefix: u32,
@@ -158,7 +158,7 @@ fn put_integer(out: &mut Vec<u8>, prefix: u32, flags: u8, value: u64) {
     out.push(left as u8);
 }
 
-/// Appends a Huffman-coded string.
+/// Appends `text` as a Huffman-coded string.
 fn put_string(out: &mut Vec<u8>, prefix: u32, flags: u8, text: &[u8]) {
     put_integer(out, prefix, flags | 1 << prefix, huffman::encoded_length(text) as u64);
     huffman::encode(text, out);
@@ -196,14 +196,14 @@ mod tests {
         let expected = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!(decoded(&section).as_deref(), Ok(&expected[..]));
         for end in 0..section.len() {
-            // Wherever the section is cut, no other fields are decoded and nothing panics.
+            // Wherever the section is cut, decoding does not panic and yields no other fields.
             let part = decoded(&section[..end]);
             assert!(part.is_err() || expected.starts_with(&part.clone().unwrap_or_default()), "{part:?}");
         }
         assert_eq!(section[..4], [0, 0, 0xc0 | 25, 0x50 | 15]);
     }
 
-    /// RFC 9204 Appendix B.1.
+    /// The example of RFC 9204 Appendix B.1.
     #[test]
     fn the_example_of_the_rfc_is_read() {
         let section = b"\0\0\x51\x0b/index.html";
@@ -216,20 +216,20 @@ mod tests {
         for wrong in [
             &[][..],
             &[0],
-            // A Required Insert Count; a negative Base.
+            // A Required Insert Count other than 0; a negative Base.
             &[1, 0],
             &[0, 0x80],
-            // References to the dynamic table, in each form.
+            // References to the dynamic table, in each of the four forms.
             &[0, 0, 0x80],
             &[0, 0, 0x40, 0],
             &[0, 0, 0x10],
             &[0, 0, 0x00, 0],
-            // Index 99, and one far beyond.
+            // An entry with index 99, the first beyond the static table, and one with a far higher index.
             &[0, 0, 0xff, 36],
             &[0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f],
-            // An integer of 63 bits.
+            // An integer with 63 bits.
             &[0, 0, 0xff, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40],
-            // Strings that are incomplete or not Huffman codes.
+            // Strings that are incomplete or not valid Huffman code.
             &[0, 0, 0x51, 1],
             &[0, 0, 0x51, 0x81, 0],
             &[0, 0, 0x51, 0x84, 0xff, 0xff, 0xff, 0xff],

@@ -1,4 +1,4 @@
-//! A stream of a session as HTTP/3 reads and writes it: buffers the outgoing frame and counts the traffic.
+//! Adapts a stream of a session for HTTP/3: buffers the outgoing frame and counts the traffic.
 
 use super::code::Code;
 use super::frame::put_varint;
@@ -10,14 +10,15 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A bidirectional stream.
+/// A bidirectional stream that carries HTTP/3 frames.
 pub(crate) struct Pipe<T: Stream> {
     stream: T,
-    /// The frame that is not completely with the transport: its header, the number of header bytes written, and its payload.
+    /// The header of the frame that is being written. `header_written` is the number of its bytes that the transport has
+    /// accepted, and `payload` is the part of the payload that it has not accepted.
     header: Vec<u8>,
     header_written: usize,
     payload: Bytes,
-    /// Whether writing or reading is closed.
+    /// Whether the writing direction is closed. `read_closed` is the same for the reading direction.
     write_closed: bool,
     read_closed: bool,
     /// Whether the server refused the request by GOAWAY.
@@ -26,12 +27,12 @@ pub(crate) struct Pipe<T: Stream> {
     traffic: Option<Rc<Cell<Traffic>>>,
 }
 
-/// Why a stream cannot be used any more.
+/// The reason why a stream cannot be used any more.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum StreamError {
-    /// The peer has cancelled it.
+    /// The peer has cancelled the stream.
     Cancelled(Code),
-    /// It was cancelled by this end.
+    /// This endpoint has cancelled the stream.
     CancelledHere,
     /// The server accepts no more requests on the connection (RFC 9114 §5.2).
     Refused,
@@ -54,12 +55,12 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Returns its number in the session.
+    /// Returns the number of the stream in its session.
     pub(crate) fn number(&self) -> u64 {
         self.stream.number()
     }
 
-    /// Queues a frame for writing. The previous frame must have been written.
+    /// Queues a frame for writing. The previous frame must have been written completely.
     pub(crate) fn put_frame(&mut self, kind: u64, payload: Bytes) {
         debug_assert!(self.is_flushed(), "a frame before the last one was written");
         self.header.clear();
@@ -72,7 +73,7 @@ impl<T: Stream> Pipe<T> {
         self.header_written == self.header.len() && self.payload.is_empty()
     }
 
-    /// Ready when all queued bytes are with the transport.
+    /// Completes when the transport has accepted all queued bytes.
     pub(crate) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         if self.write_closed {
             return Poll::Ready(Err(self.closed_here()));
@@ -95,7 +96,7 @@ impl<T: Stream> Pipe<T> {
                 }
             }
         }
-        // The written payload is released.
+        // Release the memory of the payload that was written.
         self.payload = Bytes::new();
         Poll::Ready(Ok(()))
     }
@@ -107,7 +108,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Reads the available bytes; `None` at the end of the stream.
+    /// Completes with the available bytes, or with `None` at the end of the stream.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, StreamError>> {
         if self.read_closed {
             return Poll::Ready(Err(self.closed_here()));
@@ -133,19 +134,19 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Sets the rank of its data among all streams of the session.
+    /// Sets the rank of this stream's data among all streams of the session.
     pub(crate) fn set_rank(&mut self, rank: u32) {
         self.stream.set_rank(rank);
     }
 
-    /// Cancels reading.
+    /// Cancels the reading direction with the error code `code`.
     pub(crate) fn stop_reading(&mut self, code: Code) {
         if !std::mem::replace(&mut self.read_closed, true) {
             self.stream.cancel_reading(code.0);
         }
     }
 
-    /// Cancels reading and writing.
+    /// Cancels both directions with the error code `code`.
     pub(crate) fn cancel(&mut self, code: Code) {
         self.stop_reading(code);
         if !std::mem::replace(&mut self.write_closed, true) {
@@ -154,7 +155,7 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Cancels the stream because the server accepts no more requests and does not process this one.
+    /// Cancels the stream. The server accepts no more requests and does not process the request on this stream.
     pub(super) fn refuse(&mut self) {
         self.refused = true;
         self.cancel(Code::H3_REQUEST_CANCELLED);
@@ -163,12 +164,12 @@ impl<T: Stream> Pipe<T> {
         }
     }
 
-    /// Returns the byte range of all data read or written so far.
+    /// Returns the byte range of all data that was read or written so far.
     pub(crate) fn bytes(&self, read: bool) -> Range<u64> {
         0..if read { self.stream.bytes_read() } else { self.stream.bytes_written() }
     }
 
-    /// Counts bytes of content.
+    /// Counts `bytes` bytes of content.
     pub(super) fn count_data(&self, bytes: usize) {
         self.count(|traffic| traffic.data += bytes as u64);
     }
@@ -201,5 +202,5 @@ impl<T: Stream> Drop for Pipe<T> {
     }
 }
 
-/// The most bytes read at once.
+/// The maximum number of bytes read at once.
 const READ: usize = 8 * 1024;

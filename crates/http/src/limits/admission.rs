@@ -1,7 +1,7 @@
-//! Admission of sessions to a server: a new session gets a slot, waits for one, or is refused.
+//! Admits sessions to a server. A new session gets a slot, waits for one, or is refused.
 //!
-//! The sessions that could end for a new one may belong to another thread, which accepted them from the same listener. A new
-//! session therefore waits up to [`PATIENCE`], and any thread with such a session ends it.
+//! The sessions that could be ended to free a slot may belong to another thread, which accepted them from the same
+//! listener. So a new session waits up to [`PATIENCE`]. In the meantime any thread that has such a session ends it.
 
 use super::slots::{SessionSlots, Slot};
 use super::{Client, ConcurrencyLimit};
@@ -21,12 +21,12 @@ pub struct Admission<W: World, N: Session> {
     timer: W::Timer,
     armed: bool,
     looked: Instant,
-    /// New sessions without a slot, and until when each waits.
+    /// New sessions that have no slot yet, each with the time until which it waits.
     waiting: VecDeque<(N, Instant)>,
 }
 
 impl<W: World, N: Session> Admission<W, N> {
-    /// Returns admission under `limit`, which other servers may share.
+    /// Returns an `Admission` under `limit`, which other servers may share.
     pub fn new(world: &W, limit: ConcurrencyLimit) -> Self {
         limit.shared.servers.fetch_add(1, Ordering::Relaxed);
         Self {
@@ -40,7 +40,8 @@ impl<W: World, N: Session> Admission<W, N> {
         }
     }
 
-    /// Gives `session` a slot if one is free or another session can be ended for it. Otherwise it waits or is refused.
+    /// Gives `session` a slot if one is free or another session can be ended to free one. Otherwise `session` waits or is
+    /// refused.
     pub fn admit(&mut self, session: N) -> Option<(N, Slot<N>)> {
         let now = self.world.now();
         let slot = self.slots.acquire(&session, now);
@@ -60,7 +61,8 @@ impl<W: World, N: Session> Admission<W, N> {
         slot.map(|slot| (session, slot))
     }
 
-    /// Ready with a session that has waited and now has a slot. Also records the progress of the sessions that have slots.
+    /// Completes with a session that has waited and now has a slot. Also records the progress of the sessions that have
+    /// slots.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<(N, Slot<N>)> {
         while self.armed && self.timer.poll(cx).is_ready() {
             self.armed = false;
@@ -84,18 +86,19 @@ impl<W: World, N: Session> Admission<W, N> {
         self.timer.set(Some(at));
     }
 
-    /// If no slot is free, records the progress of sessions and ends some for new sessions of other threads.
+    /// If no slot is free, records the progress of this thread's sessions. Also ends some of them to free slots for new
+    /// sessions of other threads.
     fn look(&mut self, now: Instant) {
         if !self.limit.is_full() {
             return;
         }
         if self.looked + TICK <= now {
-            // No progress was recorded while slots were free.
+            // While slots were free, no progress was recorded, so older records are stale.
             let stale = self.looked + TICK + TICK + TICK < now;
             self.looked = now;
             self.slots.look(now, stale);
         }
-        // Requests that cannot be granted here may be granted by another thread.
+        // Another thread may be able to grant the requests that this thread cannot grant, so they are registered again.
         let mut left = Vec::new();
         while self.limit.is_full()
             && left.len() < MAX_WAITING
@@ -109,7 +112,7 @@ impl<W: World, N: Session> Admission<W, N> {
         left.into_iter().for_each(|client| self.limit.shared.clients.request_slot(client));
     }
 
-    /// Gives a slot to the session that has waited longest; refuses those that have waited too long.
+    /// Gives a slot to the session that has waited longest. Refuses sessions that have waited too long.
     fn retry(&mut self, now: Instant) -> Option<(N, Slot<N>)> {
         while let Some((session, until)) = self.waiting.pop_front() {
             let client = Client::of(&session);
@@ -138,13 +141,13 @@ impl<W: World, N: Session> Drop for Admission<W, N> {
     }
 }
 
-/// How often the progress of sessions is recorded while no slot is free.
+/// The interval at which the progress of sessions is recorded while no slot is free.
 const TICK: Duration = Duration::from_secs(1);
-/// How long a new session waits for a slot: long enough for every thread to check.
+/// How long a new session waits for a slot. It is long enough for every thread to check its sessions.
 const PATIENCE: Duration = Duration::from_millis(2500);
-/// The interval at which it tries meanwhile.
+/// The interval at which a waiting session tries again to get a slot.
 const RETRY: Duration = Duration::from_millis(100);
-/// The most new sessions of one thread that wait at a time.
+/// The maximum number of new sessions of one thread that wait at the same time.
 const MAX_WAITING: usize = 64;
 
 #[cfg(test)]
@@ -153,7 +156,7 @@ mod tests {
     use super::*;
     use anabranch_sim::{Network, SimWorld};
 
-    /// Returns a simulated host and its network.
+    /// Returns a simulated network and the `SimWorld` of a host in it.
     fn world() -> (Network, SimWorld) {
         let network = Network::new(1);
         let host = network.host("server", &[[10, 0, 0, 1].into()]);
@@ -168,7 +171,7 @@ mod tests {
         let mut one = Admission::new(&world, limit.clone());
         let (_, slot) = one.admit(FakeSession::of(1)).expect("a free slot");
         slot.handle().set_busy();
-        // A server that is alone and can end no session refuses the new one at once.
+        // A server that shares its limit with no other server and can end no session refuses a new session at once.
         let newcomer = FakeSession::of(2);
         assert!(one.admit(newcomer.clone()).is_none());
         assert_eq!(newcomer.aborted.get(), 1);
@@ -191,7 +194,7 @@ mod tests {
         slot.handle().set_busy();
         let newcomer = FakeSession::of(2);
         assert!(other.admit(newcomer.clone()).is_none());
-        // Two servers without a session that may end leave the request to others.
+        // Two servers have no session that may be ended. They leave the request to other servers.
         third.look(world.now());
         one.look(world.now());
         assert_eq!(session.aborted.get(), 0);

@@ -1,11 +1,12 @@
-//! What counts as one client (an IPv4 address, or an IPv6 /64, whatever its ports), and how many slots each client has.
+//! Defines what counts as one client, and counts the slots of each client. All ports of an IPv4 address or of an IPv6 /64
+//! are one client.
 
 use anabranch_transport::Session;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// One client. All sessions without an address count as one.
+/// One client. All sessions whose peer has no known address count as one client.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Client(Option<IpAddr>);
 
@@ -15,7 +16,7 @@ impl Client {
         Self::at(session.peer().map(|peer| peer.ip()))
     }
 
-    /// Returns the client at `address`. An IPv6 client has a /64 network of its own (RFC 6177).
+    /// Returns the client at `address`. A client with IPv6 has a /64 network of its own (RFC 6177).
     pub fn at(address: Option<IpAddr>) -> Self {
         Self(address.map(|ip| match ip.to_canonical() {
             IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() & (u128::MAX << 64))),
@@ -24,15 +25,15 @@ impl Client {
     }
 }
 
-/// The number of slots of each client, in all threads together, and the clients that wait for one. Accessed when a session
-/// begins or ends, not for each request.
+/// The number of slots of each client, over all threads, and the clients that wait for a slot. It is accessed when a
+/// session begins or ends, not for each request.
 #[derive(Debug, Default)]
 pub(super) struct ClientSlots(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {
     slots: BTreeMap<Client, usize>,
-    /// The same counts, fewest first.
+    /// The same counts as `slots`, the smallest first.
     ordered: BTreeSet<(usize, Client)>,
     /// Clients that wait for a slot, in the order of their requests.
     waiting: VecDeque<Client>,
@@ -57,21 +58,22 @@ impl ClientSlots {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records one more slot of `client`.
+    /// Records that `client` has one more slot.
     pub(super) fn join(&self, client: Client) {
         self.counts().change(client, |slots| slots + 1);
     }
 
-    /// Records one slot fewer of `client`.
+    /// Records that `client` has one slot fewer.
     pub(super) fn leave(&self, client: Client) {
         self.counts().change(client, |slots| slots.saturating_sub(1));
     }
 
-    /// Returns whose session may end for one of `newcomer`, when all `max` slots are taken.
+    /// Returns the clients whose sessions may be ended to free a slot for `newcomer`, when all `max` slots are taken.
     pub(super) fn preemptable(&self, newcomer: Client, max: usize) -> Preemptable {
         let counts = self.counts();
         let wanted = counts.slots.get(&newcomer).copied().unwrap_or(0) + 1;
-        // A client has more than its share, and twice as many slots as the new session's client would have.
+        // The client with the most slots has more than its share, and at least twice as many slots as `newcomer` would
+        // have.
         if let Some(&(slots, client)) = counts.ordered.last()
             && slots.saturating_mul(SHARES) > max
             && slots >= wanted.saturating_mul(2)
@@ -81,8 +83,8 @@ impl ClientSlots {
         if wanted.saturating_mul(SHARES) <= max.max(SHARES) {
             return Preemptable::Anybody;
         }
-        // A client with more than its share takes no slot from clients with fewer. It may replace its own sessions, or those
-        // of clients with as many.
+        // `newcomer` would have more than its share, so it takes no slot from clients with fewer slots. It may replace its
+        // own sessions, or those of clients that have as many.
         let as_many = counts.ordered.range((wanted, Client(None))..).map(|(_, client)| *client);
         Preemptable::Among(as_many.chain([newcomer]).collect())
     }
@@ -98,7 +100,7 @@ impl ClientSlots {
         self.counts().waiting.push_back(client);
     }
 
-    /// Withdraws a request of `client`, if there is one.
+    /// Withdraws a request of `client` for a slot, if there is one.
     pub(super) fn withdraw(&self, client: Client) {
         let mut counts = self.counts();
         if let Some(at) = counts.waiting.iter().position(|other| *other == client) {
@@ -106,24 +108,24 @@ impl ClientSlots {
         }
     }
 
-    /// Takes the request that has waited longest.
+    /// Removes and returns the client that has waited longest for a slot.
     pub(super) fn next_request(&self) -> Option<Client> {
         self.counts().waiting.pop_front()
     }
 }
 
-/// The clients whose sessions may be ended for a new one.
+/// The sessions that may be ended to free a slot for a new session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Preemptable {
-    /// Any session of these clients, which have far too many.
+    /// Any session of these clients, which have far more than their share.
     From(Vec<Client>),
-    /// A session of any client that waits for a request, or is stalled.
+    /// Any client's session that waits for a request or is stalled.
     Anybody,
-    /// A session of these clients that waits for a request, or is stalled.
+    /// A session of these clients that waits for a request or is stalled.
     Among(Vec<Client>),
 }
 
-/// A client that has more than this fraction of all slots has more than its share.
+/// The share of one client is all slots divided by this number.
 const SHARES: usize = 8;
 
 #[cfg(test)]
@@ -153,7 +155,7 @@ mod tests {
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(b, 1024), Preemptable::From(vec![a]));
         assert_eq!(clients.preemptable(a, 1024), Preemptable::Among(vec![a]));
-        // Half each: neither takes from the other, nor from a client with one.
+        // Two clients have half of the slots each. Neither takes a slot from the other, nor from a client with one slot.
         for _ in 0..512 {
             clients.leave(a);
             clients.join(b);
@@ -163,7 +165,7 @@ mod tests {
             (Preemptable::Among(vec![b, a]), Preemptable::Among(vec![b]))
         );
         assert_eq!(clients.preemptable(c, 1024), Preemptable::From(vec![b]));
-        // If no client has more than its share, all are equal.
+        // If no client has more than its share, sessions of any client may be ended.
         let clients = ClientSlots::default();
         for client in [a, a, b, c] {
             clients.join(client);
@@ -176,7 +178,7 @@ mod tests {
             clients.leave(client);
         }
         assert!(clients.counts().slots.is_empty() && clients.counts().ordered.is_empty());
-        // A client that is alone can replace only its own sessions.
+        // A client that has all slots can replace only its own sessions.
         clients.join(a);
         assert_eq!(clients.preemptable(a, 1), Preemptable::Among(vec![a]));
     }

@@ -1,36 +1,38 @@
-//! The memory that the exchanges of one session use from a budget shared by all sessions: buffers for heads and bodies, in
-//! addition to those of the transport.
+//! Accounts for the memory of the exchanges of one session in a budget that all sessions share. This memory consists of
+//! buffers for heads and bodies, in addition to the buffers of the transport.
 //!
-//! A session may begin another exchange while there is memory for it. One exchange is always allowed, so that the session
-//! makes progress. Further requests wait in the transport, where a request takes no more than its bytes.
+//! A session may begin another exchange while there is memory for it. One exchange without memory is always allowed, so
+//! that the session makes progress. Further requests wait in the transport, where a request takes no more memory than its
+//! bytes.
 
 use anabranch_base::{Account, Budget};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// The share of one session in a memory budget.
+/// The share of one session in the memory budget.
 #[derive(Debug, Default)]
 pub struct SessionMemory {
-    /// `None` if there is no budget.
+    /// The account of the session; `None` if there is no budget.
     account: Option<RefCell<Account>>,
-    /// The exchanges that are counted against the budget, and those that were begun although there was no memory for them.
+    /// The number of exchanges that are counted against the budget. `beyond` is the number of exchanges that began
+    /// although there was no memory for them.
     counted: Cell<usize>,
     beyond: Cell<usize>,
-    /// Bytes of heads and bodies held.
+    /// The number of bytes of heads and bodies that the session holds.
     held: Cell<usize>,
-    /// The session's task while it waits to begin another exchange.
+    /// The waker of the session's task while the task waits to begin another exchange.
     waiting: RefCell<Option<Waker>>,
 }
 
 impl SessionMemory {
-    /// Returns a share of `budget`, if there is one.
+    /// Returns the share of a session in `budget`, or an unlimited one without a budget.
     pub fn new(budget: Option<&Budget>) -> Rc<Self> {
         let account = budget.map(|budget| RefCell::new(Account::new(budget, PART)));
         Rc::new(Self { account, ..Self::default() })
     }
 
-    /// Ready when another exchange may begin.
+    /// Completes when another exchange may begin.
     pub fn poll_begin(&self, cx: &Context<'_>) -> Poll<()> {
         if self.beyond.get() == 0 || self.fits() {
             return Poll::Ready(());
@@ -39,7 +41,7 @@ impl SessionMemory {
         Poll::Pending
     }
 
-    /// Begins an exchange.
+    /// Begins an exchange, even if there is no memory for it.
     pub fn begin(self: &Rc<Self>) -> ExchangePermit {
         let counts = self.fits();
         let count = if counts { &self.counted } else { &self.beyond };
@@ -48,31 +50,31 @@ impl SessionMemory {
         ExchangePermit { memory: self.clone(), counts }
     }
 
-    /// Returns whether there is no memory for another exchange. A stream that waits for a request should then release its
-    /// buffers.
+    /// Returns whether there is no memory for another exchange. If so, a stream that waits for a request should release
+    /// its buffers.
     pub fn is_short(&self) -> bool {
         self.beyond.get() > 0 || !self.fits()
     }
 
-    /// Returns how many bytes of a body may be read at once, at most `most` and at least [`MIN_PIECE`].
+    /// Returns how many bytes of a body may be read at once: at most `most`, but at least [`MIN_PIECE`].
     pub fn piece(&self, most: usize) -> usize {
         let Some(account) = &self.account else { return most };
         let left = usize::try_from(account.borrow().limit()).unwrap_or(usize::MAX);
         left.saturating_sub(self.bytes()).min(most).max(MIN_PIECE)
     }
 
-    /// Returns a counter of held bytes, which starts at 0.
+    /// Returns a counter of bytes held in this session, which starts at 0.
     pub fn holding(self: &Rc<Self>) -> HeldBytes {
         HeldBytes { memory: self.clone(), bytes: 0 }
     }
 
-    /// Counts `bytes` more as held.
+    /// Counts another `bytes` bytes as held.
     pub fn hold(&self, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         self.settle();
     }
 
-    /// Counts `bytes` fewer as held.
+    /// Counts `bytes` bytes fewer as held.
     pub fn release(&self, bytes: usize) {
         self.held.set(self.held.get() - bytes);
         self.settle();
@@ -94,7 +96,7 @@ impl SessionMemory {
     }
 }
 
-/// An exchange that has begun. Its memory is released on drop.
+/// The permit of an exchange that has begun. Dropping it releases the memory of the exchange.
 #[derive(Debug)]
 pub struct ExchangePermit {
     memory: Rc<SessionMemory>,
@@ -113,7 +115,7 @@ impl Drop for ExchangePermit {
     }
 }
 
-/// A number of bytes held in addition to the fixed cost of every exchange; released on drop.
+/// A number of bytes that are held in addition to the fixed cost of an exchange. Dropping this value releases them.
 #[derive(Debug)]
 pub struct HeldBytes {
     memory: Rc<SessionMemory>,
@@ -121,7 +123,7 @@ pub struct HeldBytes {
 }
 
 impl HeldBytes {
-    /// Returns whether there is memory to hold `bytes`. A smaller number than now always fits.
+    /// Returns whether there is memory to hold `bytes` bytes instead of the current number. A smaller number always fits.
     pub fn fits(&self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let fits =
@@ -129,7 +131,7 @@ impl HeldBytes {
         more == 0 || self.memory.account.as_ref().is_none_or(fits)
     }
 
-    /// Sets how many bytes are held.
+    /// Sets the number of bytes held.
     pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
         if before != bytes {
@@ -145,11 +147,11 @@ impl Drop for HeldBytes {
     }
 }
 
-/// The exchanges of a session may use 1/`PART` of its guaranteed memory (its floor).
+/// The divisor for exchanges: they may use this fraction of the session's guaranteed memory (its floor).
 const PART: u64 = 4;
-/// The cost of an exchange in bytes: two buffers of hyper, its task, and the smallest piece of a body.
+/// The estimated memory of an exchange in bytes: two buffers of hyper, the task, and the smallest piece of a body.
 const EXCHANGE: usize = 24 << 10;
-/// The number of bytes of a body that can always be read.
+/// The minimum number of bytes of a body that can be read at once.
 const MIN_PIECE: usize = 4 << 10;
 
 #[cfg(test)]
@@ -185,7 +187,7 @@ mod tests {
         let before = budget.room();
         let memory = SessionMemory::new(Some(&budget));
         let begun: Vec<_> = (0..8).map(|_| memory.begin()).collect();
-        // 192 KiB are more than the session's floor.
+        // The exchanges take 192 KiB, which is more than the floor of the session.
         assert!(budget.room() < before);
         drop(begun);
         assert_eq!(budget.room(), before);

@@ -1,8 +1,8 @@
-//! How much of a limit one session, or one client, may hold.
+//! Limits how much of a [`ConcurrencyLimit`] one session or one client may hold.
 //!
-//! A share may hold a multiple of the number available (the dynamic threshold of Choudhury and Hahne, 1998). A client that
-//! is alone gets nearly all of the limit, and some is left for the next one. If almost none is available nevertheless, a
-//! holder that makes no progress is preempted for a new exchange that found no slot.
+//! A share may hold a multiple of the number of slots that are still available (the dynamic threshold of Choudhury and
+//! Hahne, 1998). So a client that is alone gets nearly all slots, and a few are left for the next client. If almost no
+//! slots are available nevertheless, a holder that makes no progress is ended to free a slot for a new exchange.
 
 use super::{ConcurrencyLimit, Permit};
 use anabranch_base::time::{Duration, Instant};
@@ -13,23 +13,23 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub struct Share {
     limit: ConcurrencyLimit,
-    /// It may hold this many times the number available.
+    /// The share may hold this many times the number of available slots.
     times: usize,
     held: Cell<usize>,
-    /// The enclosing share, where its slots count as well.
+    /// The enclosing share, if any. Slots of this share also count as held by the enclosing one.
     of: Option<Rc<Share>>,
 }
 
-/// A slot held by a share, released on drop.
+/// A slot held by a share. Dropping the permit releases the slot.
 pub struct SharePermit(Rc<Share>, Option<Permit>);
 
 impl Share {
-    /// Returns a share that may hold `times` the available number of `limit`.
+    /// Returns a share that may hold `times` as many slots as `limit` has available.
     pub fn new(limit: ConcurrencyLimit, times: usize) -> Rc<Self> {
         Rc::new(Self { limit, times, held: Cell::new(0), of: None })
     }
 
-    /// Returns a share within another one, where its slots count as well.
+    /// Returns a share within the share `of`. Slots of the new share also count as held by `of`.
     pub fn within(of: Rc<Self>, times: usize) -> Rc<Self> {
         Rc::new(Self { limit: of.limit.clone(), times, held: Cell::new(0), of: Some(of) })
     }
@@ -49,7 +49,7 @@ impl Share {
         self.of.iter().for_each(|of| of.remove());
     }
 
-    /// Returns a permit if a slot is available and this share may hold one more.
+    /// Returns a permit if a slot is available and this share may hold another slot.
     pub fn try_acquire(self: &Rc<Self>) -> Option<SharePermit> {
         let limit = &self.limit;
         let permit = self.may_take().then(|| limit.try_acquire()).flatten();
@@ -63,12 +63,13 @@ impl Share {
         Some(SharePermit(self.clone(), Some(permit)))
     }
 
-    /// Whether it holds no slot.
+    /// Whether the share holds no slot.
     pub fn is_idle(&self) -> bool {
         self.held.get() == 0
     }
 
-    /// Whether the caller must end one exchange of this share for one that found no slot. Consumes that request.
+    /// Whether the caller must end one exchange of this share to free a slot for an exchange that found none. Each such
+    /// request is granted only once.
     pub fn preempt(&self) -> bool {
         self.limit.is_scarce() && self.limit.take_request()
     }
@@ -81,16 +82,18 @@ impl Drop for SharePermit {
     }
 }
 
-/// Measures the progress of an exchange while the next step is its client's.
+/// Measures the progress of an exchange while the next step is that of the client.
 #[derive(Debug, Default)]
 pub struct Pace {
-    /// Bytes of the exchange and of its session at some time, since which they have grown too little to count as progress.
+    /// The bytes of the exchange and of its session at an earlier time, and that time. Since then, too few bytes were
+    /// transferred to count as progress.
     mark: Option<(u64, u64, Instant)>,
 }
 
 impl Pace {
-    /// Returns whether the exchange has been stalled for [`STALL_TIME`]. It has transferred `own` bytes, and its session
-    /// `whole` bytes for `exchanges` exchanges. `server_turn` says that the next step is the server's.
+    /// Returns whether the exchange has been stalled for [`STALL_TIME`]. The exchange has transferred `own` bytes. Its
+    /// session has transferred `whole` bytes for `exchanges` exchanges. `server_turn` says that the next step is that of
+    /// the server.
     pub fn is_stalled(
         &mut self,
         own: u64,
@@ -110,9 +113,9 @@ impl Pace {
     }
 }
 
-/// How long a session or exchange must be stalled before it may be ended for a new one.
+/// How long a session or an exchange must be stalled before it may be ended for a new one.
 pub(super) const STALL_TIME: Duration = Duration::from_secs(5);
-/// The number of bytes in that time that count as progress.
+/// The number of bytes within [`STALL_TIME`] that count as progress.
 pub(super) const MIN_PROGRESS: u64 = 1024;
 
 #[cfg(test)]
@@ -131,11 +134,11 @@ mod tests {
         assert!(!greedy[0].is_idle());
         drop((first, second, third));
         assert!(greedy.iter().all(|share| share.is_idle()) && limit.available() == 100);
-        // At most half, and a third each if two want more.
+        // One share takes at most half of the slots. If there is another share, it takes half of the rest.
         let (one, two) = (Share::new(limit.clone(), 1), Share::new(limit.clone(), 1));
         let held = fill(&one);
         assert_eq!((held.len(), fill(&two).len()), (50, 25));
-        // With a small limit, all of it can be held.
+        // With a small limit, a share can hold all slots.
         let (few, share) =
             (ConcurrencyLimit::new(2), |limit: &ConcurrencyLimit| Share::new(limit.clone(), 8));
         assert_eq!(fill(&share(&few)).len(), 2);
@@ -178,20 +181,20 @@ mod tests {
     #[test]
     fn a_byte_now_and_then_is_standing_still() {
         let at = |second| Instant::ZERO + Duration::from_secs(second);
-        // A hundred exchanges of one session, which transfers 260 bytes a second in total.
+        // A hundred exchanges of one session, which transfers 260 bytes per second in total.
         let mut pace = Pace::default();
         let still = |pace: &mut Pace, whole: u64| {
             (0..20).find(|&second| pace.is_stalled(10, whole * second, 100, false, at(second)))
         };
         assert_eq!(still(&mut pace, 260), Some(5));
-        // The same rate is progress for a single exchange; so is a hundred times the rate for a hundred.
+        // For a single exchange, the same rate counts as progress. For a hundred exchanges, a hundred times the rate does.
         let mut pace = Pace::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 260 * s, 1, false, at(s))), None);
         let mut pace = Pace::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 26_000 * s, 100, false, at(s))), None);
         let mut pace = Pace::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(260 * s, 0, 100, false, at(s))), None);
-        // While the next step is the server's, the client is not to blame.
+        // While the next step is that of the server, the client does not stall the exchange.
         let mut pace = Pace::default();
         assert_eq!((0..20).find(|&s| pace.is_stalled(0, 0, 1, s < 10, at(s))), Some(14));
     }

@@ -1,15 +1,15 @@
-//! The sessions of a server, and which of them ends when no slot is free for a new session.
+//! The slots of a server's sessions. Decides which session is ended if no slot is free for a new session.
 //!
-//! A session waits while it has no request in progress, or only part of a head. The session that has waited longest ends at
-//! once. If all have requests in progress, the session ends that its own client has stalled longest, for at least
-//! [`STALL_TIME`]. A stalled client accepts no response data, or sends no request data. Fewer than [`MIN_PROGRESS`] bytes do
-//! not count as progress; otherwise an occasional byte would keep a slot forever. While the next step is the server's, no
-//! session is stalled.
+//! A session waits while it has no request in progress, or only part of a head. The session that has waited longest is
+//! ended at once. If all have requests in progress, the session that its own client has stalled longest is ended, if it
+//! was stalled for at least [`STALL_TIME`]. A stalled client accepts no response data, or sends no request data. Fewer
+//! than [`MIN_PROGRESS`] bytes do not count as progress; otherwise an occasional byte would keep a slot forever. While the
+//! next step is that of the server, no session is stalled.
 //!
-//! This holds among clients with about the same number of slots. A client may have more than an eighth of all slots and
-//! twice as many as the new session's client would have. Then one of its sessions ends, whatever its state. Its own new
-//! sessions take no slot from clients that have fewer (`clients`): many slow downloads of one client do not end idle
-//! sessions of others.
+//! These rules apply among clients that have about the same number of slots. A client may have more than an eighth of all
+//! slots and twice as many as the new session's client would have. Then one of the sessions of that client is ended,
+//! whatever its state. New sessions of such a client take no slot from clients that have fewer slots (`clients`).
+//! Therefore the slow downloads of one client do not end idle sessions of others.
 //!
 //! [`STALL_TIME`]: super::share::STALL_TIME
 //! [`MIN_PROGRESS`]: super::share::MIN_PROGRESS
@@ -27,7 +27,7 @@ use std::rc::Rc;
 pub(super) struct SessionSlots<N> {
     limit: ConcurrencyLimit,
     order: Rc<WaitOrder>,
-    /// Sessions that were not preempted, and their clients.
+    /// The sessions that were not preempted, and their clients.
     sessions: RefCell<BTreeMap<SlotKey, (N, Client)>>,
 }
 
@@ -36,7 +36,8 @@ impl<N: Session> SessionSlots<N> {
         Rc::new(Self { limit, order: Rc::default(), sessions: RefCell::default() })
     }
 
-    /// Returns a slot for `session`, which waits for a request: a free slot, or that of a session that is ended for it.
+    /// Returns a slot for `session`, which waits for a request. The slot is a free one, or that of another session, which
+    /// is ended.
     pub(super) fn acquire(self: &Rc<Self>, session: &N, now: Instant) -> Option<Slot<N>> {
         let client = Client::of(session);
         if !self.limit.take_slot() && !self.preempt(now, client) {
@@ -53,7 +54,7 @@ impl<N: Session> SessionSlots<N> {
         !self.sessions.borrow().is_empty()
     }
 
-    /// Records the progress of each session. With `stale`, earlier records are discarded.
+    /// Records the progress of each session. With `stale`, earlier records are discarded first.
     pub(super) fn look(&self, now: Instant, stale: bool) {
         if stale {
             self.order.forget_progress();
@@ -63,7 +64,8 @@ impl<N: Session> SessionSlots<N> {
         }
     }
 
-    /// Ends a session to make room for one of `newcomer`; the caller gets its slot. Returns false if none may end.
+    /// Ends a session whose slot the caller then gives to a session of `newcomer`. Returns false if no session may be
+    /// ended.
     pub(super) fn preempt(&self, now: Instant, newcomer: Client) -> bool {
         match self.limit.shared.clients.preemptable(newcomer, self.limit.shared.max) {
             Preemptable::Anybody => self.end_longest() || self.end_stalled(now, &|_| true),
@@ -82,21 +84,22 @@ impl<N: Session> SessionSlots<N> {
         self.sessions.borrow().get(&key).map(|(session, _)| session.clone())
     }
 
-    /// Ends the session that has waited longest for a request. Returns false if there is none.
+    /// Ends the session that has waited longest for a request. Returns false if no waiting session can be ended.
     fn end_longest(&self) -> bool {
         (0..LOOKS).map_while(|_| self.order.first()).any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends the session of the given clients that has waited longest for a request.
+    /// Among the sessions of the given clients, ends the one that has waited longest for a request. Returns false if none
+    /// can be ended.
     fn end_waiting(&self, clients: &dyn Fn(Client) -> bool) -> bool {
         self.order.waiting(clients, LOOKS).into_iter().any(|key| self.end_if_arrived(key))
     }
 
-    /// Ends a session that waits for a request. If its last response is still in flight, the session is moved to the end of
-    /// the order instead.
+    /// Ends a session that waits for a request. If its last response is still in flight, moves the session to the end of
+    /// the order instead and returns false.
     fn end_if_arrived(&self, key: SlotKey) -> bool {
         let Some(session) = self.session(key) else { return false };
-        // All of a response may be in the send buffer.
+        // Even if the whole response was written, some of it may still be in the send buffer.
         if session.unacknowledged() > 0 {
             self.order.wait_anew(key);
             return false;
@@ -105,7 +108,8 @@ impl<N: Session> SessionSlots<N> {
         true
     }
 
-    /// Ends the session of the given clients that has been stalled longest, if it has been for long enough.
+    /// Among the sessions of the given clients, ends the one that has been stalled longest. Returns false if none has been
+    /// stalled long enough.
     fn end_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         for _ in 0..LOOKS {
             let Some(key) = self.order.longest_stalled(now, clients) else { return false };
@@ -119,7 +123,7 @@ impl<N: Session> SessionSlots<N> {
         false
     }
 
-    /// Ends a session of the given clients, preferably a slow one.
+    /// Ends a session of the given clients, preferably a slow one. Returns false if they have none.
     fn end_any(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> bool {
         let Some(key) = self.order.slowest(now, clients) else { return false };
         let Some(session) = self.session(key) else { return false };
@@ -133,7 +137,7 @@ impl<N: Session> SessionSlots<N> {
         session.abort();
     }
 
-    /// Forgets the session of a slot; returns false if it was preempted before.
+    /// Forgets the session of a slot. Returns false if the session was preempted before.
     fn forget(&self, key: SlotKey) -> bool {
         let session = self.sessions.borrow_mut().remove(&key);
         if let Some((_, client)) = &session {
@@ -143,7 +147,7 @@ impl<N: Session> SessionSlots<N> {
     }
 }
 
-/// The slot of one session, held by its task and released on drop.
+/// The slot of one session. The task of the session holds it, and dropping it releases the slot.
 pub struct Slot<N: Session> {
     slots: Rc<SessionSlots<N>>,
     key: SlotKey,
@@ -160,15 +164,16 @@ impl<N: Session> Drop for Slot<N> {
     fn drop(&mut self) {
         let had = self.slots.forget(self.key);
         self.slots.order.remove(self.key);
-        // Otherwise the slot has been passed on to a new session.
+        // If the session was preempted, its slot already belongs to a new session.
         if had {
             self.slots.limit.release_slot();
         }
     }
 }
 
-/// Reports of a session's streams about its slot: requests in progress, bytes transferred, and whose step is next. Reports
-/// after the [`Slot`] is released have no effect, because streams of an aborted session may end later than its task.
+/// A handle through which the streams of a session report about the session: requests in progress, bytes transferred, and
+/// whether the next step is that of the server. Streams of an aborted session may end later than its task, so reports
+/// after the [`Slot`] was released have no effect.
 #[derive(Clone, Debug)]
 pub struct SlotHandle {
     order: Rc<WaitOrder>,
@@ -181,22 +186,22 @@ impl SlotHandle {
         self.order.set_busy(self.key);
     }
 
-    /// Counts bytes received from the client or written to its session.
+    /// Counts bytes that were received from the client or written to its session.
     pub fn add_bytes(&self, bytes: usize) {
         self.order.add_bytes(self.key, bytes);
     }
 
-    /// Returns the bytes transferred, without the `left` bytes that the client has not acknowledged.
+    /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
     pub fn progress(&self, left: u64) -> u64 {
         self.order.progress(self.key, left)
     }
 
-    /// Records one more exchange whose next step is the server's.
+    /// Records that the session has one more exchange whose next step is that of the server.
     pub fn begin_server_turn(&self) {
         self.order.begin_server_turn(self.key);
     }
 
-    /// Records the same until the result is dropped.
+    /// Records that the session has one more exchange whose next step is that of the server, until the result is dropped.
     pub fn server_turn(&self) -> impl Drop + use<> {
         struct ServerTurn(SlotHandle);
         impl Drop for ServerTurn {
@@ -208,18 +213,18 @@ impl SlotHandle {
         ServerTurn(self.clone())
     }
 
-    /// Records one exchange fewer whose next step is the server's.
+    /// Records that the session has one exchange fewer whose next step is that of the server.
     pub fn end_server_turn(&self) {
         self.order.end_server_turn(self.key);
     }
 
-    /// Records that the session has no request in progress any more.
+    /// Records that the session no longer has a request in progress.
     pub fn set_waiting(&self) {
         self.order.set_waiting(self.key);
     }
 }
 
-/// The most sessions that are checked for one new session.
+/// The maximum number of sessions that are checked to find a slot for one new session.
 const LOOKS: usize = 64;
 
 #[cfg(test)]

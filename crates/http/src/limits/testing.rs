@@ -1,4 +1,4 @@
-//! A fake session for tests of this module and of the server. It has an address and counters only.
+//! A fake session for tests of this module and of the server. It has an address and counters, but transfers no data.
 
 use anabranch_transport::{AnyStream, CloseReason, OpenError, Session, StreamId};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 /// A session without a network.
 #[derive(Clone, Default)]
 pub(crate) struct FakeSession {
-    /// The last byte of its client's address.
+    /// The last byte of the client's address.
     pub(super) client: u8,
     pub(crate) unacknowledged: Rc<Cell<u64>>,
     pub(crate) aborted: Rc<Cell<u32>>,

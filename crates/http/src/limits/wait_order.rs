@@ -1,8 +1,9 @@
-//! Records of the sessions that hold a slot, and the order in which they wait for a request.
+//! Keeps records of the sessions that hold a slot, and the order in which they have waited for a request.
 //!
 //! A record is identified by a key that is never reused. Tasks of a session may outlive its record, because an executor
-//! drops a cancelled task later. Their reports then find no record and have no effect. The order is a map by sequence
-//! number, so each session is in it at most once, whatever is reported, and an iteration over it ends.
+//! may drop a cancelled task later. Reports of such tasks then find no record and have no effect. The order is a map by
+//! sequence number. So each session is in the order at most once, whatever is reported, and an iteration over the order
+//! ends.
 
 use super::Client;
 use super::share::{MIN_PROGRESS, STALL_TIME};
@@ -13,9 +14,10 @@ use std::collections::BTreeMap;
 /// The key of one session's record.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct SlotKey {
-    /// The number of the record, counting all records ever made. It is unique.
+    /// The sequence number of the record among all records ever created. It is unique.
     generation: u64,
-    /// The index of the record. Among sessions that are equally slow, the one with the lowest index is preferred.
+    /// The index of the record in the list of records. Among sessions that are equally slow, the one with the lowest index
+    /// is ended first.
     pub(super) index: u32,
 }
 
@@ -25,13 +27,14 @@ pub(super) struct WaitOrder(RefCell<Records>);
 
 #[derive(Debug, Default)]
 struct Records {
-    /// Records by index; an index can be reused.
+    /// The records by index. An index can be reused.
     records: Vec<Option<Record>>,
-    /// Unused indices.
+    /// The indices that are not in use.
     free: Vec<u32>,
-    /// Sessions that wait for a request, by [`State::Waiting`]: the one that has waited longest is first.
+    /// The sessions that wait for a request, by the number in [`State::Waiting`]. The session that has waited longest is
+    /// first.
     waiting: BTreeMap<u64, SlotKey>,
-    /// The next generation, and the next sequence number in `waiting`.
+    /// A counter that yields the next generation and the next number in `waiting`.
     sequence: u64,
 }
 
@@ -40,21 +43,22 @@ struct Record {
     generation: u64,
     client: Client,
     state: State,
-    /// Bytes transferred in both directions.
+    /// The number of bytes transferred in both directions.
     carried: u64,
-    /// Exchanges whose next step is the server's.
+    /// The number of exchanges whose next step is that of the server.
     server_turns: u32,
-    /// The progress at some time, since which it has grown by less than [`MIN_PROGRESS`].
+    /// The progress in bytes at an earlier time, and that time. Since then, the progress has grown by less than
+    /// [`MIN_PROGRESS`].
     mark: Option<(u64, Instant)>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Waits for a request, with this key in [`Records::waiting`].
+    /// The session waits for a request. It has this key in [`Records::waiting`].
     Waiting(u64),
-    /// Has a request in progress.
+    /// The session has a request in progress.
     Busy,
-    /// Was ended for a new session.
+    /// The session was ended to free its slot for a new session.
     Preempted,
 }
 
@@ -80,7 +84,7 @@ impl Records {
         record.filter(|record| record.generation == key.generation)
     }
 
-    /// Returns the records that were not preempted, and their keys.
+    /// Returns the records of sessions that were not preempted, and their keys.
     fn present(&self) -> impl Iterator<Item = (&Record, SlotKey)> {
         self.records.iter().zip(0..).filter_map(|(record, index)| {
             let record = record.as_ref().filter(|record| record.state != State::Preempted)?;
@@ -88,7 +92,7 @@ impl Records {
         })
     }
 
-    /// Changes the record's state to one other than [`State::Waiting`], and removes it from the order.
+    /// Changes the state of a record to one other than [`State::Waiting`], and removes the record from the order.
     fn leave(&mut self, key: SlotKey, state: State) {
         let Some(record) = self.get_mut(key) else { return };
         let before = std::mem::replace(&mut record.state, state);
@@ -97,7 +101,7 @@ impl Records {
         }
     }
 
-    /// Moves a busy record to the end of the order.
+    /// Adds a busy record to the end of the order.
     fn wait(&mut self, key: SlotKey) {
         let place = self.next_sequence();
         let Some(record) = self.get_mut(key).filter(|record| record.state == State::Busy) else { return };
@@ -107,7 +111,7 @@ impl Records {
 }
 
 impl WaitOrder {
-    /// Adds a record for a session of `client`, which waits for a request.
+    /// Adds a record for a session of `client` that waits for a request.
     pub(super) fn join(&self, client: Client) -> SlotKey {
         let mut all = self.0.borrow_mut();
         let index = all.free.pop().unwrap_or_else(|| {
@@ -150,7 +154,7 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session has no request in progress. If it had one, it moves to the end of the order.
+    /// Records that the session has no request in progress. If it had one before, it moves to the end of the order.
     pub(super) fn set_waiting(&self, key: SlotKey) {
         self.0.borrow_mut().wait(key);
     }
@@ -164,31 +168,31 @@ impl WaitOrder {
         }
     }
 
-    /// Records that the session was ended for a new one, which removes it from the order.
+    /// Records that the session was ended for a new one. This removes the session from the order.
     pub(super) fn preempt(&self, key: SlotKey) {
         self.0.borrow_mut().leave(key, State::Preempted);
     }
 
-    /// Counts bytes transferred.
+    /// Counts `bytes` transferred bytes.
     pub(super) fn add_bytes(&self, key: SlotKey, bytes: usize) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.carried += bytes as u64;
         }
     }
 
-    /// Returns the bytes transferred, without the `left` bytes that the client has not acknowledged.
+    /// Returns the number of bytes transferred, without the `left` bytes that the client has not acknowledged.
     pub(super) fn progress(&self, key: SlotKey, left: u64) -> u64 {
         self.0.borrow().get(key).map_or(0, |record| record.carried.saturating_sub(left))
     }
 
-    /// Records one more exchange whose next step is the server's.
+    /// Records that the session has one more exchange whose next step is that of the server.
     pub(super) fn begin_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns += 1;
         }
     }
 
-    /// Records one exchange fewer whose next step is the server's.
+    /// Records that the session has one exchange fewer whose next step is that of the server.
     pub(super) fn end_server_turn(&self, key: SlotKey) {
         if let Some(record) = self.0.borrow_mut().get_mut(key) {
             record.server_turns = record.server_turns.saturating_sub(1);
@@ -210,25 +214,25 @@ impl WaitOrder {
         self.0.borrow_mut().records.iter_mut().flatten().for_each(|record| record.mark = None);
     }
 
-    /// Returns whether the client of a session has stalled it for [`STALL_TIME`].
+    /// Returns whether the client has stalled the session for [`STALL_TIME`].
     pub(super) fn is_stalled(&self, key: SlotKey, now: Instant) -> bool {
         self.0.borrow().get(key).is_some_and(|record| record.is_stalled(now))
     }
 
-    /// Returns the session that has waited longest.
+    /// Returns the session that has waited longest for a request, if any waits.
     pub(super) fn first(&self) -> Option<SlotKey> {
         self.0.borrow().waiting.first_key_value().map(|(_, key)| *key)
     }
 
-    /// Returns the waiting sessions of the given clients, longest first, at most `most`.
+    /// Returns at most `most` waiting sessions of the given clients. The session that has waited longest is first.
     pub(super) fn waiting(&self, clients: &dyn Fn(Client) -> bool, most: usize) -> Vec<SlotKey> {
         let all = self.0.borrow();
         let of_clients = |key: &SlotKey| all.get(*key).is_some_and(|record| clients(record.client));
         all.waiting.values().copied().filter(of_clients).take(most).collect()
     }
 
-    /// Returns the session of the given clients without progress for longest. Sessions whose next step is the server's come
-    /// last.
+    /// Among the sessions of the given clients, returns the one that has made no progress for longest. Sessions whose next
+    /// step is that of the server come last.
     pub(super) fn slowest(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let theirs = all.present().filter(|(record, _)| clients(record.client));
@@ -237,7 +241,8 @@ impl WaitOrder {
         slowest.map(|(_, key)| key)
     }
 
-    /// Returns the session of the given clients that has been stalled longest, for at least [`STALL_TIME`].
+    /// Among the sessions of the given clients, returns the one that has been stalled longest. Returns `None` if none was
+    /// stalled for [`STALL_TIME`].
     pub(super) fn longest_stalled(&self, now: Instant, clients: &dyn Fn(Client) -> bool) -> Option<SlotKey> {
         let all = self.0.borrow();
         let stalled = all.present().filter(|(record, _)| record.is_stalled(now) && clients(record.client));

@@ -1,16 +1,16 @@
 //! Assigns each exchange to a stream of a connection.
 //!
-//! The client alone decides; the server answers on the stream of the request. As long as a stream is free, an exchange takes
-//! the lowest free stream of the connection that was opened first. Then another connection is opened, if the policy allows
-//! it. After that [`WhenFull`] decides. A TCP connection is a connection with one stream; pipelining on it corresponds to
-//! `when-full=rr`.
+//! Only the client decides, because the server responds on the stream of the request. As long as a stream is free, an
+//! exchange takes the lowest free stream of the connection that was opened first. If no stream is free, another connection
+//! is opened, if the policy allows it. After that [`WhenFull`] decides. A TCP connection counts as a connection with one
+//! stream. Pipelining on it corresponds to `when-full=rr`.
 //!
-//! If the policy spreads exchanges ([`Policy::spread`]), each one takes the lowest free stream of the connection with the
-//! fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened and none is
-//! being opened. Six associations thus share a page as six TCP connections do.
+//! If the policy spreads exchanges ([`Policy::spread`]), each exchange takes the lowest free stream of the connection with
+//! the fewest exchanges in flight. A connection gets a second exchange only when no other connection may be opened and
+//! none is being opened. So six associations share the exchanges of a page as six TCP connections do.
 //!
-//! If each exchange has a fresh stream ([`Mapping::fresh`]), it takes the next stream number instead of the lowest free one,
-//! as long as the number of busy streams is below the limit.
+//! If each exchange has a new stream ([`Mapping::fresh`]), it takes the next stream number, as long as fewer streams
+//! are busy than the limit allows.
 //!
 //! [`Mapping`] is a plain state machine: `fetch` reports events to it and asks it to choose.
 
@@ -18,16 +18,17 @@ mod policy;
 
 pub use policy::{Choices, NETSCAPE_CONNECTIONS, Policy, PolicyError, Think, Version, WhenFull};
 
-/// What to do with the exchange at the head of the queue.
+/// The decision about the exchange at the head of the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Choice {
-    /// Use this stream; the exchange counts as in flight from now on.
+    /// Send the exchange on this stream. The exchange counts as in flight from now on.
     Ride {
         /// The connection, by the name passed to [`Mapping::opened`].
         connection: usize,
-        /// The stream.
+        /// The number of the stream.
         stream: u64,
-        /// This exchange uses up the connection's allowance of exchanges: ask the server to close after it.
+        /// Whether this exchange uses up the allowance of the connection. If so, ask the server to close the connection
+        /// after this exchange.
         last: bool,
     },
     /// Wait for a free stream or a new connection.
@@ -41,14 +42,14 @@ pub struct Mapping {
     /// The number of streams that a new connection is expected to have.
     streams: u64,
     spread: bool,
-    /// Whether each exchange has a fresh stream.
+    /// Whether each exchange has a new stream.
     fresh: bool,
     allowance: Option<u32>,
-    /// The most exchanges in flight on one connection.
+    /// The maximum number of exchanges in flight on one connection.
     outstanding: u32,
     when_full: WhenFull,
     connections: Vec<Connection>,
-    /// The last (connection name, stream) taken; round robin continues after it.
+    /// The connection name and the stream of the last exchange assigned. Round robin continues after this stream.
     last_taken: Option<(usize, u64)>,
 }
 
@@ -56,27 +57,29 @@ pub struct Mapping {
 struct Connection {
     name: usize,
     streams: u64,
-    /// Whether exchanges can be written to it.
+    /// Whether exchanges can be written to the connection.
     usable: bool,
-    /// Whether further exchanges are forbidden.
+    /// Whether the connection must not get further exchanges.
     retired: bool,
-    /// Whether it cannot get more streams now: its handshake is under way, streams are being added, or an earlier request to
-    /// add some failed.
+    /// Whether the connection cannot get more streams now. Its handshake is under way, streams are being added, or an
+    /// earlier request to add streams failed.
     settled: bool,
-    /// Exchanges assigned to it in total.
+    /// The total number of exchanges assigned to the connection.
     used: u32,
-    /// Exchanges in flight per stream, up to the highest stream used. Empty if each exchange has a fresh stream.
+    /// The number of exchanges in flight on each stream, up to the highest stream used. Empty if each exchange has a new
+    /// stream.
     in_flight: Vec<u32>,
-    /// The next stream number, if each exchange has a fresh stream.
+    /// The next stream number, if each exchange has a new stream.
     next: Option<u64>,
-    /// Exchanges in flight on all streams.
+    /// The number of exchanges in flight on all streams.
     riding: u32,
-    /// Every stream with a lower number is busy.
+    /// A lower bound of the lowest free stream: all streams with lower numbers are busy.
     lowest_free: u64,
 }
 
 impl Mapping {
-    /// Returns a mapping without connections that follows `policy`. A new connection will request `streams` streams.
+    /// Returns a mapping that follows `policy` and has no connections. A new connection is expected to have `streams`
+    /// streams.
     #[must_use]
     pub fn new(policy: &Policy, streams: u64) -> Self {
         Self {
@@ -92,14 +95,14 @@ impl Mapping {
         }
     }
 
-    /// Sets whether each exchange has a fresh stream. If so, `streams` limits how many are open at a time.
+    /// Sets whether each exchange has a new stream. If so, the number of streams limits how many are open at a time.
     #[must_use]
     pub fn fresh(self, fresh: bool) -> Self {
         Self { fresh, ..self }
     }
 
-    /// Returns how many connections should be opened now, when `queued` exchanges wait that [`choose`](Self::choose) could
-    /// not assign.
+    /// Returns how many connections should be opened now. `queued` is the number of exchanges that wait because
+    /// [`choose`](Self::choose) could not assign them.
     #[must_use]
     pub fn wanted(&self, queued: usize) -> usize {
         let open = self.connections.iter().filter(|c| !c.retired || c.busy()).count();
@@ -110,7 +113,7 @@ impl Mapping {
         missing.min(self.limit.saturating_sub(open))
     }
 
-    /// Records that a connection is being opened under this name. `usable` says that exchanges can be written to it at once.
+    /// Records that the connection `name` is being opened. `usable` says that exchanges can be written to it at once.
     pub fn opened(&mut self, name: usize, streams: u64, usable: bool) {
         self.connections.push(Connection {
             name,
@@ -126,9 +129,8 @@ impl Mapping {
         });
     }
 
-    /// Records that the connection is established with this number of stream pairs. Exchanges that were sent with the
-    /// handshake on higher streams are no longer in flight and no longer count against the allowance; they must be sent
-    /// again.
+    /// Records that the connection `name` is established and has `streams` stream pairs. Exchanges that were sent with the
+    /// handshake on higher streams no longer count as in flight or against the allowance. They must be sent again.
     pub fn established(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.streams = streams.max(1);
@@ -142,16 +144,17 @@ impl Mapping {
         }
     }
 
-    /// Returns a connection that should get more streams, and how many, when `queued` exchanges wait that
-    /// [`choose`](Self::choose) could not assign and no connection may be opened for them. Call it until it returns `None`.
-    /// Each connection is returned once until [`grown`](Self::grown) is called for it.
+    /// Returns a connection that should get more streams, and how many. `queued` is the number of exchanges that wait
+    /// because [`choose`](Self::choose) could not assign them and no connection may be opened for them. Call this method
+    /// until it returns `None`. Each connection is returned once until [`grown`](Self::grown) is called for it.
     pub fn growth(&mut self, queued: usize) -> Option<(usize, u64)> {
         if self.when_full != WhenFull::Grow || queued == 0 || self.connections.iter().any(|c| !c.usable) {
             return None;
         }
         let grows = |&i: &usize| self.open_to_more(&self.connections[i]) && !self.connections[i].settled;
         let i = (0..self.connections.len()).find(grows)?;
-        // If exchanges are spread, each connection gets an equal share. Connections that cannot grow yet count as well.
+        // If exchanges are spread, each connection gets an equal share of the new streams. Connections that cannot get
+        // more streams now count as well.
         let sharing = self.connections.iter().filter(|c| self.open_to_more(c)).count();
         let queued = if self.spread { queued.div_ceil(sharing) } else { queued };
         let left = self.allowance.map_or(usize::MAX, |k| k.saturating_sub(self.connections[i].used) as usize);
@@ -162,7 +165,8 @@ impl Mapping {
         (more > 0).then_some((connection.name, more))
     }
 
-    /// Records the connection's new number of stream pairs. A connection that did not grow is never asked to grow again.
+    /// Records that the connection `name` now has `streams` stream pairs. A connection that got no more streams is not
+    /// asked again.
     pub fn grown(&mut self, name: usize, streams: u64) {
         if let Some(connection) = self.find(name) {
             connection.settled = streams <= connection.streams;
@@ -170,20 +174,20 @@ impl Mapping {
         }
     }
 
-    /// Forbids further exchanges on a connection that is about to close.
+    /// Forbids further exchanges on the connection `name`, which is about to close.
     pub fn retire(&mut self, name: usize) {
         if let Some(connection) = self.find(name) {
             connection.retired = true;
         }
     }
 
-    /// Removes a connection and all exchanges in flight on it.
+    /// Removes the connection `name` and all exchanges in flight on it.
     pub fn closed(&mut self, name: usize) {
         self.connections.retain(|c| c.name != name);
     }
 
-    /// Records that an exchange on this stream is over. Returns true if the connection should be closed: it is retired or
-    /// has no allowance left, and nothing is in flight on it.
+    /// Records that an exchange on `stream` of the connection `name` is over. Returns true if the connection should be
+    /// closed. This is the case if it is retired or has no allowance left, and nothing is in flight on it.
     pub fn finished(&mut self, name: usize, stream: u64) -> bool {
         let allowance = self.allowance;
         let Some(connection) = self.find(name) else { return false };
@@ -201,7 +205,7 @@ impl Mapping {
         (connection.retired || allowance.is_some_and(|k| connection.used >= k)) && !connection.busy()
     }
 
-    /// Assigns the next exchange.
+    /// Assigns the next exchange to a stream, or makes it wait.
     pub fn choose(&mut self) -> Choice {
         for i in self.in_order() {
             // Before a connection gets a second exchange, every other connection gets its first.
@@ -224,12 +228,13 @@ impl Mapping {
         place.map_or(Choice::Wait, |(i, stream)| self.ride(i, stream))
     }
 
-    /// Returns the connections that can take an exchange, in the order of preference.
+    /// Returns the indices of the connections that can take an exchange, in the order of preference.
     fn in_order(&self) -> Vec<usize> {
         let open = |&i: &usize| self.open_to_more(&self.connections[i]);
         let mut order: Vec<usize> = (0..self.connections.len()).filter(open).collect();
         if self.spread {
-            // The sort is stable: among equals the connection that was opened first comes first.
+            // The sort is stable, so among connections with equally many exchanges the one that was opened first comes
+            // first.
             order.sort_by_key(|&i| self.connections[i].riding);
         }
         order
@@ -251,13 +256,13 @@ impl Mapping {
             && self.allowance.is_none_or(|k| connection.used < k)
     }
 
-    /// Returns how many exchanges a connection takes before its streams or its allowance are used up.
+    /// Returns how many exchanges a connection can take before its streams or its allowance are used up.
     fn room(&self, connection: &Connection) -> usize {
         let streams = if self.spread { 1 } else { self.at_once(connection.streams) };
         self.allowance.map_or(streams, |k| streams.min(k.saturating_sub(connection.used) as usize))
     }
 
-    /// Returns how many exchanges a connection with this number of streams takes at once.
+    /// Returns how many exchanges a connection with `streams` streams carries at the same time.
     fn at_once(&self, streams: u64) -> usize {
         streams.min(u64::from(self.outstanding)) as usize
     }
@@ -281,9 +286,9 @@ impl Mapping {
         Choice::Ride { connection: self.connections[i].name, stream, last }
     }
 
-    /// Returns the stream after the last one taken, in round-robin order over all streams of all connections. The order is
-    /// one connection after the other; if exchanges are spread, it takes one stream of each connection before the next
-    /// stream of any.
+    /// Returns the stream after the last one assigned, in round-robin order over all streams of all connections. The order
+    /// takes one connection after the other. If exchanges are spread, it takes one stream of each connection before the
+    /// second stream of any.
     fn next_in_turn(&self) -> Option<(usize, u64)> {
         let turn = |name: usize, stream: u64| match self.spread {
             true => (stream as usize, name),
@@ -296,12 +301,13 @@ impl Mapping {
             .enumerate()
             .filter(|(_, c)| self.open_to_more(c))
             .flat_map(|(i, c)| (0..c.streams).map(move |s| (turn(c.name, s), i, s)));
-        // Streams after the last one come first, then the others.
+        // Streams after the last one assigned come first, then the others.
         all.min_by_key(|&(at, ..)| (last.is_some_and(|last| at <= last), at)).map(|(_, i, s)| (i, s))
     }
 
-    /// Returns the stream with the fewest exchanges in flight; the client does not know how long the responses are. Ties go
-    /// to the first stream, or, if exchanges are spread, to the connection with the fewest exchanges.
+    /// Returns the stream with the fewest exchanges in flight. Exchanges count equally, because the client does not know
+    /// how long the responses are. Of several such streams, the first is returned or, if exchanges are spread, one on the
+    /// connection with the fewest exchanges.
     fn smallest_pending(&self) -> Option<(usize, u64)> {
         self.connections
             .iter()
@@ -336,7 +342,7 @@ impl Connection {
     }
 }
 
-/// The most streams that a connection is asked to have.
+/// The maximum number of streams that a connection is asked to have.
 const MAX_STREAMS: u64 = u16::MAX as u64;
 
 #[cfg(test)]
@@ -351,7 +357,8 @@ mod tests {
         Choice::Ride { connection, stream, last: false }
     }
 
-    /// Requests as many streams as there are waiting exchanges, once. A connection that does not grow is not asked again.
+    /// The mapping requests as many streams as there are waiting exchanges, and only once. A connection that did not get
+    /// more streams is not asked again.
     #[test]
     fn streams_are_added_when_full() {
         let mut mapping = Mapping::new(&policy(1, None, WhenFull::Grow), 1);
@@ -392,7 +399,8 @@ mod tests {
         assert_eq!([mapping.choose(), mapping.choose()], [ride(0, 0), ride(0, 1)]);
     }
 
-    /// Exchanges sent early on streams that the server did not grant release their streams and their share of the allowance.
+    /// If the server does not grant the streams of exchanges that were sent with the handshake, these exchanges release
+    /// their streams and their share of the allowance.
     #[test]
     fn what_rode_on_streams_that_are_not_there_rides_again() {
         let mut mapping = Mapping::new(&policy(1, Some(4), WhenFull::Wait), 4);
@@ -418,7 +426,7 @@ mod tests {
         assert_eq!((mapping.wanted(1), mapping.wanted(3), mapping.wanted(300)), (0, 2, 5));
         mapping.established(0, 1);
         assert_eq!(mapping.choose(), ride(0, 0));
-        // The streams of one association are filled before the next is opened.
+        // The streams of one association are filled before the next association is opened.
         let mut mapping = Mapping::new(&policy(6, None, WhenFull::Wait), 10);
         assert_eq!((mapping.wanted(10), mapping.wanted(11), mapping.wanted(31)), (1, 2, 4));
         mapping.opened(0, 10, false);
@@ -444,7 +452,7 @@ mod tests {
         Mapping::new(&Policy { spread: true, ..policy(connections, allowance, when_full) }, streams)
     }
 
-    /// Each association has one exchange before any has a second; then they share evenly.
+    /// Each association gets one exchange before any association gets a second. Then they share the exchanges evenly.
     #[test]
     fn spread_exchanges_fill_all_connections_alike() {
         let mut mapping = spread(3, None, WhenFull::Wait, 10);
@@ -530,7 +538,7 @@ mod tests {
         assert_eq!([spf.choose(), spf.choose()], [ride(7, 1), ride(7, 0)]);
     }
 
-    /// The limit on exchanges in flight and the number of streams are two settings: each is fixed while the other changes.
+    /// The limit on exchanges in flight and the number of streams are two settings. Each is fixed while the other changes.
     #[test]
     fn no_more_are_outstanding_than_may_be() {
         let mapping = |when_full, streams| {
@@ -547,7 +555,7 @@ mod tests {
         assert_eq!([one.choose(), one.choose(), one.choose()], [ride(0, 0), ride(0, 0), Choice::Wait]);
         one.finished(0, 0);
         assert_eq!([one.choose(), one.choose()], [ride(0, 0), Choice::Wait]);
-        // Exchanges beyond one connection's limit cause another connection to be opened.
+        // Exchanges beyond the limit of one connection make the client open another connection.
         let two = Mapping::new(&Policy { outstanding: Some(2), ..policy(6, None, WhenFull::Wait) }, 100);
         assert_eq!((two.wanted(2), two.wanted(3), two.wanted(100)), (1, 2, 6));
     }

@@ -1,6 +1,6 @@
-//! How a client fetches: the contestants' keys and their defaults.
+//! The policy by which a client fetches a page: the keys of a contestant and their defaults.
 //!
-//! [`Choices`] holds the keys as given; [`Policy`] holds their meaning for one transport, with every default filled in.
+//! [`Choices`] holds the keys as given. [`Policy`] holds their meaning for one transport, with every default filled in.
 
 use crate::http2::Windows;
 use std::fmt;
@@ -8,21 +8,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 /// The number of connections that a browser of the HTTP/1.0 era opened at once, and the default for `per-object`. Netscape
-/// Navigator opened four. ("Network Performance Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM 1997, compares
-/// with it.) With `per-object` the total number of connections is one per object either way.
+/// Navigator opened four. ("Network Performance Effects of HTTP/1.1, CSS1, and PNG", Nielsen et al., SIGCOMM 1997,
+/// compares HTTP/1.1 with that browser.) With `per-object`, the total number of connections is one per object in any case.
 pub const NETSCAPE_CONNECTIONS: usize = 4;
 
-/// What happens to an exchange when every stream is busy and no connection may be added.
+/// What happens to an exchange when all streams are busy and the policy allows no other connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
-    /// It waits until a stream is free.
+    /// The exchange waits until a stream is free.
     #[default]
     Wait,
-    /// It is pipelined, on each stream in turn.
+    /// The exchange is pipelined. The streams take turns.
     RoundRobin,
-    /// It is pipelined on the stream with the fewest exchanges in flight.
+    /// The exchange is pipelined on the stream with the fewest exchanges in flight.
     SmallestPending,
-    /// It waits until a stream has been added to the association (RFC 6525) or becomes free.
+    /// The exchange waits until a stream has been added to the association (RFC 6525) or becomes free.
     Grow,
 }
 
@@ -50,13 +50,13 @@ impl fmt::Display for WhenFull {
     }
 }
 
-/// The delay between the delivery of an object and the requests for the objects it causes.
+/// The delay between the delivery of an object and the requests for the objects that it causes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Think {
     /// No delay.
     #[default]
     None,
-    /// The delay that was recorded in the page.
+    /// The delay that the page records.
     Recorded,
 }
 
@@ -66,55 +66,55 @@ pub enum Version {
     /// HTTP/1.1 on each stream.
     #[default]
     Http1,
-    /// HTTP/2 on the single stream, with these windows.
+    /// HTTP/2 on the single stream of the session, with these windows.
     Http2(Windows),
-    /// HTTP/3, with a fresh stream for each request.
+    /// HTTP/3, where each request has a new stream.
     Http3,
 }
 
-/// How a client fetches the objects of a page.
+/// The policy by which a client fetches the objects of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Policy {
-    /// The most simultaneous connections to one server.
+    /// The maximum number of simultaneous connections to one server.
     pub connections: usize,
-    /// Whether multistream connections share the exchanges evenly: each gets one before any gets a second. Otherwise the
-    /// streams of one connection are filled before the next is opened.
+    /// Whether multistream connections share the exchanges evenly, so that each gets one before any gets a second.
+    /// Otherwise the streams of one connection are filled before the next connection is opened.
     pub spread: bool,
-    /// The most exchanges on one connection, which is then closed.
+    /// The maximum number of exchanges on one connection. The connection is then closed.
     pub objects_per_connection: Option<u32>,
-    /// The most exchanges in flight on one connection, whatever its streams; `None`: no limit.
+    /// The maximum number of exchanges in flight on one connection, however many streams it has; `None` means no limit.
     pub outstanding: Option<u32>,
     /// What happens to an exchange when all streams are busy.
     pub when_full: WhenFull,
-    /// The pause before objects that another object causes.
+    /// The delay before requests for objects that another object causes.
     pub think: Think,
-    /// Open loop: object *i* is requested this long after the start, independently of the others. Objects without an entry
-    /// follow their initiators.
+    /// The times of an open-loop load. Object *i* is requested this long after the start, independently of the other
+    /// objects. Objects without an entry are requested after their initiators.
     pub arrivals: Option<Vec<Duration>>,
-    /// Whether all connections are opened at once, and nothing is requested until each is established or has failed.
-    /// Otherwise they are opened as needed. Experiments use it to exclude handshakes from the page load time.
+    /// Whether all connections are opened at the start, and nothing is requested until each is established or has failed.
+    /// Otherwise connections are opened as needed. Experiments use this to exclude handshakes from the page load time.
     pub preconnect: bool,
-    /// An object fails when none of its bytes have moved for this long.
+    /// An object fails if none of its bytes have moved for this long; `None` means no timeout.
     pub timeout: Option<Duration>,
     /// The fetch ends after this time, whether or not it is complete.
     pub deadline: Option<Duration>,
-    /// The most attempts to request an object when connections end before it is complete. Also the most connections in a row
-    /// that may fail to be established.
+    /// The maximum number of attempts to request an object, if connections end before it is complete. It is also the
+    /// maximum number of consecutive connections that may fail to be established.
     pub attempts: u32,
-    /// Whether each host of the page has a server of its own, which is the connector's server of that number. Otherwise all
-    /// hosts share server 0.
+    /// Whether each host of the page has a server of its own. The connector's server has the same number as the host.
+    /// Otherwise all hosts share server 0.
     pub keep_origins: bool,
     /// The HTTP version of the sessions.
     pub version: Version,
-    /// Whether requests state their priority (RFC 9218) and waiting requests are sent in that order. `None`: only over
-    /// HTTP/2 and HTTP/3, as browsers do.
+    /// Whether requests state their priority (RFC 9218) and waiting requests are sent in the order of their priorities.
+    /// `None` means only over HTTP/2 and HTTP/3, as browsers do.
     pub priority: Option<bool>,
-    /// Whether bodies must match what our own server generates ([`crate::body`]); off for other servers.
+    /// Whether bodies must match the content that our own server generates ([`crate::body`]). Off for other servers.
     pub verify: bool,
 }
 
 impl Default for Policy {
-    /// One connection, no pipelining, no timeout, a deadline of ten minutes.
+    /// Returns a policy with one connection, no pipelining, no timeout and a deadline of ten minutes.
     fn default() -> Self {
         Self {
             connections: 1,
@@ -136,12 +136,12 @@ impl Default for Policy {
     }
 }
 
-/// A conflict between choices, or with the transport, in one line that says what to write instead.
+/// A conflict between two choices, or between a choice and the transport. It is one line that says what to write instead.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct PolicyError(pub(super) String);
 
-/// The keys as given; `None` and `false` mean not given.
+/// The keys as given. `None` and `false` mean that a key was not given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Choices {
     /// `connections=N`
@@ -161,11 +161,12 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Returns the policy that these choices mean on a transport with one stream per connection or with many. `open_loop`:
-    /// objects are requested at given times, and connections are opened as needed unless a number was given.
+    /// Returns the policy that these choices mean for a transport. `multistream` says whether its connections have many
+    /// streams or one. `open_loop` says that objects are requested at given times; connections are then opened as needed,
+    /// unless their number was given.
     ///
     /// # Errors
-    /// [`PolicyError`] when two choices exclude each other or the transport does not support one.
+    /// [`PolicyError`] if two choices exclude each other, or if the transport does not support one of them.
     pub fn policy(&self, multistream: bool, open_loop: bool) -> Result<Policy, PolicyError> {
         let wrong = |line: &str| Err(PolicyError(line.to_owned()));
         if self.connections == Some(0) {
@@ -211,7 +212,8 @@ impl Choices {
         } else {
             WhenFull::Wait
         };
-        // A request for six associations means six, as with TCP, whose connections have one stream each.
+        // A user who asks for six associations wants exchanges on all six, as on six TCP connections, which have one
+        // stream each.
         let spread = multistream && self.connections.is_some_and(|n| n > 1);
         Ok(Policy {
             connections,
@@ -226,7 +228,7 @@ impl Choices {
 }
 
 impl Policy {
-    /// Returns whether requests state their priority.
+    /// Returns whether requests state their priority in a `priority` field.
     #[must_use]
     pub fn says_priority(&self) -> bool {
         self.priority.unwrap_or(self.version != Version::Http1)

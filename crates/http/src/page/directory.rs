@@ -1,8 +1,8 @@
-//! Reads a page from a site on disk: `index.html`, then what it embeds, then what those files embed (style sheets their
-//! images and fonts, frames their documents).
+//! Reads a page from a site on disk. Starts with `index.html` and the files that it embeds, and continues with the files
+//! that those embed: images and fonts of style sheets, documents of frames.
 //!
-//! Nothing outside the directory is ever read. `..` stops at the top as in any URL, and a symbolic link that leads outside
-//! is refused (`RootDirectory`).
+//! Nothing outside the directory is ever read. `..` stops at the top directory, as in any URL. A symbolic link that leads
+//! out of the directory is refused (`RootDirectory`).
 
 use super::{MAX_BODY, MAX_OBJECTS, Object, Page, PageError, embed};
 use crate::beneath::RootDirectory;
@@ -11,12 +11,11 @@ use std::fs;
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Reads the site in `directory`. Embedded addresses that are on other hosts or missing on disk are left out and counted in
-/// [`Page::warnings`].
+/// Reads the site in `directory`. Embedded addresses that name other hosts or do not exist on disk are left out and
+/// counted in [`Page::warnings`].
 ///
 /// # Errors
-/// [`PageError`] when there is no `index.html`, a file cannot be read, or a
-/// symbolic link leads out of the directory.
+/// [`PageError`] if there is no `index.html`, if a file cannot be read, or if a symbolic link leads out of the directory.
 pub fn load(directory: &Path) -> Result<Page, PageError> {
     let shown = directory.display();
     let wrong = |why: String| PageError::new(format!("{shown}: {why}"));
@@ -94,12 +93,12 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// Returns the file below the root that the path of an address names; `None` if there is none.
+    /// Returns the file below the root directory that the path of an address names; `None` if there is no such file.
     fn locate(&self, path: &str) -> Result<Option<PathBuf>, PageError> {
         let mut below = PathBuf::new();
         let decoded = decode(path);
         for part in decoded.split(|byte| *byte == b'/').filter(|part| !part.is_empty()) {
-            // Percent-decoding may reintroduce what resolving removed.
+            // Resolving the address has removed `..` and separators, but percent-decoding may yield them again.
             let Ok(part) = std::str::from_utf8(part) else { return Ok(None) };
             if part == ".." || part.contains(['\0', '\\']) {
                 return Ok(None);
@@ -112,7 +111,7 @@ impl Site<'_> {
         Ok(self.metadata(&below)?.filter(fs::Metadata::is_file).map(|_| below))
     }
 
-    /// Returns the metadata of a file, or `None` if it does not exist.
+    /// Returns the metadata of a file; `None` if the file does not exist.
     fn metadata(&self, below: &Path) -> Result<Option<fs::Metadata>, PageError> {
         match self.root.look(below) {
             Ok(look) => Ok(Some(look.metadata)),
@@ -141,7 +140,7 @@ impl Site<'_> {
         Ok(object)
     }
 
-    /// Returns what the file `below`, fetched as `path`, embeds.
+    /// Returns the addresses that the file `below` embeds. The page fetches this file as `path`.
     fn embedded(&self, below: &Path, path: &str, kind: &str) -> Result<Embedded, PageError> {
         if !matches!(kind, "text/html" | "text/css" | "image/svg+xml") {
             return Ok(Embedded::default());
@@ -163,21 +162,21 @@ impl Site<'_> {
 /// The embedded addresses of a file.
 #[derive(Default)]
 struct Embedded {
-    /// In order; `None` for addresses that need no fetch.
+    /// The targets, in the order of the file; `None` for an address that needs no fetch.
     targets: Vec<Option<Target>>,
-    /// Addresses, as written, that a browser would load only later.
+    /// The addresses, as written, that a browser would load only later.
     deferred: Vec<String>,
 }
 
-/// The target of an embedded address.
+/// The file or host that an embedded address refers to.
 enum Target {
-    /// Within the site, as an absolute path.
+    /// A file of the site, as an absolute path.
     Here(String),
-    /// On another host.
+    /// An address on another host.
     Elsewhere(String),
 }
 
-/// Returns what a document with content `bytes`, fetched as `path`, embeds.
+/// Returns the addresses that a document with the content `bytes` embeds. The document is fetched as `path`.
 fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     let embed::Embeds { base, addresses, deferred } = if kind == "text/css" {
         embed::Embeds { addresses: embed::in_css(bytes), ..embed::Embeds::default() }
@@ -186,7 +185,7 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     };
     let base = match base.map(|base| resolve(path, &base)) {
         Some(Some(Target::Here(base))) => base,
-        // All relative addresses refer to another host.
+        // The base URL is on another host, so all relative addresses are on that host, too.
         Some(Some(Target::Elsewhere(base))) => {
             let far = |address: &String| Some(Target::Elsewhere(format!("{base}{address}")));
             return Embedded { targets: addresses.iter().map(far).collect(), deferred };
@@ -196,14 +195,14 @@ fn embedded(bytes: &[u8], path: &str, kind: &str) -> Embedded {
     Embedded { targets: addresses.iter().map(|address| resolve(&base, address)).collect(), deferred }
 }
 
-/// Resolves `address` in the document at the absolute path `base`.
+/// Resolves `address`, which occurs in the document at the absolute path `base`.
 fn resolve(base: &str, address: &str) -> Option<Target> {
     let address = address.split('#').next().unwrap_or_default();
     let lower = address.to_ascii_lowercase();
     if lower.starts_with("//") || lower.starts_with("http:") || lower.starts_with("https:") {
         return Some(Target::Elsewhere(address.to_owned()));
     }
-    // Any other scheme (data:, blob:, javascript:, about:) is not fetched.
+    // Addresses with any other scheme (data:, blob:, javascript:, about:) need no fetch.
     let scheme = lower.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)));
     if address.is_empty() || scheme.is_some_and(|end| end > 0 && lower[end..].starts_with(':')) {
         return None;
@@ -257,7 +256,7 @@ fn decode(path: &str) -> Vec<u8> {
     decoded
 }
 
-/// Returns the media type for a file's name.
+/// Returns the media type that the extension of a file's name implies.
 #[must_use]
 pub fn content_type(file: &Path) -> &'static str {
     let extension = file.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
@@ -294,16 +293,16 @@ fn unreadable(file: &Path, why: &std::io::Error) -> PageError {
     PageError::new(format!("{}: {why}", file.display()))
 }
 
-/// The most addresses that one warning names; the rest are counted.
+/// The maximum number of addresses that one warning names. The remaining addresses are only counted.
 const NAMED: usize = 3;
-/// The largest file that is searched for embedded addresses, in bytes.
+/// The maximum size in bytes of a file that is searched for embedded addresses.
 const MAX_SCANNED: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A directory that is removed when dropped.
+    /// A temporary directory, which is removed when this value is dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {

@@ -1,8 +1,8 @@
-//! Finds what a document embeds: the addresses that a browser fetches automatically when it displays an HTML or CSS file.
+//! Finds the addresses that a document embeds. A browser fetches these automatically when it displays an HTML or CSS file.
 //!
-//! Scripts are not run, so their fetches are not found. Of the candidates of an image (`srcset`, `<picture>`), the choice is
-//! Chromium's in a viewport of 1280 by 720 CSS pixels at one device pixel each (`srcset`, `media`, `length`). Images and
-//! frames with `loading=lazy` are fetched if the document places them near the viewport (`flow`).
+//! Scripts are not run, so their fetches are not found. Among the candidates of an image (`srcset`, `<picture>`), the one
+//! that Chromium would choose is taken (`srcset`, `media`, `length`). The viewport has 1280 by 720 CSS pixels, each of one
+//! device pixel. Images and frames with `loading=lazy` are fetched if the document places them near the viewport (`flow`).
 
 mod flow;
 mod length;
@@ -15,15 +15,16 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 /// The addresses that an HTML document embeds.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Embeds {
-    /// The first `<base href>`, which the addresses are relative to.
+    /// The value of the first `<base href>`. The addresses are relative to it.
     pub base: Option<String>,
-    /// Addresses as written, in order, repetitions included.
+    /// The addresses as written, in the order of the document, including repetitions.
     pub addresses: Vec<String>,
-    /// Addresses of lazy images and frames that are too far below the viewport, or not displayed, and therefore not fetched.
+    /// The addresses of lazy images and frames that are not fetched, because they are too far below the viewport or not
+    /// displayed.
     pub deferred: Vec<String>,
 }
 
-/// Returns what the HTML document `html` embeds. Never fails, because any input is valid HTML.
+/// Returns the addresses that the HTML document `html` embeds. Never fails, because any input is valid HTML.
 #[must_use]
 pub fn in_html(html: &[u8]) -> Embeds {
     let mut emitter = DefaultEmitter::default();
@@ -44,32 +45,32 @@ pub fn in_html(html: &[u8]) -> Embeds {
     document.found
 }
 
-/// The state of parsing a document from its beginning.
+/// The state of parsing a document from its beginning to the current tag.
 #[derive(Default)]
 struct Document {
     found: Embeds,
     flow: Flow,
-    /// The number of open elements whose content is not fetched by a browser that runs scripts.
+    /// The number of open elements whose content a browser that runs scripts does not fetch.
     inert: usize,
     in_style: bool,
-    /// Whether an element is open whose text is not displayed, such as a script or a title.
+    /// Whether an element is open whose text is not displayed, for example a script or a title.
     in_unseen: bool,
     media: Option<Media>,
     picture: Option<Picture>,
 }
 
-/// An open `<video>` or `<audio>`.
+/// An open `<video>` or `<audio>` element.
 struct Media {
     has_source: bool,
 }
 
-/// An open `<picture>`, and the first of its sources that is usable.
+/// An open `<picture>` element, and the first of its sources that the browser can use.
 #[derive(Default)]
 struct Picture {
     chosen: Option<Source>,
 }
 
-/// A source of a picture: its candidates and the width that they are for.
+/// A source of a picture: its candidates (`srcset`), and the width of the image (`sizes`).
 struct Source {
     srcset: String,
     sizes: Option<String>,
@@ -131,7 +132,8 @@ impl Document {
         }
     }
 
-    /// Handles a `<source>`: an open video uses its first, and a picture the first that is usable.
+    /// Handles a `<source>` element. An open video uses its first source. An open picture uses the first source that the
+    /// browser can use.
     fn source(&mut self, tag: &StartTag<()>) {
         if let Some(media) = &mut self.media {
             if !media.has_source {
@@ -152,7 +154,8 @@ impl Document {
     fn image(&mut self, tag: &StartTag<()>, style: Option<&str>) {
         let source = self.picture.as_mut().and_then(|picture| picture.chosen.take());
         let (width, _) = flow::size(text(tag, b"width").as_deref(), None, style);
-        // A layout would give the width of a lazy image. Without one, its width attribute or the viewport's width is used.
+        // A layout would give the width of a lazy image. Without a layout, the width attribute or the width of the
+        // viewport is used.
         let auto = (is_lazy(tag) && width > 0.0).then_some(width);
         let address = match source {
             Some(Source { srcset, sizes }) => srcset::choose(None, Some(&srcset), sizes.as_deref(), auto),
@@ -164,8 +167,8 @@ impl Document {
         self.placed(address, tag, style, (0.0, 0.0), LAZY_IMAGE_MARGIN);
     }
 
-    /// Places an element that takes space, and adds its address unless it is lazy and too far away. `size` is its size
-    /// without attributes.
+    /// Places an element that takes space. Adds its address, unless the element is lazy and too far away. `size` is the
+    /// size of the element if it has no size attributes.
     fn placed(
         &mut self,
         address: Option<String>,
@@ -211,13 +214,14 @@ fn of_tag(name: &[u8], tag: &StartTag<()>, found: &mut Vec<String>) {
     }
 }
 
-/// Returns the address that a `<link>` fetches.
+/// Returns the address that a `<link>` element fetches, if any.
 fn link(tag: &StartTag<()>) -> Option<String> {
     let rel = text(tag, b"rel").unwrap_or_default().to_ascii_lowercase();
     let has = |word: &str| rel.split_ascii_whitespace().any(|one| one == word);
     let fetched = ["stylesheet", "icon", "modulepreload", "manifest"];
     if has("preload") && !fetched.iter().any(|word| has(word)) {
-        // For a preload, medium and type decide. A style sheet for another medium is fetched nevertheless.
+        // For a preload, the medium and the type decide whether it is fetched. A style sheet for another medium is fetched
+        // in any case.
         let is_image = text(tag, b"as").is_some_and(|kind| kind.eq_ignore_ascii_case("image"));
         let kind = text(tag, b"type").filter(|_| is_image);
         if !srcset::is_usable(kind.as_deref(), text(tag, b"media").as_deref()) {
@@ -234,13 +238,13 @@ fn link(tag: &StartTag<()>) -> Option<String> {
     text(tag, b"href").filter(|_| fetched.iter().any(|word| has(word)))
 }
 
-/// Returns the attribute's value without surrounding white space; `None` if absent or empty.
+/// Returns the value of the attribute `key` without surrounding white space; `None` if it is absent or empty.
 fn text(tag: &StartTag<()>, key: &[u8]) -> Option<String> {
     let value = String::from_utf8_lossy(tag.attributes.get(key)?).trim().to_owned();
     (!value.is_empty()).then_some(value)
 }
 
-/// Returns the addresses in `url(…)` and `@import "…"` of a style sheet.
+/// Returns the addresses in `url(…)` and `@import "…"` of the style sheet `css`.
 #[must_use]
 pub fn in_css(css: &[u8]) -> Vec<String> {
     let css = without_comments(&String::from_utf8_lossy(css));
@@ -249,7 +253,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     let mut at = 0;
     let (mut url, mut import) = (Hit::of("url("), Hit::of("@import"));
     loop {
-        // The nearer of the two, and whether it is `url(`.
+        // The position after the first of `url(` and `@import`, and whether that is `url(`.
         let (start, function) = match (url.after(&lower, at), import.after(&lower, at)) {
             (Some(url), Some(import)) if import < url => (import, false),
             (Some(url), _) => (url, true),
@@ -263,7 +267,7 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
                 Some(end) => (&rest[1..=end], end + 2),
                 None => break,
             },
-            // Unquoted addresses are allowed only inside url( ).
+            // An address without quotes is allowed only inside `url(…)`.
             Some(_) if function => match rest.find(')') {
                 Some(end) => (rest[..end].trim(), end),
                 None => break,
@@ -278,10 +282,10 @@ pub fn in_css(css: &[u8]) -> Vec<String> {
     found
 }
 
-/// The next occurrence of a word. No part of the text is searched twice.
+/// Searches for the occurrences of a word in order. No part of the text is searched twice.
 struct Hit {
     word: &'static str,
-    /// The position of the occurrence; `None` if there are no more.
+    /// The position of the next occurrence; `None` if there are no more.
     next: Option<usize>,
     begun: bool,
 }
@@ -306,7 +310,8 @@ fn without_comments(css: &str) -> String {
     let mut rest = css;
     while let Some(start) = rest.find("/*") {
         kept.push_str(&rest[..start]);
-        // Within a string `/*` is not a comment, but an address such as `/*.png` is rarer than a comment.
+        // This also removes `/*` within strings, where it does not begin a comment. But an address such as `/*.png` is
+        // rarer than a comment.
         rest = rest[start + 2..].find("*/").map_or("", |end| &rest[start + 2 + end + 2..]);
     }
     kept.push_str(rest);
@@ -351,7 +356,7 @@ mod tests {
         assert_eq!(picture("<source src=no><source srcset=''><source srcset='no 1y'>"), "img");
         assert_eq!(picture("<source srcset='s 320w, l 1280w' sizes='(min-width: 9px) 300px'>"), "s");
         assert_eq!(picture("<source srcset='a 2x, b 1x'><source srcset=no>"), "b");
-        // The sources of one picture do not apply to the next, and they have no effect without an image.
+        // The sources of one picture do not apply to the next image. Sources that no image follows have no effect.
         assert_eq!(html("<picture><source srcset=no></picture><img src=a>").concat(), "a");
         assert_eq!(
             html("<source srcset=no><img src=a><picture><img src=b><source srcset=no></picture>").concat(),
@@ -381,7 +386,7 @@ mod tests {
         );
         assert_eq!(found.addresses.concat(), "abcdefg");
         assert_eq!(found.deferred.concat(), "f1f2f3f4f5");
-        // Without heights every image is near, as in a browser before its first layout.
+        // Images without heights take no space, so every image is near, as in a browser before its first layout.
         let many = "<img loading=lazy src=a>".repeat(100);
         assert_eq!(html(&many).len(), 100);
         let many = "<img loading=lazy src=a width=1200 height=197>".repeat(100);
@@ -412,7 +417,7 @@ mod tests {
         assert!(in_css(b"url('").is_empty() && in_css(b"@import").is_empty() && in_css(b"/*").is_empty());
     }
 
-    /// Linear time: otherwise a style sheet of 1 MB would take half a minute.
+    /// The style sheet is scanned in linear time. In quadratic time, a style sheet of 1 MB would take half a minute.
     #[test]
     fn a_long_style_sheet_is_read_once() {
         let css = "url(a)".repeat(200_000);
@@ -435,7 +440,7 @@ mod tests {
         }
         let _ = in_html(&[0xff, b'<', 0xfe, b'>', 0x80]);
         let _ = in_css(&[0xff, b'u', b'r', b'l', b'(', 0x80, b')']);
-        // A character whose lower-case form is longer must not shift the positions.
+        // The lower-case form of this character is longer. This must not shift the positions in the text.
         let _ = in_css("İİİurl(é)".as_bytes());
     }
 }

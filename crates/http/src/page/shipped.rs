@@ -1,13 +1,13 @@
-//! The pages that ship with the program, as reduced HAR: sizes, types, times and initiators, with renamed hosts. Each file's
-//! comment names its source.
+//! The pages that ship with the program, as reduced HAR files with sizes, types, times and initiators. The hosts are
+//! renamed. The comment in each file names its source.
 
 use super::{Page, PageError};
 use crate::har;
 
-/// Names of the shipped pages; the first is the default.
+/// The names of the shipped pages. The first one is the default page.
 pub const NAMES: [&str; 5] = ["news", "gallery", "article", "osterdahl-news", "osterdahl-gallery"];
 
-/// The HAR text of each, in the order of [`NAMES`].
+/// The HAR text of each shipped page, in the order of [`NAMES`].
 const FILES: [&str; 5] = [
     include_str!("../../pages/news.har"),
     include_str!("../../pages/gallery.har"),
@@ -16,16 +16,16 @@ const FILES: [&str; 5] = [
     include_str!("../../pages/osterdahl-gallery.har"),
 ];
 
-/// Returns the shipped page of that name, or `None` if there is none.
+/// Returns the shipped page called `name`; `None` if there is none.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Page> {
     named(name).ok()
 }
 
-/// Returns the shipped page of that name.
+/// Returns the shipped page called `name`.
 ///
 /// # Errors
-/// [`PageError`] that lists the available names.
+/// [`PageError`], which lists the available names, if there is no such page.
 pub fn named(name: &str) -> Result<Page, PageError> {
     let text = NAMES.iter().zip(FILES).find(|(known, _)| **known == name).map(|(_, text)| text);
     let text = text.ok_or_else(|| {

@@ -1,16 +1,16 @@
-//! A line of the access log: the request and its response.
+//! The access log: an entry describes a request and its response.
 
 use http::Version;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
 
-/// A finished exchange.
+/// The access log entry of a finished exchange.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// The peer's address, if the transport knows it.
+    /// The address of the peer, if the transport knows it.
     pub peer: Option<SocketAddr>,
-    /// The stream of the session.
+    /// The number of the stream in the session.
     pub stream: u64,
     /// The method of the request.
     pub method: String,
@@ -20,21 +20,21 @@ pub struct Access {
     pub version: Version,
     /// The status of the response.
     pub status: u16,
-    /// Bytes of the body that were passed to the transport.
+    /// The number of body bytes that were passed to the transport.
     pub bytes: u64,
 }
 
-/// Writes exchanges to the access log. Clones write to the same log.
+/// The access log. Clones write to the same log.
 #[derive(Clone)]
 pub struct Log(Rc<dyn Fn(&Access)>);
 
 impl Log {
-    /// Returns a log that calls `write` for each exchange.
+    /// Returns a log that calls `write` with each exchange.
     pub fn new(write: impl Fn(&Access) + 'static) -> Self {
         Self(Rc::new(write))
     }
 
-    /// Writes one exchange.
+    /// Writes one exchange to the log.
     pub fn write(&self, access: &Access) {
         (self.0)(access);
     }
@@ -54,7 +54,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Writes the exchange to the log, with the number of body bytes sent.
+    /// Writes the exchange to the log. `bytes` is the number of body bytes that were passed to the transport.
     pub(super) fn write(mut self, bytes: u64) {
         self.access.bytes = bytes;
         self.log.write(&self.access);

@@ -1,34 +1,36 @@
-//! The dates in responses: writes Date (RFC 9110 §6.6.1) once a second, and clamps a future Last-Modified.
+//! The dates in responses. Formats Date (RFC 9110 §6.6.1) at most once per second, and replaces a Last-Modified that is in
+//! the future.
 
 use http::header::{DATE, LAST_MODIFIED};
 use http::{HeaderMap, HeaderValue};
 use std::cell::RefCell;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// The wall clock, and the last date that was formatted.
+/// The wall clock of a server, and the last date that was formatted.
 #[derive(Debug)]
 pub struct Date {
     wall_clock: Option<fn() -> u64>,
     last: RefCell<Option<Written>>,
 }
 
-/// The formatted date of one second.
+/// A formatted date, and the second that it is valid for.
 #[derive(Debug)]
 struct Written {
     unix_seconds: u64,
     value: HeaderValue,
-    /// The last Last-Modified value that was found not to be in the future.
+    /// The last value of Last-Modified that was found not to be in the future.
     past: Option<HeaderValue>,
 }
 
 impl Date {
-    /// Uses this clock, which returns Unix time in seconds. Without a clock responses carry no Date.
+    /// Creates a `Date` that reads the clock `wall_clock`, which returns Unix time in seconds. Without a clock, responses
+    /// have no Date field.
     #[must_use]
     pub const fn new(wall_clock: Option<fn() -> u64>) -> Self {
         Self { wall_clock, last: RefCell::new(None) }
     }
 
-    /// Adds Date to a response if there is a clock.
+    /// Adds the Date field to a response, if there is a clock.
     pub(super) fn mark(&self, fields: &mut HeaderMap) {
         let Some(date) = self.now() else { return };
         // RFC 9110 §8.8.2.1: a modification date in the future is replaced by the current date.
@@ -68,13 +70,13 @@ impl Date {
     }
 }
 
-/// RFC 9110 §5.6.7: `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// RFC 9110 §5.6.7: formats a date as in `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn imf_date(unix_seconds: u64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] =
         ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let (days, time) = (unix_seconds / 86_400, unix_seconds % 86_400);
-    // Years that begin in March make the leap day the last day of its year.
+    // The calculation begins years in March, so that the leap day is the last day of a year.
     let since = days + 719_468;
     let (era, day_of_era) = (since / 146_097, since % 146_097);
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;

@@ -1,11 +1,11 @@
-//! Reads and discards data on a stream on which no request is served any more.
+//! Reads and discards data on a stream on which no further request is served.
 //!
-//! Data after a refused head, and the rest of a body that nobody read, is not a request, whatever it looks like. Closing
-//! with unread bytes could cost the client the response (RFC 9112 §9.6), so the data is read and discarded. A stream of an
-//! association is reused after the declared end of a body. Otherwise it is released when the client resets it (RFC 6525) or
-//! with its association.
+//! Data after a refused head is not a request, whatever it looks like. The rest of a body that nobody read is not a
+//! request either. Closing a connection with unread bytes could cost the client the response (RFC 9112 §9.6), so such data
+//! is read and discarded. A stream of an association is reused after the declared end of a body. Otherwise it is released
+//! when the client resets it (RFC 6525) or when the association ends.
 //!
-//! A client that sends data without a declared end is read no longer than the server waits for a head.
+//! If a client sends data without a declared end, the data is read for no longer than the server waits for a head.
 
 use super::Activity;
 use super::screen::Screen;
@@ -15,8 +15,8 @@ use anabranch_world::World;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
-/// Reads until the next request can begin, or the client or the server ends. Data without a known end is read only until
-/// `limit`; then the session is not kept.
+/// Reads and discards data until the next request can begin, or until the client or the server ends the stream. Data
+/// without a declared end is read only until `limit`. After `limit` the session is not kept open.
 pub(super) async fn drain<W: World, T: Stream>(
     world: &W,
     stream: &mut T,
@@ -36,7 +36,8 @@ pub(super) async fn drain<W: World, T: Stream>(
                 return Poll::Ready(());
             }
             overdue = true;
-            // As with a head that is not completed.
+            // From now on the stream counts as one that has waited for the rest of a head since `began`, so the head
+            // timeout applies.
             activity.head_begins(number, began);
         }
         Poll::Pending
@@ -45,7 +46,7 @@ pub(super) async fn drain<W: World, T: Stream>(
     activity.forget(number);
 }
 
-/// Returns true when draining is over, and false when it has exceeded its time limit.
+/// Completes with true when draining is finished, and with false when it has exceeded its time limit.
 fn poll_drain<T: Stream>(
     cx: &mut Context<'_>,
     stream: &mut T,
@@ -54,7 +55,7 @@ fn poll_drain<T: Stream>(
 ) -> Poll<bool> {
     let mut buffer = [0; 4096];
     for _ in 0..TURNS {
-        // Read no byte beyond the end of the body.
+        // Read no byte beyond the end of the body, because the next request begins there.
         let most = screen.left().map_or(buffer.len(), |left| buffer.len().min(left.max(1) as usize));
         match stream.poll_read(cx, &mut buffer[..most]) {
             Poll::Pending => return Poll::Pending,
@@ -69,12 +70,12 @@ fn poll_drain<T: Stream>(
             Poll::Ready(Ok(_)) => {}
         }
     }
-    // Let other tasks run.
+    // Let other tasks run before the next read.
     cx.waker().wake_by_ref();
     Poll::Pending
 }
 
-/// The number of reads before other tasks run.
+/// The maximum number of reads before other tasks run.
 const TURNS: usize = 16;
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
-//! The exchanges of one stream: their number, where their responses begin, and which bytes wait for the transport.
+//! The exchanges of one stream: their numbers, the positions of their responses, and the bytes that wait for the
+//! transport.
 //!
-//! Bytes that have been read from a file and not yet accepted by the transport occupy memory beside the transport's buffers.
-//! A session may hold [`MAX_HELD`] of them on all its streams, or less if a common budget is nearly used up. Beyond that,
-//! each stream with a response may hold [`MIN_PIECE`], without which it would make no progress.
+//! Bytes that were read from a file and not yet accepted by the transport occupy memory in addition to the transport's
+//! buffers. A session may hold [`MAX_HELD`] such bytes on all its streams, or fewer if the common memory budget is nearly
+//! used up. Beyond that limit, each stream with a response may hold [`MIN_PIECE`] bytes, because it would otherwise make
+//! no progress.
 
 use super::Activity;
 use crate::fetch::pipeline::first_after;
@@ -14,38 +16,39 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// The exchanges of one stream.
+/// The state of the exchanges of one stream.
 #[derive(Debug)]
 pub(super) struct Log {
     pub(super) connection: u64,
     pub(super) stream: u64,
     pub(super) next: Cell<u32>,
-    /// The offset at which the next response begins on the stream to the client.
+    /// The offset on the stream to the client at which the next response begins.
     pub(super) end: Cell<u64>,
-    /// The offset up to which the transport has accepted the bytes written.
+    /// The offset up to which the transport has accepted the written bytes.
     pub(super) taken: Cell<u64>,
-    /// Responses of which no byte has been passed to the transport yet.
+    /// The responses of which no byte has been passed to the transport yet.
     pub(super) unwritten: RefCell<VecDeque<(ExchangeId, u64)>>,
-    /// How often the client has reset the stream.
+    /// The number of times that the client has reset the stream.
     resets: Cell<u64>,
-    /// Requests whose response hyper has not taken completely.
+    /// The number of requests whose responses hyper has not taken completely.
     answering: Cell<u32>,
-    /// Whether a request has been received whose response is not completely written.
+    /// Whether a request was received whose response is not completely written.
     under_way: Cell<bool>,
-    /// Whether the latest request had no body and was answered. Once nothing is in progress, hyper then holds no data of it.
+    /// Whether the latest request had no body and was answered. If so, hyper holds no data of the request once nothing is
+    /// in progress.
     pub(super) plain: Cell<bool>,
-    /// Bytes of responses that hyper has and the transport has not accepted.
+    /// The number of response bytes that hyper holds and the transport has not accepted.
     held: Cell<usize>,
-    /// The transport rank of a response that is about to be written.
+    /// The transport rank of the response that is written next.
     pub(super) rank: Cell<Option<u32>>,
-    /// Why the last head on the stream was refused, until the refusal is sent.
+    /// The reason why the last head on the stream was refused; `None` once the refusal was sent.
     pub(super) refusal: RefCell<Option<Refusal>>,
-    /// A response that must wait until the transport has accepted some of the held bytes.
+    /// The waker of a response that waits until the transport has accepted some of the held bytes.
     waiting: RefCell<Option<Waker>>,
 }
 
 impl Log {
-    /// Returns the log of this stream, creating it if there is none.
+    /// Returns the log of `stream`. Creates the log if there is none.
     pub(super) fn of(logs: &mut BTreeMap<u64, Rc<Self>>, connection: u64, stream: &impl Stream) -> Rc<Self> {
         let number = stream.number();
         let resets = stream.bytes_read() >> 32;
@@ -67,7 +70,7 @@ impl Log {
                 waiting: RefCell::default(),
             })
         });
-        // A reset cancels the exchanges in progress, and their numbering restarts.
+        // A reset cancels the exchanges in progress, and the numbering of exchanges restarts.
         if log.resets.replace(resets) != resets {
             log.next.set(first_after(resets));
         }
@@ -77,25 +80,25 @@ impl Log {
         log.clone()
     }
 
-    /// Returns whether a request has been answered completely since the last call and none is in progress.
+    /// Returns whether a request was answered completely since the last call and no request is in progress.
     pub(super) fn is_at_rest(&self) -> bool {
         !self.under_way.get() && self.plain.replace(false)
     }
 
-    /// Returns whether a request is in progress whose response is not completely written.
+    /// Returns whether a request is in progress, which means that its response is not completely written.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way.get()
     }
 
-    /// Records that hyper's buffered response bytes are written. Nothing is in progress then, unless a response has more
-    /// bytes.
+    /// Records that hyper's buffered response bytes are written. Unless a response has more bytes, no request is in
+    /// progress then.
     pub(super) fn flushed(&self, activity: &Activity) {
         if self.answering.get() == 0 && self.under_way.replace(false) {
             activity.done();
         }
     }
 
-    /// Records that nothing is in progress any more, and releases all held bytes.
+    /// Records that no request is in progress any more, and releases all held bytes.
     pub(super) fn over(&self, activity: &Activity) {
         self.release(activity, usize::MAX);
         if self.under_way.replace(false) {
@@ -103,14 +106,15 @@ impl Log {
         }
     }
 
-    /// Records that hyper holds `bytes` more.
+    /// Records that hyper holds `bytes` more bytes of responses.
     pub(super) fn hold(&self, activity: &Activity, bytes: usize) {
         self.held.set(self.held.get() + bytes);
         activity.held.set(activity.held.get() + bytes);
         activity.memory.hold(bytes);
     }
 
-    /// Records that the transport has accepted `bytes`. Responses that hyper generated itself were never counted.
+    /// Records that the transport has accepted `bytes` bytes. Responses that hyper generated itself were never counted as
+    /// held.
     pub(super) fn release(&self, activity: &Activity, bytes: usize) {
         let bytes = bytes.min(self.held.get());
         self.held.set(self.held.get() - bytes);
@@ -122,7 +126,7 @@ impl Log {
     }
 }
 
-/// Exists as long as hyper has not taken a response completely.
+/// A guard that exists as long as hyper has not taken a response completely.
 #[derive(Debug)]
 pub(super) struct Answering {
     log: Rc<Log>,
@@ -135,12 +139,12 @@ impl Answering {
         if !log.under_way.replace(true) {
             activity.begin();
         }
-        // If part of the next head has arrived, the server does not wait for the rest now.
+        // Even if a part of the next head has arrived, the head timeout does not run while this response is sent.
         activity.head_ends(log.stream);
         Self { log: log.clone(), activity: activity.clone() }
     }
 
-    /// Returns how many bytes of the response may be read next.
+    /// Completes with the number of bytes of the response that may be read next, at most `most`.
     pub(super) fn poll_room(&self, cx: &Context<'_>, most: usize) -> Poll<usize> {
         let room = MAX_HELD.saturating_sub(self.activity.held.get());
         if room < MIN_PIECE && self.log.held.get() > 0 {
@@ -150,7 +154,7 @@ impl Answering {
         Poll::Ready(self.activity.memory.piece(room.clamp(MIN_PIECE, most)))
     }
 
-    /// Records that `bytes` have been read.
+    /// Records that `bytes` bytes of the response were read.
     pub(super) fn hold(&self, bytes: usize) {
         self.log.hold(&self.activity, bytes);
     }
@@ -162,10 +166,10 @@ impl Drop for Answering {
     }
 }
 
-/// The most bytes of files that a session holds beside the transport's buffers, on all streams. This also bounds a single
-/// response.
+/// The maximum number of file bytes that a session holds in addition to the transport's buffers, on all streams. This also
+/// limits a single response.
 const MAX_HELD: usize = 128 * 1024;
-/// The number of bytes that a response may hold when the limit is reached.
+/// The number of bytes that a response may hold even if the session has reached [`MAX_HELD`].
 const MIN_PIECE: usize = 4 * 1024;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! A lock that waiting tasks acquire in the order of their requests.
+//! A lock that waiting tasks acquire in the order in which they requested it.
 //!
-//! A server with one process per client (thttpd, or Apache's child processes) works on one request of a connection at a
-//! time. This lock reproduces that behaviour.
+//! A server with one process per client (thttpd, or Apache's child processes) works on only one request of a connection at
+//! a time. This lock reproduces that behaviour.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -11,7 +11,8 @@ use std::task::{Poll, Waker};
 /// A fair lock between the tasks of a session.
 #[derive(Debug, Default)]
 pub(super) struct FifoLock {
-    /// Tickets in the order they were drawn; the first holds the lock. Most sessions never draw one.
+    /// The tickets of the tasks that hold or await the lock, in the order in which they were drawn. The first ticket holds
+    /// the lock. Most sessions never draw a ticket.
     queue: OnceCell<Rc<RefCell<Queue>>>,
 }
 
@@ -21,7 +22,7 @@ struct Queue {
     next: u64,
 }
 
-/// The lock, held until dropped. Before [`FifoLock::lock`] returns it, it is a position in the queue.
+/// A ticket, and the lock itself once [`FifoLock::lock`] has returned this value. Dropping it releases the lock.
 #[derive(Debug)]
 pub(super) struct FifoGuard {
     ticket: u64,

@@ -1,14 +1,15 @@
-//! A directory of files as a site.
+//! A site that serves the files of a directory.
 //!
-//! Names are percent-decoded once and taken literally. A target that does not lead to a regular file inside the directory is
-//! not found, however it is written or linked. Nobody can swap the file between the check and the opening
-//! ([`RootDirectory`]). Links that stay inside are followed. Names that begin with a dot are not found unless enabled,
-//! except `/.well-known/` (RFC 8615); for a link its own name counts.
+//! Names are percent-decoded once and then taken literally. A target that does not lead to a regular file inside the
+//! directory is not found, however it is written or linked. Nobody can swap the file between the check and the opening
+//! ([`RootDirectory`]). Links that stay inside the directory are followed. Names that begin with a dot are not found
+//! unless the option is enabled, except `/.well-known/` (RFC 8615). For a link, its own name counts, not that of its
+//! target.
 //!
-//! Files are read while they are sent, so their size costs no memory. Some stay open for the next request, which then needs
-//! only one lookup of the name. `open_file_cache` holds the open files.
+//! Files are read while they are sent, so large files need no more memory. Some files stay open for the next request,
+//! which then needs only one lookup of the name. `open_file_cache` holds the open files.
 //!
-//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; one range a request).
+//! Home of RFC 9110 §13 (conditional requests) and §14 (ranges; only one range per request).
 
 mod open_file_cache;
 
@@ -33,11 +34,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The files below a directory. A request for a directory returns its `index.html`.
+/// Serves the files below a directory. The response to a request for a directory is its `index.html`.
 #[derive(Debug)]
 pub struct FileSite {
     root: Rc<RootDirectory>,
-    /// Whether names that begin with a dot are served.
+    /// Whether files whose names begin with a dot are served.
     dotfiles: bool,
     /// Recently requested files, by request path.
     kept: RefCell<BTreeMap<String, Kept>>,
@@ -48,14 +49,14 @@ pub struct FileSite {
 #[derive(Debug)]
 struct Kept {
     file: Rc<CachedFile>,
-    /// The path below the root, and the full path.
+    /// The path of the file below the root directory. `full` is the full path.
     below: PathBuf,
     full: PathBuf,
     validators: Rc<Validators>,
     content_type: &'static str,
 }
 
-/// Identifies a version of a file: as long as the identity is the same, the content is the same.
+/// Identifies a version of a file. As long as the identity is the same, the content is assumed to be the same.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Identity {
     device: u64,
@@ -82,18 +83,18 @@ enum Found {
     File {
         file: Rc<CachedFile>,
         below: PathBuf,
-        /// Whether the path contains a link.
+        /// Whether the path contains a symbolic link.
         linked: bool,
     },
-    /// A directory requested without the trailing slash that relative URLs need.
+    /// The target is a directory, but has no trailing slash. Relative URLs need that slash.
     NeedsSlash,
     Nothing,
-    /// The file cannot be opened at present.
+    /// The file cannot be opened at present, because there are no more file descriptors.
     Busy,
 }
 
 impl FileSite {
-    /// Serves the files below `root`.
+    /// Returns a site with the files below `root`.
     ///
     /// # Errors
     /// There is no directory at `root`.
@@ -103,14 +104,14 @@ impl FileSite {
         Ok(Self { root, dotfiles: false, kept: RefCell::default(), cache })
     }
 
-    /// Sets whether names that begin with a dot are served.
+    /// Sets whether files whose names begin with a dot are served.
     #[must_use]
     pub fn with_dotfiles(mut self, served: bool) -> Self {
         self.dotfiles = served;
         self
     }
 
-    /// Returns the file that the request path `path` led to before, if it still does.
+    /// Returns the file that the request path `path` led to before, if the path still leads to the same version of it.
     fn known(&self, path: &str) -> Option<(Stored, Rc<Validators>, &'static str)> {
         let mut all = self.kept.borrow_mut();
         let kept = all.get(path)?;
@@ -126,7 +127,7 @@ impl FileSite {
     fn keep(&self, path: &str, kept: Kept) {
         let mut all = self.kept.borrow_mut();
         if all.len() >= MAX_KEPT {
-            // A client that requests this many paths requests each of them rarely.
+            // A client that requests this many paths requests each of them rarely, so forget them all.
             all.clear();
         }
         if path.len() <= MAX_KEPT_BYTES {
@@ -143,7 +144,8 @@ impl FileSite {
         }
     }
 
-    /// Looks up `below` under the root. `slash`: the request names a directory.
+    /// Looks up `below` beneath the root directory. `slash` says that the request ends with a slash and so names a
+    /// directory.
     fn find_below(&self, mut below: PathBuf, slash: bool) -> io::Result<Found> {
         let mut look = self.look(&below)?;
         match (look.metadata.is_dir(), slash) {
@@ -162,7 +164,7 @@ impl FileSite {
         Ok(file.map_or(Found::Nothing, |file| Found::File { file, below, linked: look.linked }))
     }
 
-    /// Looks up a name, which needs a file descriptor for a moment.
+    /// Looks up a name. The lookup needs a file descriptor for a moment, so another file may have to be closed.
     fn look(&self, below: &Path) -> io::Result<Look> {
         match self.root.look(below) {
             Err(why) if is_out_of_descriptors(&why) && self.cache.close_one() => self.root.look(below),
@@ -192,7 +194,7 @@ impl Site for FileSite {
                     Answer::said(StatusCode::MOVED_PERMANENTLY, "a directory ends with a slash\n");
                 let (path, query) = asked.target.split_once('?').unwrap_or((asked.target, ""));
                 let mark = if query.is_empty() { "" } else { "?" };
-                // RFC 9110 §10.2.2: `//` at the start of Location would name another host.
+                // RFC 9110 §10.2.2: two slashes at the start of Location would name another host.
                 let target = format!("/{}/{mark}{query}", path.trim_start_matches('/'));
                 if let Ok(target) = HeaderValue::from_str(&target) {
                     answer.fields.insert(LOCATION, target);
@@ -203,7 +205,7 @@ impl Site for FileSite {
         let (identity, content_type) = (file.identity(), served_type(&below));
         let validators = Rc::new(Validators::new(identity));
         let whole = Stored { store: file.clone(), offset: 0, length: identity.length };
-        // The target of a link is looked up each time.
+        // A path with a symbolic link is not remembered, because its target may change. It is looked up for each request.
         if !linked {
             let full = self.root.path().join(&below);
             let kept = Kept { file, below, full, validators: validators.clone(), content_type };
@@ -213,12 +215,12 @@ impl Site for FileSite {
     }
 }
 
-/// Returns the part of the request target that names the file.
+/// Returns the path in the request target `target`, without query and fragment.
 fn asked_path(target: &str) -> &str {
     target.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// Sets the file's media type if the response has none.
+/// Sets the media type of the response to that of the file, if the response has none.
 fn typed(mut answer: Answer, content_type: &str) -> Answer {
     if answer.resource.content_type.is_empty() {
         content_type.clone_into(&mut answer.resource.content_type);
@@ -226,7 +228,7 @@ fn typed(mut answer: Answer, content_type: &str) -> Answer {
     answer
 }
 
-/// Returns the media type of a file, with a charset for text. Without it, clients guess.
+/// Returns the media type of a file. Text types have a charset, because clients would otherwise guess the encoding.
 fn served_type(file: &Path) -> &'static str {
     match content_type(file) {
         "text/html" => "text/html; charset=utf-8",
@@ -248,8 +250,8 @@ fn busy() -> Answer {
     answer
 }
 
-/// Returns the path below the root that a request target names, and whether it ends with a slash. `dotfiles`: names may
-/// begin with a dot.
+/// Returns the path below the root directory that a request target names, and whether it ends with a slash. With
+/// `dotfiles`, names may begin with a dot.
 fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     let path = asked_path(target).strip_prefix('/')?;
     let mut below = PathBuf::new();
@@ -257,7 +259,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     for segment in path.split('/') {
         let name = decode(segment)?;
         last_empty = name.is_empty();
-        // `/a//b` is `/a/b`. A name never leads upwards, contains a separator or contains a NUL.
+        // `/a//b` means the same as `/a/b`. A name must not lead upwards, contain a separator or contain a NUL.
         if last_empty || name == b"." {
             last_empty = true;
             continue;
@@ -265,7 +267,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
         if name == b".." || name.iter().any(|byte| matches!(byte, 0 | b'/' | b'\\')) {
             return None;
         }
-        // RFC 8615 §3: `.well-known` is at the top of the path.
+        // RFC 8615 §3: `.well-known` is the first segment of the path.
         let well_known = name == b".well-known" && below.as_os_str().is_empty();
         if name[0] == b'.' && !dotfiles && !well_known {
             return None;
@@ -275,7 +277,7 @@ fn path_of(target: &str, dotfiles: bool) -> Option<(PathBuf, bool)> {
     Some((below, last_empty))
 }
 
-/// RFC 3986 §2.1, decoded once. A `%` that encodes nothing is refused.
+/// RFC 3986 §2.1: percent-decodes a segment once. Returns `None` if a `%` is not followed by two hexadecimal digits.
 fn decode(segment: &str) -> Option<Vec<u8>> {
     let mut bytes = segment.bytes();
     let mut decoded = Vec::with_capacity(segment.len());
@@ -295,9 +297,9 @@ fn decode(segment: &str) -> Option<Vec<u8>> {
 #[derive(Debug)]
 struct Validators {
     tag: String,
-    /// ETag, Last-Modified and Accept-Ranges, as sent.
+    /// The fields ETag, Last-Modified and Accept-Ranges of a response.
     fields: HeaderMap,
-    /// In whole seconds, because HTTP dates have no finer resolution.
+    /// The modification time in whole seconds, because HTTP dates have no finer resolution.
     modified: SystemTime,
 }
 
@@ -308,7 +310,8 @@ impl Validators {
             Duration::from_secs(seconds) + Duration::from_nanos(nanos.unsigned_abs())
         });
         let tag = format!("\"{:x}-{length:x}\"", since.as_nanos());
-        // RFC 9110 §5.6.7: years of dates have four digits; a file's own date may be later.
+        // RFC 9110 §5.6.7: years of dates have four digits. A file may have a later modification time, which is replaced
+        // by the last valid date.
         let modified = UNIX_EPOCH + Duration::from_secs(since.as_secs().min(LAST_DATE));
         let mut fields = HeaderMap::new();
         if let Ok(tag) = HeaderValue::from_str(&tag) {
@@ -321,27 +324,27 @@ impl Validators {
         Self { tag, fields, modified }
     }
 
-    /// RFC 9110 §13.2.2: evaluates the conditions and returns the response.
+    /// RFC 9110 §13.2.2: evaluates the preconditions of a request and returns the response.
     fn choose(&self, asked: &Asked<'_>, whole: Stored) -> Answer {
         let field = |name: HeaderName| asked.fields.get(name).map(HeaderValue::as_bytes);
-        // RFC 9110 §5.3: a list may be spread over several field lines.
+        // RFC 9110 §5.3: the list of tags may be spread over several field lines.
         let among = |name: &HeaderName, weakly| {
             let lines = asked.fields.get_all(name);
             lines.iter().any(|tags| self.is_among(tags.as_bytes(), weakly))
         };
         let kept = match asked.fields.contains_key(IF_MATCH) {
-            // Step 1: If-Match compares strongly.
+            // Step 1: If-Match compares tags strongly.
             true => among(&IF_MATCH, false),
-            // Step 2.
+            // Step 2: without If-Match, If-Unmodified-Since is evaluated.
             false => field(IF_UNMODIFIED_SINCE).and_then(date).is_none_or(|since| self.modified <= since),
         };
         if !kept {
             return Answer::said(StatusCode::PRECONDITION_FAILED, "it is another version by now\n");
         }
         let known = match asked.fields.contains_key(IF_NONE_MATCH) {
-            // Step 3: If-None-Match compares weakly.
+            // Step 3: If-None-Match compares tags weakly.
             true => among(&IF_NONE_MATCH, true),
-            // Step 4.
+            // Step 4: without If-None-Match, If-Modified-Since is evaluated.
             false => field(IF_MODIFIED_SINCE).and_then(date).is_some_and(|since| self.modified <= since),
         };
         let mut fields = self.fields.clone();
@@ -350,7 +353,7 @@ impl Validators {
             let resource = resource(Content::Bytes(Bytes::new()));
             return Answer { status: StatusCode::NOT_MODIFIED, fields, resource };
         }
-        // Step 5: a range, unless If-Range names another version. RFC 9110 §14.2: ranges are for GET.
+        // Step 5: a range is sent, unless If-Range names another version. RFC 9110 §14.2: ranges are defined for GET only.
         let range = field(RANGE).filter(|_| *asked.method == Method::GET);
         let range = range.filter(|_| field(IF_RANGE).is_none_or(|version| self.is_version(version)));
         match range.map_or(Part::Whole, |range| part(range, whole.length)) {
@@ -383,7 +386,7 @@ impl Validators {
         })
     }
 
-    /// RFC 9110 §13.1.5: a tag or a date, which must match this version exactly.
+    /// RFC 9110 §13.1.5: whether `version`, a tag or a date of If-Range, matches this version exactly.
     fn is_version(&self, version: &[u8]) -> bool {
         version == self.tag.as_bytes() || date(version) == Some(self.modified)
     }
@@ -393,11 +396,11 @@ fn date(text: &[u8]) -> Option<SystemTime> {
     httpdate::parse_http_date(std::str::from_utf8(text).ok()?).ok()
 }
 
-/// The requested part of a file.
+/// The part of a file that a Range field requests.
 #[derive(PartialEq, Eq, Debug)]
 enum Part {
     Whole,
-    /// From the first to the last byte, both inclusive.
+    /// The bytes from the first to the last one, both inclusive.
     Bytes {
         first: u64,
         last: u64,
@@ -405,7 +408,7 @@ enum Part {
     Beyond,
 }
 
-/// RFC 9110 §14.1.2. Any value other than a single byte range gets the whole file, as §14.2 allows.
+/// RFC 9110 §14.1.2: parses a Range field. Any value other than a single byte range gets the whole file, as §14.2 allows.
 fn part(range: &[u8], length: u64) -> Part {
     let parse = || -> Option<(Option<u64>, Option<u64>)> {
         let text = std::str::from_utf8(range).ok()?;
@@ -413,7 +416,7 @@ fn part(range: &[u8], length: u64) -> Part {
         let (first, last) = set.trim().split_once('-')?;
         let number = |text: &str| {
             let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-            // A number that overflows is larger than any file.
+            // A number that overflows is larger than the size of any file, so the largest number stands for it.
             digits.then(|| text.parse().unwrap_or(u64::MAX))
         };
         let (first, last) = (first.trim(), last.trim());
@@ -426,20 +429,21 @@ fn part(range: &[u8], length: u64) -> Part {
         Some((Some(first), Some(last))) if last < first => Part::Whole,
         Some((Some(first), last)) => Part::Bytes { first, last: last.unwrap_or(u64::MAX).min(length - 1) },
         Some((None, Some(0))) => Part::Beyond,
-        // The suffix of an empty file, which Content-Range cannot express (RFC 9110 §14.1.2).
+        // A suffix range of an empty file cannot be expressed in Content-Range (RFC 9110 §14.1.2), so the whole file is
+        // sent.
         Some((None, Some(_))) if length == 0 => Part::Whole,
         Some((None, Some(last))) => Part::Bytes { first: length.saturating_sub(last), last: length - 1 },
         Some((None, None)) | None => Part::Whole,
     }
 }
 
-/// The most files open at a time.
+/// The maximum number of files that are open at a time.
 const MAX_OPEN: usize = 256;
-/// The most request paths that are remembered.
+/// The maximum number of request paths that are remembered.
 const MAX_KEPT: usize = 256;
-/// 9999-12-31 23:59:59, in Unix time.
+/// The Unix time of 9999-12-31 23:59:59.
 const LAST_DATE: u64 = 253_402_300_799;
-/// Longer request paths are looked up each time.
+/// The maximum length in bytes of a request path that is remembered. A longer one is looked up for each request.
 const MAX_KEPT_BYTES: usize = 1024;
 
 #[cfg(test)]

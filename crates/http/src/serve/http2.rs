@@ -1,9 +1,9 @@
-//! A session that speaks HTTP/2: requests as streams, responses in order of priority.
+//! Serves a session over HTTP/2. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! h2 writes the data it is given one stream after the other. `Writer` therefore passes it little at a time: the next piece
-//! of the most urgent response (RFC 9218), whenever fewer bytes than a bound are in h2 and not yet with the transport. A
-//! more urgent request thus waits at most for those bytes and for the bytes that the transport has accepted. The transport
-//! accepts no more than its window allows plus the same bound.
+//! h2 writes the data that it gets, one stream after the other. So `Writer` passes it little data at a time: the next
+//! piece of the most urgent response (RFC 9218), whenever fewer than [`UNSENT`] bytes are in h2 and not yet with the
+//! transport. A more urgent request then waits at most for those bytes and for the bytes that the transport has accepted.
+//! The transport accepts no more than its window allows plus the same number of bytes.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
@@ -30,14 +30,14 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// Serves a session over HTTP/2 until the client or an error ends it, or the server ends.
+/// Serves a session over HTTP/2 until the client or an error ends it, or until the server is stopped.
 pub(super) async fn serve<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // Held until no data is left on the stream.
+    // The permit of the session, held until no data is left on the stream.
     _exchange: ExchangePermit,
-    // The bytes already read from the stream.
+    // The bytes that were already read from the stream.
     seen: Bytes,
 ) where
     W: World,
@@ -48,9 +48,10 @@ pub(super) async fn serve<W, S, O, N>(
     session.limit_unsent(UNSENT as u64);
     let writer = Rc::new(RefCell::new(Writer::default()));
     let id = session.id();
-    // When the session's task was last woken. All its actions until it yields happen at this time.
+    // When the task of the session was last woken. All actions of the task until it yields happen at this time.
     let woken = Rc::new(Cell::new(service.world.now()));
-    // The number of response frames sent. Below: the frames sent and received at the last progress.
+    // The number of response frames sent. `seen_gone` and `seen_came` are the numbers of frames sent and received when a
+    // response last made progress.
     let gone = Rc::new(Cell::new(0_u64));
     let (mut seen_gone, mut seen_came, mut calmed) = (0, 0, false);
     let on_frame = {
@@ -92,16 +93,16 @@ pub(super) async fn serve<W, S, O, N>(
     let mut ending = false;
     poll_fn(|cx| {
         if stops && activity.poll_ending(0, cx).is_ready() && !std::mem::replace(&mut ending, true) {
-            // Responses in progress are finished; no more requests are accepted.
+            // Responses in progress are completed, but no more requests are accepted.
             connection.graceful_shutdown();
         }
         out.begin();
         inspector.borrow_mut().begin();
         woken.set(service.world.now());
-        // Data added during this poll is also written during it.
+        // Data that is added during this poll is also written during it, so the task need not be woken.
         writer.borrow_mut().waker = None;
         loop {
-            // Removes completed tasks.
+            // Polling removes completed tasks.
             let _ = tasks.poll_idle(cx);
             if gone.get() != seen_gone {
                 (seen_gone, seen_came) = (gone.get(), inspector.borrow().frames());
@@ -109,30 +110,31 @@ pub(super) async fn serve<W, S, O, N>(
             if inspector.borrow().frames() - seen_came > MOST_FRUITLESS
                 && !std::mem::replace(&mut calmed, true)
             {
-                // RFC 9113 §10.5: too many frames that are individually allowed.
+                // RFC 9113 §10.5: the client has sent too many frames without effect, although each of them is allowed.
                 connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
             }
             match connection.poll_accept(cx) {
                 Poll::Ready(Some(Ok((request, mut respond)))) => {
                     activity.moved(woken.get(), 0);
                     if service.options.judged == Judged::Strictly && is_malformed(&request) {
-                        // RFC 9113 §8.1.1.
+                        // RFC 9113 §8.1.1: a malformed request is a stream error.
                         respond.send_reset(Reason::PROTOCOL_ERROR);
                         continue;
                     }
                     let answer =
                         answer(service.clone(), activity.clone(), writer.clone(), id, request, respond);
-                    // Most responses are complete at once and need no task.
+                    // Most responses are complete at once and need no task of their own.
                     let mut answer = Box::pin(answer);
                     if answer.as_mut().poll(cx).is_pending() {
                         tasks.spawn("http/2 answer", answer);
                     }
                 }
                 Poll::Ready(_) => return Poll::Ready(()),
-                // h2's written bytes are with the transport or wait there, so there may be room for more.
+                // The bytes that h2 wrote were passed to the transport or wait for it, so the writer may have room for
+                // more.
                 Poll::Pending if writer.borrow_mut().write(cx) => {}
                 Poll::Pending => {
-                    // An error of the stream is reported by the next read.
+                    // If the stream has failed, the next read reports the error.
                     let _ = out.poll_flush(cx);
                     return Poll::Pending;
                 }
@@ -147,8 +149,9 @@ pub(super) async fn serve<W, S, O, N>(
     session.close();
 }
 
-/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. Malformed are values that begin or end with white
-/// space, a target that is not valid in a URL, and an `:authority` that has userinfo or differs from Host.
+/// Checks the rules of RFC 9113 §8.2.1 and §8.3.1 that h2 does not check. A request is malformed if a value begins or ends
+/// with white space, or if the target is not valid in a URL. It is also malformed if `:authority` has userinfo or differs
+/// from Host.
 fn is_malformed<B>(request: &Request<B>) -> bool {
     let padded = |value: &HeaderValue| {
         let value = value.as_bytes();
@@ -165,7 +168,7 @@ fn is_malformed<B>(request: &Request<B>) -> bool {
         return true;
     }
     let authority = uri.authority().map(http::uri::Authority::as_str);
-    // RFC 9113 §8.5: `:authority` says where to connect.
+    // RFC 9113 §8.5: CONNECT needs `:authority`, which names the host and port to connect to.
     if request.method() == Method::CONNECT && authority.is_none() {
         return true;
     }
@@ -179,19 +182,19 @@ fn is_malformed<B>(request: &Request<B>) -> bool {
     hosts.next().is_some() || authority.is_some_and(|authority| !is_same(authority, host, port))
 }
 
-/// Returns whether two authorities are the same; `port` is the scheme's default port.
+/// Returns whether two authorities are the same. `port` is the default port of the scheme.
 fn is_same(one: &str, other: &str, port: u16) -> bool {
     let read = |text| Authority::parse(text, Some(port));
     one.eq_ignore_ascii_case(other) || read(one).is_some_and(|one| read(other) == Some(one))
 }
 
-/// The most frames that a client may send without a request or progress of a response.
+/// The maximum number of frames that a client may send without a request or the progress of a response.
 const MOST_FRUITLESS: u64 = 20_000;
 
-/// The approximate memory of an h2 session: its buffers in both directions, and the header tables.
+/// The approximate memory of an h2 session in bytes: its buffers in both directions, and its header tables.
 const STATE: usize = 64 * 1024;
 
-/// Answers one request.
+/// Answers one request, from reading its content to handing the response to `writer`.
 async fn answer<W: World, S: Site, O: Observer>(
     service: Rc<Service<W, S, O>>,
     activity: Rc<Activity>,
@@ -203,14 +206,15 @@ async fn answer<W: World, S: Site, O: Observer>(
     let stream = u64::from(respond.stream_id().as_u32());
     let (head, mut content) = request.into_parts();
     let request = Request::from_parts(head, ());
-    // The server does not wait for a client that delays its content until it sees a response (RFC 9110 §10.1.1).
+    // A client that sent Expect may delay its content until it sees a response. So the server does not wait for the
+    // content (RFC 9110 §10.1.1).
     let waits = service.options.judged == Judged::Strictly && !request.headers().contains_key(EXPECT);
     if waits && !content.is_end_stream() && !read_content(&*service, &activity, &mut content).await {
         return;
     }
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (connection, stream), &request, false).await;
-    // If the client has cancelled the request, sending fails and is not retried.
+    // If the client has cancelled the request, sending fails, and there is nothing more to do.
     let sent = respond.send_response(response, bodiless);
     match (sent, bodiless) {
         (Ok(send), false) => {
@@ -221,8 +225,8 @@ async fn answer<W: World, S: Site, O: Observer>(
     }
 }
 
-/// Reads a request's content before it is answered, because content and trailers may still be malformed (RFC 9113 §8.1.1).
-/// Ends after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false when h2 has reset the stream.
+/// Reads the content of a request before the request is answered, because content and trailers may still be malformed
+/// (RFC 9113 §8.1.1). Stops after [`MAX_CONTENT`] bytes or [`MAX_CONTENT_WAIT`]. Returns false if h2 has reset the stream.
 async fn read_content<W: World, S: Site, O: Observer>(
     service: &Service<W, S, O>,
     activity: &Activity,
@@ -246,20 +250,20 @@ async fn read_content<W: World, S: Site, O: Observer>(
     service.world.timeout(MAX_CONTENT_WAIT, reading).await.unwrap_or(true)
 }
 
-/// The most bytes of a request's content that are read before the response.
+/// The maximum number of content bytes of a request that are read before the response.
 const MAX_CONTENT: usize = 1 << 20;
-/// The longest time that the response waits for a request's content.
+/// The maximum time that the response waits for the content of its request.
 const MAX_CONTENT_WAIT: Duration = Duration::from_secs(1);
 
 /// A response that h2 or the transport has not accepted completely.
 struct Body {
     send: SendStream<Bytes>,
     content: Content,
-    /// Bytes of the content that h2 has been given.
+    /// The number of content bytes that were passed to h2.
     at: u64,
-    /// Bytes given to h2 that are not yet with the transport.
+    /// The number of bytes that were passed to h2 and are not yet with the transport.
     unsent: u64,
-    /// Held until h2 has the whole content.
+    /// The resources of the response, held until h2 has the whole content.
     held: Option<Held>,
 }
 
@@ -282,9 +286,9 @@ impl Drop for Body {
 struct Writer {
     bodies: BTreeMap<u64, Body>,
     turns: Turns,
-    /// Bytes of responses that h2 has and the transport has not.
+    /// The number of response bytes that are in h2 and not yet with the transport.
     unsent: u64,
-    /// The session's task.
+    /// The waker of the session's task.
     waker: Option<Waker>,
 }
 
@@ -297,7 +301,7 @@ impl Writer {
         }
     }
 
-    /// Records that `bytes` of a stream are with the transport.
+    /// Records that the transport has accepted `bytes` bytes of the response on `stream`.
     fn gone(&mut self, stream: u64, bytes: u64) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         let bytes = bytes.min(body.unsent);
@@ -312,10 +316,10 @@ impl Writer {
         self.unsent < UNSENT as u64
     }
 
-    /// Feeds h2 as much as it accepts; returns whether it accepted any.
+    /// Passes data to h2 until h2 holds enough. Returns whether any data was passed.
     fn write(&mut self, cx: &mut Context<'_>) -> bool {
         self.waker = Some(cx.waker().clone());
-        // Data of a cancelled stream that h2 holds is never sent.
+        // Forget cancelled streams, because h2 never sends the data that it holds for them.
         let mut cancelled = |body: &mut Body| body.send.poll_reset(cx).is_ready();
         let cancelled: Vec<u64> =
             self.bodies.iter_mut().filter_map(|(stream, body)| cancelled(body).then_some(*stream)).collect();
@@ -327,7 +331,8 @@ impl Writer {
         any
     }
 
-    /// Gives h2 a piece of the first response in order for which the client's flow control has room.
+    /// Passes a piece of a response to h2. The response is the first one in order for which the client's flow control has
+    /// room.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         let order: Vec<u64> = self.turns.order().collect();
         for stream in order {
@@ -339,7 +344,7 @@ impl Writer {
                     Poll::Pending => continue,
                     Poll::Ready(Some(Ok(_))) if body.send.capacity() == 0 => continue,
                     Poll::Ready(Some(Ok(_))) => {}
-                    // The session is over.
+                    // The session has ended.
                     Poll::Ready(Some(Err(_)) | None) => {
                         self.give_up(stream);
                         return true;
@@ -348,7 +353,7 @@ impl Writer {
             }
             let most = wanted.min(body.send.capacity());
             let Ok(mut piece) = body.content.piece(body.at, most) else {
-                // If the content cannot be read further, a reset tells the client that the response is incomplete.
+                // The content cannot be read further. The reset tells the client that the response is incomplete.
                 body.send.send_reset(Reason::INTERNAL_ERROR);
                 self.give_up(stream);
                 return true;
@@ -371,7 +376,7 @@ impl Writer {
         false
     }
 
-    /// Stops writing the response of a stream.
+    /// Stops writing the response on `stream`.
     fn give_up(&mut self, stream: u64) {
         self.turns.remove(stream);
         if let Some(body) = self.bodies.remove(&stream) {

@@ -1,12 +1,12 @@
-//! A session that speaks HTTP/3: requests as streams, responses in order of priority.
+//! Serves a session over HTTP/3. Each request has a stream, and responses are written in the order of their priorities.
 //!
-//! A stream accepts all data it is given, and the transport by itself sends all streams alike. Both are therefore given
-//! little at a time. `Writer` passes the next piece of the most urgent response (RFC 9218) to its stream, in the same order
-//! as over HTTP/2. The session accepts no more than what the congestion window holds plus [`UNSENT`] bytes. Within that
-//! amount the streams' ranks decide what is sent first, because a pacer may hold some of it back.
+//! A stream accepts all data that it is given, and the transport by itself sends data of all streams alike. So both are
+//! given little data at a time. `Writer` passes the next piece of the most urgent response (RFC 9218) to its stream, in
+//! the same order as over HTTP/2. The session accepts no more data than the congestion window holds plus [`UNSENT`] bytes.
+//! A pacer may hold some of that data back, so the ranks of the streams decide which is sent first.
 //!
-//! Each request is read to its end, even if the response does not need its content: errors in content and trailers count
-//! like errors in the head.
+//! Each request is read to its end, even if the response does not need the content. So an error in content or trailers has
+//! the same effect as an error in the head.
 
 use super::reply::{Held, Reply, reply};
 use super::site::{Content, Site};
@@ -27,7 +27,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Serves a session over HTTP/3 until the client or an error ends it, or the server ends.
+/// Serves a session over HTTP/3 until the client or an error ends it, or until the server is stopped.
 pub(super) async fn serve<W, S, O, N>(service: Rc<Service<W, S, O>>, session: N, activity: Rc<Activity>)
 where
     W: World,
@@ -43,20 +43,20 @@ where
     let _exchange = activity.memory.begin();
     activity.memory.hold(STATE);
     let writer = Rc::new(RefCell::new(Writer::new(service.clone(), activity.clone(), session.id())));
-    // The responses, and the tasks that read the rest of requests already answered.
+    // The tasks of the responses, and the tasks that read the rest of requests that were already answered.
     let (tasks, rests) = (Tasks::new(service.world.clone()), Rc::new(Tasks::new(service.world.clone())));
     let stop = service.options.stop.as_ref().map(super::Stop::wait);
-    // The lowest stream number that has not carried a request.
+    // The lowest stream number on which no request has arrived.
     let mut next = 0;
     let mut ending = false;
     poll_fn(|cx| {
         if !ending && stop.as_ref().is_some_and(|stop| stop.poll(cx).is_ready()) {
-            // Requests in progress are finished; no more are accepted.
+            // Requests in progress are completed, but no more requests are accepted.
             ending = true;
             driver.go_away(next);
         }
         loop {
-            // Removes completed tasks.
+            // Polling removes completed tasks.
             let _ = (tasks.poll_idle(cx), rests.poll_idle(cx));
             if driver.poll(cx).is_ready() {
                 return Poll::Ready(());
@@ -87,15 +87,15 @@ where
     session.closed().await;
 }
 
-/// The approximate memory of a session: three streams in each direction, and partial heads.
+/// The approximate memory of a session in bytes: three streams in each direction, and partial heads.
 const STATE: usize = 32 * 1024;
-/// The most bytes of content that are read before the response. Longer content is answered first; its length is checked
-/// later.
+/// The maximum number of content bytes that are read before the response. A request with more content is answered first,
+/// and the length of its content is checked later.
 const MAX_AWAITED: u64 = 1 << 20;
-/// The most bytes of content that are read during or after a response. The rest of a longer content is refused.
+/// The maximum number of content bytes that are read during or after a response. The rest of a longer content is refused.
 const MAX_REST: u64 = 64 * 1024;
 
-/// Answers one request.
+/// Answers one request, from reading its head to handing the response to `writer`.
 async fn answer<W: World, S: Site, O: Observer, N: Session>(
     connection: Connection<N>,
     writer: Rc<RefCell<Writer<W, S, O, N>>>,
@@ -125,8 +125,8 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
         // The reader has already reset the stream or closed the connection.
         Ok(_) | Err(_) => return,
     };
-    // RFC 9114 §4.1.2: the content may not match its declared length. The server does not wait for a client that itself
-    // waits (Expect).
+    // RFC 9114 §4.1.2: the content may not match its declared length, so the server reads it first. The server does not
+    // wait for a client that itself waits for a response (Expect).
     let waits =
         incoming.content_length().is_some_and(|length| length > 0) && !request.headers().contains_key(EXPECT);
     let mut content = 0;
@@ -153,7 +153,8 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     let Reply { response, content, bodiless, priority, held } =
         reply(&service, &activity, (name, stream), &request, early).await;
     service.observer.written(ExchangeId { connection: name, stream, index: 0 }, service.world.now());
-    // The head is sent in priority order, too. If the transport has no room for it now, the writer passes it on later.
+    // The head is sent in the order of priorities, too. If the transport has no room for it now, `writer` passes it on
+    // later.
     let sent = poll_fn(|cx| {
         let mut pipe = pipe.borrow_mut();
         pipe.set_rank(priority.rank(stream));
@@ -171,7 +172,7 @@ async fn answer<W: World, S: Site, O: Observer, N: Session>(
     }
 }
 
-/// Writes the remaining data of a stream and ends it.
+/// Writes the remaining data of a stream, and closes its sending direction.
 async fn finish<T: Stream>(pipe: Rc<RefCell<Pipe<T>>>) {
     let flushed = poll_fn(|cx| pipe.borrow_mut().poll_flush(cx)).await;
     if flushed.is_ok() {
@@ -179,7 +180,7 @@ async fn finish<T: Stream>(pipe: Rc<RefCell<Pipe<T>>>) {
     }
 }
 
-/// Reads the rest of a request that is already answered, because it may still violate a rule.
+/// Reads the rest of a request that was already answered, because the rest may still violate a rule of the protocol.
 async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
     let mut read = 0;
     while let Ok(Some(event)) = poll_fn(|cx| incoming.poll(cx)).await {
@@ -197,12 +198,12 @@ async fn read_rest<N: Session>(mut incoming: Incoming<N>) {
 struct Body<N: Session> {
     pipe: Rc<RefCell<Pipe<N::Stream>>>,
     content: Content,
-    /// The number of bytes to send, and the number that the stream has been given.
+    /// The number of content bytes to send. `at` is the number of content bytes that were passed to the stream.
     end: u64,
     at: u64,
-    /// The size of the piece that may still wait for room in the transport.
+    /// The size of the piece that is being passed to the transport, if there is one.
     piece: Option<usize>,
-    /// Held until the transport has the whole content.
+    /// The resources of the response, held until the transport has the whole content.
     held: Option<Held>,
 }
 
@@ -221,7 +222,7 @@ struct Writer<W, S, O, N: Session> {
     connection: u64,
     bodies: BTreeMap<u64, Body<N>>,
     turns: Turns,
-    /// The session's task.
+    /// The waker of the session's task.
     waker: Option<Waker>,
 }
 
@@ -238,13 +239,13 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         }
     }
 
-    /// Gives the transport as much as it accepts.
+    /// Passes data to the transport until the transport accepts no more.
     fn write(&mut self, cx: &mut Context<'_>) {
         self.waker = Some(cx.waker().clone());
         while self.write_piece(cx) {}
     }
 
-    /// Gives the first response in order that can make progress its next piece; returns false if none can.
+    /// Passes the next piece of the first response in order that can make progress. Returns false if no response can.
     fn write_piece(&mut self, cx: &mut Context<'_>) -> bool {
         let order: Vec<u64> = self.turns.order().collect();
         for stream in order {
@@ -252,7 +253,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
             let flushed = body.pipe.borrow_mut().poll_flush(cx);
             match flushed {
                 Poll::Pending => continue,
-                // The client has cancelled the request, or the session is over.
+                // The client has cancelled the request, or the session has ended.
                 Poll::Ready(Err(_)) => self.give_up(stream),
                 Poll::Ready(Ok(())) => self.go_on(stream, cx),
             }
@@ -261,12 +262,12 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         false
     }
 
-    /// Writes the next piece of a response whose previous piece the transport has accepted.
+    /// Writes the next piece of the response on `stream`. The transport has accepted the previous piece.
     fn go_on(&mut self, stream: u64, cx: &mut Context<'_>) {
         let Some(body) = self.bodies.get_mut(&stream) else { return };
         if let Some(piece) = body.piece.take() {
             self.activity.moved(self.service.world.now(), piece);
-            // The next incremental response has its turn.
+            // It is now the turn of the next incremental response.
             return self.turns.written(stream);
         }
         if body.at == body.end {
@@ -275,7 +276,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         }
         let most = (body.end - body.at).min(CHUNK as u64) as usize;
         let Ok(mut piece) = body.content.piece(body.at, most) else {
-            // If the content cannot be read further, a reset tells the client that the response is incomplete.
+            // The content cannot be read further. The reset tells the client that the response is incomplete.
             body.pipe.borrow_mut().cancel(Code::H3_INTERNAL_ERROR);
             return self.give_up(stream);
         };
@@ -291,7 +292,7 @@ impl<W: World, S: Site, O: Observer, N: Session> Writer<W, S, O, N> {
         }
     }
 
-    /// Stops writing the response of a stream.
+    /// Stops writing the response on `stream`.
     fn give_up(&mut self, stream: u64) {
         self.turns.remove(stream);
         self.bodies.remove(&stream);

@@ -1,14 +1,14 @@
 //! Releases the buffers of streams that wait for a request.
 //!
 //! hyper keeps two buffers of 8 KiB as long as a connection is open. Ten thousand clients with a hundred streams each, all
-//! used once, would need 16 GB. When many streams are open, a stream that waits for its next request therefore releases its
+//! used once, would need 16 GB. So if many streams are open, a stream that waits for its next request releases its
 //! buffers.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The number of streams that keep their buffers while they wait. New buffers cost less than a microsecond, but for each
-/// request.
+/// The number of streams that keep their buffers while they wait for a request. Allocating buffers takes less than a
+/// microsecond, but a stream that has released its buffers must allocate them for each request.
 const KEPT: usize = 512;
 
 /// Counts the streams that have buffers. Clones share one count.
@@ -19,12 +19,12 @@ pub(super) struct IdleBuffers {
 }
 
 impl IdleBuffers {
-    /// Returns a count that lets `kept` streams keep their buffers while they wait.
+    /// Returns a counter that lets `kept` streams keep their buffers while they wait for a request.
     pub(super) fn new(kept: Option<usize>) -> Self {
         Self { count: Rc::default(), kept: kept.unwrap_or(KEPT) }
     }
 
-    /// Counts one more stream with buffers.
+    /// Counts another stream that has buffers.
     pub(super) fn take(&self) -> BufferUse {
         self.count.set(self.count.get() + 1);
         BufferUse(self.count.clone())
@@ -36,7 +36,7 @@ impl IdleBuffers {
     }
 }
 
-/// Counts a stream as having buffers until dropped.
+/// Counts a stream as one that has buffers until this value is dropped.
 #[derive(Debug)]
 pub(super) struct BufferUse(Rc<Cell<usize>>);
 

@@ -1,7 +1,7 @@
-//! Determines the HTTP version of a single-stream session if the server speaks both.
+//! Determines the HTTP version of a session with a single stream, if the server speaks both HTTP/1.1 and HTTP/2.
 //!
-//! Over TLS, ALPN has negotiated it. In the clear, a client with prior knowledge of HTTP/2 begins with its preface
-//! (RFC 9113 §3.3), which is not a request of HTTP/1.1.
+//! Over TLS, ALPN has negotiated the version. Without TLS, a client with prior knowledge of HTTP/2 begins with the HTTP/2
+//! preface (RFC 9113 §3.3). The preface is not a valid HTTP/1.1 request.
 
 use super::exchanges::Log;
 use super::{Activity, ExchangePermit, Service, Site, Versions, http2, stream};
@@ -19,16 +19,16 @@ use std::task::{Context, Poll};
 pub(super) enum Spoken {
     Http1,
     Http2,
-    /// The client's first bytes will decide.
+    /// The first bytes of the client will decide the version.
     Unknown,
 }
 
-/// Returns the version, as far as it is known.
+/// Returns the HTTP version of a stream, as far as it is known before data arrives.
 pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::Stream)) -> Spoken {
     match versions {
         Versions::Http1 | Versions::Http3 => Spoken::Http1,
         Versions::Http2 => Spoken::Http2,
-        // Only byte streams carry HTTP/2.
+        // Only streams of bytes that close each direction separately, such as TCP, carry HTTP/2.
         Versions::Both if !stream.half_closes() => Spoken::Http1,
         Versions::Both => match session.protocol() {
             Some(name) if name == ALPN => Spoken::Http2,
@@ -38,7 +38,7 @@ pub(super) fn spoken<N: Session>(versions: Versions, (session, stream): &(N, N::
     }
 }
 
-/// Reads the first bytes and serves the version that they indicate.
+/// Reads the first bytes of a stream and serves the version that they indicate.
 pub(super) async fn serve<W, S, O, N>(
     service: Rc<Service<W, S, O>>,
     log: Rc<Log>,
@@ -56,10 +56,11 @@ pub(super) async fn serve<W, S, O, N>(
         let ends = service.options.stop.is_some() && activity.poll_ending(log.stream, cx).is_ready();
         let told = poll_preface(&mut stream, &mut seen, cx);
         if told.is_pending() && !seen.is_empty() {
-            // A client that stops in the middle of the preface is treated like one that does not complete a head.
+            // A client that stops in the middle of the preface is treated like one that does not complete a head: the head
+            // timeout applies.
             activity.head_begins(log.stream, service.world.now());
         }
-        // A server that is stopping does not wait for the first byte.
+        // A server that is being stopped does not wait for the first bytes.
         if ends && told.is_pending() { Poll::Ready(None) } else { told.map(Some) }
     })
     .await;
@@ -74,12 +75,12 @@ pub(super) async fn serve<W, S, O, N>(
             activity.moved(service.world.now(), seen.len());
             Box::pin(stream::serve(service, log, (session, stream), activity, exchange, seen)).await;
         }
-        // Both are boxed: otherwise a stream that has sent nothing yet would reserve space for either.
+        // Both futures are boxed. Otherwise a stream that has sent nothing yet would reserve space for the larger one.
         Some(true) => Box::pin(http2::serve(service, (session, stream), activity, exchange, seen)).await,
     }
 }
 
-/// Ready when it is clear whether the client sends the HTTP/2 preface; `seen` holds the bytes read.
+/// Completes when it is clear whether the client sends the HTTP/2 preface. `seen` holds the bytes read so far.
 fn poll_preface<T: Stream>(stream: &mut T, seen: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<bool> {
     loop {
         if !PREFACE.starts_with(seen) {
@@ -92,7 +93,7 @@ fn poll_preface<T: Stream>(stream: &mut T, seen: &mut Vec<u8>, cx: &mut Context<
         let room = PREFACE.len() - seen.len();
         match stream.poll_read(cx, &mut buffer[..room]) {
             Poll::Pending => return Poll::Pending,
-            // The stream has ended: HTTP/1.1 handles that.
+            // The stream has ended, which the HTTP/1.1 code handles.
             Poll::Ready(Ok(0) | Err(_)) => return Poll::Ready(false),
             Poll::Ready(Ok(read)) => seen.extend_from_slice(&buffer[..read]),
         }

@@ -1,4 +1,4 @@
-//! Which origins a server answers for (RFC 9110 §7.4).
+//! Determines whether a server is responsible for the origin that a request names (RFC 9110 §7.4).
 
 use super::site::Answer;
 use crate::authority::host_of;
@@ -6,21 +6,21 @@ use http::StatusCode;
 use std::fmt;
 use std::rc::Rc;
 
-/// The properties of a server's connections by which it refuses requests for other origins.
+/// The properties of a listener by which the server refuses requests for other origins.
 #[derive(Clone, Debug, Default)]
 pub struct OwnOrigins {
     /// Whether sessions are encrypted, so that `https` resources may be requested.
     pub secure: bool,
-    /// The hosts that the server's certificate names; `None`: requests for any host are answered.
+    /// The hosts that the server's certificate names; `None` if requests for any host are answered.
     pub names: Option<Names>,
 }
 
-/// A predicate: whether the server's certificate names a host. The host is a name or an address without brackets.
+/// Whether the server's certificate names a host. The predicate gets a host name, or an address without brackets.
 #[derive(Clone)]
 pub struct Names(Rc<dyn Fn(&str) -> bool>);
 
 impl Names {
-    /// Returns names for which `includes` decides.
+    /// Returns a `Names` that contains a host if `includes` returns true for it.
     pub fn new(includes: impl Fn(&str) -> bool + 'static) -> Self {
         Self(Rc::new(includes))
     }
@@ -33,7 +33,8 @@ impl fmt::Debug for Names {
 }
 
 impl OwnOrigins {
-    /// Returns the response to a request for another origin; `scheme` and `authority` are those of the request.
+    /// Returns the response to a request for another origin; `None` if the server is responsible. `scheme` and `authority`
+    /// are those of the request.
     pub(super) fn refuse(&self, scheme: Option<&str>, authority: Option<&str>) -> Option<Answer> {
         match scheme {
             Some("https") if !self.secure => {
@@ -47,7 +48,7 @@ impl OwnOrigins {
             }
         }
         let host = host_of(authority.filter(|authority| !authority.is_empty())?);
-        // RFC 9110 §15.5.20.
+        // RFC 9110 §15.5.20: the response to a request for another host has status 421.
         let elsewhere = self.names.as_ref().is_some_and(|names| !(names.0)(host));
         elsewhere.then(|| {
             Answer::said(

@@ -1,5 +1,5 @@
-//! Redirects to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9), or advertises HTTP/3
-//! (RFC 7838).
+//! Redirects requests to the same site over TLS, on another port of the same host (RFC 9110 §15.4.9). Otherwise it can
+//! advertise HTTP/3 (RFC 7838).
 
 use super::site::{Answer, Asked, Resource, Site};
 use crate::alt_svc::Alternative;
@@ -8,14 +8,14 @@ use http::header::{ALT_SVC, HeaderValue, LOCATION};
 use http::{Method, StatusCode};
 use std::rc::Rc;
 
-/// A site, or redirects to it over `https`.
+/// A site that is served here, or redirects to the same site over `https`.
 #[derive(Debug)]
 pub struct Redirected<S> {
-    /// The site.
+    /// The site that is served.
     pub site: Rc<S>,
-    /// The port to which requests are redirected over `https`; `None`: the site is served here.
+    /// The port to which requests are redirected over `https`; `None` if the site is served here.
     pub https: Option<u16>,
-    /// The UDP port on which the site is also served over HTTP/3, announced with each response.
+    /// The UDP port on which the site is also served over HTTP/3. Each response announces it.
     pub http3: Option<u16>,
 }
 
@@ -36,7 +36,7 @@ impl<S: Site> Site for Redirected<S> {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
             return Answer::refuse_method(asked.method);
         }
-        // The request names the host under which the client reached the server.
+        // The request names the host by which the client knows the server, so the redirect uses that name.
         let host = asked.host.and_then(|host| Authority::parse(host, Some(port)));
         let to =
             host.map(|host| format!("https://{}{}", Authority { port, ..host }.written(443), asked.target));

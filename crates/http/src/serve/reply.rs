@@ -1,4 +1,4 @@
-//! The response to a request that has a stream of its own, over HTTP/2 and HTTP/3, up to its head.
+//! Prepares the response to a request that has a stream of its own, over HTTP/2 and HTTP/3. The caller sends it.
 
 use super::access::{Access, Entry};
 use super::fifo_lock::FifoGuard;
@@ -15,23 +15,23 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::{Method, Request, Response, StatusCode};
 use std::rc::Rc;
 
-/// 425 (RFC 8470 §5.2).
+/// The status 425, Too Early (RFC 8470 §5.2).
 const TOO_EARLY: StatusCode = match StatusCode::from_u16(425) {
     Ok(status) => status,
     Err(_) => StatusCode::SERVICE_UNAVAILABLE,
 };
 
-/// A response.
+/// A response that is ready to be sent.
 pub(super) struct Reply {
     pub(super) response: Response<()>,
     pub(super) content: Content,
-    /// Whether the content is not sent.
+    /// Whether the content is not sent, as for HEAD.
     pub(super) bodiless: bool,
     pub(super) priority: Priority,
     pub(super) held: Held,
 }
 
-/// Resources held until the layer below has the whole response.
+/// The resources of a response, held until the layer below has the whole response.
 pub(super) struct Held {
     entry: Option<Entry>,
     _turn: Option<FifoGuard>,
@@ -39,7 +39,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// Writes the log entry with the number of body bytes sent, and releases the resources.
+    /// Writes the log entry of the exchange and releases the resources. `bytes` is the number of body bytes sent.
     pub(super) fn end(self, bytes: u64) {
         if let Some(entry) = self.entry {
             entry.write(bytes);
@@ -47,7 +47,7 @@ impl Held {
     }
 }
 
-/// Counts a request as in progress until dropped.
+/// Counts a request as in progress until this value is dropped.
 struct Busy(Rc<Activity>);
 
 impl Busy {
@@ -67,7 +67,7 @@ impl Drop for Busy {
     }
 }
 
-/// Answers the request on `stream` of `connection`. `early`: the request arrived in early data.
+/// Prepares the response to the request on `stream` of `connection`. `early` says that the request arrived in early data.
 pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     service: &Service<W, S, O>,
     activity: &Rc<Activity>,
@@ -88,8 +88,8 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     let named = request.uri().authority().map(http::uri::Authority::as_str);
     let host = named.or_else(|| request.headers().get(HOST).and_then(|host| host.to_str().ok()));
     let asked = Asked { method: request.method(), target, host, fields: request.headers() };
-    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete, when it
-    // cannot be a replay.
+    // RFC 8470 §5.2: early data can be replayed. An unsafe request is refused until the handshake is complete; after that
+    // it cannot be a replay.
     let Answer { status, fields, resource } = match early && !request.method().is_safe() {
         true => Answer::said(TOO_EARLY, "only GET and HEAD are taken before the handshake is done\n"),
         false => service.answer(&asked, request.uri().scheme_str()),
@@ -99,7 +99,7 @@ pub(super) async fn reply<W: World, S: Site, O: Observer, B>(
     *response.headers_mut() = fields;
     let length = resource.content.length();
     let fields = response.headers_mut();
-    // RFC 9110 §8.6: the Content-Length of a 304 would have to be that of the content that is not sent.
+    // RFC 9110 §8.6: Content-Length of a 304 response would have to be the length of the content that is not sent.
     if status != StatusCode::NOT_MODIFIED {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
         if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {

@@ -1,31 +1,31 @@
-//! Filters the bytes that hyper reads, so that only heads and bodies with unambiguous ends reach it.
+//! Filters the bytes that hyper reads, so that hyper gets only heads and bodies whose ends are unambiguous.
 //!
-//! hyper accepts what RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores what precedes
-//! `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on the path may interpret
-//! the same bytes differently, and then one client can send requests in the name of another (request smuggling).
+//! hyper accepts all that RFC 9112 lets a recipient accept. It prefers a transfer coding to a length, and ignores codings
+//! before `chunked`. It also accepts lines that end with LF alone, and a repeated length. Another program on the path may
+//! interpret the same bytes differently. Then one client could send requests in the name of another (request smuggling).
 //!
-//! The bytes are therefore parsed from head to head before hyper gets them. hyper gets each head when it is complete and
-//! valid according to [`crate::head`], which the gateway uses as well. In place of a refused head it gets a stand-in
-//! request, which is answered with the refusal, and no data after it.
+//! So the bytes are parsed, from head to head, before hyper gets them. hyper gets each head when the head is complete and
+//! valid according to [`crate::head`], which the gateway uses as well. Instead of a refused head, hyper gets a stand-in
+//! request and no data after it. The response to the stand-in request is the refusal.
 
 use crate::framing::{Decoder, Framing};
 use crate::head::{Form, Head, Judged, Refusal, Room, end_of_head, too_large};
 use std::mem::take;
 
-/// Filters one stream from the client.
+/// Filters the bytes of one stream from a client.
 #[derive(Debug)]
 pub(super) struct Screen {
     at: At,
-    /// The bytes received so far of an incomplete head.
+    /// The bytes received so far of a head that is incomplete.
     held: Vec<u8>,
-    /// The offset in `held` up to which the end of the head has been searched.
+    /// The offset in `held` up to which the end of the head was searched.
     searched: usize,
-    /// Empty lines before the head: 0, 1, or 2 for more than one.
+    /// The number of empty lines before the head: 0, 1, or 2 for more than one.
     empty: u8,
-    /// The largest accepted head, in bytes.
+    /// The maximum size in bytes of an accepted head.
     most: usize,
     judged: Judged,
-    /// Why the last head was refused, until the reason is taken.
+    /// The reason why the last head was refused; `None` once it was taken.
     refusal: Option<Refusal>,
 }
 
@@ -34,9 +34,9 @@ enum At {
     #[default]
     Head,
     Body(Box<Decoder>),
-    /// No more bytes are read, and the response ends the stream.
+    /// A head was refused. No more bytes are passed, and the response ends the stream.
     Refused,
-    /// hyper has been given bytes that it cannot parse.
+    /// hyper was given [`POISON`], bytes that it cannot parse.
     Poisoned,
 }
 
@@ -46,9 +46,9 @@ impl Screen {
         Self { at: At::Head, held: Vec::new(), searched: 0, empty: 0, most, judged, refusal: None }
     }
 
-    /// Processes the next bytes and passes to `out` what hyper may have now: heads when they are complete, bodies as they
-    /// arrive. A refused head is replaced by [`STAND_IN`]. A body with broken framing ends with [`POISON`]. No data follows
-    /// either.
+    /// Processes the next bytes, and passes to `out` the bytes that hyper may have now: heads when they are complete,
+    /// bodies as they arrive. A refused head is replaced by [`STAND_IN`]. A body with broken framing ends with [`POISON`].
+    /// No data follows either of them.
     pub(super) fn pass(&mut self, bytes: &[u8], mut out: impl FnMut(&[u8])) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -59,7 +59,7 @@ impl Screen {
                     let step = decoder.step(&mut rest);
                     let taken = before.len() - rest.len();
                     if step.is_err() {
-                        // The offending byte is the last one that was consumed.
+                        // The byte that breaks the framing is the last one that was consumed.
                         out(&before[..taken.saturating_sub(1)]);
                         out(POISON);
                         self.at = At::Poisoned;
@@ -80,38 +80,39 @@ impl Screen {
         matches!(self.at, At::Head) && self.held.is_empty()
     }
 
-    /// Whether a request has begun whose head is incomplete.
+    /// Whether a request has begun, but its head is incomplete.
     pub(super) fn is_in_head(&self) -> bool {
-        // RFC 9112 §2.2: one empty line before a request does not begin it. A client that sends more has begun a request.
+        // RFC 9112 §2.2: one empty line before a request does not begin the request. A client that sends more empty lines
+        // has begun one.
         matches!(self.at, At::Head) && (self.empty > 1 || !matches!(self.held[..], [] | [b'\r']))
     }
 
-    /// Returns the number of remaining bytes of a body of known length.
+    /// Returns the number of bytes that remain of a body of known length.
     pub(super) fn left(&self) -> Option<u64> {
         if let At::Body(decoder) = &self.at { decoder.left() } else { None }
     }
 
-    /// Passes no more bytes: if a head cannot be parsed, its declared body length is meaningless.
+    /// Stops passing bytes. If a head cannot be parsed, its declared body length is meaningless.
     pub(super) fn refuse(&mut self) {
         self.at = At::Refused;
     }
 
-    /// Whether no more bytes are passed.
+    /// Whether no more bytes are passed, because a head was refused or the framing of a body is broken.
     pub(super) fn has_refused(&self) -> bool {
         matches!(self.at, At::Refused | At::Poisoned)
     }
 
-    /// Whether hyper has been given bytes that it cannot parse and should see the end of the stream after them.
+    /// Whether hyper was given bytes that it cannot parse. If so, hyper should see the end of the stream after them.
     pub(super) fn is_poisoned(&self) -> bool {
         matches!(self.at, At::Poisoned)
     }
 
-    /// Takes the reason why a head was refused. It belongs in the response to the stand-in request.
+    /// Takes the reason why a head was refused. The reason belongs in the response to the stand-in request.
     pub(super) fn take_refusal(&mut self) -> Option<Refusal> {
         self.refusal.take()
     }
 
-    /// Takes a head, or a part of it, from the front of `rest`.
+    /// Takes a head, or a part of one, from the front of `rest`.
     fn head(&mut self, rest: &mut &[u8], out: &mut impl FnMut(&[u8])) {
         if self.held.is_empty() {
             // RFC 9112 §2.2: empty lines before a request are skipped.
@@ -119,7 +120,7 @@ impl Screen {
                 *rest = after;
                 self.empty = (self.empty + 1).min(2);
             }
-            // Most heads arrive in one piece.
+            // Most heads arrive in one piece, and need not be held.
             let (mut at, whole) = (0, *rest);
             match end_of_head(whole, &mut at) {
                 Ok(Some(end)) => {
@@ -161,7 +162,7 @@ impl Screen {
         }
     }
 
-    /// Checks a complete head.
+    /// Checks a complete head, and passes it to `out` or refuses it.
     fn judge(&mut self, head: &[u8], out: &mut impl FnMut(&[u8])) {
         (self.searched, self.empty) = (0, 0);
         if head.len() > self.most {
@@ -178,7 +179,7 @@ impl Screen {
         match read.minor {
             0 => out(head),
             _ => {
-                // RFC 9112 §2.3: a later minor version is treated as 1, the latest that hyper knows.
+                // RFC 9112 §2.3: a later minor version is treated as 1, the latest version that hyper knows.
                 out(&head[..read.minor_at]);
                 out(b"1");
                 out(&head[read.minor_at + 1..]);
@@ -194,7 +195,7 @@ impl Screen {
 
     fn refuse_head(&mut self, head: &[u8], mut refusal: Refusal, out: &mut impl FnMut(&[u8])) {
         if head.starts_with(b"HEAD ") {
-            // RFC 9110 §9.3.2: the response has no body.
+            // RFC 9110 §9.3.2: the response to HEAD has no body.
             refusal.why = "".into();
         }
         self.refusal = Some(refusal);
@@ -203,18 +204,20 @@ impl Screen {
     }
 }
 
-/// The request that hyper gets in place of a refused head; its response is the refusal. No other request has its method.
+/// The request that hyper gets instead of a refused head. The response to it is the refusal. No other request has its
+/// method.
 const STAND_IN: &[u8] = b"* / HTTP/1.1\r\nHost: \r\n\r\n";
 /// The method of [`STAND_IN`].
 pub(super) const STAND_IN_METHOD: &str = "*";
-/// Bytes that are invalid in any chunk and terminate whatever line hyper may be reading.
+/// Bytes that are invalid in any chunk and end any line that hyper may be reading.
 pub(super) const POISON: &[u8] = b"\0\r\n\r\n";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns the bytes that pass, independent of how the input is split, and whether a request could follow.
+    /// Returns the bytes that pass the screen, and whether another request could follow. Checks that both are independent
+    /// of how the input is split.
     fn passed(text: &str) -> (String, bool) {
         let through = |piece: usize| {
             let (mut screen, mut out) = (Screen::new(8192, Judged::Strictly), Vec::new());
@@ -252,7 +255,7 @@ mod tests {
             assert_eq!(passed(&format!("\r\n{whole}")), (whole.clone(), true), "{fields}");
             let part = format!("{whole}POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nabcd");
             assert_eq!(passed(&part), (part.clone(), false));
-            // hyper gets nothing of an incomplete head.
+            // hyper gets no byte of an incomplete head.
             assert_eq!(passed(&format!("{whole}GET / HTTP/1.1\r\nHost: a\r\n")), (whole, false));
         }
     }

@@ -10,12 +10,12 @@ use std::fmt;
 use std::io;
 use std::rc::Rc;
 
-/// Finds the resource for a request.
+/// A source of resources, which also responds to requests for them.
 pub trait Site: 'static {
-    /// Returns the resource with this request target; `None` is answered with 404.
+    /// Returns the resource with the request target `target`. If it returns `None`, the response has status 404.
     fn find(&self, target: &str) -> Option<Resource>;
 
-    /// Returns the response to a request. A site that supports ranges, conditions or redirects overrides it.
+    /// Returns the response to a request. A site that supports ranges, conditions or redirects overrides this method.
     fn answer(&self, asked: &Asked<'_>) -> Answer {
         if !matches!(*asked.method, Method::GET | Method::HEAD) {
             return Answer::refuse_method(asked.method);
@@ -30,29 +30,29 @@ pub trait Site: 'static {
 /// The parts of a request that determine the response.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// The method. Methods other than GET and HEAD are refused.
+    /// The request method. Methods other than GET and HEAD are refused.
     pub method: &'a Method,
-    /// Path and query.
+    /// The path and the query of the request target.
     pub target: &'a str,
-    /// The host and port as the client names them, in Host or in `:authority` of HTTP/2.
+    /// The host and port as the client names them, in Host or in `:authority`.
     pub host: Option<&'a str>,
-    /// All fields.
+    /// The fields of the request.
     pub fields: &'a HeaderMap,
 }
 
-/// A response. The server adds Content-Length, Content-Type and Date.
+/// A response. The server adds Content-Length, Content-Type and Date to its fields.
 #[derive(Clone, Debug)]
 pub struct Answer {
-    /// The status.
+    /// The status code.
     pub status: StatusCode,
-    /// Other fields.
+    /// All other fields of the response.
     pub fields: HeaderMap,
-    /// The body and its metadata.
+    /// The body and its media type.
     pub resource: Resource,
 }
 
 impl Answer {
-    /// Returns a response with one line of text.
+    /// Returns a response whose body is the line `text`.
     #[must_use]
     pub fn said(status: StatusCode, text: &'static str) -> Self {
         let resource = Resource {
@@ -63,10 +63,10 @@ impl Answer {
         Self { status, fields: HeaderMap::new(), resource }
     }
 
-    /// Refuses a method other than GET and HEAD.
+    /// Returns the response that refuses a method other than GET and HEAD.
     #[must_use]
     pub fn refuse_method(method: &Method) -> Self {
-        // RFC 9110 §9.1: 405 for methods that are known but not allowed, 501 for others.
+        // RFC 9110 §9.1: the status is 405 for a known method that is not allowed, and 501 for an unknown method.
         let known = [
             Method::POST,
             Method::PUT,
@@ -85,7 +85,7 @@ impl Answer {
     }
 }
 
-/// Bytes that are stored elsewhere and read while they are sent.
+/// A store of bytes, for example a file, that is read while the bytes are sent.
 pub trait Store: 'static {
     /// Returns at least one and at most `most` bytes from `offset` on.
     ///
@@ -94,14 +94,14 @@ pub trait Store: 'static {
     fn read(&self, offset: u64, most: usize) -> io::Result<Bytes>;
 }
 
-/// A part of a [`Store`].
+/// A part of the bytes in a [`Store`].
 #[derive(Clone)]
 pub struct Stored {
     /// The store that holds the bytes.
     pub store: Rc<dyn Store>,
-    /// The offset of the part in the store.
+    /// The offset of the part in the store, in bytes.
     pub offset: u64,
-    /// Its length in bytes.
+    /// The length of the part in bytes.
     pub length: u64,
 }
 
@@ -122,27 +122,27 @@ impl Eq for Stored {}
 /// A resource that can be fetched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Resource {
-    /// Its bytes.
+    /// The bytes of the resource.
     pub content: Content,
-    /// Its media type.
+    /// The media type of the resource.
     pub content_type: String,
-    /// The wanted size of the response head in bytes; it cannot be smaller than the necessary fields.
+    /// The wanted size of the response head in bytes. The head is larger if its necessary fields need more.
     pub head: Option<u64>,
 }
 
 /// The bytes of a resource.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Content {
-    /// A pattern of this number of bytes.
+    /// The given number of bytes from the start of a pattern.
     Pattern(Pattern, u64),
-    /// These bytes.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// A part of a store.
+    /// A part of a store, which is read when it is needed.
     Stored(Stored),
 }
 
 impl Content {
-    /// Returns the number of bytes.
+    /// Returns the number of bytes in the content.
     #[must_use]
     pub fn length(&self) -> u64 {
         match self {
@@ -152,7 +152,7 @@ impl Content {
         }
     }
 
-    /// Returns some of the bytes from `offset` on; empty at the end.
+    /// Returns some of the bytes from `offset` on. The result is empty at the end of the content.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -160,12 +160,12 @@ impl Content {
         self.piece(offset, PIECE)
     }
 
-    /// Like [`Self::bytes`], with at most `most` bytes if they have to be read from a store.
+    /// Like [`Self::bytes`], but returns at most `most` bytes if they have to be read from a store.
     pub(super) fn piece(&self, offset: u64, most: usize) -> io::Result<Bytes> {
         let left = self.length().saturating_sub(offset);
         Ok(match self {
             Self::Pattern(pattern, _) => pattern.bytes(offset, left),
-            // `offset` is within the bytes, so it fits.
+            // `offset` is at most the length of the bytes, so `left` fits in `usize`.
             Self::Bytes(bytes) => bytes.slice(bytes.len() - left as usize..),
             Self::Stored(_) if left == 0 => Bytes::new(),
             Self::Stored(part) => {
@@ -176,14 +176,14 @@ impl Content {
     }
 }
 
-/// A page that is served from its sizes: the content of each object is generated from its name.
+/// A site that serves a page from its sizes. The content of each object is generated from its name.
 #[derive(Clone, Debug)]
 pub struct PageSite {
     resources: BTreeMap<String, Resource>,
 }
 
 impl PageSite {
-    /// Serves all objects of `page`, whatever their hosts.
+    /// Returns a site with all objects of `page`, whatever their hosts are.
     #[must_use]
     pub fn new(page: &Page) -> Self {
         let resources = page.objects.iter().map(|object| {
@@ -204,8 +204,9 @@ impl Site for PageSite {
     }
 }
 
-/// The content is a pattern and not of the page's declared type: a decoder for that type would reject it.
+/// The media type of generated content. The type that the page declares is not used, because a decoder for that type would
+/// reject the pattern.
 pub(super) const PATTERN_TYPE: &str = "application/octet-stream";
 
-/// The most bytes that are read from a store at a time.
+/// The maximum number of bytes that are read from a store at a time.
 pub(super) const PIECE: usize = 64 * 1024;

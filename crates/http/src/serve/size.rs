@@ -1,11 +1,11 @@
-//! The memory of a session and a stream before any data has arrived, because tens of thousands may be waiting.
+//! Tests how much memory a session and a stream take before any data arrives. Tens of thousands may be waiting.
 
 use super::{PageSite, opening, serve_session};
 use crate::observe::Unobserved;
 use anabranch_sim::SimWorld;
 use anabranch_transport::erased::AnySession;
 
-/// The size in bytes of the future that a function returns.
+/// Returns the size in bytes of the future that an async function returns.
 macro_rules! future_size {
     ($function:expr, $($argument:ident),+) => {{
         fn size<$($argument,)+ Future>(_: impl FnOnce($($argument),+) -> Future) -> usize {
@@ -19,7 +19,8 @@ macro_rules! future_size {
 fn who_waits_has_no_room_for_what_others_speak() {
     let session = future_size!(serve_session::<SimWorld, PageSite, Unobserved, AnySession>, A, B, C);
     let stream = future_size!(opening::serve::<SimWorld, PageSite, Unobserved, AnySession>, A, B, C, D, E);
-    // 288 and 256 bytes. With space for HTTP/3 it was 3,128 each, with space for HTTP/1.1 and HTTP/2 2,096.
+    // The sizes are 288 and 256 bytes. With space for HTTP/3, each was 3,128 bytes; with space for HTTP/1.1 and HTTP/2,
+    // each was 2,096 bytes.
     assert!(
         session <= 512 && stream <= 512,
         "{session} bytes a session, {stream} a stream that has not begun"

@@ -1,10 +1,10 @@
-//! Graceful shutdown of a server.
+//! Graceful shutdown of servers.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// Tells servers to finish exchanges in flight and accept no more. Clones control the same servers.
+/// Tells servers to complete exchanges in flight and to accept no more requests. Clones control the same servers.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     inner: Rc<Inner>,
@@ -13,14 +13,14 @@ pub struct Stop {
 #[derive(Debug, Default)]
 struct Inner {
     stopped: Cell<bool>,
-    /// Wakers by slot. Thousands of sessions may be waiting.
+    /// The wakers of the waiting sessions, by slot. Thousands of sessions may be waiting.
     waiting: RefCell<Vec<Option<Waker>>>,
-    /// Free slots in `waiting`.
+    /// The indices of the free slots in `waiting`.
     free: RefCell<Vec<u32>>,
 }
 
 impl Stop {
-    /// Returns a handle that is not stopped yet.
+    /// Returns a handle to stop servers later.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -33,7 +33,7 @@ impl Stop {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Returns a waiter for the stop.
+    /// Returns a waiter, which completes when the servers are told to stop.
     pub fn wait(&self) -> Waiting {
         let inner = self.inner.clone();
         let free = inner.free.borrow_mut().pop();
@@ -46,7 +46,7 @@ impl Stop {
     }
 }
 
-/// Waits for the stop.
+/// Waits until the servers are told to stop.
 #[derive(Debug)]
 pub struct Waiting {
     inner: Rc<Inner>,
@@ -54,7 +54,7 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Ready once stopped; otherwise the caller's waker is registered.
+    /// Completes when the servers are told to stop. Until then, the waker of `cx` is registered.
     pub fn poll(&self, cx: &Context<'_>) -> Poll<()> {
         if self.inner.stopped.get() {
             return Poll::Ready(());

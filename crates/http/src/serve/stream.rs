@@ -1,4 +1,4 @@
-//! hyper's view of a stream, and the response to one request.
+//! Serves HTTP/1.1 on a stream: adapts the stream for hyper, and responds to each request.
 
 use super::access::{Access, Entry};
 use super::drain::drain;
@@ -35,9 +35,9 @@ pub(super) async fn serve<W, S, O, N>(
     log: Rc<Log>,
     (session, stream): (N, N::Stream),
     activity: Rc<Activity>,
-    // Held until no data is left on the stream.
+    // The permit of the stream, held until no data is left on it.
     _exchange: ExchangePermit,
-    // The bytes already read from the stream.
+    // The bytes that were already read from the stream.
     seen: Bytes,
 ) where
     W: World,
@@ -67,7 +67,7 @@ pub(super) async fn serve<W, S, O, N>(
     let mut http = http1::Builder::new();
     http.auto_date_header(false)
         .header_read_timeout(None)
-        // RFC 9112 §9.6: a client that has closed its sending side may still want the response.
+        // RFC 9112 §9.6: a client that has closed its sending direction may still want the response.
         .half_close(true)
         .max_buf_size(limits.0.max(MIN_BUFFER))
         .max_header_size(limits.0);
@@ -80,7 +80,7 @@ pub(super) async fn serve<W, S, O, N>(
                 && activity.poll_ending(number, cx).is_ready()
                 && !std::mem::replace(&mut ending, true)
             {
-                // Responses in progress are finished; no more requests are accepted.
+                // Responses in progress are completed, but no more requests are accepted.
                 Pin::new(&mut connection).graceful_shutdown();
             }
             match Pin::new(&mut connection).poll(cx) {
@@ -101,14 +101,16 @@ pub(super) async fn serve<W, S, O, N>(
             break (ended, io);
         }
         drop(held);
-        // The next requests may already be here, possibly more bytes than one buffer holds.
+        // Bytes of the next requests may already have been read, even more than fit in one buffer of hyper. Keep them for
+        // the next connection.
         if io.ahead.is_empty() {
             io.ahead = Some(read_buf).filter(|bytes| !bytes.is_empty()).unwrap_or_default();
         } else if !read_buf.is_empty() {
             io.ahead = [&read_buf[..], &io.ahead[..]].concat().into();
         }
         if io.ahead.is_empty() && io.screen.is_between() && !io.stream.half_closes() {
-            // A stream that no task holds is accepted anew with its next request; until then it has no task.
+            // A stream that has no task is accepted again when its next request arrives. Until then it takes no memory for
+            // a task.
             io.log.unwritten.take();
             break (Ok(()), io);
         }
@@ -127,19 +129,20 @@ pub(super) async fn serve<W, S, O, N>(
         activity.forget(number);
     }
     activity.head_ends(number);
-    // The only error not caused by the client or the network is a body that cannot be read further.
+    // This error is the only one that neither the client nor the network causes: the body cannot be read further.
     if ended.as_ref().is_err_and(hyper::Error::is_user) {
         io.over();
         let service = io.service.clone();
         return break_off(&service.world, &session, &mut io.stream).await;
     }
     drop(session);
-    // Any other error ends the stream because the client has gone or has cancelled; there is nobody to notify.
+    // Any other error ends the stream because the client has gone or has cancelled the request. Nobody is left to be
+    // notified.
     let unreadable = ended.as_ref().is_err_and(|error| status_of(error).is_some());
     if let (Err(error), Some((to, log))) = (ended, refusals)
         && let Some(status) = status_of(&error).filter(|_| log.taken.get() > log.end.get())
     {
-        // hyper has answered a head that it could not parse.
+        // hyper has answered a head that it could not parse, so write that response to the log.
         let (method, target) = ("-".to_owned(), "-".to_owned());
         let peer = activity.peer.as_deref().copied();
         let (stream, version, status) = (log.stream, Version::HTTP_11, status.as_u16());
@@ -156,17 +159,18 @@ pub(super) async fn serve<W, S, O, N>(
     }
 }
 
-/// Ends a stream in the middle of a response, so that the client sees at once that it is incomplete (RFC 9112 §8).
+/// Ends a stream in the middle of a response, so that the client sees at once that the response is incomplete
+/// (RFC 9112 §8).
 async fn break_off<W: World, N: Session>(world: &W, session: &N, stream: &mut N::Stream) {
     if stream.half_closes() {
         session.close();
     } else if !stream.reset() || !reset_done(world, stream, CLOSING).await {
-        // A stream of an association that cannot be reset ends only with the association.
+        // If a stream of an association cannot be reset, only the end of the association ends it.
         session.abort();
     }
 }
 
-/// Returns the status with which hyper answers a head that it cannot parse.
+/// Returns the status with which hyper answers a head that it cannot parse; `None` for other errors.
 fn status_of(error: &hyper::Error) -> Option<StatusCode> {
     if error.is_parse_too_large() {
         return Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE);
@@ -199,7 +203,7 @@ where
     }
     let asked = activity.asked.replace(activity.asked.get() + 1);
     if let Some(field) = request.headers().get("priority").and_then(|value| value.to_str().ok()) {
-        // A transport that ranks its streams sends them in the same order as HTTP/2 and HTTP/3.
+        // A transport that ranks its streams sends responses in the same order as HTTP/2 and HTTP/3.
         log.rank.set(Some(Priority::read(field).short_rank(asked)));
     }
     let exchanges = log.clone();
@@ -230,7 +234,7 @@ where
     Ok(response)
 }
 
-/// Counts a request as being served until dropped, because a cancelled request may be dropped at any await.
+/// Counts a request as being served until this value is dropped. A cancelled request may be dropped at any await.
 pub(super) struct Serving(Rc<Activity>);
 
 impl Serving {
@@ -246,7 +250,7 @@ impl Drop for Serving {
     }
 }
 
-/// Returns the response and the number of bytes of its head.
+/// Returns the response, and the size of its head in bytes.
 fn respond<W: World, S: Site, O>(
     service: &Service<W, S, O>,
     log: &Log,
@@ -274,7 +278,7 @@ fn respond<W: World, S: Site, O>(
     let length = response.body().content.length();
     *response.headers_mut() = fields;
     let fields = response.headers_mut();
-    // RFC 9110 §8.6: the Content-Length of a 304 would have to be that of the content that is not sent.
+    // RFC 9110 §8.6: Content-Length of a 304 response would have to be the length of the content that is not sent.
     if status != StatusCode::NOT_MODIFIED {
         fields.insert(CONTENT_LENGTH, HeaderValue::from(length));
         if let Ok(kind) = HeaderValue::from_str(&resource.content_type) {
@@ -300,8 +304,8 @@ pub(super) fn head_size(status: StatusCode, fields: &HeaderMap) -> usize {
     status_line + 2 + fields.sum::<usize>()
 }
 
-/// Returns the smallest possible size in bytes of the response head of a page object with `body` bytes of content. The head
-/// has no Date. `close`: it says that this is the connection's last response.
+/// Returns the smallest possible size in bytes of the response head of a page object whose body has `body` bytes. The head
+/// has no Date. With `close`, the head announces that this is the last response on the connection.
 #[must_use]
 pub fn least_head(body: u64, close: bool) -> usize {
     let mut fields = HeaderMap::new();
@@ -313,7 +317,7 @@ pub fn least_head(body: u64, close: bool) -> usize {
     head_size(StatusCode::OK, &fields)
 }
 
-/// Lengthens the head by `gap` bytes, with spaces or a field that fits, and returns the number of bytes added.
+/// Lengthens the head by `gap` bytes, with spaces or with a field of that size. Returns the number of bytes added.
 fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     if gap == 0 {
         return 0;
@@ -326,12 +330,12 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     let padding = if gap >= name.len() + 4 {
         field(name, gap - name.len() - 4, "x")
     } else if gap >= SERVER.as_str().len() + 4 {
-        // Too small for the padding field, but large enough for Server.
+        // The gap is too small for the padding field, but large enough for a Server field.
         field(SERVER.as_str(), gap - SERVER.as_str().len() - 4, "a")
     } else if gap > 4 {
         field(&"x".repeat(gap - 4), 0, "")
     } else {
-        // Spaces after a value are not part of it (RFC 9112 §5.1).
+        // Spaces after a value are not part of the value (RFC 9112 §5.1).
         let spaced = fields.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         let value =
             spaced.and_then(|value| HeaderValue::from_str(&format!("{value}{}", " ".repeat(gap))).ok());
@@ -342,7 +346,7 @@ fn pad(fields: &mut http::HeaderMap, gap: usize) -> usize {
     gap
 }
 
-/// Returns the response to a refused head.
+/// Returns the response to a head that was refused.
 fn refused_with(refusal: Refusal) -> Answer {
     let status = StatusCode::from_u16(refusal.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut answer = Answer::said(status, "");
@@ -356,16 +360,16 @@ fn asks_to_close(request: &Request<Incoming>) -> bool {
     tokens.any(|token| token.trim().eq_ignore_ascii_case("close"))
 }
 
-/// A response body, read in chunks without a copy.
+/// The body of a response, which is read in chunks without a copy.
 #[derive(Debug)]
 struct ContentBody {
     content: Content,
     at: u64,
-    /// Dropped when hyper has taken the whole body, which passes the lock on.
+    /// The lock of the session. It is dropped when hyper has taken the whole body, which passes the lock on.
     turn: Option<FifoGuard>,
-    /// Written when the body is dropped, sent or not.
+    /// The log entry. It is written when the body is dropped, whether or not the whole body was sent.
     entry: Option<Entry>,
-    /// Held until hyper has taken the whole body.
+    /// Counts the response as in progress. Dropped when hyper has taken the whole body.
     answering: Option<Answering>,
 }
 
@@ -385,12 +389,12 @@ impl Body for ContentBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
-        // Only stored content read now occupies memory of this response.
+        // Content that is read from a store now takes additional memory, for which this response must account.
         let answering = self.answering.as_ref().filter(|_| matches!(self.content, Content::Stored(_)));
         let most = answering.map_or(Poll::Ready(PIECE), |answering| answering.poll_room(cx, PIECE));
         let bytes = match self.content.piece(self.at, ready!(most)) {
             Ok(bytes) => bytes,
-            // hyper ends the connection, and the stream is broken off.
+            // On this error, hyper ends the connection. Then `serve` breaks off the stream.
             Err(error) => return Poll::Ready(Some(Err(error))),
         };
         if let Some(answering) = answering {
@@ -409,11 +413,11 @@ impl Body for ContentBody {
     }
 }
 
-/// A stream as hyper reads and writes it.
+/// An adapter through which hyper reads and writes a stream.
 struct Io<W: World, S, O, T> {
     stream: T,
     screen: Screen,
-    /// Screened bytes that hyper has not read yet.
+    /// Bytes that have passed the screen and that hyper has not read yet.
     ahead: Bytes,
     log: Rc<Log>,
     service: Rc<Service<W, S, O>>,
@@ -421,8 +425,8 @@ struct Io<W: World, S, O, T> {
 }
 
 impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Notifies the observer of every response whose first byte is among the `bytes` now passed to the transport. Waiting
-    /// for room in the transport's send buffer does not count as the server's time.
+    /// Notifies the observer of every response whose first byte is among the `bytes` bytes now passed to the transport.
+    /// The time that bytes wait for room in the transport's send buffer does not count as the server's time.
     fn written(&self, bytes: usize) {
         let mut unwritten = self.log.unwritten.borrow_mut();
         if unwritten.is_empty() {
@@ -435,7 +439,7 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
         }
     }
 
-    /// Records that the transport has accepted `bytes`.
+    /// Records that the transport has accepted `bytes` bytes.
     fn taken(&self, bytes: usize) {
         self.activity.moved(self.service.world.now(), bytes);
         self.log.release(&self.activity, bytes);
@@ -444,12 +448,13 @@ impl<W: World, S, O: Observer, T: Stream> Io<W, S, O, T> {
 }
 
 impl<W: World, S, O, T> Io<W, S, O, T> {
-    /// Records that nothing is in progress any more.
+    /// Records that no request is in progress any more.
     fn over(&self) {
         self.log.over(&self.activity);
     }
 
-    /// Records since when the rest of a head is missing. While a response is in progress, nobody waits for it.
+    /// Records whether the stream waits for the rest of a head, and since when. While a response is in progress, the
+    /// stream does not wait.
     fn note_head(&self) {
         if self.screen.is_in_head() && !self.log.is_under_way() {
             self.activity.head_begins(self.log.stream, self.service.world.now());
@@ -465,11 +470,11 @@ impl<W: World, S, O, T> Drop for Io<W, S, O, T> {
     }
 }
 
-// No field is pinned: all are accessed through plain references.
+// The fields of `Io` are never pinned: all accesses use plain references.
 impl<W: World, S, O, T> Unpin for Io<W, S, O, T> {}
 
 impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
-    /// Processes bytes that have already been read from the stream.
+    /// Passes bytes that were already read from the stream through the screen.
     fn look_at(&mut self, seen: Bytes) {
         if seen.is_empty() {
             return;
@@ -480,7 +485,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         self.screened();
     }
 
-    /// Takes the screen's refusal, if any, and updates the head timer.
+    /// Takes the refusal from the screen, if there is one, and updates the head timer.
     fn screened(&mut self) {
         if let Some(refusal) = self.screen.take_refusal() {
             self.log.refusal.replace(Some(refusal));
@@ -488,7 +493,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         self.note_head();
     }
 
-    /// Ready with true when there are bytes for hyper, and with false at the end of the stream.
+    /// Completes with true when there are bytes for hyper, and with false at the end of the stream.
     fn poll_ahead(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         if self.ahead.is_empty() {
             let mut passed = Vec::new();
@@ -500,7 +505,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         Poll::Ready(!self.ahead.is_empty())
     }
 
-    /// Reads at most `most` bytes at a time until the screen passes some to `out`, or the stream ends.
+    /// Reads at most `most` bytes at a time, until the screen passes some bytes to `out` or the stream ends.
     fn poll_pass(
         &mut self,
         cx: &mut Context<'_>,
@@ -510,7 +515,8 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Io<W, S, O, T> {
         let mut any = false;
         while !any {
             if self.screen.has_refused() {
-                // No data follows a refused head. hyper would take an end of the stream for the client's.
+                // No data follows a refused head. The read stays pending, because hyper would mistake an end of the stream
+                // for the client's.
                 return if self.screen.is_poisoned() { Poll::Ready(Ok(())) } else { Poll::Pending };
             }
             let mut buffer = self.service.scratch.room(most.clamp(1, READ_BYTES));
@@ -541,7 +547,7 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Read for Io<W, S, O, T> {
             into.put_slice(&self.ahead.split_to(length));
             return Poll::Ready(Ok(()));
         }
-        // The held bytes of a head may exceed the room in hyper's buffer.
+        // The held bytes of a head may be more than the room in hyper's buffer.
         let mut more = Vec::new();
         let read = self.poll_pass(cx, into.remaining(), |bytes| {
             let (now, later) = bytes.split_at(bytes.len().min(into.remaining()));
@@ -595,12 +601,13 @@ impl<W: World, S: 'static, O: Observer, T: Stream> Write for Io<W, S, O, T> {
     }
 }
 
-/// The most bytes that hyper may hold of a stream in each direction; also the default for the largest request head.
+/// The maximum number of bytes of a stream that hyper may hold in each direction. It is also the default maximum size of a
+/// request head.
 const MAX_BUFFER: usize = 64 * 1024;
-/// The minimum that hyper accepts.
+/// The minimum buffer size that hyper accepts.
 const MIN_BUFFER: usize = 8 * 1024;
 const READ_BYTES: usize = 8 * 1024;
-/// The number of bytes read before hyper gets buffers again.
+/// The number of bytes that are read before hyper gets buffers again.
 const FIRST_BYTES: usize = 512;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Shared by tests of the server: a stream without a network, and the state of a server.
+//! Helpers shared by tests of the server: a stream without a network, and the state of a server.
 
 use super::{Activity, Date, IdleBuffers, Options, Service};
 use crate::http2::io::Scratch;
@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A stream that accepts all writes and has nothing to read until it ends.
+/// A stream that accepts all data. It yields no data, and ends when `ended` is set.
 #[derive(Clone, Default)]
 pub(super) struct FakeStream {
     pub(super) written: u64,
@@ -51,7 +51,7 @@ impl Stream for FakeStream {
     fn finish(&mut self) {}
 }
 
-/// Returns a simulated host and its network.
+/// Returns a simulated network and the `SimWorld` of a host in it.
 pub(super) fn world() -> (Network, SimWorld) {
     let network = Network::new(1);
     let host = network.host("server", &[[10, 0, 0, 1].into()]);
@@ -72,7 +72,7 @@ pub(super) fn service(world: &SimWorld) -> Rc<Service<SimWorld, (), Unobserved>>
     })
 }
 
-/// The activity of a session with a share of this budget.
+/// Returns the activity of a session that has a share of `budget`.
 pub(super) fn activity(budget: &Budget) -> Rc<Activity> {
     Rc::new(Activity { memory: SessionMemory::new(Some(budget)), ..Activity::default() })
 }

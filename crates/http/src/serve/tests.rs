@@ -1,4 +1,4 @@
-//! When an idle session is closed.
+//! Tests when an idle session is closed.
 
 use super::testing::world;
 use super::*;

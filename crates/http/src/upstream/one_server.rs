@@ -1,5 +1,5 @@
-//! Streams to one server, through any connector with one stream per session. Each exchange has a session, which is kept for
-//! the next one if the server allows it.
+//! Provides streams to one server, through any connector whose sessions have one stream. Each exchange has a session,
+//! which is kept for the next exchange if the server allows it.
 
 use super::{Ending, Lease, ReachError, Upstream, connect_any};
 use crate::authority::Origin;
@@ -12,17 +12,17 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-/// A session and its stream.
+/// A session and its only stream.
 type Kept<C> = (<C as Connector>::Session, <<C as Connector>::Session as Session>::Stream);
 
-/// A single server, whatever authority is requested.
+/// Connects to a single server, whatever authority a request names.
 pub struct OneServer<W: World, C: Connector> {
     world: W,
     connector: C,
-    /// The number of its addresses, which are that many servers of the connector.
+    /// The number of the server's addresses. To the connector, each address is a server.
     count: usize,
     timeout: Duration,
-    /// Idle sessions. There are never more than there were simultaneous exchanges.
+    /// The idle sessions. There are never more idle sessions than there were simultaneous exchanges.
     kept: Rc<RefCell<Vec<Kept<C>>>>,
 }
 
@@ -33,7 +33,8 @@ impl<W: World, C: Connector> fmt::Debug for OneServer<W, C> {
 }
 
 impl<W: World, C: Connector> OneServer<W, C> {
-    /// Uses the first `count` servers of `connector`. Gives up on one that does not answer within `timeout`.
+    /// Creates an upstream to the first `count` servers of `connector`. An attempt to reach one is given up after
+    /// `timeout`.
     pub fn new(world: &W, connector: C, count: usize, timeout: Duration) -> Self {
         Self { world: world.clone(), connector, count, timeout, kept: Rc::default() }
     }
@@ -41,7 +42,7 @@ impl<W: World, C: Connector> OneServer<W, C> {
     /// Opens a new session and its stream.
     ///
     /// # Errors
-    /// [`ReachError`]
+    /// [`ReachError`] if no session could be opened.
     pub async fn connect(&self) -> Result<Kept<C>, ReachError> {
         let session = connect_any(&self.world, &self.connector, self.count, self.timeout).await?;
         let stream = session.open(0).map_err(|why| match why {
@@ -51,12 +52,12 @@ impl<W: World, C: Connector> OneServer<W, C> {
         Ok((session, stream))
     }
 
-    /// Keeps a session for the next exchange.
+    /// Keeps an idle session for the next exchange.
     pub fn keep(&self, session: Kept<C>) {
         self.kept.borrow_mut().push(session);
     }
 
-    /// Returns an idle session that is open and on which no data has arrived.
+    /// Returns an idle session that is still open and on which no data has arrived.
     fn take(&self) -> Option<Kept<C>> {
         let mut cx = Context::from_waker(Waker::noop());
         loop {

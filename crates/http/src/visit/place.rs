@@ -1,19 +1,20 @@
-//! Resolves addresses in documents.
+//! Resolves the addresses that occur in documents.
 //!
 //! Home of RFC 3986 §5.2, as far as addresses of resources to fetch need it.
 
-/// The destination of an address.
+/// The place that an address refers to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// The same host, with path and query.
+    /// A resource on the same host, with this path and query.
     Here(String),
-    /// Another host, with the URL.
+    /// A resource on another host, with this URL.
     Elsewhere(String),
-    /// Nothing that is fetched: `data:`, `javascript:`, an empty address.
+    /// No resource that can be fetched, for example in `data:` and `javascript:` addresses or an empty address.
     Nowhere,
 }
 
-/// Resolves `address` in the document at `base` (path and query) on `host` (as in Host).
+/// Resolves `address`, which occurs in a document on `host`. `host` is written as in the Host field, and `base` is the
+/// path and query of the document.
 #[must_use]
 pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
@@ -21,7 +22,7 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
         return Destination::Nowhere;
     }
     let rest = match scheme(address) {
-        // The document's own scheme, or an HTTP scheme that names the same host over another transport.
+        // The scheme is that of the document, or another HTTP scheme that names the same host over another transport.
         Some(scheme)
             if ["http", "http+sctp", "http+sctp-ip"].iter().any(|own| scheme.eq_ignore_ascii_case(own)) =>
         {
@@ -51,13 +52,13 @@ pub fn resolve(host: &str, base: &str, address: &str) -> Destination {
     Destination::Here(normal(&joined))
 }
 
-/// Like [`resolve`], for a document that came over TLS, whose own scheme is `https`.
+/// Like [`resolve`], for a document that was fetched over TLS. Its own scheme is `https`.
 #[must_use]
 pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     let bare = bare(address);
     let own = scheme(bare).filter(|scheme| scheme.eq_ignore_ascii_case("https"));
     match resolve(host, base, own.map_or(address, |scheme| &bare[scheme.len() + 1..])) {
-        // With the scheme as written, or the document's scheme.
+        // The URL has the scheme of `address` or, if that has none, the scheme of the document.
         Destination::Elsewhere(url) if url.starts_with("//") => {
             Destination::Elsewhere(format!("https:{url}"))
         }
@@ -65,7 +66,7 @@ pub fn resolve_secure(host: &str, base: &str, address: &str) -> Destination {
     }
 }
 
-/// Resolves `address` in a document on `host` whose base is `base`, a URL on another host.
+/// Resolves `address`, which occurs in a document on `host`. The document's base, `base`, is a URL on another host.
 #[must_use]
 pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
     let address = bare(address);
@@ -74,7 +75,7 @@ pub fn resolve_from(host: &str, base: &str, address: &str) -> Destination {
         return resolve(host, "/", address);
     }
     if address.starts_with("//") {
-        // With the scheme of the base.
+        // The address has no scheme, so the scheme of the base applies.
         return resolve(host, "/", &format!("{own}{address}"));
     }
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
@@ -89,13 +90,13 @@ fn bare(address: &str) -> &str {
     address.trim().split('#').next().unwrap_or_default()
 }
 
-/// RFC 3986 §3.1.
+/// RFC 3986 §3.1: returns the scheme of `address`, if it has one.
 fn scheme(address: &str) -> Option<&str> {
     let end = address.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)))?;
     (end > 0 && address[end..].starts_with(':')).then(|| &address[..end])
 }
 
-/// Removes `.` and `..` (RFC 3986 §5.2.4), and encodes characters that a request line cannot contain.
+/// Removes `.` and `..` segments (RFC 3986 §5.2.4), and encodes characters that a request line cannot contain.
 fn normal(target: &str) -> String {
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
     let mut segments: Vec<&str> = Vec::new();

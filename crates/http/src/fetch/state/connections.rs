@@ -1,4 +1,4 @@
-//! The connections of a fetch: opening them under the policy, assigning objects to them, and closing them.
+//! The connections of a fetch: opens them under the policy, assigns objects to them, and closes them.
 
 use super::super::own_stream::{self, Response};
 use super::super::pipeline::{self, Exchange, Pipeline, PipelineEnd};
@@ -22,16 +22,16 @@ pub(super) struct Connection<S: Session> {
     pub(super) server: usize,
     pub(super) opened: Instant,
     pub(super) established: bool,
-    /// Whether the connection has ended and carries no objects any more.
+    /// Whether the connection has ended, so that it carries no more objects.
     pub(super) over: bool,
-    /// Whether HTTP/3 has been started on it.
+    /// Whether HTTP/3 has been started on the connection.
     speaking: bool,
-    /// The handle that sends requests over HTTP/2 or HTTP/3, once the session speaks it.
+    /// The handle that sends requests over HTTP/2 or HTTP/3; `None` until one of these versions has been started.
     pub(super) requests: Option<Requests<S>>,
     pub(super) pipelines: BTreeMap<u64, Rc<RefCell<Pipeline>>>,
 }
 
-/// Sends requests over HTTP/2 or HTTP/3, where each object has a stream of its own.
+/// A handle that sends requests over HTTP/2 or HTTP/3. Each request has a stream of its own.
 #[derive(Clone)]
 pub(crate) enum Requests<S: Session> {
     Http2(http2::Requests),
@@ -39,7 +39,7 @@ pub(crate) enum Requests<S: Session> {
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
-    /// Requests more streams for the queued objects, if the policy allows it.
+    /// Requests more streams from `server` for the queued objects, if the policy allows it.
     pub(super) fn grow(&mut self, server: usize) {
         let mut queued = self.servers[server].queue.len();
         while let Some((name, more)) = self.servers[server].mapping.growth(queued) {
@@ -57,7 +57,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Opens a connection; returns true if requests can be written to it at once.
+    /// Opens a connection to `server`. Returns true if requests can be written to the connection at once.
     pub(super) fn open(&mut self, server: usize) -> Result<bool, ConnectError> {
         let session = self.connector.connect(server)?;
         let now = self.world.now();
@@ -126,7 +126,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         for pipeline in connection.pipelines.split_off(&streams).values() {
             pipeline.borrow_mut().annul();
         }
-        // Objects sent with the handshake on streams that the server has not granted are queued again.
+        // Objects that were sent with the handshake on streams that the server has not granted are queued again.
         for (i, object) in self.objects.iter_mut().enumerate().rev() {
             if matches!(object.state, ObjectState::Riding { connection, stream, .. } if connection == name && stream >= streams)
             {
@@ -137,7 +137,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
-    /// Starts HTTP/2 on an established connection.
+    /// Starts HTTP/2 on the established connection `name`.
     fn speak_http2(&mut self, name: usize, windows: Windows) {
         let session = self.connections[name].session.clone();
         let (me, id) = (self.me.clone(), session.id());
@@ -150,7 +150,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.tasks.push(self.world.spawn("http/2 connection", task));
     }
 
-    /// Starts HTTP/3, once, on a connection that is established or accepts early data.
+    /// Starts HTTP/3 on the connection `name`, which is established or accepts early data. Further calls do nothing.
     fn speak_http3(&mut self, name: usize) {
         let connection = &mut self.connections[name];
         if !std::mem::replace(&mut connection.speaking, true) {
@@ -159,7 +159,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Records that requests can be sent on the connection.
+    /// Records that `requests` sends requests on the connection `name`.
     pub(crate) fn speaks(&mut self, name: usize, requests: Requests<C::Session>) {
         let connection = &mut self.connections[name];
         if connection.over {
@@ -172,7 +172,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
-    /// Handles the end of a connection: its objects are requested again.
+    /// Handles the end of the connection `name`. Its unfinished objects are requested again, unless they have used up
+    /// their attempts.
     pub(crate) fn closed(&mut self, name: usize, reason: &CloseReason) {
         let connection = &mut self.connections[name];
         if std::mem::replace(&mut connection.over, true) {
@@ -184,10 +185,10 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.begin();
         let riding = |object: &Object| matches!(object.state, ObjectState::Riding { connection, .. } if connection == name);
         let stranded: Vec<_> = (0..self.objects.len()).filter(|&i| riding(&self.objects[i])).collect();
-        // Pushed to the front from the last to the first, so that they keep their order.
+        // The objects are pushed to the front of the queue from the last to the first, so that they keep their order.
         for &object in stranded.iter().rev() {
             if self.objects[object].attempts >= self.policy.attempts {
-                // An object that was sent with a failed handshake never had a connection.
+                // If the handshake failed, an object that was sent with it never had a connection.
                 let error = if established {
                     FetchError::Closed(reason.clone())
                 } else {
@@ -208,7 +209,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch(server);
     }
 
-    /// Fails the queued objects, because no connection can be opened, unless an open connection may still take them.
+    /// Fails all objects queued for `server`, because no connection can be opened. Does nothing if an open connection can
+    /// still take them.
     pub(super) fn cannot_connect(&mut self, server: usize, why: &str) {
         if self.connections.iter().any(|c| c.server == server && !c.over) {
             return;
@@ -218,7 +220,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Writes the request for `object` to its stream.
+    /// Writes the request for `object` to `stream` of the connection `name`. `last` announces that no request follows on
+    /// the stream.
     pub(super) fn ride(&mut self, object: usize, name: usize, stream: u64, last: bool) {
         if self.policy.version != Version::Http1 {
             return self.ride_alone(object, name, stream);
@@ -246,7 +249,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.assigned(object, Assigned { at: now, exchange, request, attempt });
     }
 
-    /// Requests `object` on a stream of its own, in slot `slot` of the mapping.
+    /// Requests `object` on a stream of its own. The object occupies `slot` of the mapping.
     fn ride_alone(&mut self, object: usize, name: usize, slot: u64) {
         let now = self.world.now();
         let wanted = &self.page.objects[object];
@@ -262,7 +265,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         connection.pipelines.insert(slot, pipeline.clone());
         let (me, id) = (self.me.clone(), connection.session.id());
         let taker = Response::new(me.clone(), pipeline.clone());
-        // The connection's own task reports its end, so that no object is left waiting.
+        // Abort the connection. Its own task then reports that it ended, so that no object is left waiting.
         let lost = || connection.session.abort();
         match connection.requests.clone() {
             None => lost(),
@@ -282,7 +285,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                     return lost();
                 };
                 let (world, fetch) = (self.world.clone(), me.clone());
-                // Called when the request has its stream; the server limits their number.
+                // Called when the request gets its stream. The request may wait for the stream, because the server limits
+                // their number.
                 let on_sent = move |stream, request| {
                     let exchange = ExchangeId { connection: id, stream, index: 0 };
                     if let Some(fetch) = fetch.upgrade() {
@@ -301,8 +305,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.observer.assigned(object, assigned);
     }
 
-    /// Moves an exchange to another connection, because the server accepts no more requests here and has not processed this
-    /// one.
+    /// Moves an exchange to another connection. The server accepts no more requests on the connection `name` and has not
+    /// processed the request of this exchange.
     pub(crate) fn refused(&mut self, name: usize, slot: u64, exchange: &Exchange, reason: &CloseReason) {
         let server = self.connections[name].server;
         let mapping = &mut self.servers[server].mapping;
@@ -331,13 +335,13 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 let task = pipeline::run::<W, C, O>(self.me.clone(), name, pipeline.clone(), opened, fresh);
                 self.tasks.push(self.world.spawn("http stream", task));
             }
-            // The session's own task reports its end, so that no object is left waiting.
+            // The session has ended. Its own task reports that, so that no object is left waiting.
             Err(_) => self.connections[name].session.abort(),
         }
         pipeline
     }
 
-    /// Handles the end of a pipeline's stream.
+    /// Handles the end of a pipeline because its stream ended.
     pub(in crate::fetch) fn pipeline_ended(&mut self, connection: usize, stream: u64, end: PipelineEnd) {
         if self.connections[connection].session.fresh_streams() {
             self.connections[connection].pipelines.remove(&stream);
@@ -349,7 +353,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                 self.closed(connection, &CloseReason::Finished);
             }
             PipelineEnd::Bad(why) => {
-                // It is uncertain whose response it was, but the front of the pipeline waited for one.
+                // It is unknown which exchange the invalid data was for, so the exchange at the front of a pipeline gets
+                // the error.
                 let fronts = self.connections[connection].pipelines.values();
                 let blamed = fronts
                     .filter_map(|pipeline| pipeline.borrow().in_flight.front().map(|e| e.object))

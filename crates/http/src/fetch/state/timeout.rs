@@ -1,9 +1,9 @@
-//! Times out objects without progress.
+//! Fails objects that make no progress for too long.
 //!
-//! The timer of an object in flight starts when it is assigned and restarts with every byte read on its stream. An object
-//! behind others in a pipeline therefore does not time out while they make progress. An object that waits for a stream does
-//! not time out while any stream makes progress. One that waits for a handshake is timed from the start of the handshake.
-//! The reset of a stream whose object was given up has the same time limit.
+//! The timer of an object in flight starts when the object is assigned, and restarts with every byte read on its stream.
+//! So an object that waits behind others in a pipeline does not time out while they make progress. An object that waits
+//! for a stream does not time out while any stream makes progress. An object that waits for a handshake is timed from the
+//! start of the handshake. The reset of a stream whose object was given up has the same time limit.
 
 use super::{Fetch, ObjectState, SharedFetch};
 use crate::observe::{FetchError, Observer};
@@ -11,21 +11,21 @@ use anabranch_base::time::{Duration, Instant};
 use anabranch_transport::{CloseReason, Connector, Session};
 use anabranch_world::World;
 
-/// Fails objects that make no progress for `timeout`, as long as the fetch lives.
+/// Fails objects that make no progress for `timeout`, for as long as `fetch` exists.
 pub(in crate::fetch) async fn watch<W: World, C: Connector, O: Observer + 'static>(
     fetch: SharedFetch<W, C, O>,
     timeout: Duration,
 ) {
     let world = fetch.borrow().world.clone();
     loop {
-        // Objects requested after this check are due later than `timeout` from now.
+        // Objects requested after this check time out only later, so no timer expires before `next`.
         let next = fetch.borrow_mut().expire(world.now(), timeout);
         world.sleep_until(next).await;
     }
 }
 
 impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
-    /// Fails every object whose timer has expired; returns when to check again.
+    /// Fails every object whose timer has expired. Returns the time of the next check.
     fn expire(&mut self, now: Instant, timeout: Duration) -> Instant {
         let mut next = now + timeout;
         let mut stuck = Vec::new();
@@ -46,7 +46,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Returns since when this object has made no progress; `None` if it is not expected to.
+    /// Returns the time since which `object` has made no progress; `None` if it is not requested yet or is finished.
     fn clock(&self, object: usize) -> Option<Instant> {
         match self.objects[object].state {
             ObjectState::Unknown | ObjectState::Over => None,
@@ -70,7 +70,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         }
     }
 
-    /// Handles the expired timer of this object.
+    /// Handles the expired timer of `object`.
     fn time_out(&mut self, object: usize, now: Instant, timeout: Duration) {
         let state = self.objects[object].state;
         let server = self.server_of(object);
@@ -79,7 +79,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
             ObjectState::Queued { .. } => {
                 self.servers[server].queue.retain(|&queued| queued != object);
                 self.fail(object, FetchError::Timeout);
-                // A handshake that no object waits for any more is given up.
+                // Give up the handshakes that no object waits for any more.
                 for name in 0..self.connections.len() {
                     let connection = &self.connections[name];
                     let waited = connection.server == server && !connection.established && !connection.over;
@@ -99,9 +99,9 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
                         pipeline.cancel(now);
                     }
                 }
-                // The stream is reset if the transport supports it (RFC 6525) and no other exchange waits behind. Otherwise
-                // the response is read and discarded. If no stream of the connection makes progress, the connection is given
-                // up.
+                // The stream is reset if the transport supports it (RFC 6525) and all other exchanges in flight on the
+                // stream have been given up. Otherwise the response is read and discarded. If no stream of the connection
+                // makes progress, the connection is given up.
                 let still = pipelines.values().all(|pipeline| pipeline.borrow().moved + timeout <= now);
                 self.fail(object, FetchError::Timeout);
                 if still {
@@ -112,7 +112,8 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         self.dispatch_all();
     }
 
-    /// Gives up connections on which a stream is not reset in time; returns when to check again.
+    /// Gives up connections on which the reset of a stream takes longer than `timeout`. Returns the time of the next
+    /// check, if one is needed.
     fn expire_resets(&mut self, now: Instant, timeout: Duration) -> Option<Instant> {
         let mut next: Option<Instant> = None;
         for name in 0..self.connections.len() {
@@ -133,7 +134,7 @@ impl<W: World, C: Connector, O: Observer + 'static> Fetch<W, C, O> {
         let server = self.connections[connection].server;
         let failures = self.servers[server].failures;
         self.closed(connection, &CloseReason::Aborted);
-        // The client gave up, so this does not count as a failure of the server.
+        // The client ended the connection, so this does not count as a failure of the server.
         self.servers[server].failures = failures;
     }
 }

@@ -1,11 +1,11 @@
 //! The Huffman code of HPACK, which QPACK uses (RFC 9204 §4.1.2, RFC 7541 §5.2 and Appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive in the order of their symbols, and longer codes begin where
-//! the shorter ones end. The lengths therefore define the whole code.
+//! The code is canonical. Codes of the same length are consecutive numbers in the order of their symbols. The codes of the
+//! next length begin where the shorter ones end. So the lengths alone define the whole code.
 
 use std::sync::OnceLock;
 
-/// The length of each symbol's code in bits; the last is that of EOS.
+/// The length of each symbol's code in bits. The last entry is that of EOS.
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 28,
@@ -20,17 +20,18 @@ const LENGTHS: [u8; 257] = [
 ];
 /// The length of the longest code in bits.
 const LONGEST: usize = 30;
-/// The number of bits looked up at once, which covers the codes of most text.
+/// The number of bits that are looked up at once. The codes of most text are no longer than this.
 const LOOKUP: u32 = 8;
 const EOS: u16 = 256;
 
 struct Tables {
     codes: [u32; 257],
-    /// Symbols in the order of their codes.
+    /// The symbols in the order of their codes.
     symbols: [u16; 257],
-    /// For each length, the first code, its index in `symbols`, and the number of codes.
+    /// For each code length: the first code, the index of its symbol in `symbols`, and the number of codes.
     firsts: [(u32, u16, u16); LONGEST + 1],
-    /// The symbol and length of the code that these bits begin with; length 0 if the code is longer.
+    /// The symbol and the length of the code that the index bits begin with. The length is 0 if the code has more bits
+    /// than the index.
     lookup: [(u8, u8); 1 << LOOKUP],
 }
 
@@ -64,13 +65,13 @@ fn tables() -> &'static Tables {
     })
 }
 
-/// Returns the length of `text` in bytes when encoded.
+/// Returns the size in bytes of `text` after Huffman coding.
 pub(super) fn encoded_length(text: &[u8]) -> usize {
     let bits: usize = text.iter().map(|&byte| usize::from(LENGTHS[usize::from(byte)])).sum();
     bits.div_ceil(8)
 }
 
-/// Appends `text`, encoded.
+/// Appends the Huffman-coded `text` to `out`.
 pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
     let tables = tables();
     let (mut bits, mut count) = (0_u64, 0_u32);
@@ -84,16 +85,16 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
         }
     }
     if count > 0 {
-        // RFC 7541 §5.2: padded with the first bits of EOS, which are ones.
+        // RFC 7541 §5.2: the last byte is padded with the first bits of EOS, which are ones.
         out.push((bits << (8 - count)) as u8 | (0xff >> count));
     }
 }
 
-/// Appends the decoded text; returns false if `code` is not valid in this code.
+/// Appends the decoded text to `out`. Returns false if `code` is not valid Huffman code.
 pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
     let tables = tables();
     let mut code = code.iter();
-    // The unused bits are the lowest `count` bits.
+    // The bits that have not been decoded yet are the lowest `count` bits of `bits`.
     let (mut bits, mut count) = (0_u64, 0_u32);
     loop {
         while count < LONGEST as u32 {
@@ -104,7 +105,7 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
         if count == 0 {
             return true;
         }
-        // Takes the bits for the lookup; past the end, ones follow as in the padding.
+        // Takes the next bits for the lookup. After the end of the input, ones are appended, as in the padding.
         let ahead = if count >= LOOKUP {
             bits >> (count - LOOKUP)
         } else {
@@ -122,14 +123,14 @@ pub(super) fn decode(code: &[u8], out: &mut Vec<u8>) -> bool {
                 out.push(symbol as u8);
                 count -= length;
             }
-            // RFC 7541 §5.2: the padding has at most seven bits, which are the first bits of EOS.
+            // RFC 7541 §5.2: the padding consists of at most seven bits, which are the first bits of EOS.
             None => return count < 8 && bits & ((1 << count) - 1) == (1 << count) - 1,
         }
     }
 }
 
-/// Returns the symbol of the code at the start of the lowest `count` bits, and the code's length; `None` if it is
-/// incomplete.
+/// Returns the symbol of the code that the lowest `count` bits of `bits` begin with, and the length of that code; `None`
+/// if the code is incomplete.
 fn longer(tables: &Tables, bits: u64, count: u32) -> Option<(u16, u32)> {
     for length in 1..=(LONGEST as u32).min(count) {
         let code = (bits >> (count - length) & ((1 << length) - 1)) as u32;
@@ -151,7 +152,7 @@ mod tests {
         decode(code, &mut out).then_some(out)
     }
 
-    /// RFC 7541 Appendix C.4.1, C.4.3 and C.6.1, and codes of Appendix B.
+    /// The examples of RFC 7541 Appendix C.4.1, C.4.3 and C.6.1, and codes of Appendix B.
     #[test]
     fn examples_of_the_rfc_are_read_and_written() {
         for (text, code) in [
@@ -190,7 +191,7 @@ mod tests {
 
     #[test]
     fn eos_and_wrong_padding_are_refused() {
-        // 'a' is 00011, followed by three bits of padding.
+        // The code of `a` is 00011; it is followed by three bits of padding.
         assert_eq!(decoded(&[0b0001_1111]).as_deref(), Some(&b"a"[..]));
         for wrong in [&[0b0001_1000][..], &[0b0001_1110], &[0b0001_1111, 0xff], &[0xff; 4], &[0xff]] {
             assert_eq!(decoded(wrong), None, "{wrong:?}");

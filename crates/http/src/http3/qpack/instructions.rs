@@ -1,17 +1,19 @@
-//! Instructions on the QPACK streams (RFC 9204 §4.3, §4.4), when neither endpoint has a dynamic table.
+//! Checks the instructions on the QPACK streams (RFC 9204 §4.3, §4.4) of a peer, when neither endpoint has a dynamic
+//! table.
 
 use super::{DYNAMIC, Partial, partial_integer};
 use crate::http3::code::{Code, Error};
 
-/// Parses the peer's encoder stream (RFC 9204 §4.3).
+/// Parses the instructions on the peer's encoder stream (RFC 9204 §4.3).
 #[derive(Default, Debug)]
 pub(in crate::http3) struct EncoderInstructions(Held);
 
-/// Parses the peer's decoder stream (RFC 9204 §4.4).
+/// Parses the instructions on the peer's decoder stream (RFC 9204 §4.4).
 #[derive(Default, Debug)]
 pub(in crate::http3) struct DecoderInstructions(Held);
 
-/// The part of an instruction received so far. It is a single integer, so its size is bounded.
+/// The bytes received so far of an instruction. An instruction that is awaited consists of a single integer, so its size
+/// is bounded.
 #[derive(Default, Debug)]
 struct Held(Vec<u8>);
 
@@ -31,7 +33,7 @@ impl Held {
 }
 
 impl EncoderInstructions {
-    /// Processes data of the stream.
+    /// Processes data received on the encoder stream.
     pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
             // RFC 9204 §4.3.1: Set Dynamic Table Capacity, which must not exceed this endpoint's limit of 0.
@@ -40,9 +42,9 @@ impl EncoderInstructions {
                 Some(_) => Err("the encoder sets a dynamic table capacity beyond 0"),
                 None => Ok(None),
             },
-            // RFC 9204 §4.3.4: Duplicate.
+            // RFC 9204 §4.3.4: this is Duplicate, which refers to the dynamic table.
             0x00..0x20 => Err(DYNAMIC),
-            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: an inserted entry exceeds the capacity.
+            // RFC 9204 §4.3.2, §4.3.3, §3.2.2: this is an insertion, which always exceeds the capacity of 0.
             0x40.. => Err("the encoder inserts into a dynamic table of capacity 0"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_ENCODER_STREAM_ERROR, reason))
@@ -50,14 +52,16 @@ impl EncoderInstructions {
 }
 
 impl DecoderInstructions {
-    /// Processes data of the stream.
+    /// Processes data received on the decoder stream.
     pub(in crate::http3) fn read(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let read = self.0.read(bytes, |rest| match rest[0] {
-            // RFC 9204 §4.4.1: no field section that was sent needs an acknowledgment.
+            // RFC 9204 §4.4.1: this is Section Acknowledgment, although no field section that was sent needs one.
             0x80.. => Err("the decoder acknowledges a field section that refers to no dynamic table"),
-            // RFC 9204 §4.4.2, §2.2.2.2: Stream Cancellation is allowed without dynamic references.
+            // RFC 9204 §4.4.2, §2.2.2.2: this is Stream Cancellation, which is allowed even without references to a
+            // dynamic table.
             0x40..0x80 => Ok(partial_integer(rest, 6)?.map(|_| ())),
-            // RFC 9204 §4.4.3: an increment of 0, or beyond the number of inserts sent, which is 0.
+            // RFC 9204 §4.4.3: this is Insert Count Increment. An increment of 0 is an error, and any other exceeds the
+            // number of inserts sent, which is 0.
             0x00..0x40 => Err("the decoder counts inserts, of which there are none"),
         });
         read.map_err(|reason| Error::connection(Code::QPACK_DECODER_STREAM_ERROR, reason))
@@ -74,12 +78,12 @@ mod tests {
         for bytes in [&[0x20][..], &[], &[0x20, 0x20]] {
             assert_eq!(encoder.read(bytes), Ok(()));
         }
-        // Cancellations of streams 4 and 300, the second in pieces.
+        // Cancellations of the streams 4 and 300. The second one arrives in pieces.
         for bytes in [&[0x44, 0x7f][..], &[0xed], &[0x01]] {
             assert_eq!(decoder.read(bytes), Ok(()));
         }
         assert!(encoder.0.0.is_empty() && decoder.0.0.is_empty());
-        // An endless integer is detected.
+        // An integer that never ends is detected.
         assert!((0..12).any(|_| decoder.read(&[0x7f, 0xff]).is_err()));
     }
 

@@ -1,6 +1,6 @@
-//! The static table (RFC 9204 §3.1, Appendix A).
+//! The static table of QPACK (RFC 9204 §3.1, Appendix A).
 
-/// Names and values, by index.
+/// The names and values of the entries, by index.
 pub(super) const STATIC_TABLE: [(&str, &str); 99] = [
     (":authority", ""),
     (":path", "/"),
@@ -103,16 +103,16 @@ pub(super) const STATIC_TABLE: [(&str, &str); 99] = [
     ("x-frame-options", "sameorigin"),
 ];
 
-/// The match of a field in the table.
+/// The entry of the static table that matches a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// Name and value match the entry with this index.
+    /// The name and the value match the entry with this index.
     Field(u64),
-    /// Only the name matches: the index of the first entry with it.
+    /// Only the name matches. This is the index of the first entry with that name.
     Name(u64),
 }
 
-/// Finds a field in the table.
+/// Finds the entry of the static table that matches a field best; `None` if no entry has its name.
 pub(super) fn find(name: &[u8], value: &[u8]) -> Option<Found> {
     let mut first = None;
     for (index, (known, of)) in STATIC_TABLE.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Compares the sessions of a server with a naive model: which session ends, for any reports in any order.
+//! Compares the sessions of a server with a naive model. Both must end the same sessions for any reports in any order.
 
 use super::super::share::{MIN_PROGRESS, STALL_TIME};
 use super::super::testing::FakeSession;
@@ -18,7 +18,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.set_busy();
     late.begin_server_turn();
     drop(first);
-    // Its streams end one after the other, and later than its task.
+    // The streams of the session end one after the other, and later than its task.
     late.set_waiting();
     assert_eq!(slots.order.first(), None, "nobody waits");
     let next = FakeSession::of(1);
@@ -29,7 +29,7 @@ fn reports_of_a_session_whose_slot_was_released_change_nothing() {
     late.end_server_turn();
     late.add_bytes(1000);
     assert_eq!((slot.handle().progress(0), late.progress(0)), (0, 0));
-    // More sessions than slots: an iteration over the waiting ones must end.
+    // There are more sessions than slots. An iteration over the waiting sessions must end.
     let all: Vec<_> = (0..4).map(|_| slots.acquire(&FakeSession::of(1), at(2))).collect();
     assert!(all.iter().all(Option::is_some) && next.aborted.get() == 1);
     assert_eq!(slots.order.waiting(&|_| true, usize::MAX).len(), 2);
@@ -77,7 +77,8 @@ fn a_session_that_its_client_stalls_is_found() {
         order.set_busy(key);
         order.add_bytes(key, 1_000_000);
     }
-    // The third waits for the server. The first accepts 300 bytes a second, and the second ten.
+    // The third session waits for the server. The client of the first accepts 300 bytes a second, and that of the second
+    // ten.
     order.begin_server_turn(waits);
     for second in 0..20 {
         order.note(reads, 900_000 - 300 * second, at(second));
@@ -110,16 +111,16 @@ fn progress_that_is_forgotten_counts_for_nothing() {
     assert!(order.is_stalled(key, at(5)));
     order.forget_progress();
     assert_eq!((order.is_stalled(key, at(5)), order.longest_stalled(at(9), &|_| true)), (false, None));
-    // Its time starts with the next record.
+    // The session's time without progress starts with the next record.
     order.note(key, 0, at(6));
     assert_eq!([10, 11].map(|second| order.is_stalled(key, at(second))), [false, true]);
 }
 
-/// A session in the model, and the slot that the tested code returned for it.
+/// A session in the model, and the slot that the tested code gave it.
 struct Modelled {
     number: u64,
     session: FakeSession,
-    /// `None` once it is released.
+    /// The slot; `None` once it was released.
     slot: Option<Slot<FakeSession>>,
     handle: SlotHandle,
     busy: bool,
@@ -130,7 +131,7 @@ struct Modelled {
 }
 
 impl Modelled {
-    /// Whether it holds a slot of the limit.
+    /// Whether the session holds a slot of the limit.
     fn holds(&self) -> bool {
         self.slot.is_some() && !self.preempted
     }
@@ -149,11 +150,11 @@ impl Modelled {
 
 const CLIENTS: std::ops::RangeInclusive<u8> = 1..=6;
 
-/// The same rules written plainly, with lists that are searched from one end to the other.
+/// The same rules, implemented naively with lists that are searched from one end to the other.
 struct Model {
     max: usize,
     all: Vec<Modelled>,
-    /// Numbers of the waiting sessions, longest first.
+    /// The numbers of the waiting sessions; the one that has waited longest is first.
     waiting: Vec<u64>,
     next: u64,
 }
@@ -171,7 +172,7 @@ impl Model {
         self.all.iter().filter(|one| one.holds()).count()
     }
 
-    /// Returns the session that must end for one of `newcomer`.
+    /// Returns the session that must be ended to free a slot for `newcomer`.
     fn preempt(&mut self, now: Instant, newcomer: u8) -> Option<u64> {
         let wanted = self.slots_of(newcomer) + 1;
         let (most, greedy) = CLIENTS.map(|client| (self.slots_of(client), client)).max()?;
@@ -182,7 +183,7 @@ impl Model {
             false => anybody || *client == newcomer || self.slots_of(*client) >= wanted,
         });
         let gives: Vec<u8> = gives.collect();
-        // First the waiting sessions, from the one that has waited longest.
+        // The waiting sessions come first, beginning with the one that has waited longest.
         let mut line = self.waiting.clone();
         line.retain(|number| gives.contains(&self.of(*number).session.client));
         for at in 0..LOOKS {
@@ -194,7 +195,7 @@ impl Model {
             self.waiting.retain(|other| *other != number);
             self.waiting.push(number);
         }
-        // Then the stalled sessions.
+        // The stalled sessions come second.
         let index = |one: &Modelled| one.slot.as_ref().map(|slot| slot.key.index);
         for _ in 0..LOOKS {
             let stalled = self
@@ -208,13 +209,13 @@ impl Model {
                 return Some(longest.number);
             }
         }
-        // Then any session of a client that has far too many.
+        // Any session of a client that has far more than its share comes last.
         let theirs = self.all.iter().filter(|one| is_greedy && one.holds() && one.session.client == greedy);
         let since = |one: &Modelled| one.mark.map_or(now, |(_, since)| since);
         theirs.min_by_key(|one| (one.turns > 0, since(one), index(one))).map(|one| one.number)
     }
 
-    /// Records that this session was ended for a new one, and checks that no other was.
+    /// Records that the session `expected` was ended for a new one, and checks that no other session was ended.
     fn ended(&mut self, expected: Option<u64>) -> u64 {
         let ended = self.all.iter().filter(|one| one.session.aborted.get() > u32::from(one.preempted));
         let ended: Vec<u64> = ended.map(|one| one.number).collect();
@@ -252,15 +253,15 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
         let mut model = Model { max, all: Vec::new(), waiting: Vec::new(), next: 0 };
         let (mut ended, mut turned_away) = (0, 0);
         for step in 0..250_000_u64 {
-            // No two steps happen at the same time, so only one session has been stalled longest.
+            // No two steps happen at the same time, so the session that has been stalled longest is unique.
             let now = Instant::ZERO + Duration::from_millis(20 * step);
             let client = [1, 1, 1, 1, 2, 2, 3, 4, 5, 6][rng.below(10) as usize];
             let any = rng.below(model.all.len() as u64) as usize;
             let number = model.all.get(any).map(|one| one.number);
-            // If many sessions are remembered, only endings are drawn.
+            // If there are many sessions, only steps that end sessions are drawn.
             let drawn = if model.all.len() < 3 * max + 8 { rng.below(100) } else { 90 + rng.below(10) };
             match (drawn, number) {
-                // A new session.
+                // A new session asks for a slot.
                 (0..14, _) | (_, None) => {
                     let free = model.held() < max;
                     let expected = if free { None } else { model.preempt(now, client) };
@@ -288,7 +289,7 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         model.all.push(new);
                     }
                 }
-                // A new session in another thread, which takes the slot and releases it at once.
+                // A new session of another thread takes a slot and releases it at once.
                 (14..16, _) if model.held() == max => {
                     let expected = model.preempt(now, client);
                     if slots.preempt(now, Client::of(&FakeSession::of(client))) {
@@ -323,12 +324,12 @@ fn a_million_random_reports_end_the_sessions_that_a_naive_model_ends() {
                         one.turns -= 1;
                     }
                 }
-                // Its task ends, which releases the slot; its streams continue to report.
+                // The task of the session ends, which releases the slot. Its streams continue to report.
                 (90..96, Some(number)) => {
                     model.of(number).slot = None;
                     model.waiting.retain(|other| *other != number);
                 }
-                // Its streams have ended as well.
+                // The streams of the session have ended as well.
                 (_, Some(number)) => {
                     if model.of(number).slot.is_none() {
                         model.all.swap_remove(any);

@@ -1,27 +1,28 @@
-//! Estimates how far down a page an image is, without a layout.
+//! Estimates how far down a page an image is, without computing a layout.
 //!
-//! The heights that a document states are added up: those of images and frames, inline heights, and lines of text in the
-//! default font. Style sheets are not applied, and an image without a height counts as 0, as before it is loaded. Chromium
-//! decides at its first layout whether a lazy image is near, before it has applied style sheets or loaded images.
+//! The position is the sum of the heights that a document states: heights of images and frames, inline heights, and lines
+//! of text in the default font. Style sheets are not applied. An image without a height counts as 0, as before it is
+//! loaded. This resembles Chromium, which determines at its first layout whether a lazy image is near. At that time it has
+//! not applied style sheets or loaded images.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, pixels};
 
-/// The distance below the viewport within which Chromium loads lazy images on a fast network, in pixels.
+/// The distance in pixels below the viewport within which Chromium loads lazy images on a fast network.
 pub const LAZY_IMAGE_MARGIN: f64 = 1250.0;
-/// The same distance for lazy frames.
+/// The distance in pixels below the viewport within which Chromium loads lazy frames.
 pub const LAZY_FRAME_MARGIN: f64 = 2500.0;
 
-/// The current position while a document is parsed.
+/// The current position in the page while its document is parsed.
 #[derive(Debug, Default)]
 pub(super) struct Flow {
     /// The top of the current line, in pixels from the top of the page.
     top: f64,
-    /// The used width of the current line, and its height.
+    /// The used width and the height of the current line.
     line: (f64, f64),
     open: Vec<Open>,
 }
 
-/// An open element.
+/// An element that has begun and not ended.
 #[derive(Debug)]
 struct Open {
     name: Vec<u8>,
@@ -31,7 +32,8 @@ struct Open {
 }
 
 impl Flow {
-    /// Begins an element with this name and the text of its `style`; `is_hidden` is set by an attribute.
+    /// Begins an element called `name` with the inline style `style`. `is_hidden` says that an attribute hides the
+    /// element.
     pub(super) fn begin(&mut self, name: &[u8], style: Option<&str>, is_hidden: bool) {
         let is_block = is_block(name) || style.is_some_and(is_displayed_as_block);
         if name == b"br" || is_block {
@@ -47,7 +49,7 @@ impl Flow {
         self.open.push(Open { name: name.to_vec(), top: self.top, height, is_hidden });
     }
 
-    /// Ends an element with this name, and all elements in it.
+    /// Ends the innermost element called `name`, and all elements in it.
     pub(super) fn end(&mut self, name: &[u8]) {
         let Some(place) = self.open.iter().rposition(|open| open.name == name) else { return };
         if is_block(name) || self.open[place].height.is_some() {
@@ -55,7 +57,7 @@ impl Flow {
         }
         for open in self.open.drain(place..).rev() {
             if open.is_hidden {
-                // A hidden element takes no space.
+                // A hidden element takes no space, so return to the position of its start.
                 (self.top, self.line) = (open.top, (0.0, 0.0));
             } else if let Some(height) = open.height {
                 self.top = open.top + height;
@@ -63,7 +65,7 @@ impl Flow {
         }
     }
 
-    /// Adds displayed text.
+    /// Adds text that is displayed.
     pub(super) fn text(&mut self, text: &[u8]) {
         let letters = String::from_utf8_lossy(text)
             .split_whitespace()
@@ -81,7 +83,7 @@ impl Flow {
         self.line = (width - lines * LINE_WIDTH, self.line.1.max(LINE_HEIGHT));
     }
 
-    /// Places a box of this size on the line; returns the position of its top.
+    /// Places a box of the given size on the current line. Returns the position of its top.
     pub(super) fn place(&mut self, width: f64, height: f64) -> f64 {
         if self.line.0 > 0.0 && self.line.0 + width > LINE_WIDTH {
             self.end_line();
@@ -90,7 +92,7 @@ impl Flow {
         self.top
     }
 
-    /// Returns whether an element that begins here is not displayed.
+    /// Returns whether an element that begins here would not be displayed.
     pub(super) fn is_hidden(&self) -> bool {
         self.open.last().is_some_and(|open| open.is_hidden)
     }
@@ -101,14 +103,15 @@ impl Flow {
     }
 }
 
-/// Returns whether a lazy element at `top` is near enough to be loaded.
+/// Returns whether a lazy element at `top` is near enough to the viewport to be loaded.
 pub(super) fn is_near(top: f64, margin: f64) -> bool {
     top <= VIEWPORT_HEIGHT + margin
 }
 
-/// Returns the width and height of an element from attributes and inline style; 0 if not specified.
+/// Returns the width and height of an element from its attributes and inline style; 0 for a size that is not specified.
 pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str>) -> (f64, f64) {
-    // HTML's rules for dimension values: digits, optionally a fraction, and any text after them except a percent sign.
+    // HTML's rules for dimension values allow digits, optionally a fraction, and then any text that does not begin with a
+    // percent sign.
     let attribute = |text: Option<&str>| {
         let text = text?.trim_start();
         let end = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(text.len());
@@ -120,7 +123,7 @@ pub(super) fn size(width: Option<&str>, height: Option<&str>, style: Option<&str
     (width.unwrap_or(0.0).clamp(0.0, MAX_SIZE), height.unwrap_or(0.0).clamp(0.0, MAX_SIZE))
 }
 
-/// Returns the length in pixels that an inline style declares; the last declaration counts.
+/// Returns the length in pixels that an inline style declares for the property `name`. The last declaration counts.
 fn declared(style: &str, name: &str) -> Option<f64> {
     let lengths = declarations(style, name).filter_map(pixels).filter(|length| *length >= 0.0);
     lengths.last().map(|length| length.min(MAX_SIZE))
@@ -135,7 +138,7 @@ fn declarations<'a>(style: &'a str, name: &'a str) -> impl Iterator<Item = &'a s
     })
 }
 
-/// Returns whether an inline style removes an element from the display.
+/// Returns whether the inline style `style` hides an element.
 pub(super) fn is_not_displayed(style: &str) -> bool {
     declarations(style, "display").last().is_some_and(|value| value.eq_ignore_ascii_case("none"))
 }
@@ -194,7 +197,7 @@ fn is_block(name: &[u8]) -> bool {
     BLOCKS.contains(&name)
 }
 
-/// Elements without an end tag.
+/// Whether an element called `name` has no end tag.
 fn is_void(name: &[u8]) -> bool {
     const VOID: [&[u8]; 14] = [
         b"area", b"base", b"br", b"col", b"embed", b"frame", b"hr", b"img", b"input", b"link", b"meta",
@@ -207,11 +210,11 @@ fn is_void(name: &[u8]) -> bool {
 const LINE_WIDTH: f64 = VIEWPORT_WIDTH - 16.0;
 /// The height of a line of text in the default font.
 const LINE_HEIGHT: f64 = 18.0;
-/// The average width of a letter in it.
+/// The average width of a letter in the default font.
 const LETTER_WIDTH: f64 = 7.0;
-/// The most nested elements, as in Chromium.
+/// The maximum number of nested elements, as in Chromium.
 const MAX_DEPTH: usize = 512;
-/// The largest accepted length, which is near the limit of Chromium's coordinates.
+/// The maximum length that is accepted. It is near the limit of Chromium's coordinates.
 const MAX_SIZE: f64 = 33_554_431.0;
 
 #[cfg(test)]
@@ -222,7 +225,7 @@ mod tests {
     fn heights_and_lines_add_up() {
         let mut flow = Flow::default();
         assert_eq!(flow.place(100.0, 50.0), 0.0);
-        // Beside the first box, and then on the next line.
+        // The first of these boxes fits beside the earlier one. The second one is on the next line.
         assert_eq!(flow.place(1164.0, 80.0), 0.0);
         assert_eq!(flow.place(10.0, 10.0), 80.0);
         flow.begin(b"div", Some("color: red; HEIGHT: 1000px"), false);
@@ -232,7 +235,7 @@ mod tests {
         flow.begin(b"p", None, false);
         flow.text(&b"word ".repeat(100));
         flow.end(b"p");
-        // 500 letters of 7 pixels: two full lines and a third.
+        // 500 letters of 7 pixels fill two lines and a part of a third.
         assert_eq!(flow.place(0.0, 0.0), 1090.0 + 3.0 * 18.0);
         flow.begin(b"section", Some("display:none;height:500px"), false);
         assert!(flow.is_hidden());

@@ -1,7 +1,7 @@
-//! CSS lengths in pixels, in the assumed viewport.
+//! Converts CSS lengths to pixels in the assumed viewport.
 //!
 //! Home of CSS Values 4 §6 (lengths) and §10 (`calc`, `min`, `max`, `clamp`), as far as `sizes`, media queries and inline
-//! heights use them. The font is that of a page without a style sheet.
+//! heights use them. The font size is that of a page without a style sheet.
 
 /// The width of the viewport in pixels, as in browsers driven by Playwright.
 pub const VIEWPORT_WIDTH: f64 = 1280.0;
@@ -9,10 +9,10 @@ pub const VIEWPORT_WIDTH: f64 = 1280.0;
 pub const VIEWPORT_HEIGHT: f64 = 720.0;
 /// The font size in pixels.
 const FONT: f64 = 16.0;
-/// The most nested parentheses.
+/// The maximum number of nested parentheses.
 const MAX_DEPTH: usize = 32;
 
-/// Parses a length and returns it in pixels; `None` if it is invalid. A zero needs no unit.
+/// Parses a length and returns it in pixels; `None` if it is invalid. Zero needs no unit.
 pub(super) fn pixels(text: &str) -> Option<f64> {
     let mut reader = Reader { rest: text.trim(), depth: 0 };
     let value = reader.primary()?;
@@ -73,7 +73,7 @@ impl Reader<'_> {
         Some(Value { number, ..first })
     }
 
-    /// Parses `a + b - c`; the signs are surrounded by blanks.
+    /// Parses a sum such as `a + b - c`. The signs must be surrounded by blanks.
     fn sum(&mut self) -> Option<Value> {
         let mut sum = self.product()?;
         loop {
@@ -139,7 +139,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns how many bytes of `text` form a CSS number: sign, digits, fraction, exponent.
+/// Returns how many bytes at the start of `text` form a CSS number: sign, digits, fraction, exponent.
 pub(super) fn number_prefix(text: &str) -> usize {
     let bytes = text.as_bytes();
     let digits =

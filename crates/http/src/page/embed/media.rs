@@ -1,16 +1,17 @@
-//! Evaluates media queries as a desktop browser does: a screen with one device pixel per CSS pixel and the assumed viewport.
+//! Evaluates media queries as a desktop browser does. The assumed device is a screen with one device pixel per CSS pixel
+//! and the assumed viewport.
 //!
 //! Home of Media Queries 4 §2.3 and §3, as far as `media` and `sizes` use them. An unknown feature is neither true nor
 //! false, and a query that depends on it does not match.
 
 use super::length::{VIEWPORT_HEIGHT, VIEWPORT_WIDTH, number_prefix, pixels};
 
-/// Returns whether one of the queries in a list matches; an empty list matches.
+/// Returns whether one of the queries in `list` matches. An empty list matches.
 pub(super) fn matches(list: &str) -> bool {
     list.trim().is_empty() || commas(list).any(|query| query_matches(&query.trim().to_ascii_lowercase()))
 }
 
-/// Returns whether a condition without a media type matches, as in `sizes`.
+/// Returns whether a condition without a media type matches. Such conditions occur in `sizes`.
 pub(super) fn condition_matches(text: &str) -> bool {
     Condition::answer(&text.trim().to_ascii_lowercase()) == Some(true)
 }
@@ -31,7 +32,7 @@ pub(super) fn commas(list: &str) -> impl Iterator<Item = &str> {
 fn query_matches(query: &str) -> bool {
     let (word, rest) = first_word(query);
     let (negated, kind, rest) = match word {
-        // `not (condition)` is a condition.
+        // `not (condition)` is a condition. In other cases, `not` negates a query with a media type.
         "not" if !rest.trim_start().starts_with('(') => {
             let (kind, rest) = first_word(rest.trim_start());
             (true, kind, rest)
@@ -68,21 +69,22 @@ struct Condition<'a> {
 }
 
 impl<'a> Condition<'a> {
-    /// Returns whether the condition `text`, in lower case, holds; `None` if that is unknown.
+    /// Returns whether the condition `text`, in lower case, holds; `None` if the answer is unknown.
     fn answer(text: &'a str) -> Option<bool> {
         let mut condition = Condition { rest: text, depth: 0 };
         let answer = condition.any()?;
         condition.rest.trim().is_empty().then_some(answer).flatten()
     }
 
-    /// Returns `None` if the text is not a condition, and `Some(None)` if the result is unknown.
+    /// Parses and evaluates a condition. Returns `None` if the text is not a condition, and `Some(None)` if the answer is
+    /// unknown.
     fn any(&mut self) -> Option<Option<bool>> {
         if self.word("not") {
             return Some(self.group()?.map(|answer| !answer));
         }
         let mut answer = self.group()?;
         loop {
-            // Kleene's logic: a known operand may decide.
+            // The conditions are combined by Kleene's logic: one known operand may decide the answer.
             if self.word("and") {
                 answer = match (answer, self.group()?) {
                     (Some(false), _) | (_, Some(false)) => Some(false),
@@ -112,7 +114,7 @@ impl<'a> Condition<'a> {
         }
     }
 
-    /// Parses one pair of parentheses.
+    /// Parses one pair of parentheses and evaluates its content.
     fn group(&mut self) -> Option<Option<bool>> {
         self.rest = self.rest.trim_start();
         if !self.rest.starts_with('(') || self.depth == MAX_DEPTH {
@@ -132,18 +134,18 @@ impl<'a> Condition<'a> {
         if inner.starts_with('(') || inner.starts_with("not ") || inner.starts_with("not(") {
             let mut condition = Condition { rest: inner, depth: self.depth + 1 };
             let answer = condition.any()?;
-            // A range may begin with a calculation in parentheses; the result is then unknown.
+            // A range may begin with a calculation in parentheses. If it does, the answer is unknown.
             return Some(answer.filter(|_| condition.rest.trim().is_empty()));
         }
         Some(feature(inner))
     }
 }
 
-/// The most nested parentheses.
+/// The maximum number of nested parentheses.
 const MAX_DEPTH: usize = 16;
 
-/// Returns whether a feature such as `min-width: 600px`, `400px <= width < 900px` or `hover` holds; `None` for an unknown
-/// one.
+/// Returns whether a feature holds, for example `min-width: 600px`, `400px <= width < 900px` or `hover`; `None` for an
+/// unknown feature.
 fn feature(text: &str) -> Option<bool> {
     if let Some((name, value)) = text.split_once(':') {
         let (name, value) = (name.trim(), value.trim());
@@ -175,7 +177,7 @@ fn feature(text: &str) -> Option<bool> {
     Some(!matches!(*values, "none" | "no-preference"))
 }
 
-/// Parses `width >= 600px` or `400px <= width <= 700px`.
+/// Evaluates a range, for example `width >= 600px` or `400px <= width <= 700px`; returns `None` if it is invalid.
 fn range(text: &str) -> Option<bool> {
     let mut operands = Vec::new();
     let mut operators = Vec::new();
@@ -207,7 +209,7 @@ fn range(text: &str) -> Option<bool> {
     Some(holds)
 }
 
-/// Returns the value of a numeric feature on the assumed device.
+/// Returns the value of the numeric feature `name` on the assumed device.
 fn measure(name: &str) -> Option<f64> {
     Some(match name {
         "width" | "device-width" => VIEWPORT_WIDTH,
@@ -220,7 +222,7 @@ fn measure(name: &str) -> Option<f64> {
     })
 }
 
-/// Parses the value that a numeric feature is compared with.
+/// Parses the value with which the numeric feature `name` is compared.
 fn quantity(name: &str, value: &str) -> Option<f64> {
     let plain = |text: &str| text.trim().parse::<f64>().ok();
     match name {
@@ -243,7 +245,7 @@ fn quantity(name: &str, value: &str) -> Option<f64> {
     }
 }
 
-/// Features with keyword values, and their values on the assumed device.
+/// Features whose values are keywords, and their values on the assumed device.
 const WORDS: [(&str, &str); 19] = [
     ("orientation", "landscape"),
     ("hover", "hover"),

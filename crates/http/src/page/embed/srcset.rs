@@ -1,13 +1,13 @@
-//! Selects which of several candidates of an image is loaded, at one device pixel per CSS pixel.
+//! Selects which of several candidates of an image a browser loads, at one device pixel per CSS pixel.
 //!
 //! Home of HTML's "select an image source" (`srcset`, `sizes`, `<source media type>`). Chromium takes the lowest density
-//! that is sufficient, or the highest one if none is.
+//! that is sufficient, or the highest density if none is sufficient.
 
 use super::length::{VIEWPORT_WIDTH, number_prefix, pixels};
 use super::media;
 
-/// Returns the address that an element with these attributes loads. `auto_width` is the value of `sizes=auto` on a lazy
-/// image.
+/// Returns the address that an element with these attributes loads. `auto_width` is the width that `sizes=auto` means for
+/// a lazy image.
 pub(super) fn choose(
     src: Option<&str>,
     srcset: Option<&str>,
@@ -24,9 +24,9 @@ pub(super) fn choose(
     };
     let mut all: Vec<(f64, &str)> =
         parsed.iter().map(|candidate| (density(&candidate.descriptor), candidate.address)).collect();
-    // `src` is a candidate of density 1, unless widths are given.
+    // `src` is another candidate, with density 1, unless the candidates have widths.
     all.extend(src.filter(|_| !has_widths).map(|src| (1.0, src)));
-    // The sort is stable: of two candidates of the same density the first counts.
+    // The sort is stable, so the first of two candidates with the same density is taken.
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     let chosen = all.iter().find(|(density, _)| *density >= 1.0).or_else(|| {
         let densest = all.last()?.0;
@@ -35,7 +35,7 @@ pub(super) fn choose(
     chosen.map(|(_, address)| (*address).to_owned())
 }
 
-/// Returns whether the browser can use a `<source>` of a picture with these attributes.
+/// Returns whether a browser can use a `<source>` element with these attributes in a picture.
 pub(super) fn is_usable(kind: Option<&str>, media: Option<&str>) -> bool {
     let known = |kind: &str| {
         let bare = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -74,7 +74,7 @@ enum Descriptor {
     Width(f64),
 }
 
-/// Parses the candidates of a `srcset`; those with invalid descriptors are dropped.
+/// Parses the candidates in a `srcset` attribute. Candidates with invalid descriptors are dropped.
 fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
     let is_blank = |letter: char| letter.is_ascii_whitespace();
     let mut found = Vec::new();
@@ -87,7 +87,7 @@ fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
         let (address, after) = rest.split_at(rest.find(is_blank).unwrap_or(rest.len()));
         let bare = address.trim_end_matches(',');
         let descriptors = if bare.len() < address.len() {
-            // A comma directly after the address ends the candidate.
+            // A comma directly after the address ends the candidate, which then has no descriptors.
             rest = after;
             ""
         } else {
@@ -101,8 +101,8 @@ fn candidates(srcset: &str) -> Vec<Candidate<'_>> {
     }
 }
 
-/// Parses the descriptors after an address. A height is reserved for a later version of HTML, and is allowed only beside a
-/// width.
+/// Parses the descriptors after an address. A height is allowed only together with a width. It is reserved for a later
+/// version of HTML.
 fn descriptor(text: &str) -> Option<Descriptor> {
     let (mut density, mut width, mut height) = (None, None, false);
     for word in text.split_ascii_whitespace() {
@@ -130,15 +130,15 @@ fn descriptor(text: &str) -> Option<Descriptor> {
     }
 }
 
-/// Returns the width in pixels that an image has according to `sizes`; by default that of the viewport.
+/// Returns the width in pixels that `sizes` gives an image. The default is the width of the viewport.
 fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     for entry in media::commas(sizes) {
         let entry = entry.trim();
         if entry.eq_ignore_ascii_case("auto") {
-            // On an image that is not lazy, Chromium takes the viewport, whatever follows.
+            // If the image is not lazy, Chromium takes the width of the viewport and ignores the entries that follow.
             return auto_width.unwrap_or(VIEWPORT_WIDTH);
         }
-        // The size is the last component.
+        // The size is the last component of the entry.
         let mut depth = 0_usize;
         let split = entry.char_indices().rev().find(|(_, letter)| {
             match letter {
@@ -149,7 +149,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
             depth == 0 && letter.is_whitespace()
         });
         let start = split.map_or(0, |(index, letter)| index + letter.len_utf8());
-        // `(min-width: 1px)50vw`, without a blank between the parts.
+        // In `(min-width: 1px)50vw`, for example, there is no blank between the condition and the size.
         let start = match entry[start..].strip_prefix('(').and_then(|rest| rest.rfind(')')) {
             Some(end) if end + 2 < entry.len() - start => start + end + 2,
             _ => start,
@@ -163,7 +163,7 @@ fn source_size(sizes: &str, auto_width: Option<f64>) -> f64 {
     VIEWPORT_WIDTH
 }
 
-/// The most candidates of one image.
+/// The maximum number of candidates of one image.
 const MAX_CANDIDATES: usize = 1000;
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
-//! Open files that are being sent. Each file is open once, whatever names it is requested by, and the number of open files
-//! is bounded.
+//! A cache of the open files that are being sent. Each file is opened only once, whatever names it is requested by. The
+//! number of open files is bounded.
 //!
-//! A file stays in the cache while a response holds it. If too many files are open, or the system has no more descriptors,
-//! the least recently read file is closed. It is opened again when it is read next, so a client that stalls ten thousand
-//! responses keeps no file open. If the reopened file is another file or version, the response is broken off rather than
-//! mixed.
+//! A file stays in the cache as long as a response holds it. If too many files are open, or the system has no more
+//! descriptors, the least recently read file is closed. It is opened again when it is read next. So a client that stalls
+//! ten thousand responses keeps no file open. If the reopened file is another file or version, the response is aborted,
+//! because it would mix two versions.
 
 use super::Identity;
 use crate::beneath::RootDirectory;
@@ -18,23 +18,23 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 
-/// The files that the responses of a site hold.
+/// The cache of the files that the responses of a site hold.
 #[derive(Debug)]
 pub(super) struct OpenFileCache {
     root: Rc<RootDirectory>,
     files: RefCell<BTreeMap<Identity, Weak<CachedFile>>>,
-    /// The number of open files.
+    /// The number of files that are open now.
     open: Cell<usize>,
     most: usize,
-    /// Counts reads, to find the least recently read file.
+    /// The number of reads so far. It serves to find the least recently read file.
     reads: Cell<u64>,
 }
 
-/// A file, shared by all responses that send it.
+/// A cached file, shared by all responses that send it.
 #[derive(Debug)]
 pub(super) struct CachedFile {
     cache: Rc<OpenFileCache>,
-    /// The path below the root, as first requested.
+    /// The path of the file below the root directory, as it was first requested.
     below: PathBuf,
     identity: Identity,
     file: RefCell<Option<File>>,
@@ -42,14 +42,14 @@ pub(super) struct CachedFile {
 }
 
 impl OpenFileCache {
-    /// Returns a cache for files beneath `root`, of which at most `most` are open.
+    /// Returns a cache for files beneath `root`. At most `most` files are open at a time.
     pub(super) fn new(root: Rc<RootDirectory>, most: usize) -> Rc<Self> {
         let (files, open, reads) = Default::default();
         Rc::new(Self { root, files, open, most, reads })
     }
 
-    /// Returns the regular file `below` the root, last seen with the identity `seen`; `None` if it is no longer a regular
-    /// file.
+    /// Returns the regular file `below` the root directory, whose last known identity is `seen`; `None` if it is no longer
+    /// a regular file.
     pub(super) fn take(self: &Rc<Self>, below: &Path, seen: Identity) -> io::Result<Option<Rc<CachedFile>>> {
         let held = self.files.borrow().get(&seen).and_then(Weak::upgrade);
         if let Some(shared) = held {
@@ -70,7 +70,7 @@ impl OpenFileCache {
         Ok(Some(shared))
     }
 
-    /// Opens a regular file, closing another one if necessary.
+    /// Opens a regular file. Closes another file if too many are open.
     fn open(&self, below: &Path) -> io::Result<Option<(File, Identity)>> {
         if self.open.get() >= self.most {
             self.close_one();
@@ -79,12 +79,12 @@ impl OpenFileCache {
             Err(why) if is_out_of_descriptors(&why) && self.close_one() => self.root.open(below)?,
             file => file?,
         };
-        // The file may have been replaced since the lookup.
+        // The file may have been replaced since it was looked up, so check its type again.
         let kind = file.metadata()?;
         Ok(kind.is_file().then(|| (file, Identity::of(&kind))))
     }
 
-    /// Closes the least recently read file; returns whether there was one.
+    /// Closes the least recently read file. Returns whether a file was open.
     pub(super) fn close_one(&self) -> bool {
         let files = self.files.borrow();
         let open = files.values().filter_map(Weak::upgrade).filter(|shared| shared.file.borrow().is_some());
@@ -114,7 +114,7 @@ impl Drop for CachedFile {
             self.cache.open.set(self.cache.open.get() - 1);
         }
         let mut files = self.cache.files.borrow_mut();
-        // Another entry may have replaced it meanwhile.
+        // In the meantime another entry may have taken the place of this one in the cache.
         if files.get(&self.identity).is_some_and(|held| held.strong_count() == 0) {
             files.remove(&self.identity);
         }
@@ -135,7 +135,7 @@ impl Store for CachedFile {
         let mut bytes = BytesMut::zeroed(most);
         loop {
             match file.read_at(&mut bytes, offset) {
-                // The file has become shorter since its length was sent.
+                // The file has become shorter since the response head stated its length.
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(read) => {
                     bytes.truncate(read);
@@ -148,12 +148,12 @@ impl Store for CachedFile {
     }
 }
 
-/// Whether the process or the system has no more file descriptors.
+/// Returns whether the error means that the process or the system has no more file descriptors.
 pub(super) fn is_out_of_descriptors(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
-/// `ENFILE` and `EMFILE` of the operating system.
+/// The error codes `ENFILE` and `EMFILE` of the operating system.
 const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    /// A directory of three files, removed when dropped.
+    /// A temporary directory with three files, which is removed when this value is dropped.
     struct Scratch(PathBuf);
 
     impl Scratch {
@@ -231,7 +231,7 @@ mod tests {
                 assert_eq!(cache.open.get(), 2);
             }
         }
-        // It was closed, and is another file by now.
+        // The file was closed, and its path now names another file.
         fs::write(scratch.0.join("a"), "another").expect("a file");
         assert!(a.read(0, 3).is_err() && cache.open.get() <= 2);
         drop((a, b, c));

@@ -1,4 +1,4 @@
-//! Responses of a directory to all kinds of requests.
+//! Tests the responses of a directory to all kinds of requests.
 
 use super::*;
 #[cfg(target_os = "linux")]
@@ -6,7 +6,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use std::fs;
 use std::os::unix::fs::symlink;
 
-/// A directory with a secret beside it, removed when dropped.
+/// A site directory with a secret file beside it. Both are removed when this value is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -119,7 +119,7 @@ fn nothing_outside_is_ever_served() {
     }
 }
 
-/// RFC 9110 §14: one range; any other value gets the whole file.
+/// RFC 9110 §14: a request for one range gets that range. Any other Range value gets the whole file.
 #[test]
 fn parts_are_what_was_asked_for() {
     let (_scratch, site) = Scratch::new("parts");
@@ -145,12 +145,12 @@ fn parts_are_what_was_asked_for() {
     assert_eq!((head.status.as_u16(), head.resource.content.length()), (200, 10));
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=0-")]);
     assert_eq!(empty.status, 416);
-    // The suffix of an empty file, which Content-Range cannot express.
+    // The response to a suffix range of an empty file cannot be expressed in Content-Range, so the whole file is sent.
     let empty = ask_with(&site, &Method::GET, "/nothing", &[(RANGE, "bytes=-1")]);
     assert_eq!((empty.status.as_u16(), empty.resource.content.length()), (200, 0));
 }
 
-/// RFC 9110 §13.2.2, step by step.
+/// RFC 9110 §13.2.2: evaluates the preconditions, step by step.
 #[test]
 fn conditions_are_obeyed_in_their_order() {
     let (_scratch, site) = Scratch::new("conditions");
@@ -164,7 +164,7 @@ fn conditions_are_obeyed_in_their_order() {
     assert_eq!(status(&[(IF_NONE_MATCH, &tag)]), 304);
     assert_eq!(status(&[(IF_NONE_MATCH, &format!("\"x\", {weak}"))]), 304);
     assert_eq!(status(&[(IF_NONE_MATCH, "*")]), 304);
-    // RFC 9110 §5.3: two field lines form one list.
+    // RFC 9110 §5.3: two field lines with the same name form one list.
     assert_eq!(status(&[(IF_NONE_MATCH, "\"x\""), (IF_NONE_MATCH, &tag)]), 304);
     assert_eq!(status(&[(IF_MATCH, "\"x\""), (IF_MATCH, &tag)]), 200);
     assert_eq!(status(&[(IF_NONE_MATCH, "\"x\"")]), 200);
@@ -195,7 +195,7 @@ fn a_file_that_was_asked_for_before_is_looked_at_again() {
     let ten = || ask(&site, "/ten");
     assert_eq!(ten(), (200, b"0123456789".to_vec(), "application/octet-stream".to_owned()));
     assert_eq!(ten().1, b"0123456789");
-    // Changed in place, replaced, linked elsewhere, removed, and restored.
+    // The file is changed in place, replaced, linked to another file, removed, and restored.
     fs::write(root.join("ten"), "longer than before").expect("a file");
     assert_eq!(ten().1, b"longer than before");
     fs::write(root.join("new"), "another  than ever").expect("a file");
@@ -211,7 +211,7 @@ fn a_file_that_was_asked_for_before_is_looked_at_again() {
     fs::remove_dir(root.join("ten")).expect("removed");
     fs::write(root.join("ten"), "back").expect("a file");
     assert_eq!((ten().1, ten().1), (b"back".to_vec(), b"back".to_vec()));
-    // A directory on the path that now leads outside.
+    // A directory on the path is replaced by a link that leads out of the site.
     assert_eq!(ask(&site, "/sub/index.html").0, 200);
     fs::write(scratch.0.join("index.html"), "out").expect("a file");
     fs::rename(root.join("sub"), root.join("other")).expect("renamed");
@@ -229,7 +229,8 @@ fn only_so_many_files_stay_open() {
     }
 }
 
-/// The checked file is the opened file: a file and a directory are repeatedly swapped with links to the outside.
+/// The file that was checked must be the file that is opened. A file and a directory are repeatedly swapped with links
+/// that lead out of the site.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_link_that_is_swapped_meanwhile_leads_nowhere_else() {
@@ -287,7 +288,7 @@ fn links_that_stay_inside_are_followed_absolute_ones_too() {
         assert_eq!(ask(&site, target).1, b"0123456789", "{target}");
     }
     assert_eq!((ask(&site, "/directory").0, ask(&site, "/directory/").1), (301, b"<p>sub".to_vec()));
-    // A path that leaves the root and returns is outside.
+    // A path that leaves the root directory and returns into it counts as outside.
     symlink("../root/ten", root.join("around")).expect("a link");
     symlink("/proc/self/root", root.join("magic")).expect("a link");
     for target in ["/around", "/magic", "/magic/", "/magic/etc/passwd"] {
@@ -303,7 +304,7 @@ fn what_was_served_before_is_not_once_it_lies_outside() {
     fs::rename(root.join("sub"), scratch.0.join("away")).expect("renamed");
     symlink("../away", root.join("sub")).expect("a link");
     assert_eq!(ask(&site, "/sub/index.html").0, 404, "the very file, by a link that leads out");
-    // At any depth.
+    // This holds for directories at any depth.
     let deep = "a/b/c/d/e";
     fs::create_dir_all(root.join(deep)).expect("directories");
     for depth in 1..=5 {
@@ -321,7 +322,7 @@ fn what_was_served_before_is_not_once_it_lies_outside() {
             assert_eq!((ask(&site, &target).0, ask(&site, &target).0), (200, 200), "{target}");
         }
     }
-    // A site directory that replaces the root is served.
+    // A new directory at the path of the root directory is served.
     assert_eq!(ask(&site, "/ten").0, 200);
     fs::rename(&root, scratch.0.join("old")).expect("renamed");
     assert_eq!(ask(&site, "/ten").0, 404);
@@ -341,7 +342,7 @@ fn names_that_begin_with_a_dot_are_served_only_where_that_is_wanted() {
         fs::create_dir_all(root.join(name).parent().expect("a parent")).expect("a directory");
         fs::write(root.join(name), "dotted").expect("a file");
     }
-    // The owner has given it another name.
+    // The owner of the site has linked the hidden file to a name that is not hidden.
     symlink(".env", root.join("shown")).expect("a link");
     let hidden = [
         "/.env",

@@ -1,4 +1,4 @@
-//! What a stream holds in memory, and the heads of its responses.
+//! Tests how much memory a stream holds, and the heads of its responses.
 
 use super::super::testing::{FakeStream, activity, service, world};
 use super::*;
@@ -22,7 +22,7 @@ fn a_stream_counts_what_it_has_written_and_lets_go_of_all_when_it_is_gone() {
         service,
         activity: activity.clone(),
     };
-    // Otherwise hyper copies the body into its own buffer.
+    // Without vectored writes, hyper would copy the body into its own buffer.
     assert!(io.is_write_vectored());
     let answering = Answering::begin(&log, &activity);
     answering.hold(300 << 10);

@@ -290,8 +290,8 @@ impl Network {
     }
 
     /// Sets whether a host or router sends any ICMP messages. Initially it does. A router that sends none, or whose
-    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error (RFC
-    /// 2923 §2.1).
+    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error
+    /// (RFC 2923 §2.1).
     pub fn sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }

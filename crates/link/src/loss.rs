@@ -1,8 +1,8 @@
 //! Loss models: they decide which packets are lost on the wire.
 //!
-//! The models are Bernoulli, every n-th packet (of one direction, or counted across both), the Gilbert-Elliott
-//! two-state model, a list of packet numbers, and the losses recorded in a trace. A lost packet has already used the
-//! link.
+//! There are five models: Bernoulli, every n-th packet, the Gilbert-Elliott two-state model, a list of packet numbers,
+//! and the losses recorded in a trace. The n-th packet may be counted in one direction or across both. A lost packet has
+//! already used the link.
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;

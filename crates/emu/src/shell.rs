@@ -2,8 +2,8 @@
 //!
 //! The command runs in a network namespace of its own. The other end of the links is the namespace in which this
 //! program was started, if the program may change that namespace. Otherwise, or if a second command is to run at the
-//! other end, it is a second new namespace. Signals that ask this program to end are passed on to the command. When the
-//! command ends, the links end.
+//! other end, the other end is a namespace that this program creates. Signals that ask this program to end are passed
+//! on to the command. When the command ends, the links end.
 
 use crate::EmuError;
 use crate::device::{Choice, Clock};

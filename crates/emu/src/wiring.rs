@@ -75,7 +75,7 @@ impl Place {
     }
 
     /// Returns whether the calling thread's namespace has no interface with an address of this block and of this depth
-    /// or a greater one. The links around these have a lower depth and do not count.
+    /// or a greater one. The links inside which these are nested have a lower depth and do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {

@@ -1,7 +1,7 @@
 //! Contention for a half-duplex medium: both ends may try to send at the same time, and their packets then collide.
 //!
-//! This adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end that has a
-//! waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
+//! This module adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end that has
+//! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
 //! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
 //! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
 //! the slots that the next sender has drawn pass before it sends. After a number of collisions a packet is lost.
@@ -65,8 +65,8 @@ struct End {
     /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// The results of the packets ahead of the waiting ones: the time of each result, and whether the packet was sent
-    /// or lost. A result is kept until the chain of its direction takes it.
+    /// For each packet that has left the queue: the time at which it was sent or lost, and whether it was sent. An
+    /// entry is removed when the chain takes the packet.
     decided: VecDeque<(Instant, bool)>,
     /// The slots that remain of the last number drawn; `None` if the end has to draw a new number.
     slots: Option<u64>,

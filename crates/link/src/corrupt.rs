@@ -49,7 +49,7 @@ impl<P: Carried> Passing<P> for Corrupt {
     }
 }
 
-/// Flips one to four bits of a packet, each a different one.
+/// Flips one to four different bits of a packet.
 pub fn flip_bits(bytes: &mut [u8], rng: &mut Rng) {
     let bits = bytes.len() as u64 * 8;
     if bits == 0 {

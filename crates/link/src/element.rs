@@ -49,7 +49,7 @@ pub enum Cause {
     Collision,
     /// The link was down.
     Outage,
-    /// The packet was larger than the link's MTU, which is the value. The sender gets an ICMP message.
+    /// The packet was larger than the link's MTU, which is the value in bytes. The sender gets an ICMP message.
     TooBig(u32),
 }
 

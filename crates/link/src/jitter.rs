@@ -23,7 +23,7 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Creates an element that shifts packets by up to `spread` in either direction. `in_order` forbids that a packet
+    /// Creates an element that shifts packets by up to `spread` in either direction. If `in_order` is set, no packet
     /// overtakes another.
     #[must_use]
     pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {

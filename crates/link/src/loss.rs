@@ -66,9 +66,9 @@ impl Nth {
 /// initial state is good. As in netem, the loss of a packet is decided before the change of state.
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
-    /// The probability to change from good to bad.
+    /// The probability of a change from the good to the bad state.
     pub to_bad: Ratio,
-    /// The probability to change from bad to good.
+    /// The probability of a change from the bad to the good state.
     pub to_good: Ratio,
     /// The loss probability in the bad state.
     pub bad_loss: Ratio,

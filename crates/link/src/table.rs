@@ -1,4 +1,5 @@
-//! The table of impairments: one row defines the flag, plan key, help, default, text form, element and counter of one.
+//! The table of impairments: one row defines the flag, plan key, help, default, text form, element and counter of one
+//! impairment.
 //!
 //! `impairments!` is called once, in `lib.rs`. Its rows generate the fields of [`DirectionSpec`], the elements of
 //! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and printing use.
@@ -18,9 +19,10 @@ use std::rc::Rc;
 /// A key of a link, which is both a flag of the command line and a field of a plan.
 #[derive(Debug)]
 pub struct Row {
-    /// The key. If it can be set for each direction, this form sets both.
+    /// The key. If each direction has its own value, this key sets both values.
     pub key: &'static str,
-    /// The forms of the key that set only the up or only the down direction, if it can be set for each direction.
+    /// The keys that set only the value of the up direction or of the down direction, if each direction has its own
+    /// value.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the value in help texts; empty for a switch.
     pub value: &'static str,
@@ -32,7 +34,7 @@ pub struct Row {
 /// Whether a key sets a property of one direction or of the whole link.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// The key can be set for each direction.
+    /// The key sets a value that each direction has.
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
         /// Copies the setting from the second argument to the first.
@@ -41,7 +43,7 @@ pub(crate) enum Scope {
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
-    /// The key can only be set for the whole link.
+    /// The key sets a value of the whole link.
     Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, take: fn(&mut LinkSpec, &LinkSpec) },
 }
 

@@ -93,8 +93,8 @@ struct Occupant {
 struct Running {
     /// Borrowed while the future is polled.
     future: RefCell<BoxedTask>,
-    /// The task's waker, kept for the contexts in which the future is polled. A clone for each poll would count
-    /// references.
+    /// The task's waker, kept for all polls of the future. Cloning the waker for each poll would change its reference
+    /// count.
     waker: Waker,
 }
 

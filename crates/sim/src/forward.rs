@@ -403,8 +403,8 @@ impl State {
         if host.answers_strays {
             let bytes = parcel.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: protocol or port unreachable. RFC 4443 §3.1, §3.4: port unreachable, or a
-            // parameter problem.
+            // RFC 1122 §3.2.2.1: answer with protocol or port unreachable. RFC 4443 §3.1, §3.4: answer with port
+            // unreachable or a parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
@@ -497,7 +497,7 @@ impl State {
         if !reporter.reports {
             return;
         }
-        // Use the packet's target address as the source of the report if it belongs to this node.
+        // Use the target address of the packet as the source of the report, if this node has that address.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };
         let to = packet.source;

@@ -93,7 +93,7 @@ impl<T> Outcome<T> {
     /// Returns the result of the main future.
     ///
     /// # Panics
-    /// If the run ended for another reason; the message names the reason.
+    /// The run ended before the main future finished; the message says how it ended.
     #[track_caller]
     pub fn expect_done(self) -> T {
         match self {

@@ -102,7 +102,7 @@ impl LinkTap {
 /// The packet capture of a host.
 pub(crate) struct Capture {
     writer: pcap::Writer<Output>,
-    /// For each interface of the host: its number in the capture, once it has been described there.
+    /// The number in the capture of each interface of the host that the capture has described so far.
     numbers: Vec<u32>,
     failure: Option<io::Error>,
 }

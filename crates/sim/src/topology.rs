@@ -288,7 +288,7 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
 }
 
 /// Sets the route to `address` at all nodes that can reach its owner. Packets must arrive at the owner's interface
-/// `entrance`, or at any interface if that is `None`. Returns false if no node can reach the owner.
+/// `entrance`, or at any interface if `entrance` is `None`. Returns false if no node can reach the owner.
 fn spread(
     nodes: &mut [Node],
     directions: &[LinkDirection],

@@ -72,7 +72,7 @@ pub trait Listener: 'static {
     /// The host has failed, and no further session will arrive.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::Session, CloseReason>>;
 
-    /// Returns the port on which it listens.
+    /// Returns the port of this listener.
     fn port(&self) -> u16;
 
     /// Waits for the next established session and accepts it.

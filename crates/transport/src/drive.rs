@@ -39,7 +39,7 @@ pub trait EngineOwner: 'static {
     fn notify(&mut self) -> &mut Notify;
 }
 
-/// With this, a command notifies the loop that the engine may have packets to send.
+/// The object with which a command notifies the loop that the engine may have packets to send.
 #[derive(Debug, Default)]
 pub struct Notify {
     waker: Option<Waker>,
@@ -100,7 +100,7 @@ pub struct Driver<W: World, S> {
     /// Whether the timer, with its current setting, will wake this task.
     listening: bool,
     input: RecvBatch,
-    /// The batch of packets that the socket has not accepted yet; otherwise empty.
+    /// The packets that the engine has produced and the socket has not accepted yet; empty if there are none.
     output: SendBatch,
     /// Packets that the socket had queued and then could not send.
     unsent: SendBatch,
@@ -175,7 +175,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         Ok(())
     }
 
-    /// Receives one batch. Returns false if no packet had arrived, or if none is left.
+    /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
         // A batch that is already empty is not cleared again.

@@ -164,7 +164,7 @@ pub trait SessionEngine: Engine + Sized + 'static {
         let _ = (now, id, stream);
     }
 
-    /// Sets how data is delivered that is written on the stream from now on.
+    /// Sets the delivery of data that is written on the stream from now on.
     fn set_delivery(&mut self, now: Instant, id: Self::Id, stream: StreamId, delivery: Delivery) {
         let _ = (now, id, stream, delivery);
     }

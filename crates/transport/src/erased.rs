@@ -1,8 +1,8 @@
 //! Sessions, connectors and listeners with their concrete types erased.
 //!
-//! Code that is generic over [`Session`] is compiled once per transport. Code that uses these types is compiled only
-//! once. A call costs one more indirect jump and no allocation. Each new session and each new stream costs one
-//! allocation. Programs whose speed is measured use the concrete types instead.
+//! Code that is generic over [`Session`] is compiled once per transport. Code that uses the types of this module is
+//! compiled only once. A call costs one more indirect jump and no allocation. Each new session and each new stream
+//! costs one allocation. Programs whose speed is measured use the concrete types instead.
 
 use crate::connector::{ConnectError, Connector, Listener};
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};

@@ -52,7 +52,7 @@ impl<W: KernelTcp> KernelListener<W> {
         Self { world, listening, pause, paused: false }
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address of this listener.
     pub fn local(&self) -> SocketAddr {
         self.listening.local()
     }

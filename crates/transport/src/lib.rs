@@ -16,10 +16,9 @@
 //! connector, listeners, the trace, the totals and the settings in use. The laboratory gets its list of transports as
 //! an argument and never from a global variable.
 //!
-//! An engine becomes a transport by implementing `SessionEngine`, which has its commands under common names and the
-//! meaning of its events. `EngineHost<E>` implements sessions, streams, backlogs, waits, idleness and failure once for
-//! all engines. Constants of the engine say whether a session has one stream or many, and whether it supports
-//! half-close.
+//! An engine becomes a transport by implementing `SessionEngine`: its commands under common names, and the meaning of
+//! its events. `EngineHost<E>` implements sessions, streams, backlogs, waits, idleness and failure once for all
+//! engines. Constants of the engine say whether a session has one stream or many, and whether it supports half-close.
 //!
 //! `drive` accepts any `Datagrams`, so a layer may stand between the engine and the network. `AnySession` and related
 //! types hide the concrete type, so that code that uses them is compiled only once.

@@ -6,8 +6,8 @@
 //!
 //! A stream is a sequence of bytes. The bytes are carried in user messages, whose boundaries mean nothing to the
 //! reader. Written data is split into messages of one DATA chunk each, because a longer message would block other
-//! streams. With I-DATA it would not, so messages have up to 64 KiB. SCTP has no half-close, so [`Stream::finish`]
-//! sends nothing.
+//! streams. With I-DATA a longer message does not block them, so messages have up to 64 KiB. SCTP has no half-close, so
+//! [`Stream::finish`] sends nothing.
 //!
 //! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the SCTP endpoint
 //! - `ports`: which ports this program uses, and which ports other programs of the host use
@@ -210,8 +210,8 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Self::on(world, config, socket, None, None)
     }
 
-    /// Starts one of several SCTP hosts behind one port. `socket` is this host's own one of the sockets that share the
-    /// port.
+    /// Starts one of several SCTP hosts behind one port. `socket` is one of the sockets that share the port, and only
+    /// this host uses it.
     #[must_use]
     pub fn new_shard(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
         Self::on(world, config, socket, None, Some(member))

@@ -346,10 +346,10 @@ pub trait Stream: 'static {
         self.poll_write_message(cx, &from[..size.min(from.len())])
     }
 
-    /// Sets how messages are delivered that are written from now on with
-    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice (TCP), so that
-    /// all bytes arrive in order. If messages may be abandoned, the writer should write whole messages that mark their
-    /// own end, because the reader sees no gap.
+    /// Sets the delivery of messages that are written from now on with
+    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice: in TCP, all
+    /// bytes arrive in order. If messages may be abandoned, the writer should write whole messages that mark their own
+    /// end, because the reader sees no gap.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }

@@ -5,7 +5,8 @@ use std::task::{Context, Waker};
 /// The wakers of the tasks that wait for one event. Each task is stored only once.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// The first waiting task. Most events have only one, which needs no allocation here; there are very many events.
+    /// The first waiting task, stored without an allocation. There are very many events, and most have only one waiting
+    /// task.
     first: Option<Waker>,
     others: Option<Box<Others>>,
 }

@@ -105,8 +105,8 @@ pub trait World: Clone + 'static {
     /// ready once after each of those, because an unreachable address may have become reachable.
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Charges the host's processor for work other than the processing of packets. Only a virtual host for which that
-    /// work has a cost takes note of the charge.
+    /// Charges the host's processor for work other than the processing of packets. This has an effect only on a virtual
+    /// host for which that work has a cost.
     fn charge(&self, work: Work) {
         let _ = work;
     }

@@ -77,7 +77,8 @@ impl<P: Carried> Fifo<P> {
 /// The state of CoDel's control law for one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codel {
-    /// If the delay has been above the target: the time at which this will have lasted for an interval.
+    /// While the delay exceeds the target: the time from which packets may be dropped, one interval after the delay
+    /// first exceeded the target.
     above_from: Option<Instant>,
     dropping: bool,
     drop_next: Instant,

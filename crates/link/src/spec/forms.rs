@@ -19,7 +19,7 @@ use std::str::FromStr;
 pub struct RateSpec {
     /// The initial rate; `None` if the rate is unlimited.
     rate: Option<BitRate>,
-    /// The later rates, each with its start time, in order of time.
+    /// The rates after the initial one, each with its start time, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 
@@ -51,7 +51,7 @@ impl RateSpec {
         self.rate
     }
 
-    /// Returns the later rates, each with its start time, in order of time.
+    /// Returns the rates after the initial one, each with its start time, in order of time.
     #[must_use]
     pub fn changes(&self) -> &[(Instant, BitRate)] {
         &self.changes
@@ -111,9 +111,9 @@ pub enum LossSpec {
     },
     /// The two-state model of Gilbert and Elliott.
     GilbertElliott {
-        /// The probability per packet to change from good to bad.
+        /// The probability per packet of a change from the good to the bad state.
         to_bad: Ratio,
-        /// The probability per packet to change from bad to good.
+        /// The probability per packet of a change from the bad to the good state.
         to_good: Ratio,
         /// The loss probability in the bad state.
         bad_loss: Ratio,

@@ -95,8 +95,8 @@ impl LinkSpec {
         Ok(link)
     }
 
-    /// Sets the value of one key. A key of [`ROWS`] applies to both directions, and with the prefix `up-` or `down-`
-    /// only to one. [`check`](Self::check) finds contradictions between keys.
+    /// Sets the value of one key. A key of [`ROWS`] applies to both directions. With the prefix `up-` or `down-` it
+    /// applies only to that direction. [`check`](Self::check) finds contradictions between keys.
     ///
     /// # Errors
     /// The key is unknown or was set before, or the value is invalid.

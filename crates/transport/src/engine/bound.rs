@@ -1,4 +1,5 @@
-//! A host: an engine, its socket and its drive loop. Code to start a host, and to listen, connect and close on it.
+//! A transport that runs on a host: an engine, its socket and its drive loop. This module starts the transport, opens
+//! and accepts sessions, and closes them.
 
 use super::SessionEngine;
 use super::host::EngineHost;

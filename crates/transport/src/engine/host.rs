@@ -340,8 +340,8 @@ impl SessionState {
         }
     }
 
-    /// Makes the only stream of a session acceptable, as soon as the session is established. Does nothing if the engine
-    /// has several streams per session.
+    /// Lets the application accept the only stream of a session, as soon as the session is established. Does nothing if
+    /// the engine has several streams per session.
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
             let state = self.stream_state(0);
@@ -456,7 +456,7 @@ impl SessionState {
         &mut self.begun[usize::from(stream & ONE_WAY != 0)]
     }
 
-    /// Wakes the reader of the stream. If there is no handle of the stream, makes the stream acceptable.
+    /// Wakes the reader of the stream. If there is no handle of the stream, lets the application accept the stream.
     #[inline]
     pub(super) fn readable(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);

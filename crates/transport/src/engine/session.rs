@@ -297,7 +297,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if state.cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
-        // Most reads take all available data. So the next read knows without a call of the engine that there is none.
+        // If the last read took all available data, there is none now, and the engine need not be called.
         if !state.dry {
             let (got, dry) = read(engine, id, stream);
             state.dry = dry;

@@ -1,6 +1,6 @@
 //! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! Besides the endpoint, this module's engine has the endpoint's links to the rest of the host: the claims of ports
+//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the claims of ports
 //! that other programs must not use, and the directory of several endpoints behind one port.
 
 use super::ports::PortClaims;
@@ -319,8 +319,8 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_delivery(&mut self, now: Instant, id: AssociationId, stream: StreamId, delivery: Delivery) {
-        // Streams start with the value 0, whose data is sent first. An error means that the association has ended, so
-        // the error is ignored.
+        // A stream starts with the scheduling value 0. A background stream gets the value 1, so that its data is sent
+        // after that of the others. An error means that the association has ended, so the error is ignored.
         let _ = self.endpoint.set_stream_value(now, id, number(stream), u16::from(delivery.background));
     }
 

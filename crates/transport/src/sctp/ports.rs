@@ -36,7 +36,7 @@ impl Neighbours for Others {
 /// while the port is in use.
 #[derive(Debug, Default)]
 pub struct PortClaims {
-    /// `None` if no other program receives the same packets.
+    /// The registry of the ports of all programs; `None` if no other program receives the same packets.
     ports: Option<Arc<dyn Ports>>,
     listening: BTreeMap<u16, PortClaim>,
     associations: BTreeMap<AssociationId, PortClaim>,
@@ -84,7 +84,7 @@ impl PortClaims {
         }
     }
 
-    /// Extends the claim of a listening port by an association that a peer has started to this port.
+    /// Keeps the claim of a listening port as long as an association lasts that a peer has started to this port.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }

@@ -113,8 +113,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn totals(&self) -> Totals {
-        // A connection has only one path, so a change of its path is a change of the connection, and none is listed
-        // here.
+        // A connection has only one path, so there are no path changes to report.
         Totals { timeouts: Self::totals(self).timeouts, ..Totals::default() }
     }
 }
@@ -132,7 +131,8 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// Spurious retransmissions are detected by timestamp echoes (RFC 3522) or by duplicate SACK reports (RFC 3708).
+    /// Returns whether timestamp echoes (RFC 3522) or duplicate SACK reports (RFC 3708) reveal spurious
+    /// retransmissions.
     fn knows_needless(&self) -> bool {
         self.timestamps || self.sack && self.dsack
     }

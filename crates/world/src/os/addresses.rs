@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 /// The addresses of the host that an `OsWorld` uses.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// If not empty, only these addresses are used; empty means all addresses of the host.
+    /// The only addresses that may be used; empty means all addresses of the host.
     fixed: Vec<IpAddr>,
     present: RefCell<Vec<Present>>,
     /// The number of changes of [`present`](Self::present), or of routes, so far.
@@ -51,7 +51,7 @@ impl Addresses {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// If not empty, only these addresses are used; empty means all addresses of the host.
+    /// Returns the only addresses that may be used; empty means all addresses of the host.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }

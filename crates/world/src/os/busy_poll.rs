@@ -91,7 +91,7 @@ impl PauseState {
             self.short = if short { self.short.saturating_add(1) } else { 0 };
             self.moved = 0;
             if self.short >= MANY {
-                // No yield has been long for many pauses, so the competing threads are gone.
+                // After so many short pauses in a row, the competing threads are gone.
                 self.yields_for = Duration::ZERO;
             }
         }

@@ -64,7 +64,7 @@ impl Raw {
         Self::over(addresses, protocol, mark, opened)
     }
 
-    /// Creates a `Raw` from open sockets of `protocol`. The flag of each is true for IPv4.
+    /// Creates a `Raw` from open sockets of `protocol`. Each socket comes with a flag, which is true for IPv4.
     pub(super) fn over(
         addresses: Rc<Addresses>,
         protocol: u8,
@@ -303,7 +303,8 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Makes a blocked socket receive its share of the packets from now on, and discards packets that arrived earlier.
+/// Replaces the filter that rejects all packets by one that accepts the socket's share. Discards packets that arrived
+/// before.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
         // Other errors are ICMP reports, which packets may follow.

@@ -79,7 +79,7 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Waits until a process that was asked to end should have ended. Returns false if no further signal can arrive.
+/// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
 fn wait_for_end(signals: &Receiver<()>, grace: Duration) -> bool {
     if signals.recv().is_err() {
         return false;

@@ -219,7 +219,7 @@ impl Udp {
                     self.busy_poll.sent(gone * stride);
                     continue;
                 }
-                // None was sent. Send only the first packet, to find out the error that belongs to it.
+                // No packet was sent. Send only the first one, to find out which error belongs to it.
             }
             let end = bytes.len().min(at + most * stride);
             let transmit = Transmit {
@@ -391,8 +391,8 @@ impl Udp {
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some((number, report)) = self.reports.borrow_mut().pop_front() else { return false };
         let ip = self.sockets[number].ip;
-        // The kernel does not report the source address of the quoted packet, so use the first address that fits the
-        // target if the socket has none.
+        // The kernel does not report the source address of the quoted packet. If the socket is not bound to an address,
+        // use the first one that fits the target.
         let source =
             if ip.is_unspecified() { self.addresses.first_for(report.target.ip()).unwrap_or(ip) } else { ip };
         batch.clear();

@@ -18,7 +18,7 @@ pub fn processor_time() -> (Duration, Duration) {
 /// TCP connection takes one file. Child processes inherit the limit.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // `None` means no limit.
+    // A limit of `None` means that the number of files is not limited.
     let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let raised = Rlimit { current: maximum, maximum };
     if soft < hard && setrlimit(Resource::Nofile, raised).is_err() {

@@ -15,9 +15,9 @@ pub enum Keep {
     /// Counters only.
     #[default]
     Counters,
-    /// Also the bytes in each time bucket.
+    /// Counters, and the bytes in each time bucket.
     Bytes,
-    /// Also the content of every packet.
+    /// Counters, the bytes in each time bucket, and every packet.
     Packets,
 }
 

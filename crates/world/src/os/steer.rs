@@ -52,7 +52,7 @@ pub(super) fn by_connection_id(socket: &impl AsFd, count: u32) -> io::Result<()>
 }
 
 /// Makes a raw SCTP socket of one IP version accept only the packets for index `index` of `count` sockets. The kernel
-/// reassembles fragments before. All sockets reject a packet that is too short for a common header.
+/// reassembles fragments before it runs the filter. All sockets reject a packet that is too short for a common header.
 pub(super) fn by_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     // The filter sees IPv4 packets with their header, of variable length, and IPv6 packets without. Put the header
     // length into X.

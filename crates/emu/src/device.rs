@@ -1,10 +1,10 @@
-//! How packets leave a namespace and enter it: by TUN, or as Ethernet frames if there is no TUN.
+//! The devices over which packets leave a namespace and enter it: TUN, or pairs of Ethernet interfaces if there is no
+//! TUN.
 //!
-//! Of a pair of Ethernet interfaces one is in the namespace; the other is read and
-//! written through a packet socket. No address resolution takes place: it is off at the
-//! namespace's interface, and frames into the namespace carry its address. The
-//! namespace's kernel leaves checksums to hardware, which does not exist, so they are
-//! completed here.
+//! Of each pair of Ethernet interfaces, one is in the namespace. The emulator reads and writes the other one through a
+//! packet socket. No address resolution takes place: ARP is off at the namespace's interface, and frames into the
+//! namespace carry that interface's hardware address. The namespace's kernel leaves checksums to the hardware. There is
+//! no hardware, so this module completes them.
 
 use anabranch_base::Instant;
 use anabranch_base::time::Duration;
@@ -14,22 +14,22 @@ use anabranch_world::os::PacketSocket;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// The headroom before each packet: the size of an Ethernet header.
+/// The number of free bytes in front of each packet: the size of an Ethernet header.
 pub const HEADROOM: usize = 14;
 
-/// One end of a path.
+/// The device at one end of a path.
 #[derive(Debug)]
 pub enum Device {
     /// A TUN interface.
     Tun(OwnedFd),
-    /// The outer interface of an Ethernet pair, and the hardware address of the inner one.
+    /// The outer interface of an Ethernet pair, and the hardware address of the inner interface.
     Ethernet(PacketSocket, [u8; 6]),
 }
 
-/// The kind of device to use.
+/// The kind of device that the user has chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Choice {
-    /// TUN if it can be opened, otherwise Ethernet.
+    /// TUN if a TUN device can be opened, otherwise Ethernet.
     #[default]
     Auto,
     /// TUN.
@@ -39,10 +39,10 @@ pub enum Choice {
 }
 
 impl Device {
-    /// Reads the next packet into `scratch`; `None` if the frame contains no IP packet.
+    /// Reads the next packet into `scratch`. Returns `None` if the frame contains no IP packet.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none.
+    /// `WouldBlock` if no packet has arrived; otherwise the error of the device.
     pub fn read<'a>(&self, scratch: &'a mut [u8]) -> io::Result<Option<&'a [u8]>> {
         match self {
             Self::Tun(tun) => {
@@ -62,10 +62,10 @@ impl Device {
         }
     }
 
-    /// Hands a packet, which follows [`HEADROOM`] bytes of headroom, to the kernel.
+    /// Hands a packet to the kernel. The packet follows [`HEADROOM`] bytes of headroom.
     ///
     /// # Errors
-    /// The kernel refuses it, or has no room now.
+    /// The kernel refuses the packet, or has no room for it at present.
     pub fn write(&self, with_headroom: &mut [u8]) -> io::Result<()> {
         match self {
             Self::Tun(tun) => Ok(rustix::io::write(tun, &with_headroom[HEADROOM..]).map(drop)?),
@@ -90,7 +90,7 @@ impl AsFd for Device {
     }
 }
 
-/// A clock that starts at zero.
+/// A clock of real time that starts at zero.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     begin: std::time::Instant,
@@ -104,27 +104,27 @@ impl Clock {
         Self { begin: std::time::Instant::now() }
     }
 
-    /// Creates a clock that starts after `span`; until then it shows zero.
+    /// Creates a clock that starts after `span`. Until then it shows zero.
     #[must_use]
     pub fn begin_in(span: Duration) -> Self {
         Self { begin: Self::begin().begin + span }
     }
 
-    /// The time until it starts.
+    /// Returns the time until the clock starts.
     #[must_use]
     pub fn ahead(&self) -> Duration {
         self.begin.saturating_duration_since(Self::begin().begin)
     }
 
-    /// The time.
+    /// Returns the time since the clock started.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::from_nanos(anabranch_base::time::nanos(self.begin.elapsed()))
     }
 }
 
-/// Completes the checksum of a TCP or UDP packet in which the kernel has summed only the pseudo-header, as it does
-/// for hardware checksum offload. A complete checksum, correct or wrong, is not changed.
+/// Completes the checksum of a TCP or UDP packet. For hardware checksum offload, the kernel has put only the sum of the
+/// pseudo-header into the checksum field. A complete checksum, correct or wrong, is not changed.
 fn finish_checksum(packet: &mut [u8]) {
     let Ok(seen) = ip::Packet::parse_quoted(packet) else { return };
     let at = match seen.protocol {
@@ -136,7 +136,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let (start, end) = (seen.header_len, seen.header_len + seen.payload.len());
     let pseudo = Checksum::pseudo_header(seen.source, seen.target, seen.protocol, seen.payload.len() as u32);
     let (Some(pseudo), Some(field)) = (pseudo, seen.payload.get(at..at + 2)) else { return };
-    // A partial checksum is the sum itself; a complete one is the complement of a sum.
+    // A partial checksum is the sum of the pseudo-header itself; a complete checksum is the complement of a sum.
     if field != (!pseudo.finish()).to_be_bytes() {
         return;
     }
@@ -144,7 +144,7 @@ fn finish_checksum(packet: &mut [u8]) {
     let mut sum = pseudo;
     sum.add(&packet[start..end]);
     let checksum = match sum.finish() {
-        // RFC 768: 0 would mean that there is no checksum.
+        // RFC 768: a checksum of 0 would mean that the packet has no checksum.
         0 if seen_is_udp(at) => 0xffff,
         sum => sum,
     };
@@ -155,7 +155,7 @@ const fn seen_is_udp(checksum_at: usize) -> bool {
     checksum_at == 6
 }
 
-/// The source address of frames that we send: locally administered.
+/// The source address of the frames that the emulator sends: a locally administered address.
 const LINK_ADDRESS: [u8; 6] = [0x02, 0x61, 0x62, 0, 0, 0];
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
@@ -195,7 +195,7 @@ mod tests {
         let before = packet.clone();
         finish_checksum(&mut packet);
         assert_eq!(packet, before);
-        // Truncated packets must not cause a panic.
+        // A truncated packet must not cause a panic.
         for length in 0..packet.len() {
             finish_checksum(&mut packet.clone()[..length]);
         }

@@ -1,9 +1,9 @@
-//! A histogram of times: counts in buckets whose width grows with the time.
+//! A histogram of times, with counts in buckets whose width grows with the time.
 //!
-//! The width of a bucket is at most 1/64 of its time, so quantiles are accurate to
-//! 1.6 %; the minimum, the maximum and the mean are exact. Times have no upper limit.
+//! The width of a bucket is at most 1/64 of the times in it, so quantiles are accurate to 1.6 %. The minimum, the
+//! maximum and the mean are exact. Times have no upper limit.
 
-/// Counts of times in nanoseconds.
+/// A histogram of times in nanoseconds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Histogram {
     buckets: Vec<u64>,
@@ -29,31 +29,31 @@ impl Histogram {
         self.greatest = self.greatest.max(nanos);
     }
 
-    /// The number of times counted.
+    /// Returns the number of times that were counted.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The shortest time; `None` if there is none.
+    /// Returns the shortest time; `None` if no time was counted.
     #[must_use]
     pub fn least(&self) -> Option<u64> {
         (self.count > 0).then_some(self.least)
     }
 
-    /// The longest time; `None` if there is none.
+    /// Returns the longest time; `None` if no time was counted.
     #[must_use]
     pub fn greatest(&self) -> Option<u64> {
         (self.count > 0).then_some(self.greatest)
     }
 
-    /// The mean; `None` if there is none.
+    /// Returns the mean of the times; `None` if no time was counted.
     #[must_use]
     pub fn mean(&self) -> Option<u64> {
         u64::try_from(self.sum.checked_div(u128::from(self.count))?).ok()
     }
 
-    /// The time that this many of a thousand do not exceed; `None` if there is none.
+    /// Returns the time that `thousandths` of 1000 times do not exceed; `None` if no time was counted.
     #[must_use]
     pub fn quantile(&self, thousandths: u64) -> Option<u64> {
         let rank = (self.count * thousandths).div_ceil(1000).max(1);
@@ -66,14 +66,14 @@ impl Histogram {
     }
 }
 
-/// The index of a time's bucket: the first 64 buckets are a nanosecond wide, then there
-/// are 64 per doubling.
+/// Returns the index of the bucket for a time. The first 64 buckets are one nanosecond wide. After them there are 64
+/// buckets for each doubling of the time.
 fn bucket(nanos: u64) -> usize {
     let doublings = (u64::BITS - nanos.leading_zeros()).saturating_sub(FINE + 1);
     (u64::from(doublings) * STEPS + (nanos >> doublings)) as usize
 }
 
-/// The time in the middle of a bucket.
+/// Returns the time in the middle of a bucket.
 fn middle(index: usize) -> u64 {
     let index = index as u64;
     let doublings = (index / STEPS).saturating_sub(1);

@@ -1,33 +1,32 @@
-//! Emulated links: the elements of `anabranch-link`, applied to live packets between network
-//! namespaces.
+//! Emulated links: the link elements of `anabranch-link`, applied to live packets between network namespaces.
 //!
-//! A command, or a host of a race, runs in a network namespace of its own. Its
-//! packets leave by a TUN interface (or, if the host has none, by a pair of Ethernet
-//! interfaces). They pass through the same chains that the simulator runs in virtual
-//! time, and enter the namespace at the other end at the time that the chain says.
-//! Linux only.
+//! A command, or a host of a race, runs in a network namespace of its own. Its packets leave through a TUN interface
+//! or, if the host has no TUN, through a pair of Ethernet interfaces. They pass through the same chains that the
+//! simulator runs in virtual time. They enter the namespace at the other end at the time that the chain determines.
+//! This crate works only on Linux.
 //!
-//! - [`netns`]: namespaces, as root or without privileges
-//! - [`wiring`]: interfaces, addresses and routes of the two ends
-//! - [`device`]: how packets get in and out
+//! - [`netns`]: creates and enters namespaces, as root or without privileges
+//! - [`wiring`]: interfaces, addresses and routes of the two ends of a link
+//! - [`device`]: the devices over which packets leave and enter a namespace
 //! - [`relay`]: runs the chains in real time
-//! - [`packet`]: a packet as the chains see it
+//! - [`packet`]: a packet in the form that the chains need
 //! - [`histogram`]: distributions of times
 //! - [`record`]: records of the traffic, for captures and for bytes over time
 //! - [`report`]: the statistics of a link, as text
-//! - [`rules`]: loss by iptables instead of the link
+//! - [`rules`]: loss by iptables instead of by the link
 //! - [`watch`]: detects the first user data after a given time
-//! - [`shell`]: `anabranch link`: a command behind a link
+//! - [`shell`]: `anabranch link`, which runs a command behind a link
 //!
 //! # How it works
 //!
-//! Packets are caught by TUN, or by pairs of Ethernet interfaces and packet sockets. A network namespace is a property of a thread: a
-//! thread enters one, opens devices or starts a command there, and ends. So nothing is forked, no program runs again in a namespace, and
-//! nothing unsafe is needed. `ip` of iproute2 sets interfaces up. Without privilege the process first becomes root of a user namespace.
+//! The emulator receives packets from TUN devices, or from packet sockets on pairs of Ethernet interfaces. A network
+//! namespace is a property of a thread. So a thread enters a namespace, opens devices or starts a command there, and
+//! ends. Nothing is forked, no program is executed a second time in a namespace, and no unsafe code is needed. `ip` of
+//! iproute2 configures the interfaces. Without privileges, the process first becomes root of a user namespace.
 //!
-//! Rules of iptables in those namespaces may lose packets instead of the link (`rules`). Both ends may be one namespace
-//! (`Wiring::on_one_host`). Rules of routing then send packets between its own addresses across the link, so that one rule of iptables sees
-//! both directions.
+//! iptables rules in these namespaces may lose packets instead of the link (module `rules`). Both ends of a link may be
+//! in the same namespace (`Wiring::on_one_host`). Routing rules then send packets between that namespace's own
+//! addresses across the link, so that one iptables rule sees both directions.
 
 #![cfg(target_os = "linux")]
 
@@ -43,19 +42,19 @@ pub mod shell;
 pub mod watch;
 pub mod wiring;
 
-/// Why an emulated link could not be created.
+/// The reason why an emulated link could not be created.
 #[derive(Debug, thiserror::Error)]
 pub enum EmuError {
-    /// The host lacks a permission or a feature.
+    /// The host does not permit the operation, or lacks a feature that it needs.
     #[error("not possible on this host: {0}")]
     Impossible(String),
     /// An operation failed, although the host permits it.
     #[error("{0}")]
     Failed(String),
-    /// The command exists but cannot be run.
+    /// The command of the user exists but cannot be executed.
     #[error("{0}")]
     NotExecutable(String),
-    /// The command does not exist.
+    /// The command of the user does not exist.
     #[error("{0}")]
     NotFound(String),
 }

@@ -1,10 +1,9 @@
-//! Network namespaces, as root or without privileges.
+//! Creates and enters network namespaces, as root or without privileges.
 //!
-//! A namespace is a property of a thread: everything that a thread opens or starts
-//! belongs to the namespace it is in. So nothing is forked here: a thread enters a
-//! namespace, does its work there, and ends. Without privileges the whole process first
-//! becomes root of a user namespace of its own, which is possible only while it has a
-//! single thread.
+//! A network namespace is a property of a thread: sockets and devices that a thread opens, and processes that it
+//! starts, belong to the namespace of that thread. So nothing is forked here. A thread enters a namespace, does its
+//! work there, and ends. Without privileges, the whole process first becomes root of a user namespace of its own. This
+//! is possible only while the process has a single thread.
 
 use crate::EmuError;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -14,22 +13,22 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// A network namespace, which exists as long as this handle, or as long as a thread is in it.
+/// A network namespace, which exists as long as this handle exists or a thread is in the namespace.
 #[derive(Clone, Debug)]
 pub struct Namespace {
     file: Arc<File>,
 }
 
 impl Namespace {
-    /// Returns the calling thread's namespace.
+    /// Returns the network namespace of the calling thread.
     ///
     /// # Errors
-    /// There is no `/proc`.
+    /// The host has no `/proc`.
     pub fn current() -> io::Result<Self> {
         Ok(Self { file: Arc::new(File::open("/proc/thread-self/ns/net")?) })
     }
 
-    /// Creates a namespace with only a loopback interface.
+    /// Creates a network namespace that has only a loopback interface.
     ///
     /// # Errors
     /// `PermissionDenied` without CAP_SYS_ADMIN.
@@ -40,21 +39,21 @@ impl Namespace {
         })?
     }
 
-    /// Moves the calling thread into the namespace permanently. With `look`, files about the network in `/sys` also
-    /// show this namespace (if the host permits it).
+    /// Moves the calling thread into the namespace permanently. If `look` is set and the host permits it, the files in
+    /// `/sys` about the network also show this namespace.
     ///
     /// # Errors
-    /// An error of the operating system.
+    /// The error of the operating system.
     pub fn enter(&self, look: bool) -> io::Result<()> {
         setns(&*self.file, CloneFlags::CLONE_NEWNET)?;
         if look {
-            // Otherwise `/sys` still shows the previous interfaces, which rarely matters.
+            // On an error, `/sys` continues to show the interfaces of the previous namespace, which rarely matters.
             let _ = own_sys();
         }
         Ok(())
     }
 
-    /// Runs `task` in a new thread in this namespace.
+    /// Runs `task` in a new thread that enters this namespace.
     ///
     /// # Errors
     /// The thread cannot be started, or cannot enter the namespace.
@@ -65,7 +64,7 @@ impl Namespace {
         })?
     }
 
-    /// A path by which other programs of this user find the namespace while this process lives.
+    /// Returns a path by which other programs of this user can find the namespace while this process lives.
     #[must_use]
     pub fn path(&self) -> String {
         format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd())
@@ -80,13 +79,13 @@ fn apart<T: Send>(task: impl FnOnce() -> T + Send) -> io::Result<T> {
     })
 }
 
-/// Gives the calling thread and its children a `/sys` that shows its network namespace.
+/// Gives the calling thread and its child processes a `/sys` that shows the thread's network namespace.
 fn own_sys() -> nix::Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)?;
     let nothing = None::<&str>;
-    // Mounts made here must not affect other namespaces.
+    // The mounts made below must not affect other mount namespaces.
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_SLAVE, nothing)?;
-    // CPU and memory limits are read from below /sys: keep them visible.
+    // CPU and memory limits are read from below `/sys`, so keep the directory with these limits visible.
     let groups = File::open("/sys/fs/cgroup");
     let quiet = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     mount(Some("sysfs"), "/sys", Some("sysfs"), quiet, nothing)?;
@@ -94,16 +93,16 @@ fn own_sys() -> nix::Result<()> {
         let before = format!("/proc/thread-self/fd/{}", groups.as_raw_fd());
         let bind = MsFlags::MS_BIND | MsFlags::MS_REC;
         if mount(Some(before.as_str()), "/sys/fs/cgroup", nothing, bind, nothing).is_err() {
-            // Without the limits, keep the old /sys instead.
+            // If the limits cannot be kept visible, restore the old `/sys`.
             umount2("/sys", MntFlags::MNT_DETACH)?;
         }
     }
     Ok(())
 }
 
-/// Ensures that this process may create namespaces: as it is, or as root of a user namespace of its own. Call this
-/// while the process has a single thread. Returns true if it had no privileges: the host's network cannot be changed
-/// then.
+/// Ensures that this process may create network namespaces: with its present privileges, or as root of a user namespace
+/// of its own. Call this while the process has a single thread. Returns true if the process had no privileges. In that
+/// case the process cannot change the host's network.
 ///
 /// # Errors
 /// [`EmuError::Impossible`], with the operation that the host forbids.
@@ -128,7 +127,7 @@ pub fn prepare() -> Result<bool, EmuError> {
     }
 }
 
-/// Makes this process root of a new user namespace, in which this user is the only one.
+/// Makes this process root of a new user namespace in which no other user exists.
 fn rootless() -> io::Result<()> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     unshare(CloneFlags::CLONE_NEWUSER)?;

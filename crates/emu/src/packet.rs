@@ -1,4 +1,4 @@
-//! A live packet as a chain sees it, and the pool of packet buffers.
+//! A live packet in the form that a chain needs, and the pool of packet buffers.
 
 use crate::device::HEADROOM;
 use anabranch_base::{Ecn, Instant, Rng};
@@ -6,26 +6,26 @@ use anabranch_link::Carried;
 use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
 
-/// A packet under way: [`HEADROOM`] free bytes, followed by the IP header.
+/// A packet on its way through a link: [`HEADROOM`] free bytes, followed by the IP header.
 #[derive(Debug)]
 pub struct LivePacket {
     buffer: Vec<u8>,
-    /// The time at which it entered the link.
+    /// The time at which the packet entered the link.
     pub entered: Instant,
-    /// The link's lane to which it belongs.
+    /// The index of the lane (the pair of devices) to which the packet belongs.
     pub lane: usize,
-    /// Whether the link has corrupted it.
+    /// Whether the link has corrupted the packet.
     pub is_corrupted: bool,
 }
 
 impl LivePacket {
-    /// The packet, from its IP header on.
+    /// Returns the packet, beginning with its IP header.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[HEADROOM..]
     }
 
-    /// The packet, with the headroom before it.
+    /// Returns the packet with the headroom in front of it.
     pub fn with_headroom(&mut self) -> &mut [u8] {
         &mut self.buffer
     }
@@ -67,17 +67,17 @@ impl Carried for LivePacket {
     }
 }
 
-/// Used buffers that can be reused.
+/// Used packet buffers, to be used again.
 #[derive(Debug, Default)]
 pub struct Pool {
     free: Vec<Vec<u8>>,
 }
 
 impl Pool {
-    /// Creates a packet with these bytes, which enters the link at `entered` from a lane.
+    /// Creates a packet with the content `bytes`, which enters the link at `entered` from the lane `lane`.
     pub fn packet(&mut self, bytes: &[u8], entered: Instant, lane: usize) -> LivePacket {
-        // All buffers have the same size from the start: small ones would grow one by one when reused for
-        // larger packets.
+        // All buffers have room for the usual packet size from the start. Otherwise small buffers would grow one by one
+        // when they are reused for larger packets.
         let room = HEADROOM + bytes.len().max(USUAL_SIZE);
         let mut buffer = self.free.pop().unwrap_or_else(|| Vec::with_capacity(room));
         buffer.clear();
@@ -86,7 +86,7 @@ impl Pool {
         LivePacket { buffer, entered, lane, is_corrupted: false }
     }
 
-    /// Takes back a packet's buffer.
+    /// Takes the buffer of a packet that is no longer needed.
     pub fn give(&mut self, packet: LivePacket) {
         if self.free.len() < POOL_LIMIT {
             self.free.push(packet.buffer);
@@ -94,9 +94,9 @@ impl Pool {
     }
 }
 
-/// The size that most packets do not exceed: Ethernet's MTU.
+/// The size in bytes that most packets do not exceed: Ethernet's MTU.
 const USUAL_SIZE: usize = 1500;
-/// The maximum number of buffers in the pool.
+/// The maximum number of buffers that the pool keeps.
 const POOL_LIMIT: usize = 4096;
 
 #[cfg(test)]

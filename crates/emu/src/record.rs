@@ -1,6 +1,6 @@
-//! Records of a link's traffic: packets for captures, bytes over time for results.
+//! Records of a link's traffic: packets for captures, and bytes over time for results.
 //!
-//! Kept only on request. Packets are written to a file as they are seen.
+//! Records are made only on request. Packets are written to a file as soon as they are seen.
 
 use anabranch_base::Instant;
 use anabranch_link::spec::Direction;
@@ -9,33 +9,33 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The records that are kept of the traffic.
+/// The records that a relay makes of the traffic, each value including those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Keep {
     /// Counters only.
     #[default]
     Counters,
-    /// Also bytes over time.
+    /// Counters, and the bytes in each time bucket.
     Bytes,
-    /// Also every packet.
+    /// Counters, the bytes in each time bucket, and every packet.
     Packets,
 }
 
-/// A packet that was seen at one of the link's ends.
+/// A packet that was seen at one end of the link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Sighting {
-    /// The time on the link's clock.
+    /// The time on the link's clock at which the packet was seen.
     at: Instant,
-    /// The lane of the packet.
+    /// The lane (the pair of devices) to which the packet belongs.
     lane: u16,
-    /// Whether it was seen at the near end; otherwise at the far end.
+    /// Whether the packet was seen at the near end of the link; otherwise it was seen at the far end.
     near: bool,
-    /// The direction of the packet.
+    /// The direction in which the packet crossed the link.
     direction: Direction,
     bytes: Vec<u8>,
 }
 
-/// Bytes of one direction over time.
+/// The bytes that crossed a link in one direction, over time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Series {
     /// Bytes that entered the link, per time bucket.
@@ -45,7 +45,7 @@ pub struct Series {
 }
 
 impl Series {
-    /// Adds a packet's bytes to the bucket of `at`.
+    /// Adds the bytes of one packet to the bucket for the time `at`.
     pub fn add(buckets: &mut Vec<u64>, at: Instant, bytes: usize) {
         let index = (at.as_nanos() / BUCKET_NS) as usize;
         if buckets.len() <= index {
@@ -55,12 +55,12 @@ impl Series {
     }
 }
 
-/// Packets as they were seen, in order of time. They are stored in an unlinked file, so that a long run needs no more
-/// memory than a short one and no file remains in any case.
+/// The packets seen on a link, in order of time. They are stored in an unlinked file. So a long run needs no more
+/// memory than a short one, and no file remains even if the process is killed.
 #[derive(Debug)]
 pub struct Spool {
     file: BufWriter<File>,
-    /// The first error: nothing is stored after it.
+    /// The first write error. No packet is stored after it.
     failed: Option<io::Error>,
 }
 
@@ -68,7 +68,7 @@ impl Spool {
     /// Creates an empty spool.
     ///
     /// # Errors
-    /// The host's directory for temporary files allows no new file.
+    /// No file can be created in the host's directory for temporary files.
     pub fn new() -> io::Result<Self> {
         Ok(Self { file: BufWriter::with_capacity(BUFFER, nameless()?), failed: None })
     }
@@ -88,10 +88,10 @@ impl Spool {
         self.failed = written.err();
     }
 
-    /// Returns all packets for reading.
+    /// Returns all stored packets for reading.
     ///
     /// # Errors
-    /// A packet could not be written.
+    /// One of the packets could not be written.
     pub fn finish(self) -> io::Result<Packets> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -101,7 +101,7 @@ impl Spool {
     }
 }
 
-/// The packets of a finished spool.
+/// The packets that a finished spool has stored.
 #[derive(Debug)]
 pub struct Packets {
     file: File,
@@ -122,7 +122,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the next packet and reads the one after it.
+    /// Returns the next packet, and reads the packet after it.
     fn advance(&mut self) -> io::Result<Option<Sighting>> {
         let mut head = [0; HEAD];
         let more = match self.file.read_exact(&mut head) {
@@ -145,10 +145,10 @@ impl Reader<'_> {
     }
 }
 
-/// Creates an unlinked file in the host's directory for temporary files; it disappears when it is closed.
+/// Creates an unlinked file in the host's directory for temporary files. The file disappears when it is closed.
 ///
 /// # Errors
-/// An error of the operating system.
+/// The error of the operating system.
 pub fn nameless() -> io::Result<File> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -158,11 +158,11 @@ pub fn nameless() -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes the capture of one end of a lane: one interface per path, packets in order of time, preceded by the secrets of
-/// TLS sessions, if there are any.
+/// Writes the capture of one end of a lane: one interface per path, and all packets in order of time. If there are
+/// secrets of TLS sessions, they come before the packets.
 ///
 /// # Errors
-/// An error while reading or writing. What reading and writing bring.
+/// An error while reading the packets or writing the capture.
 pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &str, out: W) -> io::Result<W> {
     let wanted = |sighting: &Sighting| sighting.near == near && usize::from(sighting.lane) == lane;
     let mut writer = pcap::Writer::new(out, "anabranch")?;
@@ -184,11 +184,11 @@ pub fn capture<W: Write>(paths: &[Packets], lane: usize, near: bool, secrets: &s
     }
 }
 
-/// The size of a packet's header in a spool: time, end, direction, lane, length.
+/// The size in bytes of the header of a stored packet: time, end, direction, lane, length.
 const HEAD: usize = 16;
-/// The number of bytes that are read and written at once.
+/// The number of bytes that are read or written in one call.
 const BUFFER: usize = 1 << 16;
-/// The width of a bucket of [`Series`] in nanoseconds.
+/// The duration of one bucket of [`Series`] in nanoseconds.
 pub const BUCKET_NS: u64 = 100_000_000;
 
 #[cfg(test)]
@@ -201,7 +201,7 @@ mod tests {
             let mut spool = Spool::new().expect("a file");
             for (n, &ms) in times.iter().enumerate() {
                 let way = if n % 2 == 0 { Direction::Up } else { Direction::Down };
-                // Ten bytes of an IPv4 header are enough for this test.
+                // The first ten bytes of an IPv4 header are enough for this test.
                 let at = Instant::from_millis(ms);
                 spool.add(at, 0, true, way, &[0x45, ms as u8, 0, 10, 0, 0, 0, 0, 64, 17]);
                 spool.add(at, 0, false, way, &[0x45]);

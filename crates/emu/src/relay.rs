@@ -1,11 +1,12 @@
-//! Runs one path in real time: packets from either device pass through a chain to the other.
+//! Runs one path in real time: packets from the device at either end pass through a chain to the device at the other
+//! end.
 //!
-//! There is one thread per path. It reads the packets that have arrived, hands them to the chain with the time of
-//! reading, and takes out packets that are due. Then it sleeps until the next instant that a chain names, or until a
-//! packet arrives. It counts how late packets leave: that is the delay that a real machine adds to the link.
+//! There is one thread per path. It reads the packets that have arrived, passes them to the chain with the time of
+//! reading, and writes the packets that are due. Then it sleeps until the next event of a chain, or until a packet
+//! arrives. It also measures how late packets leave, which is the delay that the real machine adds to the link.
 //!
-//! Several pairs of devices may share a path: each is a *lane*, whose packets meet
-//! those of the others in the chains and leave by their own lane's device.
+//! Several pairs of devices may share a path. Each pair is a *lane*. Packets of all lanes share the chains, and each
+//! packet leaves through a device of its own lane.
 
 use crate::EmuError;
 use crate::device::{Clock, Device};
@@ -26,23 +27,23 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-/// The devices of one lane of a path.
+/// The two devices of one lane of a path.
 #[derive(Debug)]
 pub struct Pipe {
-    /// The device from which the commands' packets come.
+    /// The device at the near end, where the commands' packets enter the link.
     pub near: Device,
-    /// The device at the other end.
+    /// The device at the far end of the link.
     pub far: Device,
 }
 
-/// A path that is running.
+/// A path whose thread is running.
 #[derive(Debug)]
 pub struct Relay {
     stop: Stop,
     thread: JoinHandle<Result<Outcome, String>>,
 }
 
-/// Ends the thread of a path when it is dropped, for whatever reason.
+/// Ends the thread of a path when this value is dropped, even if the drop is due to an error.
 #[derive(Debug)]
 struct Stop(Arc<OwnedFd>);
 
@@ -57,36 +58,36 @@ impl Drop for Stop {
 pub struct Outcome {
     /// The link's report.
     pub report: PathReport,
-    /// Every packet at both ends, if they were recorded.
+    /// The packets seen at both ends, if the relay was asked to record them.
     pub packets: Option<Packets>,
     /// The result of each lane, in the order of the lanes.
     pub lanes: Vec<LaneOutcome>,
 }
 
-/// The result of one lane.
+/// The result of one lane of a path.
 #[derive(Debug)]
 pub struct LaneOutcome {
-    /// The packets up and down.
+    /// The counts of the packets of the up direction and of the down direction.
     pub ways: [Passed; 2],
-    /// The watch on the down direction, if there was one.
+    /// The watch for user data in the down direction, if there was one.
     pub watch: Option<Watch>,
 }
 
-/// The packets of one lane in one direction.
+/// The counts of one lane's packets in one direction.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Passed {
     /// Packets read from the lane's device.
     pub entered: Tally,
-    /// Packets that did not arrive, or were discarded on arrival.
+    /// The number of packets that did not arrive at the other end, or that arrived corrupted and will be discarded.
     pub lost: u64,
-    /// Bytes over time.
+    /// The bytes that entered and left, over time.
     pub series: Series,
 }
 
 impl Relay {
-    /// Starts running the link `spec` between the devices of these lanes, which share it. `seed` and `rng` are as in
-    /// [`LinkSpec::build`]. `keep` says what is recorded besides counters; `watch` says what to detect in the down
-    /// direction of each lane.
+    /// Starts to run the link `spec`, which all `lanes` share, between the devices of each lane. `seed` and `rng` have
+    /// the same meaning as in [`LinkSpec::build`]. `keep` selects what is recorded besides counters. `watch` detects
+    /// user data in the down direction of each lane.
     ///
     /// # Errors
     /// The link's settings contradict each other, or no thread can be started.
@@ -99,7 +100,7 @@ impl Relay {
         keep: Keep,
         watch: Option<Watch>,
     ) -> Result<Self, EmuError> {
-        // Report an invalid link here and not in the thread.
+        // Check the link's settings here, so that an error is reported to the caller and not in the thread.
         spec.build::<LivePacket>(seed, rng).map_err(|error| EmuError::Failed(error.to_string()))?;
         let failed = |error: io::Error| EmuError::Failed(format!("a link cannot be driven: {error}"));
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
@@ -120,10 +121,10 @@ impl Relay {
         Ok(Self { stop, thread })
     }
 
-    /// Stops it; packets that are under way remain in the link.
+    /// Stops the path. Packets that are inside the link at this time do not leave it.
     ///
     /// # Errors
-    /// The relay has already ended because the devices are gone.
+    /// The path has already ended because its devices are gone.
     pub fn stop(self) -> Result<Outcome, EmuError> {
         drop(self.stop);
         match self.thread.join() {
@@ -133,8 +134,8 @@ impl Relay {
     }
 }
 
-/// Whether a packet goes through the link. Link-local traffic of hosts (neighbour discovery, multicast groups) does
-/// not: the simulator's hosts do not send it either, and loss models that count packets would count it.
+/// Returns whether a packet goes through the link. Link-local traffic of hosts (neighbour discovery, multicast groups)
+/// does not, because the simulator's hosts do not send it, and loss models that count packets would count it.
 fn is_for_the_link(packet: &[u8]) -> bool {
     match packet.first().map(|byte| byte >> 4) {
         Some(4) => packet.get(16..19).is_none_or(|target| target != [224, 0, 0]),
@@ -143,13 +144,13 @@ fn is_for_the_link(packet: &[u8]) -> bool {
     }
 }
 
-/// Makes the kernel wake this thread on time, and before other threads if permitted.
+/// Makes the kernel wake the calling thread on time and, if permitted, before other threads.
 pub fn be_prompt() {
-    // By default, timers of ordinary threads may be late by 50 µs, to save wakeups.
+    // By default, the kernel may fire the timers of ordinary threads 50 µs late, to save wakeups.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-    // Use real-time priority, before every ordinary thread, if permitted (root); otherwise the highest ordinary
-    // priority. On Linux both apply to a thread. A tool sets the first, because no crate in the tree has a safe call
-    // for it.
+    // If permitted (root), use real-time priority, which comes before every ordinary thread. Otherwise use the highest
+    // ordinary priority. On Linux both kinds of priority belong to a thread. The tool `chrt` sets real-time priority,
+    // because no crate in use has a safe call for it.
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     let mut chrt = Command::new("chrt");
     chrt.args(["--rr", "--pid", "1", &thread])
@@ -161,10 +162,10 @@ pub fn be_prompt() {
     }
 }
 
-/// Runs both directions of a path.
+/// The state of the thread that runs both directions of a path.
 struct Driver {
     lanes: Vec<Lane>,
-    /// The directions: up (from near to far), down.
+    /// The two directions: up (from the near to the far end), then down.
     ways: [Way; 2],
     clock: Clock,
     pool: Pool,
@@ -173,9 +174,9 @@ struct Driver {
     spool: Option<Spool>,
 }
 
-/// A pair of devices, and the results of their packets.
+/// A pair of devices, and the counts of the packets that belong to it.
 struct Lane {
-    /// The devices: near, far.
+    /// The devices at the near and at the far end.
     devices: [Device; 2],
     outcome: LaneOutcome,
 }
@@ -187,7 +188,7 @@ impl Lane {
     }
 }
 
-/// One direction.
+/// One direction of the path: its chain and its report.
 struct Way {
     direction: Direction,
     chain: Chain<LivePacket>,
@@ -220,7 +221,7 @@ impl Driver {
     }
 
     fn run(&mut self, stop: &OwnedFd) -> io::Result<()> {
-        // Whether the near and far devices of each lane may have packets to read.
+        // For each lane, whether the near device and the far device may have packets to read.
         let mut ready = vec![[true; 2]; self.lanes.len()];
         loop {
             let mut more = false;
@@ -249,14 +250,14 @@ impl Driver {
         }
     }
 
-    /// The time until something is due; `None`: wait until a packet arrives.
+    /// Returns the time until the next event of a chain; `None` if there is no event to wait for.
     fn wait(&self) -> Option<Timespec> {
         let next = self.ways.iter().filter_map(|way| way.chain.next()).min()?;
         let span = next.since(self.clock.now());
         Some(Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) })
     }
 
-    /// Reads packets from a lane in one direction; returns true if there may be more.
+    /// Reads packets of one lane in one direction. Returns true if more packets may be ready to be read.
     fn take_in(&mut self, lane: usize, way: usize) -> io::Result<bool> {
         let Self { lanes, ways, clock, pool, scratch, keep, spool } = self;
         for _ in 0..BATCH {
@@ -288,7 +289,7 @@ impl Driver {
         Ok(true)
     }
 
-    /// Writes all packets that are due.
+    /// Writes all packets that are due to the devices at which they leave.
     fn let_out(&mut self) {
         let Self { lanes, ways, clock, pool, keep, spool, .. } = self;
         for (index, way) in ways.iter_mut().enumerate() {
@@ -322,7 +323,7 @@ impl Driver {
 
     fn outcome(self) -> io::Result<Outcome> {
         let span = self.clock.now().since(Instant::ZERO);
-        // The CPU time of this thread.
+        // The processor time that this thread has used.
         let busy = clock_gettime(ClockId::ThreadCPUTime);
         let busy = Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32);
         let [up, down] = self.ways.map(|way| {
@@ -337,8 +338,8 @@ impl Driver {
     }
 }
 
-/// Counts the packets that a chain has lost, by lane; must be called often, because a chain remembers only a limited
-/// number.
+/// Counts the packets that a chain has lost, by lane. This must be called often, because a chain keeps only a limited
+/// number of lost packets.
 fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], pool: &mut Pool) {
     while let Some(dropped) = chain.pop_dropped() {
         lanes[dropped.packet.lane].outcome.ways[way].lost += 1;
@@ -346,9 +347,9 @@ fn count_dropped(chain: &mut Chain<LivePacket>, way: usize, lanes: &mut [Lane], 
     }
 }
 
-/// The number of packets read from one device before the other gets its turn.
+/// The number of packets that are read from one device before the next device gets its turn.
 const BATCH: usize = 64;
-/// The number of packets in a chain beyond which it accepts no more: some 400 MB at the usual size.
+/// The maximum number of packets in a chain, which take about 400 MB at the usual size. Further packets are refused.
 const MAX_HELD: usize = 1 << 18;
-/// The size of the largest IP packet and an Ethernet header.
+/// The size in bytes of the largest IP packet with an Ethernet header.
 const LARGEST_FRAME: usize = 65_535 + crate::device::HEADROOM;

@@ -7,22 +7,22 @@ use anabranch_link::{Meter, Tally};
 use std::fmt;
 use std::io;
 
-/// One direction of a path.
+/// The statistics of one direction of a path.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DirectionReport {
     /// The counters of the link's elements.
     pub meter: Meter,
-    /// The time from reading a packet on one side to having written it on the other.
+    /// The time from reading a packet at one end until it was written at the other.
     pub delay: Histogram,
-    /// The time from the instant that the chain named to having written the packet.
+    /// The time from the instant at which the chain released a packet until the packet was written.
     pub late: Histogram,
-    /// The number of packets still inside at the end.
+    /// The number of packets that were still inside the link at the end of the run.
     pub held: u64,
-    /// The number of packets refused because the emulator was full: its memory is bounded.
+    /// The number of packets that were refused because the link already held its maximum number of packets.
     pub refused: u64,
-    /// The number of packets that the kernel did not accept at the other end.
+    /// The number of packets that the kernel at the other end did not accept.
     pub not_taken: u64,
-    /// The kernel's first error message.
+    /// The error message for the first packet that the kernel did not accept.
     pub said: String,
 }
 
@@ -36,18 +36,19 @@ impl DirectionReport {
     }
 }
 
-/// A path: both directions of its link.
+/// The statistics of a path: both directions of its link.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathReport {
-    /// How long the path existed.
+    /// The time for which the path existed.
     pub span: Duration,
-    /// From the command to the other end.
+    /// The direction from the command to the other end.
     pub up: DirectionReport,
-    /// From the other end to the command.
+    /// The direction from the other end to the command.
     pub down: DirectionReport,
-    /// The CPU time for running the path.
+    /// The processor time that running the path has taken.
     pub busy: Duration,
-    /// Packets that the kernel dropped before the link saw them, up and down: the machine was too slow.
+    /// The packets that the kernel dropped before the link saw them, up and down. Such drops mean that the machine was
+    /// too slow.
     pub unseen: [u64; 2],
 }
 

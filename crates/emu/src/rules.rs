@@ -1,11 +1,14 @@
 //! Loss by the kernel's packet filter: iptables with its match `statistic`.
 //!
-//! A rule drops every n-th packet, or each packet with a probability. Loss was generated like this before there were
-//! emulated links, and still is on hosts that have no other means. The rule of a direction may apply where packets
-//! arrive, in a namespace of ours. Then a lost packet has used the link, like a packet that the link itself loses. Or it
-//! may apply where packets are sent, in the chain OUTPUT; then the kernel reports the loss to the sender. Another rule
-//! before each one only counts, so that drops can be compared with arrivals. Packets are counted as hosts see them: IP
-//! fragments after reassembly.
+//! A rule drops every n-th packet, or each packet with a probability. Loss was generated in this way before there were
+//! emulated links. Hosts without them still generate it in this way.
+//!
+//! The rule of a direction may apply where packets arrive, in a namespace that this program has created. A lost packet
+//! has then used the link, like a packet that the link itself loses. Or the rule may apply where packets are sent, in
+//! the chain OUTPUT. The kernel then reports the loss to the sender.
+//!
+//! In front of each rule, another one only counts packets, so that drops can be compared with arrivals. Packets are
+//! counted as hosts see them, with IP fragments already reassembled.
 
 use crate::EmuError;
 use crate::netns::Namespace;
@@ -15,37 +18,38 @@ use anabranch_link::{DirectionSpec, LinkSpec};
 use std::io;
 use std::process::{Command, Stdio};
 
-/// The counters of a pair of rules.
+/// The counts of a rule that drops packets and of the counting rule in front of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ruled {
-    /// Packets that reached the rules.
+    /// The number of packets that reached the rules.
     pub packets: u64,
-    /// Packets that were dropped.
+    /// The number of packets that the rules dropped.
     pub dropped: u64,
 }
 
-/// The rules for the links of a wiring.
+/// The installed rules for the links of a `Wiring`.
 #[derive(Debug)]
 pub struct Rules {
-    /// The indices of the links with rules in the up direction, and in the down direction, in order.
+    /// The indices of the links that have rules in the up direction, and of those that have rules in the down
+    /// direction, in order.
     ruled: [Vec<usize>; 2],
     links: usize,
-    /// Whether one rule drops packets of both directions of the only link.
+    /// Whether the only link has one rule that drops packets of both directions.
     is_shared: bool,
     at: Place,
 }
 
-/// Where the rules apply.
+/// Where on the path of a packet the rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// Where packets arrive.
+    /// On the host where packets arrive.
     Arrival,
-    /// Where packets are sent: the sender of a lost packet learns of the loss at once.
+    /// On the host that sends the packets. The sender of a lost packet is notified of the loss at once.
     Departure,
 }
 
 impl Place {
-    /// The chain of the kernel's packet filter.
+    /// Returns the name of the chain of the kernel's packet filter that gets the rules.
     const fn chain(self) -> &'static str {
         match self {
             Self::Arrival => "INPUT",
@@ -53,7 +57,7 @@ impl Place {
         }
     }
 
-    /// The option with which a rule names the interface.
+    /// Returns the iptables option with which a rule names the interface.
     const fn by(self) -> &'static str {
         match self {
             Self::Arrival => "-i",
@@ -61,7 +65,7 @@ impl Place {
         }
     }
 
-    /// The end of the link at which the rules apply.
+    /// Returns the end of the link at which the rules for the direction `way` apply.
     const fn end(self, way: Direction) -> End {
         match (self, way) {
             (Self::Arrival, Direction::Up) | (Self::Departure, Direction::Down) => End::Far,
@@ -78,11 +82,11 @@ impl Place {
 }
 
 impl Rules {
-    /// Installs rules for the loss models of these links, where packets arrive or where they are sent. The links
-    /// themselves must be lossless ([`lossless`]). `seed` chooses the first packet of `nth`, as in [`LinkSpec::build`].
+    /// Installs rules for the loss models of `links`, where packets arrive or where they are sent. The links themselves
+    /// must be lossless (see [`lossless`]). `seed` chooses the first lost packet of `nth`, as in [`LinkSpec::build`].
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] if iptables is missing, or if it or the kernel does not support the match.
+    /// [`EmuError::Impossible`] if iptables is missing, or if iptables or the kernel does not support the match.
     pub fn install(wiring: &Wiring, links: &[LinkSpec], seed: u64, at: Place) -> Result<Self, EmuError> {
         let one_host = wiring.is_one_host();
         let mut this = Self { ruled: [Vec::new(), Vec::new()], links: links.len(), is_shared: false, at };
@@ -115,7 +119,7 @@ impl Rules {
         Ok(this)
     }
 
-    /// Returns the counts of each link's rules so far: up, down.
+    /// Returns the counts of each link's rules so far, first for the up and then for the down direction.
     ///
     /// # Errors
     /// The error message of iptables.
@@ -137,7 +141,7 @@ impl Rules {
             }
             let mut counted = list(way)?;
             if wiring.is_one_host() {
-                // Both directions have their rules in one list, up before down.
+                // The rules of both directions are in one list, those for the up direction first.
                 let others = counted.len().saturating_sub(2 * ruled.len());
                 counted =
                     if side == 0 { counted[..2 * ruled.len()].to_vec() } else { counted.split_off(others) };
@@ -153,8 +157,8 @@ impl Rules {
     }
 }
 
-/// Installs one counter for packets that arrive, or are sent, at either end. Arrived and remaining packets are counted
-/// per direction.
+/// Installs one rule that drops packets of both directions and counts them together. The counting rules in front of it
+/// and behind it count each direction separately.
 fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), EmuError> {
     let host = &wiring.near;
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
@@ -170,10 +174,10 @@ fn install_shared(wiring: &Wiring, mode: Vec<String>, at: Place) -> Result<(), E
     Ok(())
 }
 
-/// Checks in a temporary namespace whether rules can be installed here.
+/// Checks in a temporary namespace whether rules can be installed on this host.
 ///
 /// # Errors
-/// [`EmuError::Impossible`] with what is missing.
+/// [`EmuError::Impossible`], with the program or permission that is missing.
 pub fn possible() -> Result<(), EmuError> {
     let refused =
         |error: io::Error| EmuError::Impossible(format!("no network namespace can be made: {error}"));
@@ -183,7 +187,7 @@ pub fn possible() -> Result<(), EmuError> {
     iptables(&namespace, &words.map(str::to_owned)).map(drop)
 }
 
-/// Returns the link without the loss that rules generate instead.
+/// Returns the link without its loss models, for links whose loss is generated by rules.
 #[must_use]
 pub fn lossless(link: &LinkSpec) -> LinkSpec {
     let mut link = link.clone();
@@ -191,15 +195,15 @@ pub fn lossless(link: &LinkSpec) -> LinkSpec {
     link
 }
 
-/// Converts a loss model to arguments of the match; `None` if nothing is to be lost. `one_host` says that both ends of
-/// the link are on one host.
+/// Converts a loss model to arguments of the match `statistic`. Returns `None` if no packets are to be lost. `one_host`
+/// says whether both ends of the link are on one host.
 ///
 /// # Errors
-/// One line: the match has no such mode.
+/// A one-line text that says why the match cannot have this loss model.
 pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<String>>, String> {
     let words = match loss {
         LossSpec::None => return Ok(None),
-        // Twelve decimals, the precision of a share.
+        // The probability is written with twelve decimals, the precision of `Ratio`.
         LossSpec::Bernoulli(share) => {
             let (whole, part) = (share.parts() / ONE, share.parts() % ONE);
             vec!["random".to_owned(), "--probability".to_owned(), format!("{whole}.{part:012}")]
@@ -214,8 +218,8 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
             if !(1..=*every).contains(&first) || *every > u64::from(u32::MAX) {
                 return Err(format!("the first packet lost is one of the first {every}, not number {first}"));
             }
-            // iptables-extensions(8): the counter's initial value, from 0; the packet for which it has this value is
-            // dropped.
+            // iptables-extensions(8): `--packet` is the counter's initial value, counted from 0. The packet for which
+            // the counter has this value is dropped.
             ["nth", "--every", &every.to_string(), "--packet", &(first - 1).to_string()]
                 .map(str::to_owned)
                 .to_vec()
@@ -230,11 +234,11 @@ pub fn mode(loss: &LossSpec, seed: u64, one_host: bool) -> Result<Option<Vec<Str
     Ok(Some(std::iter::once("--mode".to_owned()).chain(words).collect()))
 }
 
-/// Runs iptables in a namespace; returns its output.
+/// Runs iptables in a namespace and returns its output.
 fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError> {
     let run = || {
         let mut command = Command::new("iptables");
-        // Wait for the lock if another run holds it.
+        // Wait for the lock of iptables if another process holds it.
         command.arg("-w").args(words).stdin(Stdio::null()).env("LC_ALL", "C");
         command.output()
     };
@@ -259,17 +263,17 @@ fn iptables(namespace: &Namespace, words: &[String]) -> Result<String, EmuError>
     )))
 }
 
-/// Returns the packet count of each rule of a chain, as `iptables -nvxL` prints them.
+/// Returns the packet count of each rule of a chain, from the output `text` of `iptables -nvxL`.
 fn counted(text: &str) -> Vec<u64> {
-    // Two lines of headings.
+    // The output starts with two lines of headings.
     let rules = text.lines().skip(2);
     rules.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
 }
 
-/// The name of the chain for packets of both directions.
+/// The name of the iptables chain that packets of both directions pass.
 const BOTH_WAYS: &str = "both-ways";
 const WAYS: [Direction; 2] = [Direction::Up, Direction::Down];
-/// The parts of a whole in a share.
+/// A probability of 1 in the units of a `Ratio`.
 const ONE: u64 = 1_000_000_000_000;
 
 #[cfg(test)]
@@ -287,7 +291,7 @@ mod tests {
         assert_eq!(words("1%", 1).as_deref(), Ok("--mode random --probability 0.010000000000"));
         assert_eq!(words("100%", 1).as_deref(), Ok("--mode random --probability 1.000000000000"));
         assert_eq!(words("nth:10/first=10", 1).as_deref(), Ok("--mode nth --every 10 --packet 9"));
-        // The seed chooses as for a link: packet 1 + 12 mod 10.
+        // The seed chooses the same packet as for a link: packet 1 + 12 mod 10.
         assert_eq!(words("nth:10", 12).as_deref(), Ok("--mode nth --every 10 --packet 2"));
         let shared = "nth:10/first=3/shared".parse().expect("a loss model");
         let words_on_one_host = mode(&shared, 1, true).map(|words| words.unwrap_or_default().join(" "));

@@ -1,9 +1,9 @@
-//! `anabranch link`: a command behind emulated links.
+//! `anabranch link`: runs a command behind emulated links.
 //!
-//! The command runs in a network namespace of its own. The other end of the links is
-//! the namespace in which this program was started, if it may be changed. Otherwise,
-//! or if a command is to run there, it is a second namespace of ours. Signals that ask
-//! the program to end are passed on to the command, and its end ends the links.
+//! The command runs in a network namespace of its own. The other end of the links is the namespace in which this
+//! program was started, if the program may change that namespace. Otherwise, or if a second command is to run at the
+//! other end, the other end is a namespace that this program creates. Signals that ask this program to end are passed
+//! on to the command. When the command ends, the links end.
 
 use crate::EmuError;
 use crate::device::{Choice, Clock};
@@ -24,22 +24,22 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// The command to run, and the links in front of it.
+/// The command to run, and the links behind which it runs.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The links, one per path; at least one.
+    /// The links, one for each path; at least one.
     pub links: Vec<LinkSpec>,
     /// The seed of all random events.
     pub seed: u64,
-    /// How packets are captured.
+    /// The kind of device that transfers packets between a namespace and the links.
     pub device: Choice,
     /// The command and its arguments.
     pub command: Vec<OsString>,
-    /// A shell command to run at the other end.
+    /// A shell command to run at the other end of the links, if any.
     pub far: Option<String>,
 }
 
-/// The addresses of the two ends.
+/// The addresses of the two ends of the links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ends {
     /// The command's addresses, one per link.
@@ -50,24 +50,25 @@ pub struct Ends {
     pub shared: bool,
 }
 
-/// The result of a run.
+/// The result of running a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
-    /// The exit status as a shell returns it: the command's own, or 128 plus the number of the signal that ended it.
+    /// The command's exit status as a shell reports it: its own status, or 128 plus the number of the signal that ended
+    /// it.
     pub status: u8,
-    /// The exit status of the command at the other end, if it failed before it was asked to end.
+    /// The exit status of the command at the other end, if that command failed before it was asked to end.
     pub far_failed: Option<u8>,
     /// The report of each link.
     pub paths: Vec<PathReport>,
 }
 
-/// Runs the command to its end. `begun` is called with the addresses just before the command starts. Call this while the
-/// process has a single thread.
+/// Runs the command until it ends. `begun` is called with the addresses directly before the command starts. Call this
+/// while the process has a single thread.
 ///
 /// # Errors
-/// [`EmuError`]: links cannot be created here, or the command does not exist.
+/// [`EmuError`]: links cannot be created on this host, or the command does not exist.
 pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuError> {
-    // Threads that are started from here on inherit the mask, so that only we handle these signals.
+    // Threads that are started from here on inherit the signal mask, so that only `signals` receives these signals.
     let mask: SigSet = HEARD.into_iter().collect();
     let failed = |what: &str, error: io::Error| EmuError::Failed(format!("{what}: {error}"));
     mask.thread_block().map_err(|error| failed("signals", error.into()))?;
@@ -80,13 +81,15 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     let outer = std::env::var(ENVIRONMENT).ok();
     let mut attempt = 0;
     let (place, (wiring, pipes), near) = loop {
-        // Use a new namespace for each attempt: the remains of a failed attempt are removed only after a while.
+        // Use a new namespace for each attempt, because the interfaces of a failed attempt are removed only after a
+        // while.
         let near = Namespace::create().map_err(|error| failed("a namespace", error))?;
         let place = far.run(|| Place::within(outer.as_deref().filter(|_| shared), attempt));
         let place = place.map_err(|error| failed("a namespace", error))??;
         match Wiring::join(&request.links, (near.clone(), far.clone()), shared, place, request.device) {
             Ok(joined) => break (place, joined, near),
-            // Another link may have been started at the same time and have taken the addresses.
+            // Another link may have been started at the same time and may have taken the addresses, so try the next
+            // block.
             Err(_) if shared && attempt < ATTEMPTS => attempt = place.block + 1,
             Err(error) => return Err(error),
         }
@@ -128,7 +131,8 @@ pub fn run(request: &Request, begun: impl FnOnce(&Ends)) -> Result<Ended, EmuErr
     Ok(Ended { status: shell_status(status?), far_failed, paths: paths? })
 }
 
-/// Starts a command in a namespace. With `aside` it gets a process group of its own, with its children, and no input.
+/// Starts a command in a namespace. If `aside` is set, the command and its children get a process group of their own,
+/// and no input.
 fn start(
     namespace: &Namespace,
     words: &[OsString],
@@ -146,7 +150,7 @@ fn start(
     let started = std::thread::scope(|scope| {
         let starter = scope.spawn(|| {
             namespace.enter(true)?;
-            // A child inherits the signal mask, and must receive signals normally.
+            // A child inherits the signal mask. Unblock the signals, so that the command receives them normally.
             let mask: SigSet = HEARD.into_iter().collect();
             mask.thread_unblock()?;
             command.spawn()
@@ -164,7 +168,7 @@ fn start(
     })
 }
 
-/// Waits for the command's end, and passes signals on to it.
+/// Waits until the command ends, and passes signals on to it meanwhile.
 fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> {
     let failed = |error: io::Error| EmuError::Failed(format!("waiting for the command: {error}"));
     loop {
@@ -172,7 +176,7 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
             return Ok(status);
         }
         let Some(signal) = signals.read_signal().map_err(|error| failed(error.into()))? else { continue };
-        // A signal from the terminal has reached the command, too.
+        // The kernel has sent a signal from the terminal to the command, too, so do not pass that signal on.
         let everybody = signal.ssi_code == SI_KERNEL;
         let known = Signal::try_from(signal.ssi_signo as i32);
         let pid = Pid::from_raw(child.id() as i32);
@@ -185,7 +189,7 @@ fn attend(mut child: Child, signals: &SignalFd) -> Result<ExitStatus, EmuError> 
     }
 }
 
-/// A command at the other end. Dropping this ends it together with its children.
+/// A command at the other end of the links. Dropping this value ends the command and its children.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -194,7 +198,7 @@ impl Drop for Guard {
         let send = |signal| group.map(|group| kill_process_group(group, signal));
         let _ = send(rustix::process::Signal::TERM);
         for _ in 0..PATIENCE {
-            // A group whose members have all ended and been waited for no longer exists.
+            // The process group no longer exists when all its processes have ended and have been waited for.
             let ended = !matches!(self.0.try_wait(), Ok(None));
             if ended && group.is_none_or(|group| !is_alive(group)) {
                 return;
@@ -206,13 +210,13 @@ impl Drop for Guard {
     }
 }
 
-/// Whether any process of a group is still running. Orphans that have ended remain in the group until the host's first
-/// process collects them, perhaps seconds later.
+/// Returns whether any process of a group is still running. Orphans that have ended remain in the group until the
+/// host's init process collects them, perhaps seconds later.
 fn is_alive(group: Pid) -> bool {
     if test_kill_process_group(group).is_err() {
         return false;
     }
-    // If processes cannot be examined, all of them count as running.
+    // If the processes cannot be examined, count the group as running.
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
     processes.flatten().any(|process| {
         let status = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
@@ -220,24 +224,24 @@ fn is_alive(group: Pid) -> bool {
     })
 }
 
-/// Whether `status`, the line of a process in `/proc`, is that of a member of this group that has not ended.
+/// Returns whether `status`, the content of a process's `/proc/PID/stat`, is that of a running member of this group.
 fn runs_in(status: &str, group: i32) -> bool {
-    // The name, in parentheses, may contain any characters.
+    // The name of the process, in parentheses, may contain any characters, so skip it.
     let mut words = status.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let (state, its_group) = (words.next(), words.nth(1));
     state.is_some_and(|state| !matches!(state, "Z" | "X"))
         && its_group.is_some_and(|its| its.parse() == Ok(group))
 }
 
-/// Waits for a limited time until a socket is open in the calling thread's namespace, or until the command that should
-/// open it has ended with all its children.
+/// Waits until a socket is open in the namespace of the calling thread. Returns earlier if a time limit is reached, or
+/// if the command that should open the socket has ended with all its children.
 fn listening(command: &mut Child) {
     let tables = ["tcp", "tcp6", "udp", "udp6", "raw", "raw6"];
-    // Reading these tables takes the kernel a while, even if they are short.
+    // Limit the time and not the number of attempts, because the kernel needs a while to list even short tables.
     let clock = Clock::begin();
     while clock.now() < Instant::from_millis(10 * u64::from(PATIENCE)) {
         let some = tables.iter().any(|table| {
-            // The first line is a heading.
+            // The first line of each table is a heading.
             std::fs::read_to_string(format!("/proc/thread-self/net/{table}"))
                 .is_ok_and(|text| text.lines().count() > 1)
         });
@@ -259,7 +263,7 @@ fn joined(addresses: &[IpAddr]) -> String {
     addresses.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// The status that a shell would return.
+/// Returns the exit status that a shell would report.
 fn shell_status(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => code as u8,
@@ -268,14 +272,15 @@ fn shell_status(status: ExitStatus) -> u8 {
     }
 }
 
-/// The signals that are handled.
+/// The signals that this program handles itself.
 const HEARD: [Signal; 5] =
     [Signal::SIGCHLD, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
-/// `si_code`: sent by the kernel, for a terminal to its whole process group.
+/// The value of `si_code` for signals from the kernel. For a key on a terminal, the kernel signals the whole process
+/// group.
 const SI_KERNEL: i32 = 0x80;
-/// The number of address blocks that are tried.
+/// The maximum number of address blocks that are tried.
 const ATTEMPTS: u8 = 8;
-/// How long something may take to start or to end, in hundredths of a second.
+/// The maximum time that a command may take to start or to end, in hundredths of a second.
 const PATIENCE: u32 = 300;
 
 #[cfg(test)]

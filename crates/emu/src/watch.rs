@@ -1,15 +1,16 @@
-//! Detects the first user data sent after a given time: how long a transport takes to recover from a failure.
+//! Detects the first user data that is sent after a given time, to measure how long a transport takes to recover from a
+//! failure.
 //!
-//! Packets are examined only until the first one with user data has come out. User data
-//! means a TCP segment with a payload, or an SCTP packet (on IP, or in UDP as in RFC 6951)
-//! with a DATA or I-DATA chunk.
+//! Packets are examined only until the first packet with user data has left the link. A packet has user data if it is a
+//! TCP segment with a payload. It also has user data if it is an SCTP packet (on IP, or in UDP as in RFC 6951) with a
+//! DATA or I-DATA chunk.
 
 use anabranch_base::Instant;
 use anabranch_wire::ip::{self, protocol};
 use anabranch_wire::sctp::PacketView;
 use anabranch_wire::{tcp, udp};
 
-/// The time after which user data counts, and when it was seen.
+/// The time after which user data counts, and the time at which such data was first seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watch {
     after: Instant,
@@ -17,19 +18,19 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches for user data that enters a link later than `after`.
+    /// Creates a watch for user data that enters a link later than `after`.
     #[must_use]
     pub const fn after(after: Instant) -> Self {
         Self { after, came: None }
     }
 
-    /// The time at which the first such data came out.
+    /// Returns the time at which the first user data that counts left the link; `None` if none has left yet.
     #[must_use]
     pub const fn came(&self) -> Option<Instant> {
         self.came
     }
 
-    /// Examines a packet that entered the link at `entered` and comes out `now`.
+    /// Examines a packet that entered the link at `entered` and leaves it at `now`.
     pub(crate) fn look(&mut self, entered: Instant, now: Instant, packet: &[u8]) {
         if self.came.is_none() && entered > self.after && has_user_data(packet) {
             self.came = Some(now);
@@ -37,7 +38,7 @@ impl Watch {
     }
 }
 
-/// Whether an IP packet contains user data of TCP or SCTP. Of a fragmented packet only the first fragment is
+/// Returns whether an IP packet contains user data of TCP or SCTP. Of a fragmented packet, only the first fragment is
 /// examined.
 fn has_user_data(packet: &[u8]) -> bool {
     let Ok(packet) = ip::Packet::parse_quoted(packet) else { return false };
@@ -64,7 +65,7 @@ fn has_chunks_of_data(packet: &[u8]) -> bool {
     false
 }
 
-/// Chunk types (RFC 9260 §3.3.1, RFC 8260 §2.1).
+/// The chunk types DATA and I-DATA (RFC 9260 §3.3.1, RFC 8260 §2.1).
 const DATA: u8 = 0;
 const I_DATA: u8 = 64;
 
@@ -89,7 +90,7 @@ mod tests {
         [&[0x26, 0xab, 0x26, 0xab, 0, 8 + payload.len() as u8, 0, 0][..], payload].concat()
     }
 
-    /// A TCP header without options, followed by `payload`.
+    /// Returns a TCP header without options, followed by `payload`.
     fn tcp(payload: &[u8]) -> Vec<u8> {
         let mut segment = vec![0; 20];
         segment[12] = 5 << 4;
@@ -121,7 +122,7 @@ mod tests {
             (false, ipv4(1, b"ping")),
         ] {
             assert_eq!(has_user_data(&packet), data, "{packet:02x?}");
-            // Truncated packets must not cause a panic.
+            // A truncated packet must not cause a panic.
             for length in 0..packet.len() {
                 let _ = has_user_data(&packet[..length]);
             }

@@ -1,19 +1,19 @@
-//! Interfaces, addresses and routes: two namespaces connected by one or several links.
+//! Interfaces, addresses and routes: connects two namespaces by one or several links.
 //!
-//! Link p of depth d in block k has the address 100.(64+k).d.(4p+1) at its far end
-//! and the next address at its near end. The range is reserved by RFC 6598, and hosts
-//! have no addresses in it. The IPv6 addresses are of fd61:6e61:kkdd:pp::/64. The near
-//! end's default route uses link 1. A command behind a link may start another one, with
-//! a depth higher by one in the same block k. So the far end of the outermost link
-//! routes the deeper ranges to its near end, and every level reaches every other
-//! without address translation. With several links, a packet leaves by the link of its
+//! Link p of depth d in block k has the address 100.(64+k).d.(4p+1) at its far end, and the next address at its near
+//! end. RFC 6598 reserves this range, and hosts have no addresses in it. The IPv6 addresses are in
+//! fd61:6e61:kkdd:pp::/64. The default route of the near end uses link 1.
+//!
+//! A command behind a link may start another link, which gets the same block k and a depth that is higher by one. The
+//! far end of the outermost link therefore routes the ranges of greater depth to its near end. So all nested namespaces
+//! can reach each other without address translation. With several links, a packet leaves through the link of its
 //! *source* address, as in the simulator.
 //!
-//! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). The kernel would then deliver
-//! packets between the two addresses directly. Routing rules make them leave by the link instead, and make the host
-//! accept them where they come out.
+//! Both ends may be in one namespace, as on a loopback interface ([`Wiring::on_one_host`]). The kernel would then
+//! deliver packets between the two addresses directly. Routing rules make these packets leave through the link instead,
+//! and make the host accept them at the other end.
 //!
-//! Interfaces are configured with `ip` of iproute2, with one call per namespace.
+//! `ip` of iproute2 configures the interfaces, with one call for each namespace.
 
 use crate::EmuError;
 use crate::device::{Choice, Device};
@@ -28,30 +28,31 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::{Command, Stdio};
 
-/// The address range of a set of links.
+/// The address range of a set of parallel links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
-    /// The address block, shared by nested links.
+    /// The number of the address block, which nested links share.
     pub block: u8,
-    /// The number of links around these.
+    /// The number of links inside which these links are nested.
     pub depth: u8,
 }
 
-/// An end of a set of links.
+/// One end of a set of links.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The end where the command runs.
+    /// The end at which the command runs.
     Near,
-    /// The other end.
+    /// The end opposite to the command.
     Far,
 }
 
 impl Place {
-    /// Chooses the range of links that are started from within `name`, the value of [`ENVIRONMENT`], and whose far end is
-    /// in the calling thread's namespace. Without `name`, chooses the first free block from `block` on.
+    /// Chooses the address range of links that are started inside other links. `name` is the value of [`ENVIRONMENT`],
+    /// and the far end is in the namespace of the calling thread. If `name` is `None`, chooses the first free block
+    /// from `block` on.
     ///
     /// # Errors
-    /// Too many nested links, or no free block.
+    /// Too many links are nested, or no block is free.
     pub fn within(name: Option<&str>, block: u8) -> Result<Self, EmuError> {
         if let Some(outer) = name.and_then(Self::parse).filter(|_| block == 0) {
             if outer.depth + 1 >= DEPTHS {
@@ -73,8 +74,8 @@ impl Place {
         (block < BLOCKS && depth < DEPTHS).then_some(Self { block, depth })
     }
 
-    /// Whether no interface in the calling thread's namespace has an address of this depth or a deeper one. Links around
-    /// these have one.
+    /// Returns whether the calling thread's namespace has no interface with an address of this block and of this depth
+    /// or a greater one. The links inside which these are nested have a lower depth and do not count.
     fn is_free(&self) -> bool {
         let Ok(interfaces) = getifaddrs() else { return true };
         let taken = |address: Ipv4Addr| {
@@ -86,14 +87,14 @@ impl Place {
         !addresses.any(taken)
     }
 
-    /// Returns the IPv4 address of an end on a link, counted from 0.
+    /// Returns the IPv4 address of one end of a link. Links are counted from 0.
     #[must_use]
     pub fn address(&self, link: usize, end: End) -> IpAddr {
         Ipv4Addr::new(100, 64 + self.block, self.depth, (link * 4) as u8 + 1 + u8::from(end == End::Near))
             .into()
     }
 
-    /// Returns the IPv6 address of an end on a link, counted from 0.
+    /// Returns the IPv6 address of one end of a link. Links are counted from 0.
     #[must_use]
     pub fn address_v6(&self, link: usize, end: End) -> IpAddr {
         let place = u16::from(self.block) << 8 | u16::from(self.depth);
@@ -101,13 +102,13 @@ impl Place {
         Ipv6Addr::new(0xfd61, 0x6e61, place, link as u16, 0, 0, 0, host).into()
     }
 
-    /// Returns the IPv4 addresses of an end, one per link.
+    /// Returns the IPv4 addresses of one end, one for each link.
     #[must_use]
     pub fn addresses(&self, links: usize, end: End) -> Vec<IpAddr> {
         (0..links).map(|link| self.address(link, end)).collect()
     }
 
-    /// Returns the name of a link's interface at an end.
+    /// Returns the name of the interface at one end of a link.
     fn interface(&self, link: usize, end: End, far_is_shared: bool) -> String {
         match end {
             End::Far if far_is_shared => format!("ab{}-{}-{}", self.block, self.depth, link + 1),
@@ -115,42 +116,42 @@ impl Place {
         }
     }
 
-    /// Returns the number of the routing table for packets from a link's address.
+    /// Returns the number of the routing table for packets whose source is the link's address.
     fn table(&self, link: usize) -> u32 {
         FIRST_TABLE + (u32::from(self.block) * u32::from(DEPTHS) + u32::from(self.depth)) * 64 + link as u32
     }
 }
 
 impl std::fmt::Display for Place {
-    /// Writes the form that [`Place::within`] reads.
+    /// Writes the form that [`Place::within`] reads: block and depth.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}", self.block, self.depth)
     }
 }
 
-/// Two namespaces and the links between them.
+/// Two namespaces, and the links that connect them.
 #[derive(Debug)]
 pub struct Wiring {
-    /// The namespace of the commands.
+    /// The namespace in which the command runs.
     pub near: Namespace,
-    /// The namespace of the other end.
+    /// The namespace at the far end of the links.
     pub far: Namespace,
-    /// The namespace that holds the outer ends of Ethernet pairs.
+    /// The namespace that holds the outer interfaces of Ethernet pairs, if these are used.
     between: Option<Namespace>,
     place: Place,
     links: usize,
-    /// Whether the far namespace is also used by others.
+    /// Whether other programs also use the far namespace.
     shared: bool,
-    /// Whether near and far are the same namespace.
+    /// Whether the near end and the far end are in the same namespace.
     is_one_host: bool,
 }
 
 impl Wiring {
-    /// Connects `near`, a namespace of ours, and `far` by these links. `shared` says that others use `far`, too; then
-    /// only the links are configured there.
+    /// Connects `near`, a namespace that this program has created, and `far` by links. `shared` says that other
+    /// programs also use `far`. In that case nothing but the links is configured there.
     ///
     /// # Errors
-    /// [`EmuError::Impossible`] if the host does not permit it, or lacks iproute2.
+    /// [`EmuError::Impossible`] if the host does not permit it, or if iproute2 is missing.
     pub fn join(
         links: &[LinkSpec],
         (near, far): (Namespace, Namespace),
@@ -163,11 +164,11 @@ impl Wiring {
         links_of.open(links, choice)
     }
 
-    /// Creates a link that begins and ends in `host`, a namespace of ours. A packet from one end's address to the other's
-    /// passes through it nevertheless.
+    /// Creates a link whose two ends are both in `host`, a namespace that this program has created. Packets from one
+    /// end's address to the other's nevertheless pass through the link.
     ///
     /// # Errors
-    /// As for [`join`](Self::join), or the host rejects received packets with a source address of its own.
+    /// As for [`join`](Self::join), or the host rejects received packets whose source address is its own.
     pub fn on_one_host(
         link: &LinkSpec,
         host: Namespace,
@@ -187,8 +188,8 @@ impl Wiring {
         Ok((wiring, pipes))
     }
 
-    /// Returns the routing rules: packets that come out of a link are for this host; packets for its own addresses enter
-    /// a link.
+    /// Returns the routing rules for both ends in one namespace. Packets that come out of the link are delivered to
+    /// this host. Packets for the host's own addresses enter the link.
     fn through_the_link(&self) -> String {
         let mut text = String::new();
         for (end, other) in [(End::Near, End::Far), (End::Far, End::Near)] {
@@ -202,22 +203,23 @@ impl Wiring {
                  rule add to {target} lookup {table} priority {LEAVING}"
             );
         }
-        // The rule that exists from the start precedes all others.
+        // The kernel's initial rule would precede all others, so add that rule again with a lower priority and delete
+        // the original.
         text + &format!("rule add lookup local priority {LOCAL}\nrule del priority 0\n")
     }
 
-    /// The ends that have a namespace of their own.
+    /// Returns the ends that have a namespace of their own: only the near end if both are in the same namespace.
     fn hosts(&self) -> &'static [End] {
         if self.is_one_host { &[End::Near] } else { &[End::Near, End::Far] }
     }
 
-    /// Whether near and far are one namespace.
+    /// Returns whether both ends are in the same namespace.
     #[must_use]
     pub const fn is_one_host(&self) -> bool {
         self.is_one_host
     }
 
-    /// Creates the interfaces.
+    /// Creates the interfaces of the links and configures both ends.
     fn open(mut self, links: &[LinkSpec], choice: Choice) -> Result<(Self, Vec<Pipe>), EmuError> {
         if links.len() > MAX_LINKS {
             return Err(EmuError::Failed(format!(
@@ -230,7 +232,7 @@ impl Wiring {
             Choice::Veth => self.ethernets()?,
             Choice::Auto => match self.tuns() {
                 Ok(pipes) => pipes,
-                // Report both errors: resolving either one is enough.
+                // Report both errors, because removing the cause of either one is enough.
                 Err(no_tun) => self.ethernets().map_err(|no_ethernet| match (no_tun, no_ethernet) {
                     (EmuError::Impossible(tun), EmuError::Impossible(why) | EmuError::Failed(why)) => {
                         EmuError::Impossible(format!("{tun}; nor a pair of Ethernet interfaces: {why}"))
@@ -244,7 +246,7 @@ impl Wiring {
         Ok((self, pipes))
     }
 
-    /// The name of a link's interface at an end, links counted from 0.
+    /// Returns the name of the interface at one end of a link. Links are counted from 0.
     #[must_use]
     pub fn interface(&self, link: usize, end: End) -> String {
         self.place.interface(link, end, self.shared || self.is_one_host)
@@ -270,13 +272,14 @@ impl Wiring {
         Ok(pipes.map(|(near, far)| Pipe { near: Device::Tun(near), far: Device::Tun(far) }).collect())
     }
 
-    /// Creates pairs of Ethernet interfaces from either namespace into one between them.
+    /// Creates pairs of Ethernet interfaces. Each pair connects one of the two namespaces with a third namespace, in
+    /// which packets are read and written.
     fn ethernets(&mut self) -> Result<Vec<Pipe>, EmuError> {
         let refused =
             |error: io::Error| EmuError::Impossible(format!("no Ethernet interfaces can be made: {error}"));
         let between = Namespace::create().map_err(refused)?;
         let pipes = between.run(|| -> Result<Vec<Pipe>, EmuError> {
-            // No other protocol must send packets there.
+            // Disable IPv6 in the third namespace, because no packets but those of the links may be sent there.
             quietly("/proc/sys/net/ipv6/conf/all/disable_ipv6", "1");
             quietly("/proc/sys/net/ipv6/conf/default/disable_ipv6", "1");
             let mut commands = String::new();
@@ -307,12 +310,12 @@ impl Wiring {
         Ok(pipes)
     }
 
-    /// Returns a locally administered hardware address for an end's interface.
+    /// Returns a locally administered hardware address for the interface at one end of a link.
     fn hardware(&self, link: usize, end: End) -> [u8; 6] {
         [0x02, 0x61, 0x62, self.place.block, self.place.depth, (link * 2) as u8 + u8::from(end == End::Near)]
     }
 
-    /// Configures an end's interfaces, addresses and routes.
+    /// Configures the interfaces, addresses and routes of one end.
     fn settle(&self, links: &[LinkSpec], end: End) -> Result<(), EmuError> {
         let ours = end == End::Near || !self.shared;
         let settled = self.namespace(end).run(|| {
@@ -322,7 +325,7 @@ impl Wiring {
                 }
             }
             ip(&[], &self.commands(links, end, ours))?;
-            // A host may be without IPv6; then the link has none either.
+            // The host may have no IPv6. The link has none either in that case.
             let _ = ip(&["-6", "-force"], &self.commands_v6(end));
             Ok(())
         });
@@ -338,8 +341,9 @@ impl Wiring {
                 End::Near => (self.place.address(number, end), link.up.mtu),
                 End::Far => (self.place.address(number, end), link.down.mtu),
             };
-            // Send packets one by one: neither a link nor an iptables rule could count the packets of a large segment.
-            // The interface must hold bursts, although packets should wait in the link's own queue.
+            // Limit the kernel to one packet at a time, because neither a link nor an iptables rule can count the
+            // packets in a large segment. The interface needs a long queue for bursts, although packets should wait in
+            // the link's own queue.
             let no_arp = if ethernet { " arp off" } else { "" };
             let _ = writeln!(text, "link set {name}{no_arp} gso_max_segs 1 mtu {mtu} txqueuelen 10000");
             let _ = writeln!(text, "link set {name} up\naddr add {address}/30 dev {name}");
@@ -393,16 +397,17 @@ impl Wiring {
         text
     }
 
-    /// The priority of rules for packets from a link's address: before the host's own rules.
+    /// Returns the priority of the rules that choose a route by source address. The rules precede the host's own ones.
     fn priority(&self) -> u32 {
         100 + u32::from(self.place.depth)
     }
 
-    /// Makes Multipath TCP connections use the first `paths` links: the far end announces its addresses (RFC 8684
-    /// §3.4.1). The near end opens a subflow to each of them, which leaves by the link that leads there.
+    /// Makes Multipath TCP connections use the first `paths` links. The far end announces its addresses
+    /// (RFC 8684 §3.4.1), and the near end opens a subflow to each of them. The subflow leaves through the link to that
+    /// address.
     ///
     /// # Errors
-    /// `ip` or the kernel does not support it.
+    /// `ip` or the kernel does not support the configuration of Multipath TCP.
     pub fn announce(&self, paths: usize) -> Result<(), EmuError> {
         let more = paths.min(self.links).saturating_sub(1).min(MAX_SUBFLOWS);
         for &end in self.hosts() {
@@ -419,18 +424,18 @@ impl Wiring {
         Ok(())
     }
 
-    /// Prevents the kernel's own SCTP from answering at both ends. It would answer packets of a user-space SCTP over
-    /// protocol 132, which it does not know, with an ABORT (RFC 9260 §8.4). Its packets find no route; packets that carry
-    /// `mark` do.
+    /// Prevents the kernel's own SCTP from answering at both ends. A user-space SCTP over protocol 132 is unknown to
+    /// the kernel's SCTP. Therefore the kernel would answer the packets for it with an ABORT (RFC 9260 §8.4). A routing
+    /// rule discards SCTP packets of this host unless they carry `mark`.
     ///
     /// # Errors
-    /// `ip` or the kernel does not support this rule.
+    /// `ip` or the kernel does not support the routing rule.
     pub fn silence_sctp(&self, mark: u32) -> Result<(), EmuError> {
         let rule = format!("rule add iif lo ipproto sctp fwmark 0/{mark:#x} blackhole priority {SILENCE}\n");
         for &end in self.hosts() {
             let told = self.namespace(end).run(|| {
                 ip(&[], &rule)?;
-                // A host may be without IPv6.
+                // The host may have no IPv6, so ignore the error.
                 let _ = ip(&["-6", "-force"], &rule);
                 Ok::<(), EmuError>(())
             });
@@ -446,8 +451,8 @@ impl Wiring {
         Ok(())
     }
 
-    /// Returns the packets that the kernel dropped at the interfaces of a link's two ends before the link saw them: up,
-    /// down.
+    /// Returns the number of packets that the kernel dropped at the two interfaces of a link before the link saw them,
+    /// up and down.
     #[must_use]
     pub fn unseen(&self, link: usize) -> [u64; 2] {
         [End::Near, End::Far].map(|end| {
@@ -462,7 +467,7 @@ impl Wiring {
 
 impl Drop for Wiring {
     fn drop(&mut self) {
-        // Interfaces disappear with the devices; rules in a shared namespace have to be removed.
+        // Interfaces disappear with the devices. The routing rules in a shared namespace remain, so remove them.
         if !self.shared || self.links < 2 {
             return;
         }
@@ -485,12 +490,12 @@ fn outer(link: usize, end: End) -> String {
     format!("{}{}", if end == End::Near { "near" } else { "far" }, link + 1)
 }
 
-/// Writes a kernel setting that not every host permits or has; errors are ignored.
+/// Writes a kernel setting that not every host has or permits. Errors are ignored.
 fn quietly(file: &str, value: &str) {
     let _ = fs::write(file, value);
 }
 
-/// Runs `ip` commands in the calling thread's namespace.
+/// Runs `ip` with `options` and a list of `commands` in the namespace of the calling thread.
 fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     let mut command = Command::new("ip");
     command.args(options).args(["-batch", "-"]);
@@ -503,7 +508,7 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     };
     let mut child = command.spawn().map_err(failed)?;
     if let Some(mut input) = child.stdin.take() {
-        // If it has ended already, its error output says why.
+        // If `ip` has already ended, the write fails, and the error output of `ip` says why.
         let _ = input.write_all(commands.as_bytes());
     }
     let output = child.wait_with_output().map_err(failed)?;
@@ -515,42 +520,45 @@ fn ip(options: &[&str], commands: &str) -> Result<(), EmuError> {
     Err(EmuError::Failed(format!("interfaces cannot be set up: ip says: {said}")))
 }
 
-/// Returns the number of outgoing packets that an interface has dropped, from the text of `/proc/net/dev`.
+/// Returns the number of outgoing packets that the interface `name` has dropped, from the content `text` of
+/// `/proc/net/dev`.
 fn dropped(text: &str, name: &str) -> u64 {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
-    // Received: bytes packets errs drop fifo frame compressed multicast; sent: bytes packets errs drop ...
+    // Columns for received packets: bytes packets errs drop fifo frame compressed multicast; for sent ones: bytes
+    // packets errs drop ...
     line.and_then(|line| line.split_whitespace().nth(11)?.parse().ok()).unwrap_or(0)
 }
 
-/// The settings of a namespace of ours: it forwards packets for nested links, and accepts packets from any interface.
+/// The kernel settings of a namespace that this program has created. The namespace forwards packets for nested links,
+/// and accepts packets from any interface.
 const SETTINGS: [(&str, &str); 6] = [
     ("/proc/sys/net/ipv4/ip_forward", "1"),
     ("/proc/sys/net/ipv6/conf/all/forwarding", "1"),
     ("/proc/sys/net/ipv4/conf/all/rp_filter", "0"),
     ("/proc/sys/net/ipv4/conf/default/rp_filter", "0"),
     ("/proc/sys/net/ipv6/conf/default/accept_dad", "0"),
-    // What the kernel learns from one connection must not affect the next: runs are independent.
+    // The kernel must not use what it learned from one connection for the next one, because runs are independent.
     ("/proc/sys/net/ipv4/tcp_no_metrics_save", "1"),
 ];
 
-/// The environment variable that tells a nested link its range.
+/// The environment variable from which a nested link learns the address range of the link around it.
 pub const ENVIRONMENT: &str = "ANABRANCH_LINK";
-/// The number of address blocks: 100.64.0.0/10 has 64 of size /16.
+/// The number of address blocks: 100.64.0.0/10 consists of 64 blocks of size /16.
 pub const BLOCKS: u8 = 64;
-/// The maximum number of subflows of a Multipath TCP connection besides the first.
+/// The maximum number of subflows of a Multipath TCP connection besides the first one.
 pub const MAX_SUBFLOWS: usize = 8;
-/// The maximum number of nested links.
+/// The maximum number of links that are nested inside one another.
 const DEPTHS: u8 = 16;
-/// The maximum number of parallel links.
+/// The maximum number of parallel links in a set.
 pub const MAX_LINKS: usize = 63;
-/// The priority of the rule that silences the kernel's SCTP: before the rules that lead packets to their links.
+/// The priority of the rule that discards packets of the kernel's SCTP. It precedes the rules that choose a link.
 const SILENCE: u32 = 50;
-/// The priorities of the rules of a host that is at both ends of a link: for arrived packets, for leaving packets, and
-/// for local delivery.
+/// The priorities of the routing rules for both ends in one namespace: for packets that have arrived over the link, for
+/// packets that leave over it, and for local delivery.
 const ARRIVED: u32 = 40;
 const LEAVING: u32 = 60;
 const LOCAL: u32 = 70;
-/// The first routing table number used here; lower ones are the host's.
+/// The number of the first routing table that this program uses. The tables with lower numbers belong to the host.
 const FIRST_TABLE: u32 = 0x6162_0000;
 
 #[cfg(test)]

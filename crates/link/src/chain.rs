@@ -1,9 +1,8 @@
-//! One direction of a link: a sequence of elements.
+//! One direction of a link: a sequence of elements, each of which delays, drops or changes packets.
 //!
-//! Owns the packets that are under way and the order in which they come out: by
-//! instant, and at equal instants in the order in which elements released them.
-//! [`Stage`] is the closed set of elements (see `table`), so a packet passes through
-//! the chain by a few predictable branches and no virtual call.
+//! A chain owns the packets inside the link, and the order in which they come out: by instant and, at equal instants,
+//! in the order in which the elements released them. [`Stage`] is a closed set of elements (see the module `table`). So
+//! a packet passes through the chain by a few predictable branches and no virtual call.
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;
@@ -16,8 +15,8 @@ pub use crate::Stage;
 /// A packet that the link did not deliver.
 #[derive(Debug)]
 pub struct Dropped<P> {
-    /// The time of the loss. For a packet lost on the wire this is the end of its
-    /// serialization, which may still be ahead.
+    /// The time of the loss. For a packet lost on the wire, this is the end of the packet's serialization, which may
+    /// still be ahead.
     pub at: Instant,
     /// The cause of the loss.
     pub cause: Cause,
@@ -25,15 +24,15 @@ pub struct Dropped<P> {
     pub packet: P,
 }
 
-/// One direction of a link. Usage: call [`push`](Self::push), then ask
-/// [`next`](Self::next) again, and call [`pop`](Self::pop) until it returns `None`
-/// when that instant has come. `now` must not go backwards from call to call.
+/// One direction of a link. To use it, call [`push`](Self::push) with a packet and then [`next`](Self::next), which
+/// returns the instant of the next event. At that instant, call [`pop`](Self::pop) until it returns `None`. The
+/// argument `now` must not decrease from call to call.
 #[derive(Debug)]
 pub struct Chain<P> {
     stages: Vec<Stage<P>>,
-    /// Whether any stage can hold packets: only then are deadlines checked.
+    /// Whether any element can hold packets. Only then does the chain check the deadlines of its elements.
     holding: bool,
-    /// Packets that will leave, with their times, in order.
+    /// The packets that have passed all elements, each with the time at which it leaves the chain, in order of time.
     arrivals: VecDeque<(Instant, P)>,
     dropped: VecDeque<Dropped<P>>,
     released: Released<P>,
@@ -42,7 +41,7 @@ pub struct Chain<P> {
 }
 
 impl<P: Carried> Chain<P> {
-    /// Creates a chain of these elements; a packet passes the first one first.
+    /// Creates a chain of `stages`. A packet passes the first element first.
     #[must_use]
     pub fn new(stages: Vec<Stage<P>>) -> Self {
         let holding = stages.iter().any(|stage| {
@@ -59,8 +58,8 @@ impl<P: Carried> Chain<P> {
         }
     }
 
-    /// Adds a packet at `now`. Events inside the chain that are due up to `now` are
-    /// processed first. Afterwards [`next`](Self::next) may be earlier than before.
+    /// Adds a packet at `now`. Events inside the chain that are due by `now` are processed first. After this call,
+    /// [`next`](Self::next) may return an earlier instant than before.
     #[inline(always)]
     pub fn push(&mut self, now: Instant, packet: P) {
         self.advance(now);
@@ -68,7 +67,7 @@ impl<P: Carried> Chain<P> {
         self.run(0, now, packet);
     }
 
-    /// When to call [`pop`](Self::pop) next; `None` when the chain is empty.
+    /// Returns the instant at which to call [`pop`](Self::pop) next; `None` if the chain is empty.
     #[must_use]
     #[inline(always)]
     pub fn next(&self) -> Option<Instant> {
@@ -85,7 +84,7 @@ impl<P: Carried> Chain<P> {
         deadlines.chain(head).min()
     }
 
-    /// Returns the next packet that has come out by `now`, if any.
+    /// Returns the next packet that has come out of the chain by `now`, if there is one.
     #[inline]
     pub fn pop(&mut self, now: Instant) -> Option<P> {
         self.advance(now);
@@ -100,28 +99,28 @@ impl<P: Carried> Chain<P> {
         Some(packet)
     }
 
-    /// Returns a lost packet, oldest first. The caller should take them after every
-    /// `push` and `pop`: to recycle buffers, to send ICMP for [`Cause::TooBig`], or to
-    /// draw a ladder diagram. Only the last 1024 are kept.
+    /// Returns the oldest lost packet and removes it. The caller should take lost packets after every `push` and `pop`:
+    /// to reuse their buffers, to send ICMP for [`Cause::TooBig`], or to draw them in a ladder diagram. Only the last
+    /// 1024 are kept.
     #[inline]
     pub fn pop_dropped(&mut self) -> Option<Dropped<P>> {
         self.dropped.pop_front()
     }
 
-    /// Whether a lost packet can be taken.
+    /// Returns whether [`pop_dropped`](Self::pop_dropped) would return a packet.
     #[must_use]
     #[inline]
     pub fn has_dropped(&self) -> bool {
         !self.dropped.is_empty()
     }
 
-    /// The counters.
+    /// Returns the counters of the chain.
     #[must_use]
     pub fn meter(&self) -> &Meter {
         &self.meter
     }
 
-    /// The packets that wait in the queues at `now`, without the one being serialized.
+    /// Returns the amount of packets that wait in the queues at `now`, without the packet being serialized.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.stages.iter().fold(Occupancy::default(), |sum, stage| {
@@ -136,15 +135,15 @@ impl<P: Carried> Chain<P> {
         })
     }
 
-    /// The number of packets inside: waiting, being serialized or propagating.
+    /// Returns the number of packets inside the chain: waiting, being serialized or propagating.
     #[must_use]
     pub fn held(&self) -> usize {
         let waiting: usize = self.stages.iter().map(Stage::held).sum();
         waiting + self.arrivals.len()
     }
 
-    /// Processes the due events of holding stages, the first stage first: a packet that
-    /// one releases may be due in the next.
+    /// Processes the due events of the elements that hold packets, the first element first. A packet that one element
+    /// releases may be due in the next one.
     #[inline]
     fn advance(&mut self, now: Instant) {
         debug_assert!(self.now <= now, "time goes forward");
@@ -168,7 +167,7 @@ impl<P: Carried> Chain<P> {
         }
     }
 
-    /// Passes the packets that the stage before `from` has released through the rest.
+    /// Passes the packets that an element has released through the remaining elements, from index `from` on.
     fn run_released(&mut self, from: usize) {
         if self.released.packets.is_empty() {
             return;
@@ -180,12 +179,12 @@ impl<P: Carried> Chain<P> {
                 Some(cause) => self.lose(at, packet, cause),
             }
         }
-        // Reuse the allocation; whatever a deeper call released meanwhile, it has also
-        // taken.
+        // Put the vector back, to reuse its allocation. A nested call has itself taken all packets that were released
+        // meanwhile.
         self.released.packets = released;
     }
 
-    /// The packet enters stage `from` at `at`.
+    /// Passes a packet that enters element `from` at `at` through the remaining elements.
     #[inline(always)]
     fn run(&mut self, from: usize, at: Instant, mut packet: P) {
         if from == 0
@@ -236,10 +235,10 @@ impl<P: Carried> Chain<P> {
         self.dropped.push_back(Dropped { at, cause, packet });
     }
 
-    /// Inserts the packet by time among those under way.
+    /// Inserts a packet that leaves the chain at `at` into `arrivals`, in order of time.
     #[inline(always)]
     fn arrive(&mut self, at: Instant, packet: P) {
-        // A reordering element may move a packet forward, but never before it entered.
+        // A reordering element may let a packet leave earlier, but never before the packet entered the chain.
         let at = at.max(self.now);
         match self.arrivals.back() {
             Some((last, _)) if *last > at => self.overtake(at, packet),
@@ -254,21 +253,21 @@ impl<P: Carried> Chain<P> {
     }
 }
 
-/// How far a packet has come through the stages.
+/// The result of passing a packet through the elements.
 enum Passed {
-    /// Through all stages, leaving at this instant.
+    /// The packet has passed all elements and leaves at this instant.
     Through(Instant),
     /// The packet was lost at this instant.
     Lost(Instant, Cause),
-    /// Through a stage that duplicated it.
+    /// The packet has passed an element that duplicated it, and leaves that element at this instant.
     Doubled(Instant),
-    /// To a stage that has to hold it, at this instant.
+    /// The packet has reached an element that has to hold it, at this instant.
     Held(Instant),
 }
 
-/// Passes a packet through the most common chain: a queue with its serializer,
-/// perhaps a loss model, a delay. `None` if the chain is another one. Does the same
-/// as [`pass_through`] without a match on each stage.
+/// Passes a packet through a chain of the most common form: MTU, queue with serializer, perhaps a loss model, delay.
+/// Returns `None` if the chain has another form. The result is that of [`pass_through`], but without a match for each
+/// element.
 #[inline(always)]
 fn pass_plainly<P: Carried>(
     stages: &mut [Stage<P>],
@@ -301,8 +300,8 @@ fn pass_plainly<P: Carried>(
     }
 }
 
-/// Passes a packet through `stages` as far as it goes without being moved. Also
-/// returns the index of the stage that ended it.
+/// Passes a packet through `stages` until it has passed all of them, or is lost, duplicated or held. Also returns the
+/// index of the last element that handled it.
 #[inline]
 fn pass_through<P: Carried>(
     stages: &mut [Stage<P>],

@@ -1,14 +1,16 @@
-//! Contention for a half-duplex medium: both ends may want to send at the same time and collide.
+//! Contention for a half-duplex medium: both ends may try to send at the same time, and their packets then collide.
 //!
-//! Adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end with a waiting packet
-//! draws a number of slots uniformly from its contention window. When the medium becomes free and both ends wait, the end
-//! with the smaller number sends, and the other keeps its remaining slots. Equal numbers collide: the time of the longer
-//! packet is lost, both windows double, both ends draw again, and the slots until the next transmission pass. After a
-//! number of collisions a packet is lost. An end sends at once if the other does not wait: the average cost of access is
-//! part of `packet-time`, as without contention.
+//! This module adds the rules of IEEE 802.11's distributed coordination function to a shared medium. Each end that has
+//! a waiting packet draws a number of slots uniformly from its contention window. When the medium becomes free and both
+//! ends wait, the end with fewer slots sends, and the other end keeps its remaining slots. Equal numbers collide: the
+//! medium is busy for the time of the longer packet, both windows double, and both ends draw again. After a collision,
+//! the slots that the next sender has drawn pass before it sends. After a number of collisions a packet is lost.
 //!
-//! The time at which a packet is sent is not known when it enters, so each direction holds its packets. The state that
-//! both directions need is in [`Contention`].
+//! An end sends at once if the other end does not wait. The average cost of access is part of `packet-time`, as without
+//! contention.
+//!
+//! When a packet enters, it is not known when it will be sent, so each direction holds its packets. [`Contention`] has
+//! the state that both directions need.
 
 use crate::element::{Carried, Cause, Holding, Released};
 use crate::meter::Meter;
@@ -19,14 +21,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The rules of one kind of medium.
+/// The contention rules of one kind of medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// The name.
+    /// The name of the medium, for example `802.11b`.
     pub name: &'static str,
-    /// The minimum contention window in slots: numbers from 0 to this one are drawn.
+    /// The minimum contention window in slots: an end draws a number from 0 to this one, inclusive.
     pub window_min: u64,
-    /// The maximum contention window.
+    /// The maximum contention window in slots.
     pub window_max: u64,
     /// The duration of a slot in nanoseconds.
     pub slot_nanos: u64,
@@ -34,16 +36,18 @@ pub struct Rules {
     pub attempts: u32,
 }
 
-/// The supported media. Windows and slots: IEEE 802.11b-1999, table 101 (HR/DSSS: aCWmin 31, aCWmax 1023, slot 20 us);
-/// IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9 us), the same aCWmax. Attempts:
-/// dot11ShortRetryLimit, 7, which applies to frames without RTS. Bianchi, "Performance analysis of the IEEE 802.11
-/// distributed coordination function", IEEE JSAC 18(3), 2000, has the same model, with stations that always have data.
+/// The supported media. Contention windows and slots are from IEEE 802.11b-1999, table 101 (HR/DSSS: aCWmin 31, aCWmax
+/// 1023, slot 20 us), and from IEEE 802.11g-2003, section 19.8.4 (ERP without older stations: aCWmin 15, short slot 9
+/// us, the same aCWmax). The number of attempts is dot11ShortRetryLimit, 7, which applies to frames without RTS.
+///
+/// Bianchi, "Performance analysis of the IEEE 802.11 distributed coordination function", IEEE JSAC 18(3), 2000, has the
+/// same model, with stations that always have data.
 pub const RULES: [Rules; 2] = [
     Rules { name: "802.11b", window_min: 31, window_max: 1023, slot_nanos: 20_000, attempts: 7 },
     Rules { name: "802.11g", window_min: 15, window_max: 1023, slot_nanos: 9_000, attempts: 7 },
 ];
 
-/// The state that both ends of a medium share.
+/// The state of a medium that both of its ends share.
 #[derive(Debug)]
 pub struct Contention {
     rules: Rules,
@@ -54,24 +58,24 @@ pub struct Contention {
     collisions: u64,
 }
 
-/// One end, which sends in one direction.
+/// One end of the medium, which sends in one direction.
 #[derive(Debug, Default)]
 struct End {
     serializer: Option<Serializer>,
-    /// The sizes of the waiting packets, in order.
+    /// The sizes in bytes of the waiting packets, in order.
     waiting: VecDeque<usize>,
     waiting_bytes: u64,
-    /// The results of the packets before those: the time of each, and whether it was sent or lost. They are held until
-    /// their chain asks for them.
+    /// For each packet that has left the queue: the time at which it was sent or lost, and whether it was sent. An
+    /// entry is removed when the chain takes the packet.
     decided: VecDeque<(Instant, bool)>,
-    /// The remaining slots of a draw that has not won yet.
+    /// The slots that remain of the last number drawn; `None` if the end has to draw a new number.
     slots: Option<u64>,
     window: u64,
     collided: u32,
 }
 
 impl Contention {
-    /// Creates a medium with these rules and its own `rng`.
+    /// Creates a medium with the rules `rules` and its own random number generator.
     #[must_use]
     pub fn new(rules: Rules, rng: Rng) -> Rc<RefCell<Self>> {
         let end = || End { window: rules.window_min, ..End::default() };
@@ -79,13 +83,13 @@ impl Contention {
         Rc::new(RefCell::new(Self { rules, free: Instant::ZERO, ends, rng, collisions: 0 }))
     }
 
-    /// The number of collisions so far.
+    /// Returns the number of collisions so far.
     #[must_use]
     pub fn collisions(&self) -> u64 {
         self.collisions
     }
 
-    /// Processes everything that is due at or before `now`.
+    /// Decides which packets are sent or lost at or before `now`.
     fn decide(&mut self, now: Instant) {
         while self.free <= now {
             match self.ends.each_ref().map(|end| !end.waiting.is_empty()) {
@@ -96,7 +100,7 @@ impl Contention {
         }
     }
 
-    /// Handles an attempt of both ends to send.
+    /// Decides which end sends when both ends have a waiting packet.
     fn contend(&mut self) {
         for end in &mut self.ends {
             if end.slots.is_none() {
@@ -127,7 +131,7 @@ impl Contention {
         }
     }
 
-    /// Sends a packet of one end.
+    /// Sends the next packet of the end with index `end`.
     fn send(&mut self, end: usize, start: Instant) {
         let end = &mut self.ends[end];
         self.free = end.transmit(start);
@@ -136,7 +140,7 @@ impl Contention {
 }
 
 impl End {
-    /// Returns the end of the next packet's transmission if it begins at `start`.
+    /// Returns the time at which the transmission of the next packet ends if it begins at `start`.
     fn transmit(&mut self, start: Instant) -> Instant {
         let bytes = self.waiting.front().copied().unwrap_or(0);
         self.serializer.as_mut().map_or(start, |serializer| serializer.transmit(start, bytes).end)
@@ -154,7 +158,7 @@ impl End {
     }
 }
 
-/// One direction's queue at a medium for which both ends contend.
+/// The queue of one direction at a medium for which both ends contend.
 #[derive(Debug)]
 pub struct Contender<P> {
     limit: Limit,
@@ -164,14 +168,14 @@ pub struct Contender<P> {
 }
 
 impl<P> Contender<P> {
-    /// Creates the queue of `end`, 0 or 1, whose packets are sent by `serializer`.
+    /// Creates the queue of the end with index `end` (0 or 1), whose packets `serializer` sends.
     #[must_use]
     pub fn new(limit: Limit, medium: Rc<RefCell<Contention>>, end: usize, serializer: Serializer) -> Self {
         medium.borrow_mut().ends[end].serializer = Some(serializer);
         Self { limit, medium, end, packets: VecDeque::new() }
     }
 
-    /// The packets that wait.
+    /// Returns the amount of packets that wait in this queue.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         self.medium.borrow().ends[self.end].occupancy()
@@ -193,7 +197,7 @@ impl<P: Carried> Holding<P> for Contender<P> {
         end.waiting_bytes += packet.wire_len() as u64;
         self.packets.push_back(packet);
         if idle {
-            // Nobody waits while the medium is idle: everything due has been processed.
+            // The medium is idle, so no packet waits at either end, and this packet is sent at once.
             medium.send(self.end, at);
         }
         drop(medium);
@@ -202,7 +206,8 @@ impl<P: Carried> Holding<P> for Contender<P> {
         meter.queue_holds(waiting.packets, waiting.bytes);
     }
 
-    /// The other end never makes the deadline earlier: the medium does not become free before the expected time.
+    /// Returns the time at which this end's next packet may be decided. The other end's packets never make this
+    /// deadline earlier, because the medium does not become free before the expected time.
     fn deadline(&self) -> Option<Instant> {
         let medium = self.medium.borrow();
         let end = &medium.ends[self.end];
@@ -233,7 +238,7 @@ mod tests {
     use crate::element::Blank;
     use crate::rate::Rate;
 
-    /// Two ends of a medium on which a packet of 1500 bytes takes 1 ms.
+    /// Creates the two ends of a medium on which a packet of 1500 bytes takes 1 ms.
     fn ends(rules: usize, seed: u64) -> (Rc<RefCell<Contention>>, [Contender<Blank>; 2]) {
         let medium = Contention::new(RULES[rules], Rng::new(seed));
         let end = |number| {
@@ -244,8 +249,8 @@ mod tests {
         (medium, both)
     }
 
-    /// Sends packets of 1500 bytes while both ends always have more. Returns the collisions, the packets sent by each
-    /// end, the packets lost, and the end time.
+    /// Sends packets of 1500 bytes while both ends always have more to send. Returns the number of collisions, the
+    /// packets sent by each end, the packets lost, and the end time.
     fn saturated(rules: usize, seed: u64, rounds: usize) -> (u64, [usize; 2], usize, Instant) {
         let (medium, mut ends) = ends(rules, seed);
         let (mut out, mut meter) = (Released::default(), Meter::default());
@@ -283,7 +288,7 @@ mod tests {
         let times: Vec<u64> = out.packets.iter().map(|(at, ..)| at.as_nanos() / 1_000_000).collect();
         assert_eq!(times, (1..=11).collect::<Vec<_>>());
         assert_eq!((medium.borrow().collisions(), end.held(), meter.queue_peak_packets), (0, 0, 10));
-        // The eleventh packet that would have to wait finds no room.
+        // The queue holds ten packets. The eleventh packet that would have to wait finds no room.
         for _ in 0..12 {
             end.push(Instant::from_millis(20), Blank::new(1500), &mut out, &mut meter);
         }
@@ -293,7 +298,8 @@ mod tests {
         );
     }
 
-    /// Bianchi's model of two stations with window W and m doublings: p = 2(1-2p) / ((1-2p)(W+1) + pW(1-(2p)^m)).
+    /// Returns the collision probability p of Bianchi's model for two stations, with a minimum contention window W that
+    /// doubles at most m times. It solves p = 2(1-2p) / ((1-2p)(W+1) + pW(1-(2p)^m)).
     fn bianchi(window: f64, doublings: i32) -> f64 {
         let tau = |p: f64| {
             2.0 * (1.0 - 2.0 * p)
@@ -312,7 +318,7 @@ mod tests {
         for (rules, window, doublings) in [(0, 32.0, 5), (1, 16.0, 6)] {
             let (collisions, left, lost, _) = saturated(rules, 7, 60_000);
             let sent = (left[0] + left[1]) as f64;
-            // The share of an end's transmissions that collide.
+            // The share of one end's transmissions that collide.
             let share = 2.0 * collisions as f64 / (sent + 2.0 * collisions as f64);
             let expected = bianchi(window, doublings);
             assert!((share / expected - 1.0).abs() < 0.15, "{}: {share} and {expected}", RULES[rules].name);
@@ -326,7 +332,7 @@ mod tests {
         assert_ne!(saturated(1, 3, 5_000), saturated(1, 4, 5_000));
     }
 
-    /// With a fixed window of one slot, every transmission collides, and each packet is lost after its attempts.
+    /// With a contention window of 0, every transmission collides, and each packet is lost after its last attempt.
     #[test]
     fn a_packet_that_always_collides_is_given_up() {
         let (medium, mut ends) = ends(1, 1);
@@ -334,7 +340,7 @@ mod tests {
         medium.borrow_mut().rules = rules;
         medium.borrow_mut().ends.iter_mut().for_each(|end| end.window = 0);
         let (mut out, mut meter) = (Released::default(), Meter::default());
-        // The first packet is sent alone, until 1 ms.
+        // The first packet is sent until 1 ms, without a contender.
         for end in [0, 0, 1] {
             ends[end].push(Instant::ZERO, Blank::new(1500), &mut out, &mut meter);
         }

@@ -1,4 +1,4 @@
-//! Corruption: a share of the packets has bits flipped; checksums are not updated.
+//! Corruption: flips bits in a share of the packets, without updating their checksums.
 
 use crate::element::{Carried, Fate, Passing};
 use crate::meter::Meter;
@@ -7,7 +7,7 @@ use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 
-/// Corrupts a share of the packets.
+/// An element that corrupts a share of the packets.
 #[derive(Clone, Debug)]
 pub struct Corrupt {
     share: Ratio,
@@ -15,7 +15,7 @@ pub struct Corrupt {
 }
 
 impl Corrupt {
-    /// Corrupts `share` of the packets.
+    /// Creates an element that corrupts `share` of the packets.
     #[must_use]
     pub const fn new(share: Ratio, rng: Rng) -> Self {
         Self { share, rng }
@@ -55,7 +55,7 @@ pub fn flip_bits(bytes: &mut [u8], rng: &mut Rng) {
     if bits == 0 {
         return;
     }
-    // Flip different bits: an even number of flips of the same bit would change nothing.
+    // The bits must differ, because an even number of flips of the same bit would change nothing.
     let first = rng.below(bits);
     let more = rng.below(4);
     for step in 0..=more {

@@ -1,4 +1,4 @@
-//! Propagation delay: every packet leaves a fixed time after it entered, or after the delay recorded in a trace.
+//! Propagation delay: every packet leaves a fixed time after it entered, or after the delay that a trace has recorded.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -10,14 +10,14 @@ use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 
-/// A fixed delay.
+/// An element that delays every packet by the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Delay {
     nanos: u64,
 }
 
 impl Delay {
-    /// Creates a delay of this duration.
+    /// Creates an element that delays every packet by `span`.
     #[must_use]
     pub const fn new(span: Duration) -> Self {
         Self { nanos: nanos(span) }
@@ -32,7 +32,7 @@ impl Impairment<Duration> for Delay {
     }
 
     fn show(spec: &DirectionSpec) -> String {
-        // Recorded delays belong to the trace.
+        // If the trace has recorded delays, they replace this setting, so do not show it.
         let trace = spec.trace.as_ref().and_then(|spec| spec.trace.as_ref());
         if trace.is_some_and(|trace| trace.delays().is_some()) {
             return String::new();

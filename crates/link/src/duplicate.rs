@@ -1,7 +1,7 @@
 //! Duplication: a share of the packets arrives twice.
 //!
-//! The copy leaves at the same instant, right behind the packet; a later jitter
-//! element may separate them.
+//! The copy leaves at the same instant as the packet, directly behind it. An element for jitter later in the chain may
+//! separate them.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -10,7 +10,7 @@ use crate::table::{Impairment, Side};
 use crate::{Carried, DirectionSpec, Stage};
 use anabranch_base::{Instant, Ratio, Rng};
 
-/// Duplicates a share of the packets.
+/// An element that duplicates a share of the packets.
 #[derive(Clone, Debug)]
 pub struct Duplicate {
     share: Ratio,
@@ -18,7 +18,7 @@ pub struct Duplicate {
 }
 
 impl Duplicate {
-    /// Duplicates `share` of the packets.
+    /// Creates an element that duplicates `share` of the packets.
     #[must_use]
     pub const fn new(share: Ratio, rng: Rng) -> Self {
         Self { share, rng }

@@ -1,9 +1,8 @@
-//! A medium that carries one packet at a time, in either direction.
+//! A medium that carries only one packet at a time, in either direction.
 //!
-//! The serializers of both directions share one [`Medium`]; packets use it first
-//! come, first served. That order is known when a packet enters, so no element has to
-//! hold it. If both ends contend for the medium ([`contention`](crate::contention)),
-//! the order is not known.
+//! The serializers of both directions share one [`Medium`], which serves packets in the order of their arrival. This
+//! order is known when a packet enters, so no element has to hold the packet. If both ends contend for the medium
+//! ([`contention`](crate::contention)), the order is not known.
 
 use crate::LinkSpec;
 use crate::contention::{RULES, Rules};
@@ -12,29 +11,29 @@ use anabranch_base::Instant;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The time at which the medium is next free: one direction's own, or shared by both.
+/// A medium, as the time at which it is next free. It belongs to one direction, or both directions share it.
 #[derive(Clone, Debug)]
 pub enum Medium {
-    /// A medium of one direction only.
+    /// A medium that only one direction uses.
     Own(Instant),
-    /// Shared with the other direction.
+    /// A medium that the direction shares with the other one.
     Shared(Rc<Cell<Instant>>),
 }
 
-/// Whether both directions share one medium, and how.
+/// Whether both directions of a link share one medium, and by which rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HalfDuplex {
     /// Each direction has its own medium.
     #[default]
     No,
-    /// They take turns, first come first served.
+    /// Both directions share one medium, in the order in which packets arrive.
     InTurn,
-    /// They contend for the medium by these rules.
+    /// Both ends contend for one medium by these rules.
     Contention(Rules),
 }
 
 impl HalfDuplex {
-    /// The text form; empty if each direction has its own medium.
+    /// Returns the text form of the setting; empty if each direction has its own medium.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -62,19 +61,19 @@ impl OfLink for Medium {
 }
 
 impl Medium {
-    /// Creates a medium for one direction, free from the start.
+    /// Creates a medium for one direction, which is free from the start.
     #[must_use]
     pub const fn own() -> Self {
         Self::Own(Instant::ZERO)
     }
 
-    /// Creates a medium that is to be cloned into both directions.
+    /// Creates a medium for both directions; each gets a clone of it.
     #[must_use]
     pub fn shared() -> Self {
         Self::Shared(Rc::new(Cell::new(Instant::ZERO)))
     }
 
-    /// The time from which it is free.
+    /// Returns the time from which the medium is free.
     #[must_use]
     #[inline]
     pub fn free(&self) -> Instant {
@@ -84,7 +83,7 @@ impl Medium {
         }
     }
 
-    /// Occupies it until `end`.
+    /// Occupies the medium until `end`.
     #[inline]
     pub fn occupy(&mut self, end: Instant) {
         match self {

@@ -1,10 +1,8 @@
 //! Jitter: a delay that varies from packet to packet.
 //!
-//! Each packet's departure is shifted by a time drawn uniformly from −j to +j. Unless
-//! reordering is allowed, a packet never leaves before the one ahead of it: then it
-//! leaves at the same instant, behind it. This element must follow a
-//! [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it
-//! entered.
+//! Each packet's departure is shifted by a time drawn uniformly from −j to +j. Unless reordering is allowed, a packet
+//! never leaves before the one ahead of it. If it would, it leaves at the same instant, directly behind that packet.
+//! This element must follow a [`Delay`](crate::delay::Delay) of at least j, so that no packet leaves before it entered.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -15,7 +13,7 @@ use anabranch_base::time::{Duration, nanos};
 use anabranch_base::units::{format_span, parse_span};
 use anabranch_base::{Instant, Rng};
 
-/// A uniform spread around the preceding delay.
+/// An element that shifts the departure of each packet by a uniformly distributed time.
 #[derive(Clone, Debug)]
 pub struct Jitter {
     spread: u64,
@@ -25,8 +23,8 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// Shifts packets by up to `spread` in either direction; `in_order` forbids
-    /// overtaking.
+    /// Creates an element that shifts packets by up to `spread` in either direction. If `in_order` is set, no packet
+    /// overtakes another.
     #[must_use]
     pub const fn new(spread: Duration, in_order: bool, rng: Rng) -> Self {
         Self { spread: nanos(spread), in_order, last: Instant::ZERO, rng }
@@ -99,7 +97,7 @@ mod tests {
         assert!(leave(false).windows(2).any(|pair| pair[0] > pair[1]));
         let ordered = leave(true);
         assert!(ordered.windows(2).all(|pair| pair[0] <= pair[1]));
-        // Keeping the order adds delay, but never more than the spread.
+        // Keeping the packets in order adds delay, but never more than the spread.
         for (i, at) in ordered.iter().enumerate() {
             assert!(*at <= (105 + i as u64) * 1_000_000);
         }

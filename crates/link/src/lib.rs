@@ -1,18 +1,15 @@
 //! Link impairments as sans-IO elements: queue, rate, loss, delay, reordering and more.
 //!
-//! One direction of a link is a [`Chain`]: packets go in at one instant and come
-//! out at a later one. The chain never reads a clock and never waits; after each
-//! call, [`Chain::next`] returns the instant of the next event. The simulator and
-//! the live emulator run the same objects.
+//! One direction of a link is a [`Chain`]: packets go in at one instant and come out at a later one. The chain never
+//! reads a clock and never waits. After each call, [`Chain::next`] returns the instant of the next event. The simulator
+//! and the live emulator run the same chains.
 //!
-//! Most elements decide the fate of a packet the moment it enters ([`Passing`]): a
-//! drop-tail queue knows from the scheduled departures when the new packet will
-//! have been serialized. So a whole chain costs its caller one event per packet.
-//! Elements that decide when a packet is *taken out* (CoDel, FQ-CoDel, loss counted
-//! across both directions) hold it ([`Holding`]) and name a deadline.
+//! Most elements decide the fate of a packet when it enters ([`Passing`]). For example, a drop-tail queue knows from
+//! the scheduled departures when the new packet will have been serialized. A chain of these elements therefore costs
+//! its caller one event per packet. Elements that decide when a packet is *dequeued* hold it and report a deadline
+//! ([`Holding`]). These are CoDel, FQ-CoDel, contention for the medium, and loss counted across both directions.
 //!
-//! [`LinkSpec`] parses the text forms of the command line and of plans, and builds
-//! both directions:
+//! [`LinkSpec`] parses the text forms that the command line and plans use, and builds the chains of both directions:
 //!
 //! ```
 //! use anabranch_base::{Instant, Rng};
@@ -29,9 +26,9 @@
 //!
 //! # The table of impairments
 //!
-//! `impairments!` below has one row for each: flag, plan key, help, default, element, counter. Command line, plans, printing, JSON and
-//! reports walk that table. An impairment is a file of its own: text form, contradictions, element, and its place in the chain.
-//! An element states when a packet leaves as soon as that is known.
+//! `impairments!` below has one row for each impairment: flag, plan key, help, default, element and counter. The
+//! command line, plans, printing, JSON and reports all use that table. Each impairment has a file of its own. The file
+//! defines its text form, its contradictions with other settings, its element, and the element's position in the chain.
 
 #[macro_use]
 mod table;

@@ -1,8 +1,8 @@
-//! Loss models: which packets are lost on the wire.
+//! Loss models: they decide which packets are lost on the wire.
 //!
-//! Bernoulli, every n-th (of one direction, or counted across both), the
-//! Gilbert-Elliott two-state model, a list of packet numbers, and losses recorded in
-//! a trace. A lost packet has already used the link.
+//! There are five models: Bernoulli, every n-th packet, the Gilbert-Elliott two-state model, a list of packet numbers,
+//! and the losses recorded in a trace. The n-th packet may be counted in one direction or across both. A lost packet has
+//! already used the link.
 
 use crate::element::{Carried, Cause, Fate, Holding, Passing, Released};
 use crate::meter::Meter;
@@ -15,42 +15,42 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// A loss model with its state.
+/// A loss model and its state.
 #[derive(Clone, Debug)]
 pub enum Loss {
     /// Each packet is lost with this probability, independently.
     Bernoulli(Ratio, Rng),
     /// Every n-th packet is lost.
     Nth(Nth),
-    /// Losses come in bursts.
+    /// Losses come in bursts, by the two-state model of Gilbert and Elliott.
     GilbertElliott(GilbertElliott),
     /// The packets with these numbers are lost.
     List(List),
-    /// Each packet is lost with the probability that a trace has recorded for its time.
+    /// Each packet is lost with the probability that a trace has recorded for the packet's time.
     Recorded(Series<Ratio>, Rng),
 }
 
-/// Loses packets `first`, `first + every`, `first + 2·every`, …, counted from 1.
+/// A loss model that loses packets `first`, `first + every`, `first + 2·every`, …, counted from 1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nth {
-    /// The number of packets up to the next lost one, including it; at least 1.
+    /// The number of packets up to and including the next lost one; at least 1.
     until: u64,
     every: u64,
 }
 
 impl Nth {
-    /// Loses packet `first` and every `every`-th after it (both at least 1).
+    /// Creates a model that loses packet `first` and every `every`-th packet after it. Both numbers are at least 1.
     #[must_use]
     pub fn new(every: u64, first: u64) -> Self {
         Self { until: first.max(1), every: every.max(1) }
     }
 
-    /// Creates the model from a link's setting: without a first packet, the seed chooses it.
+    /// Creates the model from a link's setting. If no first packet is set, `seed` chooses it.
     pub(crate) fn of(every: u64, first: Option<u64>, seed: u64) -> Self {
         Self::new(every, first.unwrap_or(1 + seed % every))
     }
 
-    /// Counts a packet; returns true if it is to be lost.
+    /// Counts a packet and returns whether the packet is lost.
     pub fn count(&mut self) -> bool {
         self.until -= 1;
         let hit = self.until == 0;
@@ -61,15 +61,14 @@ impl Nth {
     }
 }
 
-/// The two-state model of Gilbert (1960) and Elliott (1963): in the good state a packet
-/// is lost with one probability, in the bad state with another. After each packet the
-/// state changes with the probability of leaving it. The initial state is good. The
-/// order (loss by the current state, then the change) is netem's.
+/// The two-state model of Gilbert (1960) and Elliott (1963). In the good state a packet is lost with one probability,
+/// in the bad state with another. After each packet the state changes with a probability that depends on the state. The
+/// initial state is good. As in netem, the loss of a packet is decided before the change of state.
 #[derive(Clone, Debug)]
 pub struct GilbertElliott {
-    /// The probability to change from good to bad.
+    /// The probability of a change from the good to the bad state.
     pub to_bad: Ratio,
-    /// The probability to change from bad to good.
+    /// The probability of a change from the bad to the good state.
     pub to_good: Ratio,
     /// The loss probability in the bad state.
     pub bad_loss: Ratio,
@@ -80,7 +79,7 @@ pub struct GilbertElliott {
 }
 
 impl GilbertElliott {
-    /// The model with these four probabilities.
+    /// Creates the model with these four probabilities.
     #[must_use]
     pub const fn new(to_bad: Ratio, to_good: Ratio, bad_loss: Ratio, good_loss: Ratio, rng: Rng) -> Self {
         Self { to_bad, to_good, bad_loss, good_loss, bad: false, rng }
@@ -95,16 +94,16 @@ impl GilbertElliott {
     }
 }
 
-/// Loses the packets with given numbers, counted from 1.
+/// A loss model that loses the packets with given numbers, counted from 1.
 #[derive(Clone, Debug)]
 pub struct List {
-    /// Sorted in descending order, without duplicates: the next one is last.
+    /// The numbers of the packets still to be lost, in descending order and without duplicates. The next one is last.
     ahead: Vec<u64>,
     seen: u64,
 }
 
 impl List {
-    /// Loses the packets with these numbers, given in any order.
+    /// Creates a model that loses the packets with these numbers, given in any order.
     #[must_use]
     pub fn new(numbers: &[u64]) -> Self {
         let mut ahead = numbers.to_vec();
@@ -132,7 +131,7 @@ impl Impairment<LossSpec> for Loss {
 
     fn show(spec: &DirectionSpec) -> String {
         match &spec.loss {
-            // Recorded losses belong to the trace.
+            // Recorded losses are part of the trace, so do not show them.
             LossSpec::None | LossSpec::Recorded(_) => String::new(),
             loss => loss.to_string(),
         }
@@ -170,9 +169,9 @@ impl<P: Carried> Passing<P> for Loss {
     }
 }
 
-/// Loses every n-th packet, counted across both directions, as iptables' `statistic`
-/// match does on a loopback interface. Packets are counted at the time at which they
-/// reach this point of the link, in either direction; so they are held until then.
+/// Loses every n-th packet, counted across both directions, as iptables' `statistic` match does on a loopback
+/// interface. Packets are counted in the order in which they reach this element, in either direction. The element
+/// therefore holds each packet until that time.
 #[derive(Debug)]
 pub struct SharedLoss<P> {
     counter: Rc<Cell<Nth>>,
@@ -180,7 +179,7 @@ pub struct SharedLoss<P> {
 }
 
 impl<P> SharedLoss<P> {
-    /// Creates one direction's element; the other direction's uses the same counter.
+    /// Creates the element of one direction. The element of the other direction uses the same counter.
     #[must_use]
     pub fn new(counter: Rc<Cell<Nth>>) -> Self {
         Self { counter, waiting: VecDeque::new() }
@@ -220,7 +219,7 @@ mod tests {
         text.parse().expect("a ratio")
     }
 
-    /// Returns the numbers, from 1, of the packets lost among the first `count`.
+    /// Returns the numbers of the packets that `loss` loses among the first `count`, counted from 1.
     fn lost(mut loss: Loss, count: u64) -> Vec<u64> {
         let mut meter = Meter::default();
         (1..=count)
@@ -246,8 +245,7 @@ mod tests {
         let (mut up, mut down) = (SharedLoss::new(Rc::clone(&counter)), SharedLoss::new(counter));
         let (mut out, mut meter) = (Released::default(), Meter::default());
         let at = Instant::from_millis;
-        // The order in which they enter differs from the order in which they reach the end of
-        // their serializers.
+        // Packets enter in one order and reach the ends of their serializers in another.
         up.push(at(10), Blank::numbered(1, 1), &mut out, &mut meter);
         up.push(at(20), Blank::numbered(1, 2), &mut out, &mut meter);
         down.push(at(5), Blank::numbered(1, 3), &mut out, &mut meter);
@@ -266,15 +264,15 @@ mod tests {
             Loss::GilbertElliott(GilbertElliott::new(to_bad, to_good, bad_loss, good_loss, Rng::new(3)))
         };
         let numbers = lost(model(Ratio::ONE, Ratio::ZERO), 1_000_000);
-        // The stationary share of the bad state is p/(p+r) = 3.226 %, the mean burst 1/r =
-        // 3.33 packets.
+        // For p = `to_bad` and r = `to_good`, the bad state has the stationary share p/(p+r) = 3.226 %, and the mean
+        // burst is 1/r = 3.33 packets.
         assert!((31_000..33_600).contains(&numbers.len()), "{}", numbers.len());
         let bursts = 1 + numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1).count();
         let length = numbers.len() * 100 / bursts;
         assert!((323..343).contains(&length), "{length}");
         assert!(numbers[0] > 1, "it begins in the good state");
-        // Half of the packets in the bad state and 0.1 % of those in the good state: 1.613 +
-        // 0.097 %.
+        // Half of the packets in the bad state are lost, and 0.1 % of those in the good state: 1.613 + 0.097 % of all
+        // packets.
         let count = lost(model(ratio("50%"), ratio("0.1%")), 1_000_000).len();
         assert!((16_300..17_900).contains(&count), "{count}");
     }
@@ -282,7 +280,7 @@ mod tests {
     #[test]
     fn bernoulli_hits_its_share() {
         let count = lost(Loss::Bernoulli(ratio("2%"), Rng::new(9)), 1_000_000).len();
-        // Five standard deviations (140) around 20,000.
+        // The expected number is 20,000. The range is five standard deviations (140) to either side.
         assert!((19_300..20_700).contains(&count), "{count}");
         assert!(lost(Loss::Bernoulli(Ratio::ZERO, Rng::new(9)), 1000).is_empty());
         assert_eq!(lost(Loss::Bernoulli(Ratio::ONE, Rng::new(9)), 1000).len(), 1000);

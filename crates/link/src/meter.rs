@@ -1,12 +1,12 @@
-//! Counters of a chain.
+//! Counters of the packets in a chain.
 //!
-//! Invariant: entered + duplicated = left + lost + still inside, in packets and in
-//! bytes. The counters cost a few additions per packet and are always on.
+//! Invariant, in packets and in bytes: entered + duplicated = left + lost + still inside. The counters cost a few
+//! additions per packet and are always on.
 
 use crate::Changed;
 use crate::element::Cause;
 
-/// A number of packets and their bytes.
+/// A number of packets, and the number of their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// The number of packets.
@@ -16,14 +16,14 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one more packet of `bytes`.
+    /// Counts one more packet of `bytes` bytes.
     #[inline]
     pub fn add(&mut self, bytes: usize) {
         self.packets += 1;
         self.bytes += bytes as u64;
     }
 
-    /// Returns the sum.
+    /// Returns the sum of both tallies.
     #[must_use]
     pub const fn plus(self, other: Self) -> Self {
         Self { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
@@ -37,29 +37,28 @@ pub struct Meter {
     pub entered: Tally,
     /// Packets that left the chain.
     pub left: Tally,
-    /// Packets that were changed but not lost.
+    /// Packets that were changed but not lost, by kind of change.
     pub changed: Changed,
-    /// Lost: the queue was full.
+    /// Packets lost because the queue was full.
     pub overflowed: Tally,
-    /// Lost: dropped early by active queue management.
+    /// Packets that active queue management dropped.
     pub dropped_early: Tally,
-    /// Lost: by the loss model.
+    /// Packets lost by the loss model.
     pub lost_at_random: Tally,
-    /// Lost: collided with packets from the other end too often.
+    /// Packets lost because they collided too often with packets from the other end.
     pub lost_in_collisions: Tally,
-    /// Lost: the link was down.
+    /// Packets lost because the link was down.
     pub lost_in_outage: Tally,
-    /// Refused: larger than the MTU.
+    /// Packets refused because they were larger than the MTU.
     pub too_big: Tally,
-    /// The maximum number of packets that waited in the queue at once, without the one
-    /// being serialized.
+    /// The maximum number of packets that waited in the queue at the same time, without the packet being serialized.
     pub queue_peak_packets: u64,
-    /// The maximum number of bytes that waited in the queue at once.
+    /// The maximum number of bytes that waited in the queue at the same time.
     pub queue_peak_bytes: u64,
 }
 
 impl Meter {
-    /// Counts a lost packet under its cause.
+    /// Counts a packet of `bytes` bytes that was lost for `cause`.
     pub fn lose(&mut self, cause: Cause, bytes: usize) {
         match cause {
             Cause::Overflow => self.overflowed.add(bytes),
@@ -71,7 +70,7 @@ impl Meter {
         }
     }
 
-    /// Lost packets by cause: the name in results, and a phrase.
+    /// Returns the lost packets by cause: the name of the cause in results, a phrase for reports, and the count.
     #[must_use]
     pub fn lost_by(&self) -> [(&'static str, &'static str, Tally); 6] {
         [
@@ -84,13 +83,13 @@ impl Meter {
         ]
     }
 
-    /// All packets that entered and were lost, for any cause.
+    /// Returns the number of packets that entered and were lost, for any cause.
     #[must_use]
     pub fn lost(&self) -> Tally {
         self.lost_by().into_iter().fold(Tally::default(), |sum, (.., one)| sum.plus(one))
     }
 
-    /// Returns the sum of the counters of two chains, and the higher of their peaks.
+    /// Returns the sums of the counters of two chains, and the larger of their peaks.
     #[must_use]
     pub fn plus(&self, other: &Self) -> Self {
         Self {
@@ -108,10 +107,10 @@ impl Meter {
         }
     }
 
-    /// Records the current length of the queue.
+    /// Records that the queue currently holds `packets` packets with `bytes` bytes.
     #[inline]
     pub fn queue_holds(&mut self, packets: u64, bytes: u64) {
-        // Rarely taken branches are faster than computing two maxima.
+        // Branches that are rarely taken are faster than computing two maxima.
         if packets > self.queue_peak_packets {
             self.queue_peak_packets = packets;
         }

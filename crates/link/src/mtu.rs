@@ -1,8 +1,7 @@
-//! The largest packet that the link carries.
+//! The MTU: the size of the largest packet that the link carries.
 //!
-//! A larger one is handed back ([`Chain::pop_dropped`](crate::Chain::pop_dropped))
-//! with [`Cause::TooBig`], so that the router in front can send the ICMP message.
-//! Fragmentation is left to the router.
+//! A larger packet is handed back to the caller ([`Chain::pop_dropped`](crate::Chain::pop_dropped)) with
+//! [`Cause::TooBig`]. The router in front of the link can then send an ICMP message, or fragment the packet.
 
 use crate::element::{Carried, Cause, Fate, Passing};
 use crate::meter::Meter;
@@ -11,14 +10,14 @@ use crate::table::{Impairment, Side};
 use crate::{DirectionSpec, Stage};
 use anabranch_base::Instant;
 
-/// Refuses packets above a maximum size.
+/// An element that refuses packets above a maximum size.
 #[derive(Clone, Copy, Debug)]
 pub struct Mtu {
     bytes: u32,
 }
 
 impl Mtu {
-    /// Accepts packets of up to `bytes`, IP header included.
+    /// Creates an element that accepts packets of up to `bytes` bytes, including the IP header.
     #[must_use]
     pub const fn new(bytes: u32) -> Self {
         Self { bytes }
@@ -30,8 +29,7 @@ impl Impairment<u32> for Mtu {
 
     fn read(text: &str) -> Result<u32, String> {
         let number = text.strip_suffix('B').unwrap_or(text);
-        // RFC 791: every link carries 68 bytes; the maximum of the length field is
-        // 65,535.
+        // RFC 791: every link carries packets of 68 bytes, and a packet has at most 65,535 bytes.
         let bytes = number.parse().ok().filter(|bytes| (68..=65_535).contains(bytes));
         bytes.ok_or_else(|| format!("'{text}': write bytes from 68 to 65535, such as 1500"))
     }

@@ -1,9 +1,8 @@
-//! Times at which the link is down.
+//! Outages: times at which the link is down.
 //!
-//! This element is behind the serializer: the router continues to send into the dead
-//! link, and a packet whose serialization ends while the link is down is lost. A
-//! packet that was already propagating when the outage began arrives. An interval
-//! includes its start and excludes its end.
+//! This element follows the serializer. So the router continues to send while the link is down, and a packet is lost if
+//! its serialization ends in that time. A packet that was already propagating when the outage began still arrives. An
+//! interval includes its start and excludes its end.
 
 use crate::element::{Cause, Fate, Passing};
 use crate::meter::Meter;
@@ -13,20 +12,20 @@ use anabranch_base::time::Duration;
 /// An interval in which the link is down.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Down {
-    /// The first instant at which it is down.
+    /// The first instant at which the link is down.
     pub from: Instant,
-    /// The first instant at which it works again; [`Instant::MAX`] if never.
+    /// The first instant at which the link works again; [`Instant::MAX`] if it never does.
     pub until: Instant,
 }
 
 impl Down {
-    /// Creates an interval that starts at `from` and lasts for `span`, or for ever.
+    /// Creates an interval that starts at `from` and lasts for `span`, or for ever if `span` is `None`.
     #[must_use]
     pub fn new(from: Instant, span: Option<Duration>) -> Self {
         Self { from, until: span.map_or(Instant::MAX, |span| from + span) }
     }
 
-    /// Sorts these intervals and merges overlapping ones.
+    /// Returns the intervals in order of time, with overlapping ones merged.
     #[must_use]
     pub fn joined(downs: &[Self]) -> Vec<Self> {
         let mut sorted = downs.to_vec();
@@ -42,20 +41,20 @@ impl Down {
     }
 }
 
-/// Drops packets that are sent while the link is down.
+/// An element that drops packets that are sent while the link is down.
 #[derive(Clone, Debug)]
 pub struct Outage {
-    /// Sorted, without overlap.
+    /// The intervals, in order of time and without overlap.
     downs: Vec<Down>,
-    /// The number of intervals that are over: packets come in order of time.
+    /// The number of intervals that have ended. They are not checked again, because packets arrive in order of time.
     over: usize,
 }
 
 impl Outage {
-    /// Its position in the chain (see `table`): behind the serializer.
+    /// The position of the element in the chain (see the module `table`): behind the serializer.
     pub(crate) const PLACE: u8 = 30;
 
-    /// Creates an outage for these intervals, in any order; overlapping ones are merged.
+    /// Creates an element for these intervals, which may be in any order and may overlap.
     #[must_use]
     pub fn new(downs: &[Down]) -> Self {
         Self { downs: Down::joined(downs), over: 0 }
@@ -83,7 +82,7 @@ mod tests {
     fn what_is_sent_while_the_link_is_down_is_lost() {
         let s = |seconds: u64| Instant::from_millis(seconds * 1000);
         let span = |seconds| Some(Duration::from_secs(seconds));
-        // Given out of order; the second and third overlap.
+        // The intervals are not in order, and the second and third overlap.
         let downs = [Down::new(s(20), None), Down::new(s(5), span(2)), Down::new(s(6), span(3))];
         let mut outage = Outage::new(&downs);
         let mut meter = Meter::default();

@@ -1,10 +1,12 @@
-//! Named networks, each complete: rate, delay, jitter, loss and queue of both directions, and the source of the values.
+//! Presets: named networks with rate, delay, jitter, loss and queue of both directions, and the source of these values.
 //!
-//! The older access networks are those of the README of Tyler Treat's `comcast` (github.com/tylertreat/comcast). It adds
-//! latency on one side only, so its latency is a round-trip time; it applies its loss rate to either direction. The
-//! serial lines are those of the slides "SCTP as Alternative Transport to TCP and UDP". For today's networks, each
-//! measured value is named with its source. All others are marked as assumed; `--jitter`, `--queue` or `--loss` change
-//! them.
+//! The values of the older access networks are those of the README of Tyler Treat's `comcast`
+//! (github.com/tylertreat/comcast). That tool adds latency on one side only, so its latency is a round-trip time. It
+//! applies its loss rate to either direction. The serial lines are those of the slides "SCTP as Alternative Transport
+//! to TCP and UDP".
+//!
+//! For today's networks, each measured value has its source beside it, and all other values are marked as assumed.
+//! Flags such as `--jitter`, `--queue` or `--loss` change them.
 
 use crate::LinkSpec;
 use crate::table::OfLink;
@@ -15,14 +17,14 @@ use anabranch_base::spelling::nearest;
 pub struct Preset {
     /// The preset's name.
     pub name: &'static str,
-    /// Its settings, in the form of [`LinkSpec::parse`](crate::LinkSpec::parse).
+    /// The settings of the network, in the form that [`LinkSpec::parse`](crate::LinkSpec::parse) reads.
     pub settings: &'static str,
-    /// The source of the values.
+    /// The source of the values in `settings`.
     pub source: &'static str,
 }
 
 impl OfLink for Preset {
-    /// Applies the preset's settings, except for keys that were set explicitly before.
+    /// Applies the preset's settings, except for keys that the user has set explicitly.
     fn set(link: &mut LinkSpec, name: &str) -> Result<(), String> {
         let Some(preset) = Self::named(name) else {
             let names: Vec<_> = PRESETS.iter().map(|preset| preset.name).collect();
@@ -40,7 +42,7 @@ impl OfLink for Preset {
 }
 
 impl Preset {
-    /// Returns the preset of this name.
+    /// Returns the preset with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         PRESETS.iter().find(|preset| preset.name == name)
@@ -145,7 +147,7 @@ const SERIAL: &str = "slides \"SCTP as Alternative Transport to TCP and UDP\": t
 mod tests {
     use super::*;
 
-    /// Each preset sets all values: a value inherited from the defaults would not describe the network.
+    /// Each preset sets all values, because a value inherited from the defaults would not describe the network.
     #[test]
     fn each_preset_says_all_there_is_of_a_network() {
         for preset in PRESETS {
@@ -167,7 +169,7 @@ mod tests {
         }
     }
 
-    /// An explicit setting takes precedence over the preset's, also over a recorded trace.
+    /// An explicit setting takes precedence over the preset's setting, and also over the preset's recorded trace.
     #[test]
     fn a_rate_by_hand_takes_the_place_of_a_recorded_one() {
         let link = |text: &str| LinkSpec::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -1,8 +1,7 @@
-//! Serialization: how long a packet occupies the link.
+//! Serialization: the time for which a packet occupies the link.
 //!
-//! Implements the link's rate, constant or changing at known times, and with
-//! [`Serializer`] the choice between a rate and a recorded trace. Times are rounded
-//! up to the nanosecond, so the rate is never exceeded.
+//! This module implements the link's rate, which is constant or changes at known times. [`Serializer`] is the choice
+//! between a rate and a recorded trace. Times are rounded up to the nanosecond, so that the rate is never exceeded.
 
 use crate::DirectionSpec;
 use crate::half_duplex::Medium;
@@ -17,25 +16,25 @@ use anabranch_base::{BitRate, Bytes, Instant};
 /// The times of a packet's serialization.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Transmission {
-    /// The time of the first bit: from then on the packet is no longer in the queue.
+    /// The time at which the first bit is sent. From then on the packet is no longer in the queue.
     pub start: Instant,
-    /// The time of the last bit: from then on the packet propagates.
+    /// The time at which the last bit is sent. From then on the packet propagates.
     pub end: Instant,
 }
 
-/// Puts packets on the wire, one after the other.
+/// An element that sends packets on the wire, one after the other.
 #[derive(Clone, Debug)]
 pub enum Serializer {
-    /// At a rate.
+    /// Sends at a configured rate.
     Rate(Rate),
-    /// At the opportunities of a recorded trace.
+    /// Sends at the delivery opportunities of a recorded trace.
     Trace(Box<TracePlayer>),
-    /// At the rates of a recorded trace.
+    /// Sends at the rates of a recorded trace.
     Rates(Box<RatePlayer>),
 }
 
 impl Serializer {
-    /// Creates the serializer of a direction; `None` if packets take no time.
+    /// Creates the serializer of one direction; `None` if the serialization of packets takes no time.
     pub(crate) fn of(side: &Side<'_>) -> Result<Option<Self>, SpecError> {
         if let Some(spec) = &side.spec.trace {
             let Some(trace) = &spec.trace else {
@@ -56,7 +55,7 @@ impl Serializer {
         Ok(Some(Self::Rate(rate)))
     }
 
-    /// Schedules the next packet, of `bytes` bytes, which is ready from `at`.
+    /// Schedules the next packet, which has `bytes` bytes and can be sent from `at` on.
     #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         match self {
@@ -66,7 +65,7 @@ impl Serializer {
         }
     }
 
-    /// The time at which all packets so far have been serialized.
+    /// Returns the time at which all packets so far have been serialized.
     #[must_use]
     #[inline]
     pub fn free(&self) -> Instant {
@@ -78,17 +77,17 @@ impl Serializer {
     }
 }
 
-/// A rate, constant between known changes.
+/// A rate that is constant between changes at known times.
 #[derive(Clone, Debug)]
 pub struct Rate {
     rate: BitRate,
-    /// Future changes, the next one last.
+    /// The future changes of the rate, in descending order of time; the next one is last.
     changes: Vec<(Instant, BitRate)>,
     medium: Medium,
-    /// The extra cost of each packet: bytes added to it, and nanoseconds before it.
+    /// The additional cost of each packet: the number of bytes added to it, and nanoseconds before its first bit.
     packet_cost: (u64, u64),
-    /// The last size and its serialization time, cached: traffic mostly has one size per
-    /// direction, and a division costs more than the rest of this element.
+    /// The size of the last packet and its serialization time, cached. Most packets in one direction have the same
+    /// size, and a division costs more than the rest of this element.
     last_size: (u64, u64),
 }
 
@@ -102,8 +101,8 @@ impl Impairment<RateSpec> for Rate {
     }
 }
 
-/// The bytes that framing adds to a packet (preamble, header, check sequence, gap): they take time, and no host sees
-/// them.
+/// The bytes that framing adds to a packet on the medium: preamble, header, check sequence and gap. They take time to
+/// send, but no host sees them.
 pub(crate) struct Overhead;
 
 impl Impairment<Bytes> for Overhead {
@@ -125,8 +124,8 @@ impl Impairment<Bytes> for Overhead {
     }
 }
 
-/// The time that a packet takes besides its bytes, at any rate: access to the medium, a preamble, the receiver's
-/// answer.
+/// The time that each packet takes on the medium besides its bytes, whatever the rate: access to the medium, a
+/// preamble, the receiver's answer.
 pub(crate) struct PacketTime;
 
 impl Impairment<Duration> for PacketTime {
@@ -148,7 +147,7 @@ impl Impairment<Duration> for PacketTime {
     }
 }
 
-/// Rejects a packet cost without a rate: a recorded trace already includes it.
+/// Rejects a packet cost for a direction without a rate, because a recorded trace already includes the cost.
 fn needs_a_rate(spec: &DirectionSpec, key: &str, is_nothing: bool) -> Result<(), String> {
     if is_nothing || (spec.trace.is_none() && !spec.rate.is_unlimited()) {
         return Ok(());
@@ -163,7 +162,7 @@ impl Rate {
         Self { rate, changes: Vec::new(), medium: Medium::own(), packet_cost: (0, 0), last_size: (0, 0) }
     }
 
-    /// Adds changes of the rate at these times, in any order.
+    /// Adds changes of the rate at the given times, which may be in any order.
     #[must_use]
     pub fn with_changes(mut self, changes: &[(Instant, BitRate)]) -> Self {
         self.changes = changes.to_vec();
@@ -171,21 +170,21 @@ impl Rate {
         self
     }
 
-    /// Adds `overhead` bytes to each packet, and `time` before its first bit.
+    /// Sets the additional cost of each packet: `overhead` bytes, and `time` before its first bit.
     #[must_use]
     pub fn with_packet_cost(mut self, overhead: Bytes, time: Duration) -> Self {
         self.packet_cost = (overhead.0, nanos(time));
         self
     }
 
-    /// Sets the medium.
+    /// Sets the medium on which packets are sent.
     #[must_use]
     pub fn on(mut self, medium: Medium) -> Self {
         self.medium = medium;
         self
     }
 
-    /// See [`Serializer::transmit`].
+    /// Schedules a packet; see [`Serializer::transmit`].
     #[inline(always)]
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         let start = self.medium.free().max(at);
@@ -212,12 +211,12 @@ impl Rate {
         self.last_size = (bytes, self.rate.nanos_for(bytes + overhead).saturating_add(time));
     }
 
-    /// Passes through the intervals of constant rate until the last bit is sent.
+    /// Returns the time at which the last bit is sent, across all changes of the rate until then.
     #[inline(never)]
     fn end_with_changes(&mut self, start: Instant, bytes: u64) -> Instant {
         let (overhead, time) = self.packet_cost;
         let mut at = start.plus_nanos(time);
-        // In bits × 10⁹, in which rate × nanoseconds is a whole number.
+        // The remaining bits × 10⁹, a unit in which rate × nanoseconds is a whole number.
         let mut left = u128::from(bytes + overhead) * 8_000_000_000;
         while let Some(&(change, rate)) = self.changes.last() {
             if change > at {
@@ -238,10 +237,10 @@ impl Rate {
     }
 }
 
-/// The maximum overhead in bytes: framing cannot be larger than a packet.
+/// The maximum overhead in bytes. Framing cannot be larger than the largest packet.
 const MAX_OVERHEAD: u64 = 65_535;
 
-/// The maximum packet time: a slower medium would carry nothing.
+/// The maximum time per packet. A slower medium would carry next to nothing.
 const MAX_PACKET_TIME: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -266,15 +265,17 @@ mod tests {
 
     #[test]
     fn a_change_of_rate_applies_to_the_bits_after_it() {
-        // 12,000 bits at 10 Mbit/s until 600 µs (6,000 bits), the rest at 2 Mbit/s: 3 ms.
+        // A packet of 12,000 bits is sent at 10 Mbit/s until 600 µs (6,000 bits) and the rest at 2 Mbit/s, which takes
+        // 3 ms.
         let mut link = Rate::new(rate("10mbit")).with_changes(&[(us(600), rate("2mbit"))]);
         assert_eq!(link.transmit(us(0), 1500).end, us(3600));
         assert_eq!(link.transmit(us(0), 1500).end, us(9600));
-        // Across two changes: 1 ms at 1 Mbit/s (1,000 bits), 1 ms at 2 (2,000), then 9,000 bits at 9.
+        // The packet is sent across two changes: 1,000 bits in 1 ms at 1 Mbit/s, 2,000 bits in 1 ms at 2 Mbit/s, and
+        // 9,000 bits at 9 Mbit/s.
         let changes = [(us(2000), rate("9mbit")), (us(1000), rate("2mbit"))];
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(0), 1500).end, us(3000));
-        // The link is idle during a change.
+        // The rate changes while the link is idle.
         let mut link = Rate::new(rate("1mbit")).with_changes(&changes);
         assert_eq!(link.transmit(us(7000), 1125).end, us(8000));
     }
@@ -282,13 +283,14 @@ mod tests {
     #[test]
     fn framing_and_access_cost_each_packet_the_same() {
         let (overhead, time) = (Bytes(24), Duration::from_micros(118));
-        // (1500 + 24) and (40 + 24) bytes at 10 Mbit/s are 1219.2 and 51.2 us, and each packet takes 118 us more.
+        // At 10 Mbit/s, (1500 + 24) bytes take 1219.2 us and (40 + 24) bytes take 51.2 us. Each packet takes 118 us
+        // more.
         let mut link = Rate::new(rate("10mbit")).with_packet_cost(overhead, time);
         assert_eq!(link.transmit(us(0), 1500).end.as_nanos(), 1_337_200);
         assert_eq!(link.transmit(us(0), 40).end.as_nanos(), 1_506_400);
         assert_eq!(link.transmit(us(9000), 1500).end.as_nanos(), 10_337_200);
-        // The packet time comes before the bits: 118 us, then 482 us at 10 Mbit/s (4,820 bits), and 7,372 bits at 2
-        // Mbit/s.
+        // The packet time of 118 us comes before the first bit. Then 4,820 bits take 482 us at 10 Mbit/s, and 7,372
+        // bits are sent at 2 Mbit/s.
         let mut link = Rate::new(rate("10mbit"))
             .with_changes(&[(us(600), rate("2mbit"))])
             .with_packet_cost(overhead, time);

@@ -1,11 +1,11 @@
 //! Reordering: a share of the packets overtakes others.
 //!
-//! A packet is selected with a fixed probability and leaves earlier than its delay
-//! allows, by the lead. So it overtakes all packets that entered less than the lead
-//! before it. With the whole delay as the lead this is what netem's `reorder` does.
-//! This element must follow a [`Delay`](crate::delay::Delay) of at least the lead. On
-//! a link whose packets are further apart than the lead nothing is overtaken; the
-//! packet is merely early.
+//! Each packet is selected with a fixed probability. A selected packet leaves earlier than its delay allows, by a time
+//! called the lead. It therefore overtakes all packets that entered less than the lead before it. With the whole delay
+//! as the lead, this is what netem's `reorder` does.
+//!
+//! This element must follow a [`Delay`](crate::delay::Delay) of at least the lead. On a link whose packets are further
+//! apart than the lead, no packet is overtaken, and a selected packet is merely early.
 
 use crate::element::{Carried, Fate, Passing};
 use crate::meter::Meter;
@@ -17,13 +17,13 @@ use anabranch_base::units::{UnitError, format_span, parse_span};
 use anabranch_base::{Instant, Ratio, Rng};
 use std::fmt;
 
-/// Reordering: `1%` (a share leaves without the delay, as in netem) or `1%/10ms`
-/// (leaves earlier by this time).
+/// The setting of reordering, for example `1%` (a share of 1 % leaves without the delay, as in netem) or `1%/10ms` (a
+/// share of 1 % leaves 10 ms earlier).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReorderSpec {
-    /// The share of packets that overtake.
+    /// The share of packets that leave earlier.
     pub share: Ratio,
-    /// How much earlier they leave; `None` for the whole delay.
+    /// How much earlier these packets leave; `None` means by the whole delay.
     pub lead: Option<Duration>,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Display for ReorderSpec {
     }
 }
 
-/// Lets a share of the packets leave earlier.
+/// An element that lets a share of the packets leave earlier.
 #[derive(Clone, Debug)]
 pub struct Reorder {
     share: Ratio,
@@ -45,7 +45,7 @@ pub struct Reorder {
 }
 
 impl Reorder {
-    /// Lets `share` of the packets leave earlier by `lead`.
+    /// Creates an element that lets `share` of the packets leave earlier by `lead`.
     #[must_use]
     pub const fn new(share: Ratio, lead: Duration, rng: Rng) -> Self {
         Self { share, lead: nanos(lead), rng }

@@ -1,9 +1,9 @@
-//! The table of impairments: one row defines flag, plan key, help, default, text form, element and counter.
+//! The table of impairments: one row defines the flag, plan key, help, default, text form, element and counter of one
+//! impairment.
 //!
 //! `impairments!` is called once, in `lib.rs`. Its rows generate the fields of [`DirectionSpec`], the elements of
-//! [`Stage`],
-//! the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and printing use. The
-//! implementation of each row is in a file of its own, as [`Impairment`].
+//! [`Stage`], the counters of changed packets, and [`ROWS`](crate::ROWS), which command lines, plans and printing use.
+//! The code for each row is in a file of its own, as an implementation of [`Impairment`].
 
 use crate::contention::Contention;
 use crate::element::Carried;
@@ -16,12 +16,13 @@ use anabranch_base::time::Duration;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// A key of a link: a flag, and a field of a plan.
+/// A key of a link, which is both a flag of the command line and a field of a plan.
 #[derive(Debug)]
 pub struct Row {
-    /// The key; it applies to both directions if the key has directions.
+    /// The key. If each direction has its own value, this key sets both values.
     pub key: &'static str,
-    /// The keys for the up and the down direction, if the key has directions.
+    /// The keys that set only the value of the up direction or of the down direction, if each direction has its own
+    /// value.
     pub one_way: Option<[&'static str; 2]>,
     /// The placeholder for the value in help texts; empty for a switch.
     pub value: &'static str,
@@ -30,69 +31,69 @@ pub struct Row {
     pub(crate) scope: Scope,
 }
 
-/// What a key applies to.
+/// Whether a key sets a property of one direction or of the whole link.
 #[derive(Debug)]
 pub(crate) enum Scope {
-    /// A setting of each direction.
+    /// The key sets a value that each direction has.
     Direction {
         set: fn(&mut DirectionSpec, &str) -> Result<(), String>,
-        /// Copies the setting from the second.
+        /// Copies the setting from the second argument to the first.
         take: fn(&mut DirectionSpec, &DirectionSpec),
-        /// The setting as text; empty if it need not be written.
+        /// Returns the setting as text; empty if it need not be written.
         show: fn(&DirectionSpec) -> String,
         check: fn(&DirectionSpec) -> Result<(), String>,
     },
-    /// A setting of the link.
+    /// The key sets a value of the whole link.
     Link { set: fn(&mut LinkSpec, &str) -> Result<(), String>, take: fn(&mut LinkSpec, &LinkSpec) },
 }
 
 /// A setting of one direction, of type `T`, and the element that implements it.
 pub(crate) trait Impairment<T> {
-    /// The position of its element in the chain: a packet passes the lowest first.
+    /// The position of the element in the chain. A packet passes the element with the lowest position first.
     const PLACE: u8 = 0;
 
-    /// Parses the value.
+    /// Parses the value of the setting.
     fn read(text: &str) -> Result<T, String>;
 
-    /// Returns the direction's value as text; empty if it need not be written.
+    /// Returns the value of the setting as text; empty if it need not be written.
     fn show(spec: &DirectionSpec) -> String;
 
-    /// Checks the value against the direction's other settings.
+    /// Checks that the setting does not contradict the other settings of the direction.
     fn check(_spec: &DirectionSpec) -> Result<(), String> {
         Ok(())
     }
 
-    /// Creates the element; `None` if there is nothing to do, or if another row's element does it.
+    /// Creates the element; `None` if the setting has no effect, or if the element of another row implements it.
     fn stage<P: Carried>(_side: &Side<'_>) -> Result<Option<Stage<P>>, SpecError> {
         Ok(None)
     }
 }
 
-/// A setting of both directions together.
+/// A setting of both directions together, for example the round-trip time.
 pub(crate) trait OfLink {
     fn set(link: &mut LinkSpec, text: &str) -> Result<(), String>;
     fn take(link: &mut LinkSpec, other: &LinkSpec);
 }
 
-/// The inputs for building one direction.
+/// The inputs for building the chain of one direction.
 pub(crate) struct Side<'a> {
     /// The settings of the direction.
     pub(crate) spec: &'a DirectionSpec,
     /// The link's round-trip time without queueing.
     pub(crate) rtt: Duration,
-    /// The run's seed.
+    /// The seed of the run.
     pub(crate) seed: u64,
-    /// The direction's random number generator: every element draws from a fork of it.
+    /// The random number generator of the direction. Every element draws from its own fork of this one.
     pub(crate) rng: Rng,
-    /// The medium, if both directions share one.
+    /// The medium, if both directions share one and use it in the order of arrival.
     pub(crate) medium: Option<Medium>,
-    /// The medium and the index of this end, if both ends contend for it.
+    /// The medium and the index of this direction's end, if both ends contend for the medium.
     pub(crate) contention: Option<(Rc<RefCell<Contention>>, usize)>,
-    /// The counter of lost packets, if both directions share one.
+    /// The counter of the loss model, if both directions share it.
     pub(crate) counter: Option<Rc<Cell<Nth>>>,
 }
 
-/// The key of a row: the name of its field, unless another is given.
+/// Returns the key of a row: the name of its field, unless the row gives another.
 macro_rules! key {
     ($field:ident) => {
         stringify!($field)
@@ -102,9 +103,10 @@ macro_rules! key {
     };
 }
 
-/// Declares the table; see this module. A row of a direction is `field: type = default, element, value, help;` (`field as
-/// "key"` if the key is not a field name). It has the suffix `passing NAME` if its element decides at once, and `counts
-/// FIELD at N "phrase"` if that changes packets: N orders the counters in reports.
+/// Declares the table; see this module. A row of a direction is `field: type = default, element, value, help;` (`field
+/// as "key"` if the key is not a valid field name). A row ends with `passing NAME` if its element decides about a
+/// packet at once. If the element changes packets, `counts FIELD at N "phrase"` follows, where N orders the counters in
+/// reports.
 macro_rules! impairments {
     ($(
         each direction {
@@ -121,7 +123,7 @@ macro_rules! impairments {
         #[derive(Clone, PartialEq, Eq, Debug)]
         pub struct DirectionSpec {
             $($( $(#[$doc])* pub $field: $kind, )*)*
-            /// The times at which it is down.
+            /// The times at which the link is down in this direction.
             pub outages: Vec<outage::Down>,
         }
 
@@ -132,7 +134,7 @@ macro_rules! impairments {
         }
 
         impl DirectionSpec {
-            /// Creates the elements of the settings, each with its position.
+            /// Creates the elements of a chain from the settings, each with its position.
             pub(crate) fn stages<P: Carried>(side: &table::Side<'_>) -> Result<Vec<(u8, Stage<P>)>, SpecError> {
                 use table::Impairment;
                 let mut stages = Vec::new();
@@ -211,7 +213,7 @@ macro_rules! impairments {
             }
         }
 
-        /// Packets that a chain changed and did not lose, by kind of change.
+        /// Packets that a chain has changed and not lost, by kind of change.
         #[derive(Clone, PartialEq, Eq, Debug, Default)]
         #[expect(missing_docs, reason = "each is what its element counts")]
         pub struct Changed {
@@ -219,7 +221,7 @@ macro_rules! impairments {
         }
 
         impl Changed {
-            /// Returns each counter with its name and a phrase for its packets, in the order of reports.
+            /// Returns each counter with its name and a phrase for the packets it counts, in the order of reports.
             #[must_use]
             pub fn each(&self) -> Vec<(&'static str, &'static str, Tally)> {
                 let mut all = vec![
@@ -229,7 +231,7 @@ macro_rules! impairments {
                 all.into_iter().map(|(_, name, phrase, count)| (name, phrase, count)).collect()
             }
 
-            /// Returns the sum of both.
+            /// Returns the sums of the counters of `self` and `other`.
             #[must_use]
             pub fn plus(&self, other: &Self) -> Self {
                 Self { $($( $( $count: self.$count.plus(other.$count), )? )*)* }

@@ -1,12 +1,12 @@
 //! Recorded capacity, in mahimahi's format or in columns.
 //!
-//! In mahimahi's format each line is a whole number of milliseconds, never
-//! decreasing: at that instant the link can deliver 1500 bytes. Several packets may
-//! share one opportunity, and a packet may need several. The part of an opportunity
-//! for which no packet waits is lost. The trace repeats; its last time is the period.
+//! In mahimahi's format, each line is a time in whole milliseconds, never decreasing. At each of these times the link
+//! can deliver 1500 bytes (an *opportunity*). Several packets may share one opportunity, and one packet may need
+//! several. If no packet waits for the rest of an opportunity, that rest is lost. The trace repeats, and its last time
+//! is the period.
 //!
-//! Lines of several columns are times and rates, perhaps with round-trip times and
-//! loss rates (`columns`, `series`); such a trace repeats, too.
+//! Lines with several columns contain times and rates, and perhaps round-trip times and loss rates (modules `columns`
+//! and `series`). A trace in this format repeats, too.
 
 mod columns;
 pub mod series;
@@ -19,10 +19,10 @@ use anabranch_base::{BitRate, Instant, Ratio};
 use series::Series;
 use std::sync::Arc;
 
-/// The traces that are shipped: name and text. Their first lines name the authors.
+/// The traces that are shipped with the program, each as name and text. The first lines of the text name the authors.
 pub const SHIPPED: &[(&str, &str)] = &[("lte-walking", include_str!("../traces/lte-walking.trace"))];
 
-/// A recorded trace. Cheap to clone.
+/// A recorded trace. It is cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Trace {
     capacity: Capacity,
@@ -34,23 +34,24 @@ pub struct Trace {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Capacity {
     Opportunities(Opportunities),
-    /// Bits per second; not 0 everywhere.
+    /// The rates in bits per second. At least one of them is above 0.
     Rates(Series<u64>),
 }
 
-/// The times at which 1500 bytes may leave. Cheap to clone.
+/// The times at which 1500 bytes may leave. It is cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Opportunities {
-    /// Milliseconds, never decreasing, at least one, the last above 0.
+    /// The times in milliseconds, never decreasing. There is at least one, and the last one is above 0.
     times: Arc<[u32]>,
 }
 
 impl Trace {
-    /// Parses the text of a trace file, in mahimahi's format or in columns: the first line that is not a comment
-    /// decides. Empty lines and lines beginning with `#` are skipped.
+    /// Parses the text of a trace file. The first line that is not a comment decides whether the format is mahimahi's
+    /// or columns. Empty lines and lines beginning with `#` are skipped.
     ///
     /// # Errors
-    /// Names the first invalid line and what to write there; or the trace has no lines or no capacity.
+    /// The error names the first invalid line and says what to write there, or says that the trace has no lines or no
+    /// capacity.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let text = text.trim_start_matches('\u{feff}');
         let first = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
@@ -61,12 +62,12 @@ impl Trace {
         Ok(Self { capacity, delays: None, losses: None })
     }
 
-    /// Creates a trace from rates, one-way delays in nanoseconds, and losses.
+    /// Creates a trace from rates in bits per second, one-way delays in nanoseconds, and loss rates.
     fn of_series(rates: Series<u64>, delays: Option<Series<u64>>, losses: Option<Series<Ratio>>) -> Self {
         Self { capacity: Capacity::Rates(rates), delays, losses }
     }
 
-    /// The times at which packets may leave, if the trace is in mahimahi's format.
+    /// Returns the times at which packets may leave, if the trace is in mahimahi's format.
     #[must_use]
     pub const fn opportunities(&self) -> Option<&Opportunities> {
         match &self.capacity {
@@ -75,7 +76,7 @@ impl Trace {
         }
     }
 
-    /// The rates in bits per second, if the trace has rates.
+    /// Returns the rates in bits per second, if the trace is in columns.
     #[must_use]
     pub const fn rates(&self) -> Option<&Series<u64>> {
         match &self.capacity {
@@ -84,19 +85,20 @@ impl Trace {
         }
     }
 
-    /// The one-way propagation delay in nanoseconds: half of each recorded round-trip time.
+    /// Returns the one-way propagation delays in nanoseconds, if they are recorded: half of each recorded round-trip
+    /// time.
     #[must_use]
     pub const fn delays(&self) -> Option<&Series<u64>> {
         self.delays.as_ref()
     }
 
-    /// The recorded loss rates.
+    /// Returns the loss rates, if they are recorded.
     #[must_use]
     pub const fn losses(&self) -> Option<&Series<Ratio>> {
         self.losses.as_ref()
     }
 
-    /// The average rate.
+    /// Returns the average rate over one period.
     #[must_use]
     pub fn mean_rate(&self) -> BitRate {
         match &self.capacity {
@@ -115,12 +117,11 @@ impl Trace {
 }
 
 impl Opportunities {
-    /// Parses the text of a trace file. Empty lines and lines beginning with `#` are
-    /// skipped.
+    /// Parses the text of a trace file in mahimahi's format. Empty lines and lines beginning with `#` are skipped.
     ///
     /// # Errors
-    /// Names the first line that is not a time, or that decreases; or the trace has no
-    /// lines, no duration, or more than [`MAX_LINES`] lines.
+    /// The error names the first line that is not a time or that decreases. Or it says that the trace has no lines, no
+    /// duration, or more than [`MAX_LINES`] lines.
     fn parse(text: &str) -> Result<Self, SpecError> {
         let mut times: Vec<u32> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -152,19 +153,19 @@ impl Opportunities {
         }
     }
 
-    /// The times in milliseconds at which up to [`OPPORTUNITY_BYTES`] can be sent.
+    /// Returns the times in milliseconds at which up to [`OPPORTUNITY_BYTES`] bytes can be sent.
     #[must_use]
     pub fn times_ms(&self) -> &[u32] {
         &self.times
     }
 
-    /// The period after which the trace repeats, in milliseconds.
+    /// Returns the period in milliseconds after which the trace repeats.
     #[must_use]
     pub fn period_ms(&self) -> u64 {
         self.times.last().map_or(1, |last| u64::from(*last))
     }
 
-    /// The average rate.
+    /// Returns the average rate over one period.
     #[must_use]
     pub fn mean_rate(&self) -> BitRate {
         let bits = self.times.len() as u64 * OPPORTUNITY_BYTES * 8;
@@ -172,7 +173,7 @@ impl Opportunities {
         BitRate::from_bits_per_second(rate as u64).unwrap_or(SLOWEST)
     }
 
-    /// The time of opportunity `index`, counted from 0 through all repetitions.
+    /// Returns the time of the opportunity `index`, counted from 0 through all repetitions.
     #[must_use]
     pub fn opportunity(&self, index: u64) -> Instant {
         let count = self.times.len() as u64;
@@ -182,11 +183,11 @@ impl Opportunities {
         Instant::from_nanos(ms.saturating_mul(NANOS_PER_MS))
     }
 
-    /// The index of the first opportunity at or after `at`.
+    /// Returns the index of the first opportunity at or after `at`.
     #[must_use]
     pub fn first_from(&self, at: Instant) -> u64 {
         let ms = at.as_nanos().div_ceil(NANOS_PER_MS);
-        // The instant at which a repetition starts also belongs to the end of the previous one.
+        // The instant at which a repetition starts also belongs to the end of the previous repetition.
         let round = ms.saturating_sub(1) / self.period_ms();
         let within = ms - round * self.period_ms();
         let place = self.times.partition_point(|time| u64::from(*time) < within) as u64;
@@ -194,15 +195,15 @@ impl Opportunities {
     }
 }
 
-/// Serializes packets at the opportunities of a trace.
+/// A serializer that sends packets at the opportunities of a trace.
 #[derive(Clone, Debug)]
 pub struct TracePlayer {
     trace: Opportunities,
-    /// The current opportunity.
+    /// The index of the current opportunity.
     index: u64,
-    /// The number of bytes left in it.
+    /// The number of bytes that the current opportunity can still deliver.
     left: u64,
-    /// The end of the last transmission.
+    /// The time at which the last transmission ends.
     free: Instant,
 }
 
@@ -220,13 +221,13 @@ impl Impairment<Option<TraceSpec>> for TracePlayer {
 }
 
 impl TracePlayer {
-    /// Plays `trace` from its beginning at [`Instant::ZERO`].
+    /// Creates a serializer that plays `trace` from its beginning at [`Instant::ZERO`].
     #[must_use]
     pub const fn new(trace: Opportunities) -> Self {
         Self { trace, index: 0, left: OPPORTUNITY_BYTES, free: Instant::ZERO }
     }
 
-    /// See [`Serializer::transmit`](crate::rate::Serializer::transmit).
+    /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         if self.trace.opportunity(self.index) < at {
             self.index = self.trace.first_from(at);
@@ -240,7 +241,7 @@ impl TracePlayer {
         let mut bytes = bytes as u64;
         if bytes > self.left {
             bytes -= self.left;
-            // Skip all opportunities except the one that takes the last byte.
+            // Skip all opportunities before the one that takes the last byte.
             let whole = (bytes - 1) / OPPORTUNITY_BYTES;
             self.index += whole + 1;
             bytes -= whole * OPPORTUNITY_BYTES;
@@ -251,7 +252,7 @@ impl TracePlayer {
         Transmission { start, end: self.free }
     }
 
-    /// The end of the last transmission.
+    /// Returns the time at which the last transmission ends.
     #[must_use]
     pub const fn free(&self) -> Instant {
         self.free
@@ -261,7 +262,7 @@ impl TracePlayer {
 /// The maximum number of lines of a trace: some hours at 100 Mbit/s.
 pub const MAX_LINES: usize = 50_000_000;
 
-/// The number of bytes that one opportunity delivers.
+/// The number of bytes that one opportunity can deliver.
 pub const OPPORTUNITY_BYTES: u64 = 1500;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -290,11 +291,12 @@ mod tests {
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(1));
         assert_eq!(end(0, 1500), ms(5));
-        // The opportunities at 6, 7 and 8 have passed; next come 10, and then 11 twice, in the second round.
+        // The opportunities at 6, 7 and 8 ms have passed. The next ones are at 10 ms and, in the second round, two at
+        // 11 ms.
         assert_eq!(end(6, 1500), ms(10));
         assert_eq!(end(6, 1500), ms(11));
         assert_eq!(end(12, 1500), ms(15));
-        // Exactly at an opportunity.
+        // A packet that arrives exactly at an opportunity uses it.
         assert_eq!(end(20, 1500), ms(20));
         assert_eq!(end(1_000_000_001, 1500), ms(1_000_000_001));
     }
@@ -308,11 +310,11 @@ mod tests {
         };
         assert_eq!(sent(0, 500), (ms(2), ms(2)));
         assert_eq!(sent(0, 900), (ms(2), ms(2)));
-        // 100 bytes are left at 2 ms; 1400 are sent at 4 ms.
+        // 100 bytes of the opportunity at 2 ms are left, and 1400 bytes are sent at 4 ms.
         assert_eq!(sent(0, 1500), (ms(2), ms(4)));
-        // 100 bytes at 4 ms, 1500 at 6, 1400 at 8.
+        // 100 bytes are sent at 4 ms, 1500 bytes at 6 ms and 1400 bytes at 8 ms.
         assert_eq!(sent(0, 3000), (ms(4), ms(8)));
-        // The unused rest of a past opportunity is lost.
+        // The unused rest of an opportunity that has passed is lost.
         assert_eq!(sent(9, 1500), (ms(10), ms(10)));
     }
 

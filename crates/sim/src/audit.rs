@@ -1,41 +1,40 @@
-//! A digest of everything that happens in a run, and counters of packets that hosts
-//! discard.
+//! A digest of everything that happens in a run, and counters of the packets that hosts discard.
 //!
-//! The digest covers kind, time, place and (for packets) all bytes of every event.
-//! Two runs with equal digests did the same at the same times; the first difference
-//! between two trails shows where the runs diverge.
+//! For every event, the digest covers kind, time, the index of the link, timer or socket, and (for packets) all bytes.
+//! Two runs with equal digests did the same at the same times. The first difference between the trails of two runs
+//! shows where they diverge.
 
 use anabranch_base::Instant;
 
-/// Counters of the packets that a host has handled, and of those it discarded, by reason.
+/// Counters of the packets that a host has handled and, by reason, of those that it has discarded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HostCounters {
-    /// Packets handed to the network.
+    /// Packets that the host handed to the network.
     pub sent: u64,
-    /// Packets that arrived at an interface.
+    /// Packets that arrived at one of the host's interfaces.
     pub received: u64,
-    /// Packets forwarded (routers).
+    /// Packets that a router forwarded.
     pub forwarded: u64,
     /// Packets without a valid IP header, or with a wrong header checksum.
     pub bad_header: u64,
     /// UDP datagrams or ICMP messages with a wrong checksum or length.
     pub bad_transport: u64,
-    /// Packets that were fragmented before sending.
+    /// Packets that had to be fragmented before they were sent.
     pub fragmented: u64,
-    /// Fragments that arrived for this host.
+    /// Fragments that arrived and were addressed to this host.
     pub fragments: u64,
-    /// Packets that were reassembled.
+    /// Packets that were reassembled from fragments.
     pub reassembled: u64,
-    /// Fragments that did not fit, and packets dropped because a fragment was missing
-    /// for too long or too many packets were incomplete.
+    /// Fragments that did not fit the others of their packet, and incomplete packets that were dropped. A packet is
+    /// dropped if a fragment is missing for too long or if too many packets are incomplete.
     pub reassembly_failed: u64,
-    /// Packets for addresses that are not the host's.
+    /// Packets for addresses that this host does not have.
     pub not_ours: u64,
     /// Packets for which no route or no link was found.
     pub no_route: u64,
     /// Packets whose hop limit ran out.
     pub hop_limit: u64,
-    /// Packets for ports and protocols on which nobody listens.
+    /// Packets for ports and protocols to which no socket of the host is bound.
     pub stray: u64,
     /// Packets dropped because a socket's queue was full.
     pub socket_full: u64,
@@ -45,7 +44,7 @@ pub struct HostCounters {
     pub too_big: u64,
 }
 
-/// The kind of an event in the digest.
+/// The kind of an event that the digest covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {
@@ -62,7 +61,7 @@ pub(crate) enum Kind {
 pub(crate) struct Audit {
     digest: u64,
     events: u64,
-    /// The digest after each event, if kept.
+    /// The digest after each event, if the caller has requested a trail.
     trail: Option<Vec<(Instant, u64)>>,
 }
 
@@ -88,7 +87,7 @@ impl Audit {
         hash = mix(hash, u64::from(place) << 8 | kind as u64);
         hash = mix(hash, at.as_nanos());
         hash = mix(hash, bytes.len() as u64);
-        // Use four lanes, so that a multiplication need not wait for the previous one.
+        // Use four independent lanes, so that one multiplication need not wait for the result of the previous one.
         let mut lanes = [hash, !hash, hash.rotate_left(16), hash.rotate_left(32)];
         let mut blocks = bytes.chunks_exact(32);
         for block in &mut blocks {
@@ -107,7 +106,7 @@ impl Audit {
     }
 }
 
-/// Converts up to eight bytes to a number.
+/// Converts up to eight bytes, in little-endian order, to a number.
 #[inline]
 fn word_of(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -115,7 +114,7 @@ fn word_of(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// One step of the digest: multiplies and folds, so that the order and every bit matter.
+/// Mixes `word` into the digest `hash`: multiplies and folds, so that the order of the words and every bit matter.
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
     let product = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;

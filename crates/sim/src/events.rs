@@ -1,40 +1,37 @@
-//! The event queue: what is due at which time.
+//! The event queue: which event is due at which time.
 //!
-//! A heap of keys, each of which is one number that holds *(instant, sequence
-//! number, slot)*. Every source of events owns a slot: each link direction one
-//! (for its first event only), each timer one, each host's processor one. Changing
-//! a deadline does not touch the heap unless it becomes earlier than the slot's
-//! live entry. A later or cleared deadline is merely stored; when the old entry
-//! reaches the top too early, it is reinserted or discarded, and the clock does
-//! not move.
+//! The queue is a heap of keys. Each key is one number that holds *(instant, sequence number, slot)*. Every source of
+//! events owns one slot: each direction of a link (for its first event only), each timer, and each host's processor. A
+//! change of a slot's deadline touches the heap only if the new deadline is earlier than the slot's entry in the heap.
+//! A later or cleared deadline is merely stored. When the old entry reaches the top too early, it is reinserted or
+//! discarded, and the clock does not move.
 //!
-//! Taking an event leaves a hole at the top of the heap. A source that was due is
-//! mostly set again at once: its next key fills the hole, and one sift replaces a
-//! removal and an insertion.
+//! Taking an event leaves a hole at the top of the heap. The source of the event mostly sets its next deadline at once.
+//! The new key fills the hole, so that one sift replaces a removal and an insertion.
 
 use anabranch_base::Instant;
 
-/// An index into the table of deadlines.
+/// An index into the table of deadlines. Each source of events owns one.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub(crate) struct Slot(u32);
 
-/// The owner of a slot.
+/// The source of events that owns a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Owner {
-    /// A direction of a link, by index.
+    /// A direction of a link, by its index.
     Link(u32),
-    /// A program's timer, by index.
+    /// A timer of a program, by its index.
     Timer(u32),
-    /// A host's processor, by node index.
+    /// A host's processor, by the index of the host.
     Processor(u32),
-    /// The list of scheduled changes.
+    /// The list of scheduled changes of the network.
     Changes,
-    /// None: the slot can be reused.
+    /// No owner: the slot can be reused.
     Free,
 }
 
-/// An instant in the upper 64 bits, then the order among equal instants, then the
-/// slot. No two keys are equal.
+/// A heap key: an instant in the upper 64 bits, then a sequence number that orders equal instants, then the slot. No
+/// two keys are equal.
 type Key = u128;
 
 #[inline]
@@ -50,18 +47,18 @@ const fn instant(key: Key) -> Instant {
 #[derive(Clone, Copy, Debug)]
 struct Deadline {
     owner: Owner,
-    /// The key at which the slot is due, or [`NEVER`].
+    /// The key at which the slot is due, or [`NEVER`] if the slot has no deadline.
     due: Key,
-    /// The slot's live entry in the heap, never later than `due`; or [`NEVER`].
+    /// The key of the slot's valid entry in the heap, never later than `due`; or [`NEVER`] if it has none.
     entry: Key,
 }
 
-/// The table of deadlines and the heap over it.
+/// The table of deadlines, and a heap that orders the deadlines.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
-    /// Each entry is no later than its [`CHILDREN`] children.
+    /// A heap in which each key is no greater than its [`CHILDREN`] children.
     heap: Vec<Key>,
-    /// Whether the entry at the top has been taken and is no longer valid.
+    /// Whether the event at the top has been taken, so that the top of the heap is a hole.
     hollow: bool,
     slots: Vec<Deadline>,
     free: Vec<Slot>,
@@ -69,7 +66,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Creates a slot with nothing due.
+    /// Creates a slot that has no deadline, for events of `owner`.
     pub(crate) fn open(&mut self, owner: Owner) -> Slot {
         let fresh = Deadline { owner, due: NEVER, entry: NEVER };
         if let Some(slot) = self.free.pop() {
@@ -81,15 +78,15 @@ impl Events {
         Slot(self.slots.len() as u32 - 1)
     }
 
-    /// Frees the slot and clears its deadline.
+    /// Clears the slot's deadline and frees the slot for reuse.
     pub(crate) fn close(&mut self, slot: Slot) {
-        // An entry left in the heap no longer matches any slot's `entry`: keys are unique.
+        // An entry left in the heap no longer matches the `entry` of any slot, because keys are unique.
         self.slots[slot.0 as usize] = Deadline { owner: Owner::Free, due: NEVER, entry: NEVER };
         self.free.push(slot);
     }
 
-    /// Sets, moves or clears the slot's deadline. Setting the same instant again keeps
-    /// the order among equal instants; any other instant moves the slot to the end.
+    /// Sets, moves or clears the slot's deadline. Setting the same instant again keeps the slot's position among equal
+    /// instants. Setting another instant puts the slot behind all slots that already have that instant.
     #[inline(always)]
     pub(crate) fn set(&mut self, slot: Slot, at: Option<Instant>) {
         let deadline = &mut self.slots[slot.0 as usize];
@@ -110,7 +107,7 @@ impl Events {
         }
     }
 
-    /// Returns the earliest deadline; discards outdated entries.
+    /// Returns the earliest deadline, and discards outdated entries of the heap.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Instant> {
         if std::mem::take(&mut self.hollow) {
@@ -134,7 +131,7 @@ impl Events {
         }
     }
 
-    /// Takes the event that [`next`](Self::next) has just found: its deadline is cleared.
+    /// Takes the event that [`next`](Self::next) has just found: clears its deadline and returns its owner.
     #[inline]
     pub(crate) fn take(&mut self) -> Option<Owner> {
         let top = *self.heap.first()?;
@@ -171,7 +168,7 @@ impl Events {
         }
     }
 
-    /// Replaces the top by `key` and moves it down to its position.
+    /// Replaces the key at the top by `key` and moves it down to its position.
     #[inline]
     fn sift_down(&mut self, key: Key) {
         let heap = self.heap.as_mut_slice();
@@ -193,8 +190,8 @@ impl Events {
         }
     }
 
-    /// Does the same at a node with fewer than [`CHILDREN`] children, which have no children
-    /// themselves.
+    /// Moves `key` down from the node `hole`, which has fewer than [`CHILDREN`] children. These children have no
+    /// children themselves.
     #[inline(never)]
     fn sink_at_the_edge(heap: &mut [Key], mut hole: usize, key: Key) {
         let first = hole * CHILDREN + 1;
@@ -208,19 +205,19 @@ impl Events {
         heap[hole] = key;
     }
 
-    /// The number of entries in the heap, live or not.
+    /// Returns the number of entries in the heap, valid or outdated.
     #[cfg(test)]
     pub(crate) fn entries(&self) -> usize {
         self.heap.len() - usize::from(self.hollow)
     }
 }
 
-/// Later than any key.
+/// A key that is later than any other key.
 const NEVER: Key = Key::MAX;
-/// The number of children of each entry of the heap.
+/// The number of children of each node of the heap.
 const CHILDREN: usize = 4;
-/// The number of bits of a key for the slot. The 40 bits above hold the sequence
-/// number: enough for a day and a half at ten million changes per second.
+/// The number of bits of a key that hold the slot. The 40 bits above them hold the sequence number, which is enough for
+/// a day and a half at ten million changes per second.
 const SLOT_BITS: u32 = 24;
 const SLOT_MASK: Key = (1 << SLOT_BITS) - 1;
 
@@ -247,8 +244,7 @@ mod tests {
         events.set(slots[0], at(5));
         events.set(slots[1], at(5));
         events.set(slots[2], at(3));
-        // Moved later and back to 5: it now comes after timer 1, although its entry stayed in the
-        // heap.
+        // Slot 0 is moved later and back to 5. It now comes after timer 1, although its old entry stayed in the heap.
         events.set(slots[0], at(9));
         events.set(slots[0], at(5));
         let order: Vec<_> = drain(&mut events);
@@ -266,7 +262,7 @@ mod tests {
         assert_eq!(drain(&mut events), [(1099, Owner::Timer(0))]);
     }
 
-    /// Compares random sequences of operations with a sorted map.
+    /// Compares the heap with a sorted map over random sequences of operations.
     #[test]
     fn the_heap_agrees_with_a_sorted_map() {
         let mut rng = anabranch_base::Rng::new(5);

@@ -1,11 +1,11 @@
-//! Runs tasks in first-in, first-out order on one thread.
+//! The executor: runs tasks in first-in, first-out order on one thread.
 //!
-//! A task is a boxed future with a name. Waking a task appends it to the run
-//! queue, at most once; a *round* runs all tasks that were runnable when it began.
-//! Dropping a [`Task`] cancels it; [`Detach`] lets it continue.
+//! A task is a boxed future with a name. Waking a task appends it to the run queue, unless it is already there. A
+//! *round* runs all tasks that were runnable when the round began. Dropping a [`Task`] cancels the task; [`Detach`]
+//! lets it continue without its handle.
 //!
-//! Nothing of the executor is borrowed while a future is polled or dropped, so
-//! futures may spawn, cancel and wake tasks.
+//! No state of the executor is borrowed while a future is polled or dropped. A future may therefore spawn, cancel and
+//! wake tasks.
 
 use anabranch_world::Detach;
 use std::cell::{Cell, RefCell};
@@ -17,20 +17,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// Identifies a task: an index, and the number of tasks that have used this index before.
+/// Identifies a task: its index, and the number of tasks that have used this index before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     index: u32,
     generation: u32,
 }
 
-/// The run queue, as a linked list of wakers: `last` is the task woken last, and
-/// each waker refers to the one woken before it. `Waker` requires `Sync`, but a
-/// lock, or even one locked instruction, per packet costs more than moving the
-/// packet. So these atomics are only loaded and stored, never exchanged. Everything
-/// here happens on one thread, like everything in a world.
+/// The run queue, as a linked list of wakers: `last` is the task that was woken last, and each waker refers to the task
+/// woken before it. `Waker` requires `Sync`, but a lock, or even one locked instruction, per packet costs more than
+/// moving the packet. The atomics are therefore only loaded and stored, never exchanged. This is sound because
+/// everything in a simulation happens on one thread.
 struct RunQueue {
-    /// The index of the task woken last, or [`NOBODY`].
+    /// The index of the task that was woken last, or [`NOBODY`].
     last: AtomicU32,
     /// Whether more than one task is runnable, or tasks are left over from the last round.
     several: AtomicBool,
@@ -39,8 +38,8 @@ struct RunQueue {
 struct TaskWaker {
     queue: Arc<RunQueue>,
     index: u32,
-    /// If queued: the index of the task woken before, or [`NOBODY`]. Otherwise
-    /// [`NOT_QUEUED`], or [`GONE`] if the task no longer exists.
+    /// If the task is queued: the index of the task woken before it, or [`NOBODY`]. Otherwise [`NOT_QUEUED`], or
+    /// [`GONE`] if the task no longer exists.
     before: AtomicU32,
 }
 
@@ -77,10 +76,10 @@ type BoxedTask = Pin<Box<dyn Future<Output = ()>>>;
 
 struct TaskSlot {
     generation: u32,
-    /// `None` if the slot is free, or will be: a task that ends while it is queued
-    /// keeps its position in the queue until its turn.
+    /// The task in this slot. `None` if the slot is free, or if its task ended while it was queued. Such a task keeps
+    /// its position in the queue, and the slot is freed when its turn comes.
     occupant: Option<Occupant>,
-    /// The waker of the current task, or of the last one.
+    /// The waker of the current task or, in a free slot, of the last one.
     task_waker: Arc<TaskWaker>,
 }
 
@@ -90,23 +89,24 @@ struct Occupant {
     running: Rc<Running>,
 }
 
-/// The polled future: shared, so that it need not be moved out of its slot and back.
+/// The future of a task. It is shared, so that polling need not move it out of its slot and back.
 struct Running {
-    /// Borrowed while it is polled.
+    /// Borrowed while the future is polled.
     future: RefCell<BoxedTask>,
-    /// Kept here and used for each context: a clone would count references.
+    /// The task's waker, kept for all polls of the future. Cloning the waker for each poll would change its reference
+    /// count.
     waker: Waker,
 }
 
-/// The tasks of one network.
+/// All tasks of one network.
 pub(crate) struct Executor {
     queue: Arc<RunQueue>,
     places: RefCell<Vec<TaskSlot>>,
     free: RefCell<Vec<u32>>,
-    /// The main future itself is in the caller's frame.
+    /// The waker of the main future, which itself is in the caller's frame.
     main: Arc<TaskWaker>,
     main_waker: Waker,
-    /// Tasks left over from the last round: they run first in the next one.
+    /// Tasks left over from the last round, which run first in the next one.
     ahead: Cell<Vec<u32>>,
 }
 
@@ -125,7 +125,7 @@ impl Executor {
         }
     }
 
-    /// Whether any task is runnable.
+    /// Returns whether any task is runnable.
     #[inline]
     pub(crate) fn any_runnable(&self) -> bool {
         self.queue.last.load(Ordering::Relaxed) != NOBODY || self.queue.several.load(Ordering::Relaxed)
@@ -136,7 +136,7 @@ impl Executor {
         self.main.wake_by_ref();
     }
 
-    /// Runs every task that is runnable now. Returns at once, with true, when the main future finishes.
+    /// Runs every task that is runnable now. If the main future finishes, returns true at once.
     #[inline]
     pub(crate) fn run_round(&self, main: &mut Pin<&mut dyn Future<Output = ()>>) -> bool {
         if let Some(index) = self.take_only() {
@@ -149,7 +149,7 @@ impl Executor {
         self.run_many(main)
     }
 
-    /// Takes the only runnable task out of the queue; `None` if there are several.
+    /// Takes the only runnable task out of the queue. Returns `None` if no task or more than one is runnable.
     #[inline]
     fn take_only(&self) -> Option<u32> {
         if self.queue.several.load(Ordering::Relaxed) {
@@ -195,7 +195,7 @@ impl Executor {
         true
     }
 
-    /// Moves the run queue to the end of `round`, in the order in which tasks were woken.
+    /// Moves the tasks of the run queue to the end of `round`, in the order in which they were woken.
     #[inline]
     fn take_queue(&self, round: &mut Vec<u32>) {
         let places = self.places.borrow();
@@ -222,16 +222,16 @@ impl Executor {
         let generation = place.generation;
         let running = occupant.running.clone();
         drop(places);
-        // A task that is being polled cannot be polled again from within itself.
+        // A task that is being polled cannot be polled again from within its own poll.
         let Ok(mut future) = running.future.try_borrow_mut() else { return };
         if future.as_mut().poll(&mut Context::from_waker(&running.waker)).is_ready() {
             drop(future);
             self.cancel(Key { index, generation });
         }
-        // A task that has cancelled itself is dropped here.
+        // If the task has cancelled itself, its future is dropped here.
     }
 
-    /// Frees the slot of an ended task whose turn in the queue has come.
+    /// Frees the slot of an ended task when the task's turn in the queue comes.
     #[cold]
     fn let_go(&self, place: &TaskSlot) {
         place.task_waker.before.store(GONE, Ordering::Relaxed);
@@ -247,7 +247,7 @@ impl Executor {
         place.occupant.take()
     }
 
-    /// Starts a task; it first runs in the next round.
+    /// Starts a task of the host `owner`; it first runs in the next round.
     fn spawn(&self, owner: u32, name: &'static str, future: BoxedTask) -> Key {
         let mut places = self.places.borrow_mut();
         let reused = self.free.borrow_mut().pop();
@@ -283,7 +283,7 @@ impl Executor {
 
     /// Cancels every task.
     pub(crate) fn clear(&self) {
-        // Dropping a future may spawn another task.
+        // Dropping a future may spawn another task, so repeat until none is left.
         loop {
             let mut places = self.places.borrow_mut();
             let alive = places.iter_mut().filter(|place| place.occupant.is_some());
@@ -296,7 +296,7 @@ impl Executor {
         }
     }
 
-    /// Returns the owner (host) and the name of each task that is alive.
+    /// Returns the host and the name of each task that has not ended.
     pub(crate) fn alive(&self) -> Vec<(u32, &'static str)> {
         let places = self.places.borrow();
         places.iter().filter_map(|place| place.occupant.as_ref()).map(|o| (o.owner, o.name)).collect()
@@ -308,21 +308,21 @@ fn occupant_at(places: &mut [TaskSlot], key: Key) -> Option<&mut Occupant> {
     if place.generation == key.generation { place.occupant.as_mut() } else { None }
 }
 
-/// The index of the main future, which has no slot.
+/// The index that stands for the main future, which has no slot.
 const MAIN: u32 = u32::MAX - 3;
-/// No task.
+/// The index that stands for no task.
 const NOBODY: u32 = u32::MAX - 2;
-/// The task is not queued and no longer exists.
+/// Stands for a task that is not queued and no longer exists.
 const GONE: u32 = u32::MAX - 1;
-/// The task is not queued.
+/// Stands for a task that is not queued.
 const NOT_QUEUED: u32 = u32::MAX;
 
-/// A running task of a [`SimWorld`](crate::SimWorld). Awaiting it returns its
-/// result; dropping it cancels it.
+/// The handle of a running task of a [`SimWorld`](crate::SimWorld). Awaiting the handle returns the task's result;
+/// dropping it cancels the task.
 pub struct Task<T> {
     join: Rc<Join<T>>,
     executor: Weak<Executor>,
-    /// `None` once detached.
+    /// `None` once the task has been detached.
     key: Option<Key>,
 }
 

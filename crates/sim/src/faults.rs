@@ -1,9 +1,8 @@
 //! Changes of the network at scheduled times.
 //!
-//! Outages that belong to a link's description (`LinkSpec::fail`) happen inside
-//! the link. The changes of this module also affect addresses and whole links, and
-//! can be made during a run. [`swarm`] creates links with faults that the seed
-//! chooses, for tests over many seeds.
+//! The outages in a link's description (`LinkSpec::fail`) happen inside the link. The changes in this module also
+//! affect addresses and whole links, and a program can make them during a run. [`swarm`] creates links with faults that
+//! the seed chooses, for tests over many seeds.
 
 use crate::network::{State, is_entangled};
 use crate::topology::{InterfaceId, LinkId, find_routes};
@@ -18,28 +17,28 @@ use std::net::IpAddr;
 /// A change of the network.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// The link is cut in both directions: packets that enter it are lost, and so are
-    /// packets that would come out while it is down.
+    /// The link is cut in both directions. Packets that enter the link are lost, and so are packets that would leave it
+    /// while it is down.
     Down(LinkId),
-    /// One direction of the link is cut.
+    /// One direction of the link is cut, as by `Down`.
     DirectionDown(LinkId, Direction),
     /// The link works again in both directions.
     Up(LinkId),
     /// One direction of the link works again.
     DirectionUp(LinkId, Direction),
-    /// The link gets this rate, delay, queue, loss and so on; packets that are already
-    /// inside come out as before the change.
+    /// The link gets another description: rate, delay, queue, loss and so on. Packets that are already inside leave as
+    /// they would have before the change.
     Respec(LinkId, Box<LinkSpec>),
-    /// Adds an address to the interface.
+    /// The interface gets a further address.
     AddAddress(InterfaceId, IpAddr),
-    /// Removes this address from the interface.
+    /// The interface loses this address.
     RemoveAddress(InterfaceId, IpAddr),
-    /// Puts the addresses of this interface first in the host's list: a program that uses one address
+    /// The addresses of this interface become the first ones in the host's list. A program that uses only one address
     /// uses the first.
     Prefer(InterfaceId),
 }
 
-/// Scheduled changes, ordered by time and then in the order in which they were added.
+/// Scheduled changes of the network, ordered by time and then in the order in which they were scheduled.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     due: BTreeMap<(Instant, u64), Change>,
@@ -62,7 +61,7 @@ impl Changes {
     }
 }
 
-/// Returns the two changes that cut `link` at `at`, for `span` or permanently.
+/// Returns the changes that cut `link` at `at` and, unless the outage is permanent, restore it after `span`.
 pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(Instant, Change)> {
     let mut changes = vec![(at, Change::Down(link))];
     if let Some(span) = span {
@@ -71,9 +70,8 @@ pub(crate) fn outage(link: LinkId, at: Instant, span: Option<Duration>) -> Vec<(
     changes
 }
 
-/// Creates a link for tests over many seeds. Each kind of fault is off in about half of them and strong
-/// in the rest. So some seeds test a fault alone and some in combination (Groce et al., "Swarm
-/// Testing", 2012).
+/// Creates a link for tests over many seeds. Each kind of fault is absent from about half of these links and strong in
+/// the rest. So some seeds test a fault alone and others test a combination (Groce et al., "Swarm Testing", 2012).
 #[must_use]
 pub fn swarm(rng: &mut Rng) -> LinkSpec {
     let one_of = |rng: &mut Rng, values: &[&'static str]| values[rng.below(values.len() as u64) as usize];
@@ -148,7 +146,7 @@ impl State {
     fn respec(&mut self, link: LinkId, spec: &LinkSpec) {
         self.respecs += 1;
         let rng = self.rng.fork(&format!("link/{}/{}", link.0, self.respecs));
-        // The description was checked when the change was scheduled.
+        // Scheduling the change has already checked the description, so an error cannot occur.
         let Ok((up, down)) = spec.build(self.seed, &rng) else { return };
         let halves = [(Direction::Up, up, spec.up.mtu), (Direction::Down, down, spec.down.mtu)];
         for (direction, chain, mtu) in halves {

@@ -1,7 +1,7 @@
 //! The path of a packet: out of a host, over links and routers, into a socket.
 //!
-//! Implements the rules of an IP node: header checksum, hop limit, delivery and
-//! ICMP answers. Nothing here allocates for a packet on its ordinary path.
+//! Implements the rules of an IP node: header checksum, hop limit, delivery and ICMP answers. Nothing here allocates
+//! memory for an ordinary packet.
 
 use crate::audit::Kind as Event;
 use crate::events::Owner;
@@ -22,7 +22,7 @@ use anabranch_wire::{pcap, udp};
 use std::net::IpAddr;
 
 impl State {
-    /// Handles a due event of `owner`.
+    /// Handles the event of `owner` that is due.
     #[inline]
     pub(crate) fn fire(&mut self, owner: Owner) {
         match owner {
@@ -45,7 +45,7 @@ impl State {
         }
     }
 
-    /// Sends a packet that the host itself created by `interface`, through the processor's queue.
+    /// Sends a packet that the host itself created, through the processor's queue and the interface `interface`.
     #[inline(always)]
     pub(crate) fn originate(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -56,7 +56,7 @@ impl State {
         self.work(node, Work::Send(interface, parcel));
     }
 
-    /// Puts a packet onto the link of `interface`.
+    /// Puts a packet onto the link of the interface `interface`.
     #[inline(always)]
     pub(crate) fn transmit(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let sender = &mut self.nodes[node as usize];
@@ -88,12 +88,11 @@ impl State {
         }
     }
 
-    /// Handles a packet that is too large for the link: fragments it if allowed, otherwise reports to its
-    /// sender.
+    /// Handles a packet that is too large for the next link: fragments the packet if that is allowed, otherwise reports
+    /// the error to the packet's sender.
     #[cold]
     fn too_big(&mut self, node: u32, interface: u32, mtu: u32, parcel: Parcel) {
-        // RFC 8200 §4.5: IPv6 packets may be fragmented only by their sender, which has already done so
-        // (`world.rs`).
+        // RFC 8200 §4.5: only the sender may fragment IPv6 packets, and it has already done so in `world.rs`.
         let v4 = parcel.bytes().first().is_some_and(|byte| byte >> 4 == 4);
         let pieces = if v4 { Pieces::of(parcel.bytes(), mtu as usize, 0) } else { None };
         let sender = &mut self.nodes[node as usize];
@@ -110,7 +109,7 @@ impl State {
         self.discard(parcel);
     }
 
-    /// Returns the next fragment of a packet, with the packet's tag.
+    /// Returns the next fragment of a packet. Every fragment gets the tag of the packet.
     pub(crate) fn next_piece(&mut self, pieces: &mut Pieces<'_>, tag: u64) -> Option<Parcel> {
         let mut parcel = self.pool.take_empty();
         if pieces.append_next(&mut parcel.buffer) {
@@ -121,13 +120,13 @@ impl State {
         None
     }
 
-    /// Handles due events of a link: takes out the packets that have arrived.
+    /// Handles the due events of one direction of a link: takes out the packets that have reached the far end.
     #[inline(always)]
     fn link_due(&mut self, index: usize) {
         let now = self.now;
         while let Some(parcel) = self.directions[index].chain.pop(now) {
             self.come_out(index, parcel);
-            // Mostly there is only one packet.
+            // Mostly only one packet is due.
             if self.directions[index].chain.next().is_none_or(|at| at > now) {
                 break;
             }
@@ -141,7 +140,7 @@ impl State {
         }
     }
 
-    /// Does the same for replaced chains that still hold packets.
+    /// Takes out the due packets of chains that a change has replaced and that still hold packets.
     #[cold]
     fn retired_due(&mut self, index: usize) {
         let now = self.now;
@@ -162,7 +161,7 @@ impl State {
         self.directions[index].retired = chains;
     }
 
-    /// Handles a packet that has come out of a link.
+    /// Handles a packet that has come out at the far end of a link.
     #[inline(always)]
     fn come_out(&mut self, index: usize, parcel: Parcel) {
         let now = self.now;
@@ -177,7 +176,7 @@ impl State {
         self.arrive(to.node.0, to.index, parcel);
     }
 
-    /// Called after any change to a chain: handles its losses and sets its next event.
+    /// Must be called after any change to a chain: handles lost packets and sets the time of the chain's next event.
     #[inline(always)]
     fn after_link(&mut self, index: usize) {
         let direction = &self.directions[index];
@@ -200,7 +199,7 @@ impl State {
         self.events.set(direction.slot, direction.next());
     }
 
-    /// Does the same for the other direction, which may have changed, too.
+    /// Does the same as `after_link` for the other direction, whose loss counter may have changed, too.
     #[cold]
     fn after_link_too(&mut self, index: usize) {
         self.after_link(index);
@@ -214,7 +213,7 @@ impl State {
         self.discard(parcel);
     }
 
-    /// Records an event of a link for audit, bins and the log of passages.
+    /// Records an event of a link in the digest, in the bins of wire bytes and in the log of link events.
     #[cold]
     fn watch(&mut self, index: usize, at: Instant, event: Event, fate: Fate, parcel: &Parcel) {
         self.record_at(event, at, index as u32, parcel.bytes());
@@ -238,7 +237,7 @@ impl State {
         });
     }
 
-    /// Handles a packet that arrives at a node's interface.
+    /// Handles a packet that arrives at an interface of the node.
     #[inline(always)]
     fn arrive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
@@ -252,7 +251,7 @@ impl State {
         self.work(node, Work::Receive(interface, parcel));
     }
 
-    /// Queues a piece of work for the processor.
+    /// Queues work for the node's processor. Drops it if the queue is full.
     #[cold]
     fn work(&mut self, node: u32, work: Work) {
         let host = &mut self.nodes[node as usize];
@@ -269,7 +268,7 @@ impl State {
         }
     }
 
-    /// Charges processor time for work of a program other than packets.
+    /// Charges processor time for work of a program other than the processing of packets.
     pub(crate) fn charge(&mut self, node: u32, work: anabranch_world::Work) {
         let cost = self.nodes[node as usize].processor.cost.of(work);
         if !cost.is_zero() {
@@ -277,11 +276,11 @@ impl State {
         }
     }
 
-    /// Handles the end of the work at the head of the processor's queue.
+    /// Handles the completion of the work at the head of the processor's queue.
     fn processor_due(&mut self, node: u32) {
         let processor = &mut self.nodes[node as usize].processor;
         let done = processor.queue.pop_front();
-        // Start the next piece first, so that its event comes before those that the finished work causes.
+        // Start the next piece of work first, so that its event comes before the events that the finished work causes.
         self.events.set(processor.slot, processor.done_at(self.now));
         match done {
             Some(Work::Receive(interface, parcel)) => self.take_in(node, interface, parcel),
@@ -290,19 +289,19 @@ impl State {
         }
     }
 
-    /// [`receive`](Self::receive), for packets that do not come directly from a link.
+    /// Calls [`receive`](Self::receive) without inlining it, for packets that do not come directly from a link.
     #[inline(never)]
     pub(crate) fn take_in(&mut self, node: u32, interface: u32, parcel: Parcel) {
         self.receive(node, interface, parcel);
     }
 
-    /// [`transmit`](Self::transmit), for packets that do not come directly from a socket.
+    /// Calls [`transmit`](Self::transmit) without inlining it, for packets that do not come directly from a socket.
     #[inline(never)]
     fn put_out(&mut self, node: u32, interface: u32, parcel: Parcel) {
         self.transmit(node, interface, parcel);
     }
 
-    /// Decides whether a packet is for this node, to be forwarded, or to be discarded.
+    /// Delivers a packet that is addressed to this node; forwards or discards any other packet.
     #[inline(always)]
     pub(crate) fn receive(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let receiver = &mut self.nodes[node as usize];
@@ -340,7 +339,7 @@ impl State {
         self.put_out(node, out, parcel);
     }
 
-    /// Delivers a packet for this node to its socket.
+    /// Delivers a packet that is addressed to this node to the socket of its protocol or port.
     #[inline(always)]
     fn deliver(&mut self, node: u32, interface: u32, mut parcel: Parcel, seen: Seen) {
         let host = &mut self.nodes[node as usize];
@@ -366,7 +365,7 @@ impl State {
             other => host.protocols.iter().find(|(known, _)| *known == other).map(|(_, socket)| *socket),
         };
         match socket {
-            // The `Datagrams` interface has no empty packets.
+            // Discard an empty packet, because a `Datagrams` socket never returns empty packets.
             Some(_) if payload >= end => self.discard(parcel),
             Some(socket) => {
                 parcel.buffer.truncate(end);
@@ -377,7 +376,7 @@ impl State {
         }
     }
 
-    /// Handles a fragment for this node; the last missing one completes the packet.
+    /// Handles a fragment of a packet for this node. If no fragment is missing any more, delivers the packet.
     #[cold]
     fn reassemble(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -396,7 +395,7 @@ impl State {
         }
     }
 
-    /// Handles a packet for a port or protocol on which nobody listens.
+    /// Handles a packet for a port or protocol to which no socket is bound.
     #[cold]
     fn stray(&mut self, node: u32, interface: u32, parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -404,8 +403,8 @@ impl State {
         if host.answers_strays {
             let bytes = parcel.bytes();
             let udp = ip::Packet::parse_quoted(bytes).is_ok_and(|packet| packet.protocol == protocol::UDP);
-            // RFC 1122 §3.2.2.1: protocol or port unreachable. RFC 4443 §3.1, §3.4: port unreachable, or a
-            // parameter problem.
+            // RFC 1122 §3.2.2.1: answer with protocol or port unreachable. RFC 4443 §3.1, §3.4: answer with port
+            // unreachable or a parameter problem.
             let kind = match (bytes[0] >> 4, udp) {
                 (4, true) => IcmpKind::Unreachable(code_v4::PORT),
                 (4, false) => IcmpKind::Unreachable(code_v4::PROTOCOL),
@@ -417,7 +416,7 @@ impl State {
         self.discard(parcel);
     }
 
-    /// Delivers an ICMP message to the socket that sent the quoted packet.
+    /// Delivers an ICMP message to the socket that sent the packet quoted in it.
     #[cold]
     fn deliver_report(&mut self, node: u32, mut parcel: Parcel) {
         let host = &mut self.nodes[node as usize];
@@ -449,7 +448,7 @@ impl State {
         } else {
             host.protocols.iter().find(|(known, _)| *known == quoted_protocol).map(|(_, socket)| *socket)
         };
-        // The report must quote a packet of ours, with enough bytes to be useful.
+        // The report must quote a packet that this host has sent, with at least one byte of its payload.
         let ours = host.interface_of(icmp.source).is_some();
         match socket {
             Some(socket) if ours && quote < parcel.buffer.len() => {
@@ -465,7 +464,7 @@ impl State {
         }
     }
 
-    /// Appends a packet to a socket's queue and wakes the waiting task.
+    /// Appends a packet to the queue of a socket and wakes the waiting task.
     #[inline(always)]
     fn enqueue(&mut self, socket: u32, parcel: Parcel) {
         let now = self.now;
@@ -477,7 +476,7 @@ impl State {
         };
         let size = parcel.buffer.len();
         let host = &mut self.nodes[entry.node as usize];
-        // One packet always fits, as with SO_RCVBUF.
+        // An empty queue accepts a packet of any size, as with SO_RCVBUF.
         if !entry.queue.is_empty() && entry.queued_bytes + size > host.socket_limit {
             host.counters.socket_full += 1;
             return self.discard(parcel);
@@ -487,7 +486,7 @@ impl State {
         entry.waiter.wake();
     }
 
-    /// Sends an ICMP report of this node to the sender of `about`.
+    /// Sends an ICMP report about the packet `about` from this node to the sender of that packet.
     #[cold]
     fn report(&mut self, node: u32, interface: u32, kind: IcmpKind, about: &Parcel) {
         let Ok(packet) = ip::Packet::parse_quoted(about.bytes()) else { return };
@@ -498,7 +497,7 @@ impl State {
         if !reporter.reports {
             return;
         }
-        // Prefer the address to which the packet was sent.
+        // Use the target address of the packet as the source of the report, if this node has that address.
         let own = Some(packet.target).filter(|target| reporter.interface_of(*target).is_some());
         let Some(from) = own.or_else(|| reporter.address_like(packet.source, interface)) else { return };
         let to = packet.source;
@@ -507,7 +506,7 @@ impl State {
         icmp::append(&mut parcel.buffer, from, to, kind, about.bytes());
         let reporter = &mut self.nodes[node as usize];
         if reporter.interface_of(to).is_some() {
-            // The report is about a packet of this node that could not be sent.
+            // The report is about a packet that this node itself could not send, so deliver the report here.
             return self.deliver_report(node, parcel);
         }
         let out = match reporter.kind {
@@ -520,7 +519,7 @@ impl State {
         }
     }
 
-    /// Discards a packet; its buffer is reused.
+    /// Discards a packet and keeps its buffer for reuse.
     #[inline(always)]
     pub(crate) fn discard(&mut self, parcel: Parcel) {
         self.pool.give(parcel);
@@ -538,19 +537,19 @@ impl State {
     }
 }
 
-/// The parsed header of a packet.
+/// The fields of a packet's IP header that are needed here.
 #[derive(Clone, Copy)]
 struct Seen {
     target: IpAddr,
     protocol: u8,
     fragment: bool,
     header_len: usize,
-    /// The length of header and payload, without padding that a link may have added.
+    /// The length of header and payload in bytes, without padding that a link may have added.
     len: usize,
 }
 
 impl Seen {
-    /// Parses and verifies the header.
+    /// Parses and verifies the IP header; `None` if it is invalid.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<Self> {
         if let Some(header) = bytes.first_chunk::<{ v4::HEADER_LEN }>()

@@ -1,9 +1,8 @@
-//! The parts of a host besides interfaces: sockets, timers, a processor.
+//! Sockets, timers and the processor of a host.
 //!
-//! A socket's queue is bounded in bytes; packets that do not fit are dropped and
-//! counted, as in an operating system. By default a processor takes no time.
-//! Otherwise incoming and outgoing packets, and the connections and requests that
-//! programs charge for, wait in one queue.
+//! The queue of a socket is bounded in bytes. Packets that do not fit are dropped and counted, as in an operating
+//! system. By default a processor takes no time for its work. Otherwise one queue holds the incoming and outgoing
+//! packets, and the connections and requests that programs charge for.
 
 use crate::events::Slot;
 use crate::parcel::Parcel;
@@ -17,18 +16,18 @@ use std::net::SocketAddr;
 /// The time that a host's processor takes for its work; zero by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cost {
-    /// Per packet sent or received.
+    /// Per packet that is sent or received.
     pub per_packet: Duration,
-    /// Per byte of a packet sent or received.
+    /// Per byte of a packet that is sent or received.
     pub per_byte: Duration,
-    /// Per connection accepted (charged by programs, see `World::charge`).
+    /// Per connection that a program accepts; the program charges it with `World::charge`.
     pub per_connection: Duration,
-    /// Per request handled (charged likewise).
+    /// Per request that a program handles; the program charges it with `World::charge`.
     pub per_request: Duration,
 }
 
 impl Cost {
-    /// The time for a piece of a program's work.
+    /// Returns the processor time that one piece of a program's work takes.
     pub(crate) fn of(self, work: anabranch_world::Work) -> Duration {
         match work {
             anabranch_world::Work::Connection => self.per_connection,
@@ -40,11 +39,11 @@ impl Cost {
 /// One piece of a processor's work.
 #[derive(Debug)]
 pub(crate) enum Work {
-    /// A packet that arrived at this interface.
+    /// A packet that arrived at the interface with this index.
     Receive(u32, Parcel),
-    /// A packet to be sent by this interface.
+    /// A packet to be sent by the interface with this index.
     Send(u32, Parcel),
-    /// Work of programs, during which other work waits.
+    /// Work of a program that takes this time. Other work waits meanwhile.
     Busy(Duration),
 }
 
@@ -52,7 +51,7 @@ pub(crate) enum Work {
 #[derive(Debug)]
 pub(crate) struct Processor {
     pub(crate) cost: Cost,
-    /// Whether packets take no time.
+    /// Whether the processor takes no time for packets.
     for_free: bool,
     pub(crate) slot: Slot,
     pub(crate) queue: VecDeque<Work>,
@@ -68,18 +67,18 @@ impl Processor {
         self.for_free = cost.per_packet.is_zero() && cost.per_byte.is_zero();
     }
 
-    /// Whether packets pass without waiting.
+    /// Returns whether packets need not wait for the processor.
     #[inline]
     pub(crate) fn is_free(&self) -> bool {
         self.for_free && self.queue.is_empty()
     }
 
-    /// Whether the queue is full.
+    /// Returns whether the queue of the processor is full.
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() >= PROCESSOR_QUEUE
     }
 
-    /// The time at which the work at the head, if begun at `now`, is done.
+    /// Returns the time at which the work at the head of the queue is done if it begins at `now`.
     pub(crate) fn done_at(&self, now: Instant) -> Option<Instant> {
         let packet = |parcel: &Parcel| {
             let bytes = parcel.bytes().len() as u64;
@@ -93,46 +92,47 @@ impl Processor {
     }
 }
 
-/// An ICMP report addressed to a socket.
+/// An ICMP report that is addressed to a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Report {
     pub(crate) icmp: Icmp,
-    /// Ports of the quoted packet; 0 on raw sockets.
+    /// The ports of the quoted packet; 0 for raw sockets.
     pub(crate) source_port: u16,
     pub(crate) target_port: u16,
 }
 
-/// A bound socket.
+/// A bound socket of a host.
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) node: u32,
     pub(crate) local: Local,
-    /// Packets and ICMP reports.
+    /// Received packets and ICMP reports that the program has not read yet.
     pub(crate) queue: VecDeque<Parcel>,
     pub(crate) queued_bytes: usize,
     pub(crate) waiter: Waiter,
-    /// The flow of the last packet sent.
+    /// The flow to which the last sent packet belongs; the next packet mostly belongs to it, too.
     pub(crate) flow: Option<Flow>,
 }
 
-/// The common properties of a socket's packets from one address to another.
+/// The properties that all packets of a socket from one address to another have in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
-    /// Source and target as given by the sender.
+    /// Source and target as the sender gave them.
     pub(crate) ends: (SocketAddr, SocketAddr),
-    /// The actual source: chosen by the host if the sender left it open.
+    /// The actual source. The host has chosen it if the sender gave no source address.
     pub(crate) source: SocketAddr,
     pub(crate) protocol: u8,
     pub(crate) interface: u32,
     /// Whether the target is one of the host's own addresses.
     pub(crate) loops_back: bool,
-    /// The host's count of address changes when this flow was determined.
+    /// The host's count of address changes when this flow was determined. A different count means that the flow is
+    /// outdated.
     pub(crate) address_changes: u64,
-    /// The IPv4 header, if the addresses are IPv4.
+    /// The IPv4 header of the packets, if the addresses are IPv4.
     pub(crate) template: Option<v4::Template>,
 }
 
-/// A timer. Its deadline is kept by its owner and in the event queue.
+/// The state of a timer. Its deadline is in the program's handle and in the event queue.
 #[derive(Debug)]
 pub(crate) struct TimerState {
     pub(crate) slot: Slot,
@@ -153,7 +153,7 @@ impl<T> Default for Table<T> {
 }
 
 impl<T> Table<T> {
-    /// The index that the next [`insert`](Self::insert) will use.
+    /// Returns the index that the next [`insert`](Self::insert) will use.
     pub(crate) fn next_place(&self) -> u32 {
         self.free.last().copied().unwrap_or(self.places.len() as u32)
     }

@@ -1,10 +1,8 @@
-//! The simulated world: executor, hosts, links and taps, with byte-identical results in
-//! every run.
+//! The network simulator: executor, hosts, links and packet records, with byte-identical results in every run.
 //!
-//! A [`Network`] holds hosts, routers and links; [`Network::world`] gives the programs of a
-//! host their `World`; [`Network::run`] lets virtual time pass. The network carries real IP
-//! packets with headers and checksums, over the same link elements that emulate links for
-//! live traffic.
+//! A [`Network`] holds hosts, routers and links. [`Network::world`] gives the programs of a host their `World`, and
+//! [`Network::run`] lets virtual time pass. The network carries real IP packets with headers and checksums. Its links
+//! consist of the same elements that emulate links for live traffic.
 //!
 //! ```
 //! use anabranch_base::{Instant, RecvBatch, SendBatch};
@@ -35,7 +33,7 @@
 //!     },
 //!     Instant::MAX,
 //! );
-//! // 972 bytes and 28 of headers at 10 Mbit/s, then 40 ms.
+//! // The packet of 1000 bytes (28 are headers) takes 0.8 ms at 10 Mbit/s, then propagates for 40 ms.
 //! assert_eq!(arrived.expect_done()?, (Instant::from_nanos(40_800_000), 972));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

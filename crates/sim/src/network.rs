@@ -1,9 +1,8 @@
-//! The network: its components, and the loop that lets time pass.
+//! The network: its hosts, routers and links, and the loop that lets virtual time pass.
 //!
-//! Time moves only when no task is runnable. Then the earliest event happens, and all tasks
-//! that it made runnable run before the next event, even if that has the same instant. Too
-//! many rounds of tasks within one instant count as an endless loop and end the run, with
-//! the names of the tasks.
+//! Time advances only when no task is runnable. Then the earliest event happens. All tasks that it makes runnable run
+//! before the next event, even if both events have the same instant. Too many rounds of tasks within one instant count
+//! as an endless loop. They end the run with a list of the tasks.
 
 use crate::audit::{Audit, HostCounters};
 use crate::events::{Events, Owner, Slot};
@@ -28,16 +27,15 @@ use std::net::IpAddr;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 
-/// A virtual network: hosts and routers, links between them, programs on them.
+/// A virtual network: hosts and routers, the links between them, and the programs that run on the hosts.
 ///
-/// Build it first, then call [`run`](Self::run) once or several times, then query
-/// its counters and captures.
+/// Build the network first, then call [`run`](Self::run) once or several times, then query the counters and captures.
 pub struct Network {
     shared: Rc<Shared>,
     round_cap: Cell<u64>,
 }
 
-/// The state that worlds, sockets, timers and tasks share.
+/// The state that the `World` handles, sockets, timers and tasks of a network share.
 pub(crate) struct Shared {
     pub(crate) now: Cell<Instant>,
     pub(crate) executor: Rc<Executor>,
@@ -45,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) rng: Rng,
 }
 
-/// The state of the network, without the tasks.
+/// The state of a network without its tasks.
 pub(crate) struct State {
     pub(crate) now: Instant,
     pub(crate) seed: u64,
@@ -53,37 +51,37 @@ pub(crate) struct State {
     pub(crate) events: Events,
     pub(crate) pool: Pool,
     pub(crate) nodes: Vec<Node>,
-    /// The two directions of each link, up first.
+    /// The two directions of each link, the direction "up" first.
     pub(crate) directions: Vec<LinkDirection>,
     pub(crate) sockets: Table<Socket>,
     pub(crate) timers: Table<TimerState>,
     pub(crate) changes: Changes,
     pub(crate) changes_slot: Slot,
-    /// The number of link descriptions that were replaced.
+    /// The number of times that a link got another description.
     pub(crate) respecs: u64,
     pub(crate) audit: Option<Audit>,
     pub(crate) passages: Option<Vec<Passage>>,
-    /// Whether each packet on each link has to be recorded.
+    /// Whether each event of a packet on a link has to be recorded.
     pub(crate) watched: bool,
     routes_known: bool,
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Outcome<T> {
     /// The main future finished.
     Done(T),
-    /// The deadline was reached first.
+    /// The deadline of the run was reached before the main future finished.
     Deadline,
-    /// No task was runnable and no event was due: all tasks would wait for ever.
+    /// No task was runnable and no event was due, so that all tasks would wait for ever.
     Stalled(Waiting),
-    /// Tasks kept each other running while time did not pass.
+    /// Tasks kept waking each other without virtual time passing.
     Spinning(Waiting),
 }
 
 impl<T> Outcome<T> {
-    /// The result of the main future, if it finished.
+    /// Returns the result of the main future, if it finished.
     #[must_use]
     pub fn done(self) -> Option<T> {
         match self {
@@ -95,7 +93,7 @@ impl<T> Outcome<T> {
     /// Returns the result of the main future.
     ///
     /// # Panics
-    /// If the run ended otherwise, with the reason.
+    /// The run ended before the main future finished; the message says how it ended.
     #[track_caller]
     pub fn expect_done(self) -> T {
         match self {
@@ -107,12 +105,12 @@ impl<T> Outcome<T> {
     }
 }
 
-/// The tasks that were alive when a run ended because it made no progress.
+/// The tasks that had not ended when a run ended because it made no progress.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waiting {
-    /// The time at which the run ended.
+    /// The virtual time at which the run ended.
     pub at: Instant,
-    /// Host and task name, in the order in which the tasks were started.
+    /// The host and the name of each task, in the order in which the tasks were started.
     pub tasks: Vec<(String, &'static str)>,
 }
 
@@ -130,7 +128,7 @@ impl fmt::Display for Waiting {
 }
 
 impl Network {
-    /// Creates an empty network; `seed` decides all random events.
+    /// Creates an empty network; `seed` determines all random events.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let rng = Rng::new(seed);
@@ -163,7 +161,7 @@ impl Network {
         Self { shared: Rc::new(shared), round_cap: Cell::new(ROUND_CAP) }
     }
 
-    /// Adds a host with one interface per address, in this order.
+    /// Adds a host with one interface per address, in the order of `addresses`.
     pub fn host(&self, name: &str, addresses: &[IpAddr]) -> NodeId {
         let node = self.node(name, Kind::Host);
         for address in addresses {
@@ -172,7 +170,7 @@ impl Network {
         node
     }
 
-    /// Adds a router. It has an address of each family for its ICMP messages.
+    /// Adds a router. It has one IPv4 and one IPv6 address, from which it sends ICMP messages.
     pub fn router(&self, name: &str) -> NodeId {
         self.node(name, Kind::Router)
     }
@@ -185,7 +183,7 @@ impl Network {
         NodeId(index)
     }
 
-    /// Adds an interface with these addresses (any number, both families) to a node.
+    /// Adds an interface to a node. The interface may have any number of IPv4 and IPv6 addresses.
     pub fn interface(&self, node: NodeId, addresses: &[IpAddr]) -> InterfaceId {
         let mut state = self.shared.state.borrow_mut();
         state.routes_known = false;
@@ -199,14 +197,14 @@ impl Network {
         node.interface(entry.interfaces.len() as u32 - 1)
     }
 
-    /// Connects two interfaces. `spec.up` leads from `first` to `second`,
-    /// `spec.down` back.
+    /// Connects two interfaces by a link. Packets from `first` to `second` use the settings `spec.up`, and packets from
+    /// `second` to `first` use `spec.down`.
     ///
     /// # Errors
-    /// If the description of the link is invalid.
+    /// The description of the link is invalid.
     ///
     /// # Panics
-    /// If a host has no interface without a link, or the given interface has a link already.
+    /// A host has no interface without a link, or the given interface already has a link.
     pub fn link(
         &self,
         first: impl Into<End>,
@@ -239,7 +237,7 @@ impl Network {
         Ok(link)
     }
 
-    /// Returns the interface that `end` refers to, which must have no link.
+    /// Returns the interface that `end` refers to. Panics if that interface already has a link.
     fn attach(&self, end: End) -> InterfaceId {
         let free = {
             let state = self.shared.state.borrow();
@@ -268,41 +266,40 @@ impl Network {
         }
     }
 
-    /// Adds a static route at the node of `via`: packets for `prefix`/`length` leave by
-    /// `via`. Static routes take precedence over computed ones.
+    /// Adds a static route to the node of `via`: packets for `prefix`/`length` leave through `via`. Static routes take
+    /// precedence over computed ones.
     pub fn route(&self, prefix: IpAddr, length: u8, via: InterfaceId) {
         let mut state = self.shared.state.borrow_mut();
         state.nodes[via.node.0 as usize].fixed_routes.push((prefix, length, via.index));
         state.routes_known = false;
     }
 
-    /// Sets how long this host's processor takes for its work (initially no time).
+    /// Sets how long this host's processor takes for its work. Initially the work takes no time.
     pub fn processing_cost(&self, host: NodeId, cost: Cost) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].processor.set_cost(cost);
     }
 
-    /// Sets the maximum number of bytes of packets that wait in each socket of this host (initially 8 MiB).
+    /// Sets the maximum number of bytes of packets that wait in each socket of this host. Initially it is 8 MiB.
     pub fn receive_buffer(&self, host: NodeId, bytes: usize) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].socket_limit = bytes;
     }
 
-    /// Sets whether the host answers packets for ports and protocols on which nobody
-    /// listens with ICMP "unreachable" (initially it does).
+    /// Sets whether the host answers packets for unused ports and protocols with ICMP "unreachable". Initially it does.
     pub fn answers_strays(&self, host: NodeId, answers: bool) {
         self.shared.state.borrow_mut().nodes[host.0 as usize].answers_strays = answers;
     }
 
-    /// Sets whether a host or router sends any ICMP messages (initially it does). A router without them, or behind
-    /// a filter that drops them, makes a path with a smaller MTU than the sender assumes a black hole (RFC 2923
-    /// §2.1).
+    /// Sets whether a host or router sends any ICMP messages. Initially it does. A router that sends none, or whose
+    /// messages a filter drops, can make a path a black hole: packets above the path's MTU vanish without an error
+    /// (RFC 2923 §2.1).
     pub fn sends_icmp(&self, node: NodeId, sends: bool) {
         self.shared.state.borrow_mut().nodes[node.0 as usize].reports = sends;
     }
 
-    /// Schedules `change` for the time `at` (immediately, if that has passed).
+    /// Schedules `change` for the time `at`. If `at` has passed, the change happens immediately.
     ///
     /// # Errors
-    /// If the change contains an invalid link description.
+    /// The change contains an invalid link description.
     pub fn schedule(&self, at: Instant, change: Change) -> Result<(), SpecError> {
         if let Change::Respec(_, spec) = &change {
             spec.build::<crate::parcel::Parcel>(0, &Rng::new(0))?;
@@ -314,7 +311,7 @@ impl Network {
         Ok(())
     }
 
-    /// Applies `change` now, so that it is in effect for programs that are started next.
+    /// Applies `change` at once, so that it is in effect for programs that are started after this call.
     ///
     /// # Errors
     /// As [`schedule`](Self::schedule).
@@ -327,36 +324,36 @@ impl Network {
         Ok(())
     }
 
-    /// Cuts `link` in both directions at `at`, for `span` or permanently.
+    /// Cuts `link` in both directions at `at`, for `span` or, if `span` is `None`, permanently.
     pub fn outage(&self, link: LinkId, at: Instant, span: Option<Duration>) {
         for (at, change) in outage(link, at, span) {
-            // Only a link description could be invalid.
+            // An error is only possible for a change with a link description, and these changes have none.
             let _ = self.schedule(at, change);
         }
     }
 
-    /// Returns the world for programs on this host.
+    /// Returns the `World` for programs that run on this host.
     #[must_use]
     pub fn world(&self, host: NodeId) -> SimWorld {
         SimWorld::new(self.shared.clone(), host.0)
     }
 
-    /// Sets the maximum number of rounds of tasks within one instant (initially 100,000).
+    /// Sets the maximum number of rounds of tasks within one instant. Initially it is 100,000.
     pub fn round_cap(&self, rounds: u64) {
         self.round_cap.set(rounds);
     }
 
-    /// The current time.
+    /// Returns the current virtual time.
     #[must_use]
     pub fn now(&self) -> Instant {
         self.shared.now.get()
     }
 
-    /// Lets time pass until `main` finishes, or `deadline` is reached, or nothing more
-    /// can happen. Tasks continue in the next run.
+    /// Lets virtual time pass until `main` finishes, or `deadline` is reached, or no task and no event is left to run.
+    /// Other tasks continue in the next run.
     pub fn run<T>(&self, main: impl Future<Output = T>, deadline: Instant) -> Outcome<T> {
         let mut result = None;
-        // The loop does not depend on the type of the result, so it is compiled only once.
+        // The loop does not depend on the type of the result, so the compiler generates it only once.
         let outcome = self.run_main(pin!(async { result = Some(main.await) }), deadline);
         match outcome {
             Outcome::Done(()) => Outcome::Done(result.expect("main has finished")),
@@ -372,7 +369,7 @@ impl Network {
         shared.executor.wake_main();
         let mut rounds = 0;
         loop {
-            // Run tasks as long as any is runnable.
+            // Run tasks as long as any task is runnable.
             loop {
                 rounds += 1;
                 if rounds > self.round_cap.get() {
@@ -426,63 +423,62 @@ impl Network {
         Waiting { at: state.now, tasks: alive.into_iter().map(|(owner, task)| (name(owner), task)).collect() }
     }
 
-    /// Adds every event from now on to the digest. With `trail`, the digest after each
-    /// event is kept, to find the first difference between two runs.
+    /// Adds every event from now on to the digest. With `trail`, also keeps the digest after each event, to find the
+    /// first difference between two runs.
     pub fn audit(&self, trail: bool) {
         let mut state = self.shared.state.borrow_mut();
         state.audit = Some(Audit::new(trail));
         state.watched = true;
     }
 
-    /// The digest of all events so far; 0 without [`audit`](Self::audit).
+    /// Returns the digest of all events so far; 0 if [`audit`](Self::audit) was not called.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::digest)
     }
 
-    /// The number of events in the digest.
+    /// Returns the number of events that the digest covers.
     #[must_use]
     pub fn audited_events(&self) -> u64 {
         self.shared.state.borrow().audit.as_ref().map_or(0, Audit::events)
     }
 
-    /// The time and digest after each event, if a trail is kept.
+    /// Returns the time of each event and the digest after it, if [`audit`](Self::audit) was asked to keep a trail.
     #[must_use]
     pub fn trail(&self) -> Vec<(Instant, u64)> {
         self.shared.state.borrow().audit.as_ref().map_or_else(Vec::new, |audit| audit.trail().to_vec())
     }
 
-    /// Captures every packet that passes an interface of `host` from now on, as
-    /// pcapng in memory.
+    /// Captures every packet that passes an interface of `host` from now on, in memory and in the pcapng format.
     ///
     /// # Panics
-    /// Never: writing to memory does not fail.
+    /// Never, because writing to memory does not fail.
     pub fn capture(&self, host: NodeId) {
         let Ok(capture) = Capture::new(None) else { panic!("memory takes what is written") };
         self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
     }
 
-    /// Captures packets like [`capture`](Self::capture), but writes each packet to `out`.
+    /// Captures packets like [`capture`](Self::capture), but writes each packet to `out` at once.
     ///
     /// # Errors
-    /// If `out` does not accept the first block.
+    /// `out` does not accept the first pcapng block.
     pub fn capture_to(&self, host: NodeId, out: Box<dyn Write>) -> io::Result<()> {
         let capture = Capture::new(Some(out))?;
         self.shared.state.borrow_mut().nodes[host.0 as usize].capture = Some(capture);
         Ok(())
     }
 
-    /// Ends the capture of `host`. Returns the bytes of a capture in memory (empty
-    /// for other captures, and if there was none).
+    /// Ends the capture of `host` and returns the bytes of a capture in memory. The result is empty if packets were
+    /// written to an output, or if there was no capture.
     ///
     /// # Errors
-    /// The first write error of the output of [`capture_to`](Self::capture_to).
+    /// The first error while writing to the output given to [`capture_to`](Self::capture_to).
     pub fn finish_capture(&self, host: NodeId) -> io::Result<Vec<u8>> {
         let capture = self.shared.state.borrow_mut().nodes[host.0 as usize].capture.take();
         capture.map_or_else(|| Ok(Vec::new()), Capture::finish)
     }
 
-    /// Counts wire bytes in bins of 100 ms from now on, for every existing link.
+    /// From now on, counts the bytes on the wire of every existing link in bins of 100 ms.
     pub fn count_bins(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
@@ -491,20 +487,20 @@ impl Network {
         }
     }
 
-    /// Records from now on when each packet enters, leaves or is lost on each link.
+    /// Records from now on when a packet enters, leaves or is lost on a link.
     pub fn record_passages(&self) {
         let mut state = self.shared.state.borrow_mut();
         state.watched = true;
         state.passages.get_or_insert_default();
     }
 
-    /// Takes the passages recorded since the last call.
+    /// Returns the link events recorded since the last call, and removes them.
     #[must_use]
     pub fn take_passages(&self) -> Vec<Passage> {
         self.shared.state.borrow_mut().passages.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// The counters of one direction of a link.
+    /// Returns the counters of one direction of a link.
     #[must_use]
     pub fn link_counters(&self, link: LinkId, direction: Direction) -> LinkCounters {
         let state = self.shared.state.borrow();
@@ -516,7 +512,7 @@ impl Network {
         }
     }
 
-    /// The counters of a host or router.
+    /// Returns the counters of a host or router.
     #[must_use]
     pub fn host_counters(&self, node: NodeId) -> HostCounters {
         self.shared.state.borrow().nodes[node.0 as usize].counters.clone()
@@ -525,7 +521,7 @@ impl Network {
 
 impl Drop for Network {
     fn drop(&mut self) {
-        // Break the cycle: tasks hold worlds, and worlds hold the executor that holds the tasks.
+        // Break the reference cycle: tasks hold `SimWorld`s, and these hold the executor, which holds the tasks.
         self.shared.executor.clear();
     }
 }
@@ -536,12 +532,12 @@ impl fmt::Debug for Network {
     }
 }
 
-/// Whether packets in one direction can affect the other direction.
+/// Returns whether packets in one direction of the link can affect the other direction.
 pub(crate) fn is_entangled(spec: &LinkSpec) -> bool {
     matches!(spec.up.loss, LossSpec::Nth { shared: true, .. })
 }
 
-/// The default maximum number of rounds of tasks in one instant.
+/// The default maximum number of rounds of tasks within one instant.
 const ROUND_CAP: u64 = 100_000;
-/// The number of tasks that a report of waiting tasks names.
+/// The maximum number of waiting tasks that an error message names.
 const SHOWN: usize = 20;

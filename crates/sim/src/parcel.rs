@@ -1,9 +1,8 @@
-//! A packet under way, and the pool of packet buffers.
+//! A packet in the simulated network, and the pool of packet buffers.
 //!
-//! A [`Parcel`] is a real IP packet in a buffer with headroom. It is moved and
-//! never copied (except by a link that duplicates). Buffer and metadata are in one
-//! allocation, so moving a parcel means moving a pointer. The metadata includes
-//! the sender's tag, which no protocol can see.
+//! A [`Parcel`] is a real IP packet in a buffer with headroom. It is moved and never copied, except by a link that
+//! duplicates packets. Buffer and metadata are in one allocation, so moving a parcel means moving a pointer. The
+//! metadata includes a tag from the sender, which no protocol can see.
 
 use crate::host::Report;
 use anabranch_base::batch::HEADROOM;
@@ -13,7 +12,7 @@ use anabranch_link::corrupt::flip_bits;
 use anabranch_wire::ip;
 use std::ops::{Deref, DerefMut};
 
-/// A packet under way.
+/// A packet on its way through the network.
 #[derive(Debug)]
 pub(crate) struct Parcel(Box<Content>);
 
@@ -22,11 +21,11 @@ pub(crate) struct Parcel(Box<Content>);
 pub(crate) struct Content {
     pub(crate) buffer: Vec<u8>,
     pub(crate) start: u32,
-    /// In a socket's queue: the offset of the socket's payload in the buffer.
+    /// While the packet is in a socket's queue: the offset in `buffer` of the payload that the socket returns.
     pub(crate) payload: u32,
-    /// The tag set by the sending engine; copies and damaged packets keep it.
+    /// The tag that the sending engine has set. Duplicated and corrupted packets keep it.
     pub(crate) tag: u64,
-    /// In a socket's queue: set if this is an ICMP report, whose payload is the quoted
+    /// While the packet is in a socket's queue: set if it is an ICMP report. The payload of a report is the quoted
     /// packet.
     pub(crate) report: Option<Box<Report>>,
 }
@@ -48,7 +47,7 @@ impl DerefMut for Parcel {
 }
 
 impl Parcel {
-    /// Creates a parcel whose packet begins at `start`.
+    /// Creates a parcel whose packet begins at `buffer[start]`.
     pub(crate) fn new(buffer: Vec<u8>, start: usize, tag: u64) -> Self {
         Self(Box::new(Content { buffer, start: start as u32, tag, ..Content::default() }))
     }
@@ -71,7 +70,7 @@ impl Carried for Parcel {
         self.buffer.len() - self.start as usize
     }
 
-    /// Prefetches the first bytes into the caches.
+    /// Prefetches the first bytes of the packet into the CPU caches.
     #[inline]
     fn approach(&self) {
         if let Some(first) = self.bytes().first() {
@@ -100,20 +99,20 @@ impl Carried for Parcel {
     }
 }
 
-/// Used parcels that can be reused, with their buffers.
+/// Used parcels and their buffers, to be used again.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {
     free: Vec<Parcel>,
 }
 
 impl Pool {
-    /// Returns a parcel whose buffer may contain anything.
+    /// Returns a parcel whose buffer may have any content.
     #[inline]
     pub(crate) fn take(&mut self) -> Parcel {
         self.free.pop().unwrap_or_else(Self::fresh)
     }
 
-    /// Returns a parcel to whose buffer a packet can be appended.
+    /// Returns a parcel whose buffer contains only headroom, so that a packet can be appended.
     pub(crate) fn take_empty(&mut self) -> Parcel {
         let mut parcel = self.take();
         parcel.buffer.clear();
@@ -142,11 +141,11 @@ impl Pool {
     }
 }
 
-/// Room for an Ethernet packet and its headroom.
+/// The initial capacity of a buffer in bytes: room for an Ethernet packet and its headroom.
 const BUFFER_CAPACITY: usize = 1600;
-/// The maximum number of parcels in the pool.
+/// The maximum number of parcels that the pool keeps.
 const POOL_LIMIT: usize = 8192;
-/// A larger buffer, which no IP packet needs, is not kept.
+/// A buffer with a larger capacity, which no IP packet needs, is not kept in the pool.
 const LARGEST_KEPT: usize = 70_000;
 
 #[cfg(test)]

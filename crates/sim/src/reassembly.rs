@@ -1,12 +1,11 @@
 //! Reassembles IP packets from fragments at a host.
 //!
-//! The state is bounded in number and time: a new packet replaces the oldest, and
-//! incomplete packets expire. Fragments that overlap come from an attack or a
-//! reused identification: the packet is dropped together with its later fragments.
-//! An exact copy of a fragment is ignored.
+//! The stored state is bounded in number and time: a new packet replaces the oldest incomplete one, and incomplete
+//! packets expire. Overlapping fragments come from an attack or from a reused identification. The packet is then
+//! dropped, and so are all its later fragments. An exact copy of a fragment is ignored.
 //!
-//! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps),
-//! RFC 3168 §5.3 (marks), RFC 1122 §3.3.2 (how long).
+//! Home of RFC 791 §3.2 (reassembly), RFC 8200 §4.5, RFC 5722 (overlaps), RFC 3168 §5.3 (ECN marks), RFC 1122 §3.3.2
+//! (timeout).
 
 use anabranch_base::batch::HEADROOM;
 use anabranch_base::time::Duration;
@@ -14,26 +13,26 @@ use anabranch_base::{Ecn, Instant};
 use anabranch_wire::ip::{self, Packet, v4, v6};
 use std::net::IpAddr;
 
-/// Packets of which some fragments have arrived.
+/// The packets of which a host has received some fragments, but not all.
 #[derive(Debug, Default)]
 pub(crate) struct Reassembly {
-    /// The oldest first.
+    /// The incomplete packets, the oldest first.
     partial: Vec<Partial>,
 }
 
 /// The result of handling a fragment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
-    /// The fragment was stored (or is a copy of a stored one).
+    /// The fragment was stored, or is a copy of a stored one.
     Kept,
-    /// The last missing fragment: the complete packet begins [`HEADROOM`] bytes into
-    /// the buffer. The number is the tag of its first fragment.
+    /// The last missing fragment has arrived. The complete packet begins [`HEADROOM`] bytes into the buffer. The number
+    /// is the tag of the packet's first fragment.
     Whole(Vec<u8>, u64),
-    /// The fragment, and perhaps the earlier ones, were dropped.
+    /// The fragment was dropped, perhaps together with earlier fragments of its packet.
     Refused,
 }
 
-/// The fields that identify the fragments of one packet.
+/// The header fields that identify the fragments of one packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Key {
     source: IpAddr,
@@ -46,31 +45,31 @@ struct Key {
 struct Partial {
     key: Key,
     since: Instant,
-    /// Whether the fragments do not fit together; then only the key is kept.
+    /// Whether the fragments contradict each other. Then only the key is kept, to drop later fragments.
     spoilt: bool,
-    /// The IP header of the first fragment, without a fragment header.
+    /// The IP header of the first fragment, without an IPv6 fragment header.
     header: Vec<u8>,
     tag: u64,
     payload: Vec<u8>,
-    /// The ranges of the fragments, in ascending order.
+    /// The byte ranges that the fragments cover, in ascending order.
     pieces: Vec<(usize, usize)>,
     present: usize,
-    /// Known once the last fragment has arrived.
+    /// The length of the payload, known once the last fragment has arrived.
     total: Option<usize>,
     marked: bool,
     not_capable: bool,
 }
 
-/// The maximum number of incomplete packets.
+/// The maximum number of incomplete packets that are stored.
 const MOST: usize = 64;
-/// RFC 1122 §3.3.2 and RFC 8200 §4.5: 60 s from the first fragment received.
+/// RFC 1122 §3.3.2 and RFC 8200 §4.5: the timeout, 60 s from the first received fragment.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The maximum number of bytes after the IP header, in either version.
+/// The maximum number of bytes after the IP header, for IPv4 and IPv6.
 const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;
 
 impl Reassembly {
-    /// Handles a packet that is a fragment. Also returns the number of packets that
-    /// were dropped because they expired or because of the limit.
+    /// Handles a packet that is a fragment. Also returns the number of incomplete packets that were dropped because
+    /// they expired or because too many were stored.
     pub(crate) fn take(&mut self, now: Instant, bytes: &[u8], tag: u64) -> (Taken, u64) {
         let before = self.partial.len();
         self.partial.retain(|partial| partial.since + PATIENCE > now);
@@ -104,7 +103,7 @@ impl Reassembly {
         }
         let whole = self.partial.remove(place);
         if whole.marked && whole.not_capable {
-            // RFC 3168 §5.3: a packet with marked and not ECN-capable fragments must be dropped.
+            // RFC 3168 §5.3: drop a packet of which one fragment is marked and another is not ECN-capable.
             return (Taken::Refused, given_up);
         }
         (Taken::Whole(whole.packet(), whole.tag), given_up)
@@ -132,11 +131,11 @@ impl Partial {
         *self = Self { spoilt: true, ..Self::new(self.key, self.since) };
     }
 
-    /// Adds a fragment; returns false if it does not fit the others.
+    /// Adds a fragment. Returns false if it contradicts the other fragments of the packet.
     fn add(&mut self, bytes: &[u8], packet: &Packet<'_>, tag: u64) -> bool {
         let (Some(piece), data) = (packet.fragment, packet.payload) else { return false };
         let (begin, end) = (piece.offset, piece.offset + data.len());
-        // RFC 8200 §4.5: the length of every fragment but the last is a multiple of eight bytes.
+        // RFC 8200 §4.5: the length of every fragment except the last is a multiple of eight bytes.
         if data.is_empty() || end > LARGEST_PAYLOAD || piece.more && !data.len().is_multiple_of(8) {
             return false;
         }
@@ -174,7 +173,7 @@ impl Partial {
         true
     }
 
-    /// Returns the original packet.
+    /// Builds the original packet from the stored fragments.
     fn packet(&self) -> Vec<u8> {
         let mut buffer = vec![0; HEADROOM];
         buffer.extend_from_slice(&self.header);
@@ -191,7 +190,7 @@ impl Partial {
             packet[6] = self.key.protocol;
         }
         if self.marked {
-            // RFC 3168 §5.3: one marked fragment marks the packet.
+            // RFC 3168 §5.3: if one fragment is marked, mark the packet.
             ip::ecn::write(packet, Ecn::Ce);
         }
         buffer
@@ -235,8 +234,8 @@ mod tests {
         }
     }
 
-    /// RFC 791 §3.2, RFC 8200 §4.5: packets are fragmented once or twice, several at a time, and
-    /// their fragments arrive in any order with duplicates. Each packet is restored.
+    /// RFC 791 §3.2, RFC 8200 §4.5: packets are fragmented once or twice, several packets at a time. Their fragments
+    /// arrive in any order and some of them twice. Each packet is restored.
     #[test]
     fn pieces_in_any_order_are_the_packet_again() {
         let mut rng = Rng::new(5);
@@ -262,7 +261,7 @@ mod tests {
             let mut back = vec![Vec::new(); originals.len()];
             for (id, piece) in all {
                 if Packet::parse(&piece).expect("a packet").fragment.is_none() {
-                    // The packet fitted without fragmentation.
+                    // The packet was small enough not to be fragmented.
                     back[usize::from(id)] = piece;
                     continue;
                 }
@@ -282,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Random input never causes a panic, and the stored state is bounded.
+    /// Random fragments never cause a panic, and the stored state stays bounded.
     #[test]
     fn garbage_is_bounded() {
         let mut rng = Rng::new(6);
@@ -296,7 +295,7 @@ mod tests {
             let Some(piece) = pieces.last_mut() else { continue };
             let at = rng.below(piece.len() as u64) as usize;
             piece[at] = rng.next_u32() as u8;
-            // Random offset and flags.
+            // Set a random offset and random flags.
             let field = if v6 { 42 } else { 6 };
             if rng.below(2) == 0 && piece.len() > field + 2 {
                 piece[field..field + 2].copy_from_slice(&(rng.next_u32() as u16 & !0x4000).to_be_bytes());
@@ -326,7 +325,7 @@ mod tests {
         for piece in &one {
             assert_eq!(reassembly.take(Instant::ZERO, piece, 0).0, Taken::Refused);
         }
-        // RFC 1122 §3.3.2: after a minute it is forgotten.
+        // RFC 1122 §3.3.2: after a minute the packet is forgotten.
         let later = Instant::ZERO + PATIENCE;
         assert_eq!(reassembly.take(later, &one[0], 0), (Taken::Kept, 1));
         let rest: Vec<_> = one[1..].iter().map(|piece| reassembly.take(later, piece, 0).0).collect();
@@ -334,7 +333,7 @@ mod tests {
         assert!(reassembly.partial.is_empty());
     }
 
-    /// RFC 3168 §5.3: one marked fragment is enough, unless another fragment is not ECN-capable.
+    /// RFC 3168 §5.3: one marked fragment marks the packet, unless another fragment is not ECN-capable.
     #[test]
     fn a_mark_on_a_piece_marks_the_packet() {
         for (others, expected) in [(Ecn::Ect0, true), (Ecn::NotEct, false)] {

@@ -1,10 +1,9 @@
-//! Nodes, their interfaces, the links between them, and the routes over them.
+//! Hosts and routers, their interfaces, the links between them, and the routes over the links.
 //!
-//! A host has any number of interfaces with any number of addresses. It answers
-//! to all of them, whichever interface a packet arrived at (the weak host model
-//! of RFC 1122 §3.3.4.2). A host chooses the outgoing interface by the packet's
-//! *source* address, a router by its target. Routes are shortest paths by number
-//! of links, recomputed when addresses change; static routes take precedence.
+//! A host has any number of interfaces with any number of addresses. It accepts packets for all its addresses,
+//! whichever interface a packet arrived at (the weak host model of RFC 1122 §3.3.4.2). A host chooses the outgoing
+//! interface by the packet's *source* address, and a router by its target. Routes are the shortest paths by number of
+//! links. They are recomputed when addresses change, and static routes take precedence.
 
 use crate::audit::HostCounters;
 use crate::events::Slot;
@@ -23,7 +22,7 @@ use std::task::Waker;
 pub struct NodeId(pub(crate) u32);
 
 impl NodeId {
-    /// The node's interface of this number, counted from 0.
+    /// Returns the node's interface with this number, counted from 0.
     #[must_use]
     pub const fn interface(self, index: u32) -> InterfaceId {
         InterfaceId { node: self, index }
@@ -33,19 +32,19 @@ impl NodeId {
 /// An interface of a node.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct InterfaceId {
-    /// The node it belongs to.
+    /// The node to which the interface belongs.
     pub node: NodeId,
-    /// Its number at the node, counted from 0.
+    /// The number of the interface at its node, counted from 0.
     pub index: u32,
 }
 
-/// An end of a link: an interface, or a node, whose first interface without a
-/// link is then used (a router without a free one gets a new one).
+/// An end of a link: an interface, or a node whose first interface without a link is used. A router without such an
+/// interface gets a new one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// This interface.
     Interface(InterfaceId),
-    /// A free interface of this node.
+    /// The first interface of this node that has no link.
     Node(NodeId),
 }
 
@@ -61,12 +60,12 @@ impl From<InterfaceId> for End {
     }
 }
 
-/// A link between two interfaces. "Up" leads from the first to the second.
+/// A link between two interfaces. The direction "up" leads from the first interface to the second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct LinkId(pub(crate) u32);
 
 impl LinkId {
-    /// The link's number, in the order of creation, counted from 0.
+    /// Returns the number of the link in the order of creation, counted from 0.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
@@ -86,7 +85,7 @@ pub(crate) enum Kind {
 
 pub(crate) struct Interface {
     pub(crate) addresses: Vec<IpAddr>,
-    /// The link direction that leads away from here.
+    /// The index of the link direction over which this interface sends; `None` without a link.
     pub(crate) out: Option<u32>,
 }
 
@@ -94,29 +93,29 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) kind: Kind,
     pub(crate) interfaces: Vec<Interface>,
-    /// All addresses with their interfaces: first those of the preferred interface, then in the order of the
-    /// interfaces.
+    /// All addresses, each with the index of its interface. The addresses of the preferred interface come first, and
+    /// the others follow in the order of the interfaces.
     pub(crate) addresses: Vec<(IpAddr, u32)>,
-    /// The interface whose addresses come first.
+    /// The index of the interface whose addresses come first.
     pub(crate) preferred: u32,
-    /// The number of changes of `addresses`.
+    /// The number of changes of `addresses` so far.
     pub(crate) address_changes: u64,
     pub(crate) address_wakers: Vec<Waker>,
-    /// Static routes: target address, prefix length, interface.
+    /// Static routes: target prefix, prefix length, outgoing interface.
     pub(crate) fixed_routes: Vec<(IpAddr, u8, u32)>,
     pub(crate) routes: BTreeMap<IpAddr, u32>,
-    /// The last route that was looked up.
+    /// The last target for which a route was looked up, and its interface.
     pub(crate) last_route: Option<(IpAddr, u32)>,
     pub(crate) protocols: Vec<(u8, u32)>,
     pub(crate) ports: BTreeMap<u16, u32>,
     pub(crate) identification: u16,
-    /// The counter for packets that may be fragmented: only these need distinct identifications (RFC 6864
-    /// §4).
+    /// The counter from which packets that may be fragmented get their identification. Only these packets need distinct
+    /// identifications (RFC 6864 §4).
     pub(crate) fragment_identification: u32,
     pub(crate) reassembly: Reassembly,
     pub(crate) processor: Processor,
     pub(crate) socket_limit: usize,
-    /// Whether the node answers packets for unknown ports and protocols with ICMP.
+    /// Whether the node answers packets for unused ports and protocols with ICMP.
     pub(crate) answers_strays: bool,
     /// Whether the node sends any ICMP messages.
     pub(crate) reports: bool,
@@ -151,13 +150,13 @@ impl Node {
         }
     }
 
-    /// Returns the interface that has this address.
+    /// Returns the index of the interface that has this address.
     #[inline]
     pub(crate) fn interface_of(&self, address: IpAddr) -> Option<u32> {
         self.addresses.iter().find(|(own, _)| same(*own, address)).map(|(_, interface)| *interface)
     }
 
-    /// Returns the interface towards `target`.
+    /// Returns the interface over which packets for `target` leave.
     #[inline]
     pub(crate) fn route(&mut self, target: IpAddr) -> Option<u32> {
         if let Some((last, interface)) = self.last_route
@@ -171,13 +170,13 @@ impl Node {
         Some(interface)
     }
 
-    /// Returns the matching static route with the longest prefix.
+    /// Returns the interface of the static route that matches `target` with the longest prefix.
     fn fixed_route(&self, target: IpAddr) -> Option<u32> {
         let fitting = self.fixed_routes.iter().filter(|(prefix, length, _)| covers(*prefix, *length, target));
         fitting.max_by_key(|(_, length, _)| *length).map(|(_, _, interface)| *interface)
     }
 
-    /// Rebuilds `addresses` from the interfaces and wakes the tasks that wait for changes.
+    /// Rebuilds `addresses` from the interfaces, and wakes the tasks that wait for address changes.
     pub(crate) fn addresses_changed(&mut self) {
         self.addresses.clear();
         for (index, interface) in (0..).zip(&self.interfaces) {
@@ -190,7 +189,7 @@ impl Node {
         }
     }
 
-    /// Returns an address of the same family as `like`, preferably of this interface.
+    /// Returns an address of the same IP version as `like`, preferably one of the interface `interface`.
     pub(crate) fn address_like(&self, like: IpAddr, interface: u32) -> Option<IpAddr> {
         let mut fitting = self.addresses.iter().filter(|(own, _)| own.is_ipv4() == like.is_ipv4());
         let preferred = fitting.clone().find(|(_, at)| *at == interface);
@@ -198,7 +197,7 @@ impl Node {
     }
 }
 
-/// Equality, with a fast path for IPv4 addresses.
+/// Compares two addresses, with a fast path for IPv4.
 #[inline(always)]
 fn same(one: IpAddr, other: IpAddr) -> bool {
     match (one, other) {
@@ -226,18 +225,17 @@ pub(crate) struct LinkDirection {
     pub(crate) from: InterfaceId,
     pub(crate) to: InterfaceId,
     pub(crate) mtu: u32,
-    /// False while a scheduled change has cut this direction.
+    /// Whether the direction works. False while a scheduled change has cut it.
     pub(crate) up: bool,
-    /// Whether events in one direction may affect the other (a loss counter that
-    /// both share).
+    /// Whether packets in one direction may affect the other, because both directions share a loss counter.
     pub(crate) entangled: bool,
-    /// Chains that a change has replaced, while they still hold packets.
+    /// Chains that a change has replaced and that still hold packets.
     pub(crate) retired: Vec<Chain<Parcel>>,
     pub(crate) tap: LinkTap,
 }
 
 impl LinkDirection {
-    /// The time of the next event in this direction.
+    /// Returns the time of the next event in this direction.
     #[inline(always)]
     pub(crate) fn next(&self) -> Option<anabranch_base::Instant> {
         let next = self.chain.next();
@@ -253,16 +251,16 @@ impl LinkDirection {
     }
 }
 
-/// The initial addresses of a router, from the ranges for benchmarks (RFC 2544
-/// §C.2.2, RFC 5180 §8): it needs them to send ICMP.
+/// Returns the initial addresses of a router, which it needs to send ICMP messages. They are from the ranges reserved
+/// for benchmarks (RFC 2544 §C.2.2, RFC 5180 §8).
 pub(crate) fn router_addresses(node: u32) -> Vec<IpAddr> {
     let v4 = Ipv4Addr::from_bits(Ipv4Addr::new(198, 18, 0, 1).to_bits() + (node & 0xffff));
     let v6 = Ipv6Addr::from_bits(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, 1).to_bits() + u128::from(node));
     vec![v4.into(), v6.into()]
 }
 
-/// Computes every node's interface towards every address, over the fewest links; of
-/// several shortest paths, the one whose link was created first.
+/// Computes every node's outgoing interface for every address, over the fewest links. Of several shortest paths, the
+/// one whose link was created first is used.
 pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     for node in nodes.iter_mut() {
         node.routes.clear();
@@ -273,7 +271,8 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
             let (address, interface) = nodes[owner].addresses[at];
             let entrance = (nodes[owner].kind == Kind::Host).then_some(interface);
             if !spread(nodes, directions, owner, address, entrance) && entrance.is_some() {
-                // That interface has no link: packets may arrive at any other of the host.
+                // The interface with the address has no link, so packets for it may arrive at any other interface of
+                // the host.
                 spread(nodes, directions, owner, address, None);
             }
         }
@@ -288,8 +287,8 @@ pub(crate) fn find_routes(nodes: &mut [Node], directions: &[LinkDirection]) {
     }
 }
 
-/// Spreads the route to `address` from its owner, whose packets arrive at the
-/// interface `entrance` (any interface if `None`). Returns false if no node is reached.
+/// Sets the route to `address` at all nodes that can reach its owner. Packets must arrive at the owner's interface
+/// `entrance`, or at any interface if `entrance` is `None`. Returns false if no node can reach the owner.
 fn spread(
     nodes: &mut [Node],
     directions: &[LinkDirection],
@@ -302,7 +301,7 @@ fn spread(
     let mut reached = false;
     let mut wave = VecDeque::from([owner]);
     while let Some(node) = wave.pop_front() {
-        // Hosts do not forward packets.
+        // Hosts do not forward packets, so the route does not lead through them.
         if node != owner && nodes[node].kind == Kind::Host {
             continue;
         }
@@ -322,5 +321,5 @@ fn spread(
     reached
 }
 
-/// The default maximum number of bytes that wait in a socket.
+/// The default maximum number of bytes of packets that wait in a socket.
 const SOCKET_LIMIT: usize = 8 << 20;

@@ -1,8 +1,7 @@
-//! The world of the programs on one virtual host.
+//! [`SimWorld`]: the `World` of the programs on one virtual host.
 //!
-//! Implements the interfaces of `anabranch-world`. A program's requests directly
-//! change the network's state, which is borrowed only during a call and never
-//! while a task runs.
+//! Implements the traits of `anabranch-world`. A call of a program directly changes the state of the network. The state
+//! is borrowed only during the call and never while a task is polled.
 
 use crate::events::Owner;
 use crate::executor::Task;
@@ -25,11 +24,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// The world as the programs on one host see it.
+/// The handle of one virtual host, through which its programs use the network.
 pub struct SimWorld {
     shared: Rc<Shared>,
     node: u32,
-    /// The number of address changes that this handle has reported.
+    /// The number of address changes that this handle has reported to its program.
     seen: Cell<u64>,
 }
 
@@ -39,7 +38,7 @@ impl SimWorld {
         Self { shared, node, seen }
     }
 
-    /// The host's name.
+    /// Returns the name of the host.
     #[must_use]
     pub fn name(&self) -> String {
         self.shared.state.borrow().nodes[self.node as usize].name.clone()
@@ -128,7 +127,7 @@ impl Timer for SimTimer {
         let mut state = self.shared.state.borrow_mut();
         let State { timers, events, now, .. } = &mut *state;
         if let Some(timer) = timers.at(self.index) {
-            // A timer that is already due needs no event: the next poll sees it.
+            // A timer that is already due needs no event, because the next poll finds it due.
             events.set(timer.slot, at.filter(|at| at > now));
             if at.is_some_and(|at| at <= *now) {
                 timer.waiter.wake();
@@ -243,7 +242,7 @@ impl fmt::Debug for SimSocket {
     }
 }
 
-/// Moves a received packet into `batch`; the parcel gets the buffer that the batch held.
+/// Moves a received packet into `batch`. The parcel gets the buffer that `batch` had before.
 #[inline(always)]
 fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     let payload_at = parcel.payload as usize;
@@ -252,7 +251,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     }
     let (mut source_port, mut target_port) = (0, 0);
     if let Local::Udp { port } = local {
-        // The UDP header is right before the payload.
+        // In the buffer, the UDP header is directly in front of the payload.
         let header = &parcel.buffer[payload_at - udp::HEADER_LEN..];
         source_port = u16::from_be_bytes([header[0], header[1]]);
         target_port = port;
@@ -263,7 +262,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
             batch.target = SocketAddr::new(IpAddr::from([t0, t1, t2, t3]), target_port);
             batch.ecn = Ecn::from_bits(second);
         }
-        // Only complete, verified packets get here.
+        // This is an IPv6 packet, because only complete, verified packets get here.
         _ => {
             if let Some((source, target)) = ip::addresses(parcel.bytes()) {
                 batch.source = SocketAddr::new(source, source_port);
@@ -277,7 +276,7 @@ fn hand_over(parcel: &mut Parcel, local: Local, batch: &mut RecvBatch) {
     batch.put_buffer(&mut parcel.buffer, payload_at);
 }
 
-/// Does the same for an ICMP report, with the peer that it is about as its source.
+/// Moves an ICMP report into `batch`, as if it came from the peer that the report is about.
 #[cold]
 fn hand_over_report(parcel: &mut Parcel, batch: &mut RecvBatch) {
     let Some(report) = parcel.report.take() else { return };
@@ -291,7 +290,7 @@ fn hand_over_report(parcel: &mut Parcel, batch: &mut RecvBatch) {
 }
 
 impl State {
-    /// Binds a socket on all of a host's addresses.
+    /// Binds a socket that receives at all addresses of the host `node`.
     fn bind(&mut self, node: u32, at: Local) -> io::Result<u32> {
         let host = &mut self.nodes[node as usize];
         let index = self.sockets.next_place();
@@ -340,7 +339,7 @@ impl State {
         Some(socket)
     }
 
-    /// Sends every packet of `batch`.
+    /// Sends every packet of `batch` and empties `batch`.
     #[inline(always)]
     fn send(&mut self, index: u32, batch: &mut SendBatch) -> io::Result<()> {
         let State { sockets, nodes, pool, .. } = self;
@@ -376,7 +375,7 @@ impl State {
         Ok(())
     }
 
-    /// Sends a batch of several packets, or none.
+    /// Sends a batch that does not have exactly one packet.
     #[cold]
     fn send_each(&mut self, index: u32, node: u32, batch: &mut SendBatch) {
         let (ecn, first_tag) = (batch.ecn, batch.first_tag);
@@ -389,7 +388,7 @@ impl State {
         batch.clear();
     }
 
-    /// Sends packets that may be fragmented.
+    /// Sends packets that may be fragmented on their way.
     #[cold]
     fn send_fragmentable(&mut self, socket: u32, node: u32, batch: &mut SendBatch) {
         for packet in batch.packets() {
@@ -420,9 +419,9 @@ impl State {
                 self.take_in(node, interface, parcel);
                 continue;
             }
-            // RFC 8200 §4.5, §5: only the sender fragments, to the size that every link carries:
-            // this host keeps no path MTU. IPv4 packets are fragmented by each router whose link
-            // does not carry them.
+            // RFC 8200 §4.5, §5: only the sender fragments IPv6 packets. It does not know the path MTU, so it fragments
+            // to the size that every link carries. An IPv4 packet is fragmented by each router whose next link cannot
+            // carry it.
             let limit = mtu.min(SMALLEST_V6_MTU) as usize;
             let pieces = if v4 || parcel.bytes().len() <= limit {
                 None
@@ -442,13 +441,13 @@ impl State {
         batch.clear();
     }
 
-    /// Prepends the headers of the socket's flow to the packet and sends it.
+    /// Prepends the headers of the socket's flow to the packet and sends the packet.
     #[inline(always)]
     fn send_one(&mut self, socket: u32, node: u32, ecn: Ecn, mut parcel: Parcel) {
         let State { sockets, nodes, pool, .. } = self;
         let host = &mut nodes[node as usize];
         let Some(flow) = sockets.at(socket).and_then(|socket| socket.flow.as_ref()) else {
-            // There is no route: the packet is lost.
+            // The host has no route to the target, so the packet is lost.
             host.counters.no_route += 1;
             return pool.give(parcel);
         };
@@ -457,7 +456,7 @@ impl State {
             return pool.give(parcel);
         }
         if loops_back {
-            // To the host itself: this needs neither a link nor processor time.
+            // A packet for the host itself needs neither a link nor processor time.
             host.counters.sent += 1;
             return self.take_in(node, interface, parcel);
         }
@@ -465,7 +464,7 @@ impl State {
     }
 }
 
-/// Equality, with a fast path for IPv4 addresses.
+/// Compares two socket addresses, with a fast path for IPv4.
 #[inline(always)]
 fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
     match (one, other) {
@@ -476,13 +475,13 @@ fn same(one: &SocketAddr, other: &SocketAddr) -> bool {
     }
 }
 
-/// Determines how packets get from the source of `batch` to its target; `None`
-/// when there is no route.
+/// Determines the source address, interface and headers of packets from the source of `batch` to its target. Returns
+/// `None` if the host has no route.
 #[cold]
 fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Option<Flow>> {
     let (mut source, target) = (batch.source.ip(), batch.target.ip());
     let interface = if source.is_unspecified() {
-        // RFC 1122 §3.3.4.3: the host chooses an address of the interface it sends from.
+        // RFC 1122 §3.3.4.3: the host chooses an address of the outgoing interface.
         let interface = match host.interface_of(target) {
             Some(own) => Some(own),
             None => host.route(target),
@@ -513,13 +512,13 @@ fn find_flow(host: &mut Node, local: Local, batch: &SendBatch) -> io::Result<Opt
         protocol,
         interface,
         loops_back: host.interface_of(target).is_some(),
-        // A chosen source depends on routes, too: choose it again for the next batch.
+        // The choice of a source address also depends on routes, so it is repeated for the next batch.
         address_changes: if batch.source.ip().is_unspecified() { u64::MAX } else { host.address_changes },
         template,
     }))
 }
 
-/// Prepends the headers of `flow` to the packet. Returns false when it would be too large.
+/// Prepends the headers of `flow` to the packet. Returns false if the packet would be too large for IP.
 #[inline(always)]
 fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
     let mut start = parcel.start as usize;
@@ -531,7 +530,7 @@ fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
     if flow.protocol == protocol::UDP {
         start -= udp::HEADER_LEN;
     }
-    // IP has 16-bit lengths.
+    // The length field of an IP header has 16 bits.
     if buffer.len() - start > LARGEST_PAYLOAD {
         host.counters.too_big += 1;
         return false;
@@ -558,7 +557,7 @@ fn seal(flow: &Flow, host: &mut Node, ecn: Ecn, parcel: &mut Parcel) -> bool {
             parcel.start = start as u32;
             true
         }
-        // `find_flow` has checked that the address families agree.
+        // `find_flow` has checked that both addresses have the same IP version.
         _ => false,
     }
 }
@@ -578,9 +577,9 @@ fn port_of(local: Local) -> u16 {
 
 /// RFC 8200 §5: the minimum MTU of links that carry IPv6.
 const SMALLEST_V6_MTU: u32 = 1280;
-/// The MTU of an interface without a link.
+/// The MTU in bytes of an interface without a link.
 const DEFAULT_MTU: u32 = 1500;
 /// RFC 6335 §6: the first dynamic port.
 const FIRST_EPHEMERAL: u16 = 49_152;
-/// The maximum number of bytes after the IP header, in either version.
+/// The maximum number of bytes after the IP header, for IPv4 and IPv6.
 const LARGEST_PAYLOAD: usize = 65_535 - v4::HEADER_LEN;

@@ -1,18 +1,18 @@
-//! The features of a transport, as data. Code decides by these and never by a transport's name.
+//! The features of a transport, as data. Code decides by these features and never by a transport's name.
 
 /// How the streams of a session are numbered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Streams {
-    /// There is one stream, number 0, from the handshake on.
+    /// A session has one stream, number 0, from the handshake on.
     #[default]
     One,
-    /// Numbered stream pairs, each reusable when its exchange is over.
+    /// A session has numbered stream pairs. Each pair can be used again when the exchange on it is over.
     Reusable,
-    /// A fresh stream for each exchange; its number is never reused.
+    /// Each exchange has a fresh stream, whose number is never used again.
     Fresh,
 }
 
-/// Whether a transport has a feature that a contestant's key can ask for.
+/// Whether a transport has a feature that a key of a contestant can request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Feature {
     /// The transport does not have the feature.
@@ -20,47 +20,47 @@ pub enum Feature {
     No,
     /// The transport always has the feature.
     Yes,
-    /// An extension that one of its knobs turns on.
+    /// An extension, turned on by one of the transport's knobs, provides the feature.
     Extension {
-        /// The knob; `yes` turns it on.
+        /// The knob whose value `yes` turns the extension on.
         knob: &'static str,
-        /// What the extension does and the RFC that defines it, such as "RFC 6525 adds the streams".
+        /// A phrase about the extension and the RFC that defines it, for example "RFC 6525 adds the streams".
         rule: &'static str,
     },
 }
 
 impl Feature {
-    /// Whether the feature is available, if need be by turning on an extension.
+    /// Returns whether the transport has the feature, with or without turning on an extension.
     #[must_use]
     pub const fn is_there(self) -> bool {
         !matches!(self, Self::No)
     }
 }
 
-/// The protocols that may carry a transport's packets.
+/// The lower protocols, IP and UDP, that may carry a transport's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Carriers {
-    /// The IP protocol number; `None` if the transport cannot run directly on IP.
+    /// The IP protocol number of the transport; `None` if the transport cannot run directly on IP.
     pub ip: Option<u8>,
-    /// The well-known UDP port; `None` if the transport cannot run in UDP.
+    /// The well-known UDP port of the transport; `None` if the transport cannot run in UDP.
     pub udp: Option<u16>,
 }
 
-/// The protocol that carries a session's packets.
+/// The lower protocol that carries a session's packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carrier {
     /// IP, with the transport's own protocol number.
     Ip,
     /// UDP, from this local port.
     Udp {
-        /// The local UDP port; 0 lets the world choose.
+        /// The local UDP port. If it is 0, the host chooses a free port.
         port: u16,
     },
 }
 
 impl Carriers {
-    /// Returns the carrier of one endpoint: UDP if it is wanted or the only choice. A server in UDP uses the well-known
-    /// port.
+    /// Returns the carrier of one endpoint. It is UDP if `in_udp` requests UDP or if the transport can only run in UDP.
+    /// A server in UDP uses the well-known port.
     #[must_use]
     pub const fn choose(self, in_udp: bool, server: bool) -> Carrier {
         match (self.ip, self.udp) {
@@ -72,7 +72,7 @@ impl Carriers {
         }
     }
 
-    /// The port in a server's addresses: the UDP port, or 0 on IP.
+    /// Returns the port in the addresses of a server: the UDP port, or 0 directly on IP.
     #[must_use]
     pub const fn server_port(self, in_udp: bool) -> u16 {
         match self.choose(in_udp, true) {
@@ -81,17 +81,17 @@ impl Carriers {
         }
     }
 
-    /// Whether the transport can run both on IP and in UDP.
+    /// Returns whether the transport can run both directly on IP and in UDP.
     #[must_use]
     pub const fn is_choice(self) -> bool {
         self.ip.is_some() && self.udp.is_some()
     }
 }
 
-/// The names of a transport's parts in tables.
+/// The words that tables use for a transport's concepts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Words {
-    /// The word for a session, singular and plural.
+    /// The word for a session in singular and plural, for example "connection" and "connections".
     pub session: [&'static str; 2],
 }
 
@@ -104,40 +104,43 @@ impl Default for Words {
 /// The features of a transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Capabilities {
-    /// How streams are numbered.
+    /// How the streams of a session are numbered.
     pub streams: Streams,
-    /// Whether the peer can read the end of a stream while the session continues.
+    /// Whether a side can end its direction of a stream while the session continues.
     pub half_close: bool,
-    /// Whether a write may be a message of its own, so that the size of writes matters.
+    /// Whether a write may become a message of its own, so that the size of writes matters.
     pub messages: bool,
     /// Whether messages may be delivered out of order.
     pub unordered: bool,
-    /// Whether messages may be abandoned (after a lifetime or a number of retransmissions).
+    /// Whether messages may be abandoned after a lifetime or a number of retransmissions.
     pub partial_reliability: Feature,
-    /// Whether streams may be added to a session.
+    /// Whether streams may be added to an existing session.
     pub grows: Feature,
     /// Whether a session can use several paths at once.
     pub paths: bool,
-    /// Whether sessions survive a change of the host's addresses by telling the peer.
+    /// Whether a session survives a change of the host's addresses, because the transport notifies the peer of the
+    /// change.
     pub moves: Feature,
-    /// Whether data written before the handshake is done is sent with the handshake.
+    /// Whether data that is written before the handshake is done is sent with the handshake.
     pub early_data: bool,
-    /// Whether the transport itself encrypts and authenticates what it sends.
+    /// Whether the transport itself encrypts and authenticates the data that it sends.
     pub secure: bool,
-    /// Whether its packets can go over a layer with handshakes of its own ([`Layer`](crate::protocol::Layer)).
+    /// Whether the transport's packets can go over a layer with handshakes of its own
+    /// ([`Layer`](crate::protocol::Layer)).
     pub layered: bool,
-    /// Whether endless downloads over this transport serve as background traffic.
+    /// Whether endless downloads over this transport can serve as background traffic.
     pub background: bool,
-    /// The protocols that may carry it.
+    /// The lower protocols that may carry the transport.
     pub carriers: Carriers,
-    /// Whether the host's kernel implements the transport. Then no engine of ours runs, and there are no traces.
+    /// Whether the host's kernel implements the transport. In that case none of this project's engines runs, and there
+    /// are no traces.
     pub kernel: bool,
-    /// The names of its parts in tables.
+    /// The words that tables use for the transport's concepts.
     pub words: Words,
 }
 
 impl Capabilities {
-    /// Whether a session carries several exchanges at once.
+    /// Returns whether a session can carry several exchanges at the same time.
     #[must_use]
     pub const fn is_multistream(&self) -> bool {
         !matches!(self.streams, Streams::One)

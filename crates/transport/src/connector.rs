@@ -1,85 +1,81 @@
-//! Opening and accepting sessions, independent of the transport.
+//! Traits for opening and accepting sessions, independent of the transport.
 //!
-//! Client code is generic over a [`Connector`], server code over a
-//! [`Listener`]; the transport is chosen where they are created.
+//! Client code is generic over a [`Connector`], and server code is generic over a [`Listener`]. The code that creates
+//! the connector or listener chooses the transport.
 
 use crate::session::{CloseReason, Session};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// Why a session could not be begun. Later failures are reported as a
-/// [`CloseReason`].
+/// The reason why a session could not be started. A session that fails later ends with a [`CloseReason`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// All local ports towards that server are in use.
+    /// All local ports for sessions to this server are in use.
     #[error("no local port is free")]
     NoPort,
-    /// The host has no file descriptor left.
+    /// The process has no file descriptor left.
     #[error("out of file descriptors")]
     NoDescriptor,
-    /// This host has no address from which it could reach that server.
+    /// The host has no address from which it could reach the server.
     #[error("no local address can reach {0}")]
     NoRoute(String),
-    /// There is no server of that number.
+    /// The connector has no server with this number.
     #[error("there is no server {0}")]
     NoSuchServer(usize),
-    /// The engine refused, with this reason.
+    /// The engine refused to start the session, for the reason in the text.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Why a port cannot be listened on.
+/// The reason why a listener could not be created.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ListenError {
     /// Another listener uses the port.
     #[error("port {0} is in use")]
     PortInUse(u16),
-    /// The engine refused, with this reason.
+    /// The engine refused to listen, for the reason in the text.
     #[error("{0}")]
     Refused(String),
 }
 
-/// Opens sessions to the servers it was created for. A clone opens sessions to the same
-/// servers.
+/// Opens sessions to the servers for which it was created. A clone opens sessions to the same servers.
 pub trait Connector: Clone + 'static {
-    /// The type of the sessions it opens.
+    /// The type of the sessions that [`connect`](Self::connect) returns.
     type Session: Session;
 
-    /// Begins a session to server number `server` (0 when there is only one). The
-    /// session has its [`id`](Session::id) at once; the handshake continues in the
-    /// background, see [`Session::established`].
+    /// Starts a session to the server with the number `server`; a single server has number 0. The session has its
+    /// [`id`](Session::id) at once. The handshake continues in the background; see [`Session::established`].
     ///
     /// # Errors
-    /// [`ConnectError`] when nothing could be begun.
+    /// [`ConnectError`] if the session could not be started.
     fn connect(&self, server: usize) -> Result<Self::Session, ConnectError>;
 
-    /// The number of stream pairs that a new session asks for; 1 where a session is one
-    /// stream.
+    /// Returns the number of stream pairs that a new session requests; 1 if a session is a single stream.
     fn streams(&self) -> u64;
 
-    /// Whether each exchange has a fresh stream; then `streams` is the number that may be
-    /// open at a time.
+    /// Returns whether each exchange has a fresh stream. If so, [`streams`](Self::streams) is the number of streams
+    /// that may be open at the same time.
     fn fresh_streams(&self) -> bool {
         false
     }
 }
 
-/// Accepts the sessions that peers open to one port. Dropping it stops listening.
+/// Accepts the sessions that peers open to one port. Dropping the listener stops listening.
 pub trait Listener: 'static {
-    /// The type of the sessions it accepts.
+    /// The type of the accepted sessions.
     type Session: Session;
 
-    /// Accepts the next established session. Sessions wait here until they are
-    /// accepted; the engine's backlog limits how many.
+    /// Accepts the next established session. Established sessions wait in the listener until they are accepted. The
+    /// engine's backlog limits their number.
     ///
     /// # Errors
-    /// The host has failed: no further session will arrive.
+    /// The host has failed, and no further session will arrive.
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<Self::Session, CloseReason>>;
 
-    /// The port it listens on.
+    /// Returns the port of this listener.
     fn port(&self) -> u16;
 
-    /// Waits for the next session.
+    /// Waits for the next established session and accepts it.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn accept(&mut self) -> Result<Self::Session, CloseReason> {
         poll_fn(|cx| self.poll_accept(cx)).await

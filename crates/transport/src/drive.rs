@@ -1,11 +1,12 @@
-//! The loop that drives any engine over any world.
+//! The loop that drives any engine over any `World`.
 //!
-//! Each turn hands arrived packets and the current time to the engine, then takes
-//! packets and events from it. Then the loop sets the timer to the engine's
-//! deadline and waits. Applications issue commands between two polls of the loop
-//! and wake it. Nothing here allocates per packet: two batches are reused. The
-//! timer is only moved when the deadline becomes earlier than its setting; a
-//! deadline that has moved later is noticed when the timer fires.
+//! Each turn of the loop passes the received packets and the current time to the engine, and then takes packets and
+//! events from it. Then the loop sets the timer to the engine's deadline and waits. Applications issue commands between
+//! two polls of the loop and wake the loop.
+//!
+//! The loop allocates no memory per packet, because it uses two batches again and again. It moves the timer only if the
+//! deadline becomes earlier than the timer's setting. If the deadline has moved to a later time, the loop notices this
+//! when the timer fires.
 
 use anabranch_base::time::Instant;
 use anabranch_base::{Engine, Icmp, RecvBatch, SendBatch};
@@ -16,29 +17,29 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-/// An engine together with the tasks that wait for it.
+/// An engine, together with the tasks that wait for events of the engine.
 pub trait EngineOwner: 'static {
     /// The engine.
     type Engine: Engine;
 
-    /// The number of waiting bytes that are received before anything is sent: acknowledgements must not wait for a whole
-    /// window.
+    /// The number of received bytes after which the loop sends packets before it receives more. With a much larger
+    /// number, acknowledgements would wait for a whole window.
     const AT_ONCE: usize = 16 * 1024;
 
-    /// The engine to drive.
+    /// Returns the engine that the loop drives.
     fn engine(&mut self) -> &mut Self::Engine;
 
-    /// Handles one event of the engine and wakes the tasks it concerns.
+    /// Handles one event of the engine, and wakes the tasks that wait for the event.
     fn handle_event(&mut self, now: Instant, event: <Self::Engine as Engine>::Event);
 
-    /// Handles a permanent failure of the socket: nothing more will arrive.
+    /// Handles a permanent failure of the socket. No further packets will arrive.
     fn handle_failure(&mut self, error: &io::Error);
 
-    /// The waker with which commands wake the loop.
+    /// Returns the object with which commands wake the loop.
     fn notify(&mut self) -> &mut Notify;
 }
 
-/// Lets a command tell the loop that there may be packets to send.
+/// The object with which a command notifies the loop that the engine may have packets to send.
 #[derive(Debug, Default)]
 pub struct Notify {
     waker: Option<Waker>,
@@ -53,13 +54,14 @@ impl Notify {
         }
     }
 
-    /// The waker that [`notify`](Self::notify) uses, for callers that notify later.
+    /// Returns the waker that [`notify`](Self::notify) uses, for callers that wake the loop later.
     #[must_use]
     pub fn waker(&self) -> Option<Waker> {
         self.waker.clone()
     }
 
-    /// Makes [`notify`](Self::notify) wake the polling task. Returns true when that is a different task than before.
+    /// Makes [`notify`](Self::notify) wake the task that `cx` belongs to. Returns true if that task is not the one
+    /// registered before.
     #[inline]
     fn register(&mut self, cx: &Context<'_>) -> bool {
         if self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -75,7 +77,8 @@ impl Notify {
     }
 }
 
-/// Drives the engine of `owner` over `socket` until the socket fails. The socket is a world's own, or a layer around one.
+/// Drives the engine of `owner` over `socket` until the socket fails. The socket is that of a `World`, or a layer
+/// around it.
 pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     world: W,
     socket: S,
@@ -85,26 +88,26 @@ pub fn drive<W: World, S: Datagrams, O: EngineOwner>(
     poll_fn(move |cx| driver.poll(cx, &mut *owner.borrow_mut()))
 }
 
-/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. It needs the engine only while it is
-/// polled.
+/// The loop of [`drive`], for callers that do not keep the engine in an `Rc`. The loop needs the engine only while it
+/// is polled.
 #[derive(Debug)]
 pub struct Driver<W: World, S> {
     world: W,
     socket: S,
     timer: W::Timer,
-    /// The time the timer is set to; never later than the engine's deadline.
+    /// The time to which the timer is set; never later than the engine's deadline.
     armed: Option<Instant>,
-    /// Whether the timer, as it is set now, will wake this task.
+    /// Whether the timer, with its current setting, will wake this task.
     listening: bool,
     input: RecvBatch,
-    /// Packets that the socket has not taken yet, or empty.
+    /// The packets that the engine has produced and the socket has not accepted yet; empty if there are none.
     output: SendBatch,
-    /// Packets that the socket had accepted and could not send.
+    /// Packets that the socket had queued and then could not send.
     unsent: SendBatch,
 }
 
 impl<W: World, S: Datagrams> Driver<W, S> {
-    /// Creates a loop over `socket`, to be polled by one task.
+    /// Creates a loop over `socket`, which a single task must poll.
     pub fn new(world: W, socket: S) -> Self {
         let segments = socket.max_segments();
         let timer = world.timer();
@@ -113,12 +116,12 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         Self { world, socket, timer, armed: None, listening: false, input, output, unsent }
     }
 
-    /// Receives what has arrived and sends what is due; ready once the socket has failed. Wakes the task when there is
-    /// more to do, as [`Notify::notify`] does.
+    /// Receives the packets that have arrived and sends those that are due. Ready once the socket has failed. If there
+    /// is more work than one poll may do, wakes the task, as [`Notify::notify`] does.
     #[inline(always)]
     pub fn poll<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> Poll<()> {
         if owner.notify().register(cx) {
-            // The timer has no waker, or an outdated one.
+            // The timer has no waker, or the waker of another task.
             self.listening = false;
         }
         match self.turn(cx, owner) {
@@ -134,11 +137,11 @@ impl<W: World, S: Datagrams> Driver<W, S> {
     fn turn<O: EngineOwner>(&mut self, cx: &mut Context<'_>, owner: &mut O) -> io::Result<()> {
         let mut taken = 0;
         for _ in 0..ROUNDS_PER_POLL {
-            // A real clock advances during the loop: answers to packets that this round sends must not appear to arrive
-            // at the same time.
+            // Read the time in each round, because a real clock advances meanwhile. Otherwise the answer to a packet
+            // sent in this round could appear to arrive at the same instant as the packet was sent.
             let now = self.world.now();
             let mut more = self.receive(cx, now, owner.engine())?;
-            // Packets that arrived together are answered together, up to AT_ONCE bytes.
+            // The engine gets all packets that arrived together, up to AT_ONCE bytes, before it answers them.
             let mut bytes = self.input.bytes().len();
             while more && bytes < O::AT_ONCE && self.socket.has_more() {
                 more = self.receive(cx, now, owner.engine())?;
@@ -151,30 +154,31 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             if owner.engine().poll_timeout().is_some_and(|at| at <= now) {
                 owner.engine().handle_timeout(now);
             }
-            // Also when nothing arrived: commands may have been issued.
+            // Send even if no packet arrived, because applications may have issued commands.
             self.transmit(cx, now, owner.engine())?;
             while let Some(event) = owner.engine().poll_event() {
                 owner.handle_event(now, event);
             }
-            // The socket will wake us, and the engine's deadline lies ahead (the engine's second promise).
+            // The socket will wake this task, and the engine's deadline is in the future (the second promise of
+            // [`Engine`]).
             if !more {
                 self.rearm(cx, now, owner.engine().poll_timeout());
                 return Ok(());
             }
-            // Let the readers run while the data is still in the caches.
+            // Let the tasks that read the data run while the data is still in the caches.
             if taken >= BYTES_PER_POLL {
                 break;
             }
         }
-        // Let others run before the rest.
+        // Let other tasks run before this task receives the remaining packets.
         cx.waker().wake_by_ref();
         Ok(())
     }
 
-    /// Receives one batch. Returns false when there was none, or when no further one waits.
+    /// Receives one batch. Returns false if no packet had arrived, or if no further packet waits.
     #[inline(always)]
     fn receive<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<bool> {
-        // An empty batch needs no clearing.
+        // A batch that is already empty is not cleared again.
         if !self.input.is_empty() {
             self.input.clear();
         }
@@ -182,7 +186,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             Poll::Pending => Ok(false),
             Poll::Ready(Err(error)) => Err(error),
             Poll::Ready(Ok(())) => {
-                // Read this first: the engine may empty the batch.
+                // Read the flag before the engine gets the batch, because the engine may empty the batch.
                 let drained = self.input.drained;
                 if let Some(icmp) = self.input.icmp {
                     self.report(now, engine, &icmp);
@@ -199,15 +203,15 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         engine.handle_icmp(now, icmp, self.input.segments().next().unwrap_or_default());
     }
 
-    /// Sends until the engine has nothing more or the socket takes no more
-    /// (then the socket wakes us).
+    /// Sends packets until the engine has no more, or until the socket accepts no more. In the second case the socket
+    /// wakes this task later.
     #[inline(always)]
     fn transmit<E: Engine>(&mut self, cx: &mut Context<'_>, now: Instant, engine: &mut E) -> io::Result<()> {
         loop {
-            // An empty batch needs no clearing.
+            // The engine fills the batch only if the previous batch was accepted.
             if self.output.is_empty() && !engine.poll_transmit(now, &mut self.output) {
                 match self.flush(cx, now, engine)? {
-                    // The engine may know another path.
+                    // The engine knows now which packets were not sent, and may send them on another path.
                     Poll::Ready(true) => continue,
                     _ => return Ok(()),
                 }
@@ -215,12 +219,12 @@ impl<W: World, S: Datagrams> Driver<W, S> {
             if self.socket.queue(&mut self.output) {
                 continue;
             }
-            // Packets that were queued earlier go first.
+            // Packets that were queued earlier must be sent first.
             if self.flush(cx, now, engine)?.is_pending() {
                 return Ok(());
             }
             match self.socket.poll_send(cx, &mut self.output) {
-                // There is no route, or our address has gone: the packets are lost.
+                // There is no route, or the host no longer has the source address. The packets are lost.
                 Poll::Ready(Err(error)) if has_no_way(&error) => {
                     if let Some(packet) = self.output.packets().next() {
                         engine.handle_unsent(now, packet);
@@ -233,8 +237,8 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         }
     }
 
-    /// Sends the packets that wait in the socket, unless it takes no more (then it wakes us). Returns true if the engine
-    /// was notified of packets that could not be sent.
+    /// Sends the packets that the socket has queued. If the socket accepts no more, it wakes this task later. Returns
+    /// true if the engine was notified of packets that could not be sent.
     #[inline]
     fn flush<E: Engine>(
         &mut self,
@@ -248,7 +252,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
                 Poll::Pending => return Ok(Poll::Pending),
                 Poll::Ready(Err(error)) if has_no_way(&error) => {
                     told = true;
-                    // These packets may belong to several associations.
+                    // These packets may belong to several associations, so notify the engine of each.
                     for packet in self.unsent.packets() {
                         engine.handle_unsent(now, packet);
                     }
@@ -261,7 +265,7 @@ impl<W: World, S: Datagrams> Driver<W, S> {
 
     #[inline(always)]
     fn rearm(&mut self, cx: &mut Context<'_>, now: Instant, deadline: Option<Instant>) {
-        // A time in the past is no longer set, whether or not the timer has fired.
+        // A deadline in the past no longer counts as set, whether or not the timer has fired.
         if self.armed.is_some_and(|at| at <= now) {
             self.armed = None;
         }
@@ -277,26 +281,26 @@ impl<W: World, S: Datagrams> Driver<W, S> {
         }
     }
 
-    /// Registers this task with the timer.
+    /// Registers this task with the timer, so that the timer wakes it.
     #[inline(never)]
     fn listen(&mut self, cx: &mut Context<'_>) {
         self.listening = true;
         if self.timer.poll(cx).is_ready() {
-            // The deadline came between `now` and here (a real clock): look again.
+            // With a real clock, the deadline may have passed since `now` was read. If so, run the loop again.
             self.armed = None;
             cx.waker().wake_by_ref();
         }
     }
 }
 
-/// Whether the error says that this host cannot send to that address at present.
+/// Returns whether the error means that this host cannot send to the target address at present.
 fn has_no_way(error: &io::Error) -> bool {
     use io::ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkUnreachable};
     matches!(error.kind(), AddrNotAvailable | HostUnreachable | NetworkUnreachable)
 }
 
-/// The number of batches that are received before other tasks get their turn.
+/// The number of batches that one poll receives before other tasks get their turn.
 const ROUNDS_PER_POLL: usize = 256;
-/// The number of bytes that are received before other tasks get their turn, so that large data is read while it is in the
-/// caches.
+/// The number of bytes that one poll receives before other tasks get their turn, so that the data is read while it is
+/// in the caches.
 const BYTES_PER_POLL: usize = 128 * 1024;

@@ -1,8 +1,8 @@
-//! Type-erased sessions, connectors and listeners.
+//! Sessions, connectors and listeners with their concrete types erased.
 //!
-//! Code that is generic over [`Session`] is compiled once per transport; with these types it is compiled once. A call
-//! costs one more indirect jump and no allocation. Each new session and each new stream costs one allocation. Programs
-//! whose speed is measured keep the concrete types.
+//! Code that is generic over [`Session`] is compiled once per transport. Code that uses the types of this module is
+//! compiled only once. A call costs one more indirect jump and no allocation. Each new session and each new stream
+//! costs one allocation. Programs whose speed is measured use the concrete types instead.
 
 use crate::connector::{ConnectError, Connector, Listener};
 use crate::session::{CloseReason, Delivery, OpenError, Session, Stream, StreamId};
@@ -114,7 +114,7 @@ impl Stream for AnyStream {
     }
 }
 
-/// The object-safe methods that [`AnySession`] needs of a session.
+/// The object-safe methods of a session that [`AnySession`] needs.
 trait SessionObject {
     fn id(&self) -> u64;
     fn peer(&self) -> Option<SocketAddr>;
@@ -312,7 +312,7 @@ impl Session for AnySession {
     }
 }
 
-/// The object-safe methods that [`AnyConnector`] needs of a connector.
+/// The object-safe methods of a connector that [`AnyConnector`] needs.
 trait ConnectorObject {
     fn connect(&self, server: usize) -> Result<AnySession, ConnectError>;
     fn streams(&self) -> u64;
@@ -333,7 +333,7 @@ impl<C: Connector> ConnectorObject for C {
     }
 }
 
-/// Opens sessions of any transport.
+/// A connector that opens sessions of any transport.
 #[derive(Clone)]
 pub struct AnyConnector(Rc<dyn ConnectorObject>);
 
@@ -366,7 +366,7 @@ impl Connector for AnyConnector {
     }
 }
 
-/// The object-safe methods that [`AnyListener`] needs of a listener.
+/// The object-safe methods of a listener that [`AnyListener`] needs.
 trait ListenerObject {
     fn poll_accept(&mut self, cx: &mut Context<'_>) -> Poll<Result<AnySession, CloseReason>>;
     fn port(&self) -> u16;
@@ -382,7 +382,7 @@ impl<L: Listener> ListenerObject for L {
     }
 }
 
-/// Accepts sessions of any transport.
+/// A listener that accepts sessions of any transport.
 pub struct AnyListener(Box<dyn ListenerObject>);
 
 impl AnyListener {

@@ -1,10 +1,9 @@
-//! Binds the host's own TCP to sessions: a connection is a session with one
-//! stream, number 0, as with our engine.
+//! Sessions over the TCP of the host's kernel. As with this project's own engine, a connection is a session with one
+//! stream, number 0.
 //!
-//! There are no traces and no statistics, because the kernel does not export
-//! them. A connection has one identifier, the initiator's port. A session that is
-//! closed here reads and discards incoming data for a while. Otherwise the kernel
-//! would answer it with a RST, and the peer could lose the last bytes we sent.
+//! There are no traces and no statistics, because the kernel does not export them. The only identifier of a connection
+//! is the port of the side that started it. A session that is closed locally reads and discards incoming data for a
+//! while. Otherwise the kernel would answer this data with a RST, and the peer could lose the last bytes sent to it.
 //!
 //! - `protocol`: the kernel's protocols as entries in lists of transports
 
@@ -25,20 +24,20 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Accepts connections to one address and port.
+/// A listener that accepts connections to one address and port.
 pub struct KernelListener<W: KernelTcp> {
     world: W,
     listening: W::Listening,
-    /// Runs while the host cannot accept more connections.
+    /// The timer of a pause, which begins when the host cannot accept more connections.
     pause: W::Timer,
     paused: bool,
 }
 
 impl<W: KernelTcp> KernelListener<W> {
-    /// Listens at `at`; up to `backlog` connections may wait to be accepted.
+    /// Listens at the local address `at`. Up to `backlog` connections may wait to be accepted.
     ///
     /// # Errors
-    /// [`ListenError`], with the host's message.
+    /// [`ListenError`], with the error message of the host.
     pub fn new(world: W, at: SocketAddr, backlog: u32) -> Result<Self, ListenError> {
         let listening = world.listen_tcp(at, backlog).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => ListenError::PortInUse(at.port()),
@@ -47,13 +46,13 @@ impl<W: KernelTcp> KernelListener<W> {
         Ok(Self::over(world, listening))
     }
 
-    /// Accepts connections of a socket that already listens.
+    /// Creates a listener from a socket that already listens.
     pub fn over(world: W, listening: W::Listening) -> Self {
         let pause = world.timer();
         Self { world, listening, pause, paused: false }
     }
 
-    /// The address it listens on.
+    /// Returns the address of this listener.
     pub fn local(&self) -> SocketAddr {
         self.listening.local()
     }
@@ -75,8 +74,8 @@ impl<W: KernelTcp> Listener for KernelListener<W> {
                     let id = u64::from(connection.remote().port());
                     return Poll::Ready(Ok(KernelSession::new(&self.world, connection, id, true)));
                 }
-                // Either the connection ended while it waited, or descriptors or memory ran out, which
-                // passes: in both cases the socket can still be used.
+                // Either the connection ended while it waited, or descriptors or memory ran out for a time. In both
+                // cases the socket can still be used, so try again after a pause.
                 Poll::Ready(Err(_)) => {
                     self.pause.set(Some(self.world.now() + PAUSE));
                     self.paused = true;
@@ -90,7 +89,7 @@ impl<W: KernelTcp> Listener for KernelListener<W> {
     }
 }
 
-/// Opens connections to given servers.
+/// A connector that opens connections to the servers for which it was created.
 #[derive(Clone, Debug)]
 pub struct KernelConnector<W: KernelTcp> {
     world: W,
@@ -98,7 +97,7 @@ pub struct KernelConnector<W: KernelTcp> {
 }
 
 impl<W: KernelTcp> KernelConnector<W> {
-    /// Creates a connector to `servers`, which are numbered in this order.
+    /// Creates a connector to `servers`. The servers are numbered in this order.
     #[must_use]
     pub fn new(world: W, servers: Vec<SocketAddr>) -> Self {
         Self { world, servers: servers.into() }
@@ -112,7 +111,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
         let remote = *self.servers.get(server).ok_or(ConnectError::NoSuchServer(server))?;
         let connection = self.world.connect_tcp(remote).map_err(|error| match error.kind() {
             io::ErrorKind::NetworkUnreachable => ConnectError::NoRoute(remote.to_string()),
-            // The kernel chooses the address, so "not available" means that no port is free.
+            // The kernel chooses the local address, so "not available" means that no port is free.
             io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable => ConnectError::NoPort,
             _ if OUT_OF_DESCRIPTORS.iter().any(|code| error.raw_os_error() == Some(*code)) => {
                 ConnectError::NoDescriptor
@@ -128,7 +127,7 @@ impl<W: KernelTcp> Connector for KernelConnector<W> {
     }
 }
 
-/// A connection of the host's kernel.
+/// A session that is a connection of the host's kernel.
 pub struct KernelSession<W: KernelTcp> {
     held: Rc<ConnectionHandle<W>>,
 }
@@ -143,19 +142,19 @@ struct ConnectionHandle<W: KernelTcp> {
 struct ConnectionState<W: KernelTcp> {
     established: bool,
     closed: Option<CloseReason>,
-    /// Whether the stream has ever been opened, and whether somebody holds it now.
+    /// Whether a handle of the stream has ever existed, and whether one exists now.
     opened: bool,
     open: bool,
-    /// Whether the peer has sent its last byte, and whether we have sent ours.
+    /// Whether the peer has sent its last byte, and whether this side has sent its own.
     peer_finished: bool,
     finished: bool,
     read: u64,
     written: u64,
-    /// Runs after [`Session::close`], while the peer receives the remaining data.
+    /// Set after [`Session::close`], while the peer receives the remaining data. The timer limits this time.
     closing_timer: Option<W::Timer>,
-    /// The number of bytes that the peer had not acknowledged at the last check.
+    /// The number of bytes that the peer had not acknowledged when this was last checked.
     left: u64,
-    /// Tasks that wait for the handshake, the stream or the end of the connection.
+    /// Tasks that wait for the handshake, for the stream or for the end of the connection.
     waiters: Waiters,
     reader: Waiter,
     writer: Waiter,
@@ -203,19 +202,19 @@ impl<W: KernelTcp> KernelSession<W> {
         Self { held: Rc::new(held) }
     }
 
-    /// As [`Connection::counters`].
+    /// Returns the kernel's counters; see [`Connection::counters`].
     #[must_use]
     pub fn counters(&self) -> Option<Counters> {
         self.held.connection.counters()
     }
 
-    /// As [`Connection::congestion`].
+    /// Returns the congestion control in use; see [`Connection::congestion`].
     #[must_use]
     pub fn congestion(&self) -> Option<String> {
         self.held.connection.congestion()
     }
 
-    /// As [`Connection::is_multipath`].
+    /// Returns whether the connection uses Multipath TCP; see [`Connection::is_multipath`].
     #[must_use]
     pub fn is_multipath(&self) -> Option<bool> {
         self.held.connection.is_multipath()
@@ -223,7 +222,7 @@ impl<W: KernelTcp> KernelSession<W> {
 }
 
 impl<W: KernelTcp> ConnectionHandle<W> {
-    /// Marks the end of what we write.
+    /// Marks the end of the data that this side writes.
     fn finish(&self) {
         let mut state = self.state.borrow_mut();
         if !std::mem::replace(&mut state.finished, true) {
@@ -232,7 +231,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         }
     }
 
-    /// Ends a connection that we have closed, once its peer neither closes it nor acknowledges more data.
+    /// Ends a connection that this side has closed, if the peer has neither closed it nor acknowledged more data for
+    /// some time.
     fn end_stalled(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         while state.closed.is_none()
             && state.closing_timer.as_mut().is_some_and(|timer| timer.poll(cx).is_ready())
@@ -248,10 +248,10 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         }
     }
 
-    /// Reads and discards data that arrives after our end of the connection, if nobody holds the stream.
+    /// Reads and discards data that arrives after this side has sent its last byte, if no handle of the stream exists.
     fn discard(&self, state: &mut ConnectionState<W>, cx: &mut Context<'_>) {
         let mut scratch = [0; 4096];
-        // Limited per call: a peer that sends without end must not keep other tasks waiting.
+        // The amount per call is limited, so that a peer that sends endlessly does not keep other tasks waiting.
         for _ in 0..16 {
             if !state.finished || state.open || state.peer_finished || state.closed.is_some() {
                 return;
@@ -269,7 +269,8 @@ impl<W: KernelTcp> ConnectionHandle<W> {
         cx.waker().wake_by_ref();
     }
 
-    /// Waits until `ready` returns a value, and keeps a closing connection going meanwhile.
+    /// Waits until `ready` returns a value. Meanwhile, discards the incoming data of a connection that is being closed,
+    /// and ends it if it has stalled.
     fn wait<T>(
         &self,
         cx: &mut Context<'_>,
@@ -336,7 +337,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
         1
     }
 
-    /// A connection has only one stream, so the request is ignored.
+    /// Does nothing, because a connection has only one stream.
     fn grow(&self, _more: u64) {}
 
     fn poll_grown(&self, _cx: &mut Context<'_>) -> Poll<u64> {
@@ -383,7 +384,7 @@ impl<W: KernelTcp> Session for KernelSession<W> {
             let mut timer = self.held.world.timer();
             timer.set(Some(self.held.world.now() + CLOSING));
             state.closing_timer = Some(timer);
-            // Tasks that already wait have to wait for this timer, too.
+            // Tasks that already wait must be polled again, so that they also wait for this timer.
             state.waiters.wake();
             state.reader.wake();
         }
@@ -392,8 +393,8 @@ impl<W: KernelTcp> Session for KernelSession<W> {
     fn abort(&self) {
         self.held.connection.abort();
         let mut state = self.held.state.borrow_mut();
-        // A FIN before the reset would make truncated data look complete, even if the session is closed
-        // after this.
+        // Count this side as finished, so that no FIN is sent before the reset, even if the session is closed after
+        // this. A FIN would make truncated data look complete.
         state.finished = true;
         state.close(CloseReason::Aborted);
     }
@@ -548,7 +549,7 @@ impl<W: KernelTcp> fmt::Debug for KernelStream<W> {
     }
 }
 
-/// Converts a kernel error to a close reason.
+/// Converts an error of the kernel to the reason why a session ended.
 fn reason(error: &io::Error) -> CloseReason {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => CloseReason::Refused,
@@ -560,9 +561,9 @@ fn reason(error: &io::Error) -> CloseReason {
     }
 }
 
-/// ENFILE and EMFILE, the same on every Linux.
+/// The error numbers ENFILE and EMFILE, which are the same on every Linux.
 const OUT_OF_DESCRIPTORS: [i32; 2] = [23, 24];
 /// The pause after a failure to accept a connection.
 const PAUSE: Duration = Duration::from_millis(50);
-/// How long a peer may keep the connection open after we have closed it, without acknowledging more data.
+/// The time for which a peer may keep a closed connection open without acknowledging more data.
 const CLOSING: Duration = Duration::from_secs(5);

@@ -1,27 +1,27 @@
-//! Binds protocol engines to a world and offers async sessions and streams on them.
+//! Binds protocol engines to a `World`, and offers async sessions and streams on them.
 //!
-//! - [`session`]: the sessions and streams that an application holds
+//! - [`session`]: the sessions and streams that an application uses
 //! - [`connector`]: how an application opens and accepts sessions
-//! - [`protocol`], [`capabilities`], [`settings`]: what a transport is, what it can do, and how it
-//!   is configured
-//! - [`drive`]: the loop that moves packets, time and events between an engine and a world
+//! - [`protocol`], [`capabilities`], [`settings`]: the description of a transport, its features and its configuration
+//! - [`drive`]: the loop that moves packets, time and events between an engine and a `World`
 //! - [`engine`]: the code that sessions on all engines share
 //! - [`tcp`], [`sctp`]: the bindings of the two engines; a host has at most one engine of each kind
-//! - [`kernel`]: the host's own protocols, in worlds that have them
-//! - [`placement`]: maps byte positions of a layer above an engine to those that the engine counts
+//! - [`kernel`]: the protocols of the host's kernel, on hosts that have one
+//! - [`placement`]: maps byte positions of a layer above an engine to the positions that the engine counts
 //!
 //! # A transport is a plug-in
 //!
-//! `Protocol` says what a transport is, without a world: name, address schemes, profiles, knobs, and its capabilities as data. `Runs<W>`
-//! starts it in worlds of one kind, and returns a `Host`: connector, listener, trace, totals, the settings in force. The laboratory's list
-//! of transports is an argument, never a global.
+//! `Protocol` describes a transport independently of a `World`: name, address schemes, profiles, knobs, and its
+//! capabilities as data. `Runs<W>` starts the transport in a `World` of type `W` and returns a `Host`. The `Host` has a
+//! connector, listeners, the trace, the totals and the settings in use. The laboratory gets its list of transports as
+//! an argument and never from a global variable.
 //!
-//! An engine becomes a transport by `SessionEngine`: its commands under common names, and what its events mean. `EngineHost<E>` has
-//! sessions, streams, backlogs, waits, idleness and failure once for all engines. Constants of the engine say whether a session is one
-//! stream or many, and whether it half-closes.
+//! An engine becomes a transport by implementing `SessionEngine`: its commands under common names, and the meaning of
+//! its events. `EngineHost<E>` implements sessions, streams, backlogs, waits, idleness and failure once for all
+//! engines. Constants of the engine say whether a session has one stream or many, and whether it supports half-close.
 //!
-//! `drive` takes any `Datagrams`, so a layer may stand between engine and network. `AnySession` and related types hide the concrete type, so
-//! that code over them is compiled once.
+//! `drive` accepts any `Datagrams`, so a layer may stand between the engine and the network. `AnySession` and related
+//! types hide the concrete type, so that code that uses them is compiled only once.
 
 pub mod capabilities;
 pub mod connector;

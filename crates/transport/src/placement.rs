@@ -1,46 +1,47 @@
 //! Maps positions in a layer's streams to positions in the streams of the layer below.
 //!
-//! An engine's trace counts the bytes that the engine was given. A layer between engine and application (records of TLS,
-//! frames of HTTP/2) adds bytes, so the application counts differently. To join the two, the layer that writes records
-//! piece by piece which bytes of the application are in which bytes of the engine.
+//! An engine's trace counts the bytes that the engine got. A layer between the application and the engine (TLS records,
+//! HTTP/2 frames) adds bytes, so the application's byte count differs. To relate the two counts, the layer records for
+//! each piece that it writes which bytes of the application are in which bytes of the engine.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A part of a stream that the layer below carries as a unit: nothing of it can be read before all of it has arrived.
+/// A part of a stream that the layer below carries as a unit. The receiver can read no byte of it before all of it has
+/// arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Its position on the layer's stream, in bytes from the start of the stream.
+    /// The position of the piece in the layer's stream, in bytes from the start of the stream.
     pub above: Range<u64>,
-    /// Its position on the stream below, including the bytes that the layer adds.
+    /// The position of the piece in the stream below, including the bytes that the layer adds.
     pub below: Range<u64>,
 }
 
-/// The pieces that one host's layer has written, for all its sessions, in order.
+/// The pieces that the layer on one host has written, in order, for all its sessions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Placement {
     pieces: BTreeMap<(u64, u64), Vec<Piece>>,
 }
 
 impl Placement {
-    /// Records the next piece of a stream of session `session`.
+    /// Adds the next piece of the stream `stream` in the session `session`.
     pub fn add(&mut self, session: u64, stream: u64, piece: Piece) {
         self.pieces.entry((session, stream)).or_default().push(piece);
     }
 
-    /// Adds the records of another host, whose sessions are different ones.
+    /// Adds the pieces of another host. The two hosts have no session in common.
     pub fn merge(&mut self, other: Self) {
         self.pieces.extend(other.pieces);
     }
 
-    /// Whether a layer has written anything in this session.
+    /// Returns whether a layer has written anything in the session.
     #[must_use]
     pub fn has(&self, session: u64) -> bool {
         self.pieces.range((session, 0)..=(session, u64::MAX)).next().is_some()
     }
 
-    /// Returns the positions below of these bytes of a stream, in order. Each piece that holds any of them counts as a
-    /// whole. `None` if no piece of the stream is recorded.
+    /// Returns the positions in the stream below at which the bytes `bytes` of a stream are, in order. A piece that
+    /// contains any of these bytes counts as a whole. Returns `None` if the stream has no recorded piece.
     #[must_use]
     pub fn below(&self, session: u64, stream: u64, bytes: &Range<u64>) -> Option<Vec<Range<u64>>> {
         let pieces = self.pieces.get(&(session, stream))?;

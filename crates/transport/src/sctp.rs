@@ -1,17 +1,17 @@
-//! Binds SCTP to a world: associations are sessions, stream pairs are streams.
+//! Binds SCTP to a `World`: associations are sessions, and stream pairs are streams.
 //!
-//! One [`SctpHost`] is a host's whole SCTP: one engine, one socket (IP protocol
-//! 132, or UDP according to RFC 6951), one drive loop. A stream is a sequence of
-//! bytes carried in user messages, whose boundaries mean nothing to the reader.
-//! Written data is cut into messages of one DATA chunk each, so that a long write
-//! never blocks other streams. With I-DATA it would not block them, so messages
-//! have up to 64 KiB. Outgoing stream *a* is paired with incoming stream *a*; the
-//! usable pairs are those that exist in both directions. There is no half-close:
+//! One [`SctpHost`] is the whole SCTP of a host: one engine, one socket (IP protocol 132, or UDP according to
+//! RFC 6951), one drive loop. Outgoing stream *a* is paired with incoming stream *a*, and only pairs that exist in both
+//! directions can be used.
+//!
+//! A stream is a sequence of bytes. The bytes are carried in user messages, whose boundaries mean nothing to the
+//! reader. Written data is split into messages of one DATA chunk each, because a longer message would block other
+//! streams. With I-DATA a longer message does not block them, so messages have up to 64 KiB. SCTP has no half-close, so
 //! [`Stream::finish`] sends nothing.
 //!
-//! - `engine`: implements the session engine for the SCTP endpoint
-//! - `ports`: which ports this program uses and which other programs of the host use
-//! - `shards`: several hosts behind one port, one thread each
+//! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the SCTP endpoint
+//! - `ports`: which ports this program uses, and which ports other programs of the host use
+//! - `shards`: several SCTP hosts behind one port, one per thread
 //!
 //! [`Stream::finish`]: crate::Stream::finish
 
@@ -41,16 +41,16 @@ use std::task::{Context, Poll};
 pub use crate::capabilities::Carrier;
 pub use crate::protocol::Server as SctpServer;
 
-/// The UDP port registered for SCTP in UDP (RFC 6951 §8).
+/// The UDP port that is registered for SCTP in UDP (RFC 6951 §8).
 pub const ENCAPSULATION_PORT: u16 = 9899;
 
 /// The IP protocol number of SCTP, as registered with IANA.
 pub const IP_PROTOCOL: u8 = 132;
 
-/// Payload protocol identifier of HTTP over SCTP, as registered with IANA.
+/// The payload protocol identifier of HTTP over SCTP, as registered with IANA.
 pub const PPID_HTTP: u32 = 63;
 
-/// SCTP as implemented by our engine, for every world.
+/// SCTP as implemented by this project's engine, for every `World`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sctp;
 
@@ -121,19 +121,19 @@ impl<W: World> Runs<W> for Sctp {
     }
 }
 
-/// A host's SCTP. A clone is another handle of the same host. It lives as long as any
-/// handle of it or of its sessions.
+/// The SCTP of a host. A clone is another handle of it. It runs until the last handle of it and of its sessions is
+/// dropped.
 pub type SctpHost<W> = BoundHost<W, SctpEngine>;
-/// Accepts associations to one port.
+/// A listener that accepts associations to one port.
 pub type SctpListener<W> = EngineListener<W, SctpEngine>;
-/// Opens associations from one host to given servers.
+/// A connector that opens associations from one host to the servers for which it was created.
 pub type SctpConnector<W> = EngineConnector<W, SctpEngine>;
-/// An association.
+/// An association, as a session.
 pub type SctpSession<W> = EngineSession<W, SctpEngine>;
 /// A stream pair of an association, as a two-way sequence of bytes.
 pub type SctpStream<W> = EngineStream<W, SctpEngine>;
 
-/// Returns the world's local address for a carrier.
+/// Returns the protocol or port to which a socket for `carrier` must be bound.
 fn local(carrier: Carrier) -> Local {
     match carrier {
         Carrier::Ip => Local::Ip { protocol: IP_PROTOCOL },
@@ -141,8 +141,9 @@ fn local(carrier: Carrier) -> Local {
     }
 }
 
-/// Creates an endpoint for a socket of this world, or a layer around one. It uses all of the socket's addresses, or the
-/// first `paths` of them. With `member` it is one of several endpoints behind its port. Also returns its port claims.
+/// Creates an SCTP endpoint for `socket`, which is a socket of `world` or a layer around one. The endpoint uses all
+/// addresses of the socket, or the first `paths` of them. With `member`, it is one of several endpoints behind its
+/// port. Also returns the endpoint's port claims.
 #[must_use]
 pub fn endpoint_over(
     world: &impl World,
@@ -171,20 +172,20 @@ pub fn endpoint_over(
 }
 
 impl<W: World> BoundHost<W, SctpEngine> {
-    /// Starts SCTP on this host, over all of its addresses or the first `paths` of them.
+    /// Starts SCTP on this host, with all of the host's addresses or the first `paths` of them.
     ///
     /// # Errors
-    /// The socket cannot be opened: see [`World::bind`].
+    /// The socket cannot be opened; see [`World::bind`].
     pub async fn new(world: W, config: Config, carrier: Carrier, paths: Option<usize>) -> io::Result<Self> {
         let socket = world.bind(local(carrier)).await?;
         Ok(Self::on(world, config, socket, paths, None))
     }
 
-    /// Starts SCTP over a layer over this carrier. A layer has one session per peer, so it uses only the host's first
-    /// address (RFC 8261 §6.1), and neither endpoint's addresses change.
+    /// Starts SCTP over `layer`, which itself uses `carrier`. A layer has one session per peer. Therefore SCTP uses
+    /// only the host's first address (RFC 8261 §6.1), and the addresses of the two endpoints do not change.
     ///
     /// # Errors
-    /// The socket cannot be opened: see [`World::bind`].
+    /// The socket cannot be opened; see [`World::bind`].
     pub async fn layered(
         world: W,
         config: Config,
@@ -195,7 +196,7 @@ impl<W: World> BoundHost<W, SctpEngine> {
         Ok(Self::layered_on(world, config, socket, layer))
     }
 
-    /// Starts SCTP over a layer over an existing socket.
+    /// Starts SCTP over `layer`, which itself uses the socket `socket`.
     pub fn layered_on(world: W, mut config: Config, socket: W::Socket, layer: Rc<dyn Layer>) -> Self {
         config.asconf = false;
         let host = Self::on(world, config, layer.over(Box::new(socket)), Some(1), None);
@@ -203,13 +204,14 @@ impl<W: World> BoundHost<W, SctpEngine> {
         host
     }
 
-    /// Starts SCTP over a socket of the world, or a layer around one.
+    /// Starts SCTP over `socket`, which is a socket of `world` or a layer around one.
     #[must_use]
     pub fn with_socket(world: W, config: Config, socket: impl Datagrams) -> Self {
         Self::on(world, config, socket, None, None)
     }
 
-    /// Starts one of several SCTP hosts behind one port, over its own of the sockets that share it.
+    /// Starts one of several SCTP hosts behind one port. `socket` is one of the sockets that share the port, and only
+    /// this host uses it.
     #[must_use]
     pub fn new_shard(world: W, config: Config, socket: W::Socket, member: Member) -> Self {
         Self::on(world, config, socket, None, Some(member))
@@ -226,17 +228,17 @@ impl<W: World> BoundHost<W, SctpEngine> {
         let (engine, claims) = endpoint_over(&world, config, &socket, paths, member.as_ref());
         let mut engine = SctpEngine::new(engine, claims);
         engine.member = member;
-        // An endpoint that cannot announce changes keeps the addresses that it started with (RFC 5061).
+        // An endpoint that cannot announce address changes to its peers keeps the addresses that it started with
+        // (RFC 5061).
         let most = if dynamic { paths.unwrap_or(usize::MAX).max(1) } else { 0 };
         Self::over(world, engine, socket, Some(most))
     }
 
-    /// Begins an association with `port` at the addresses of `peer`, the first of which
-    /// is the primary. Their ports are the peer's UDP encapsulation port, or 0 for IP
-    /// protocol 132.
+    /// Starts an association with `port` at the addresses `peer`, the first of which is the primary. The ports in
+    /// `peer` are the peer's UDP encapsulation port, or 0 for IP protocol 132.
     ///
     /// # Errors
-    /// [`ConnectError`] when no association could be begun.
+    /// [`ConnectError`] if the association could not be started.
     pub fn connect(&self, peer: &[SocketAddr], port: u16) -> Result<SctpSession<W>, ConnectError> {
         self.connect_to(&SctpServer { addresses: peer.to_vec(), port })
     }
@@ -244,31 +246,31 @@ impl<W: World> BoundHost<W, SctpEngine> {
     /// Accepts associations that peers open to `port`.
     ///
     /// # Errors
-    /// [`ListenError`].
+    /// [`ListenError`] if the port is in use.
     pub fn listen(&self, port: u16) -> Result<SctpListener<W>, ListenError> {
         self.listen_with(port, 0)
     }
 
-    /// Calls `told` with each path event of multihomed associations from now on. It is called while the host is borrowed,
-    /// so it must not call the host.
+    /// From now on, calls `told` with each path event of multihomed associations. The host is borrowed during the call,
+    /// so `told` must not call the host.
     pub fn on_path_event(&self, told: impl Fn(PathEvent) + 'static) {
         self.inner.shared.borrow_mut().engine.on_path_event = Some(engine::PathListener(Box::new(told)));
     }
 
-    /// Gives `look` read access to the engine: statistics, views, configuration.
+    /// Calls `look` with read access to the engine (statistics, views, configuration) and returns its result.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine.endpoint)
     }
 }
 
 impl<W: World> EngineSession<W, SctpEngine> {
-    /// The current state of the association; `None` once it has ended.
+    /// Returns the current state of the association; `None` once the association has ended.
     #[must_use]
     pub fn info(&self) -> Option<AssociationInfo> {
         self.with_engine(|engine, id| engine.endpoint.info(id))
     }
 
-    /// The statistics of the association; `None` once it has ended.
+    /// Returns the statistics of the association; `None` once the association has ended.
     #[must_use]
     pub fn stats(&self) -> Option<AssociationStats> {
         self.with_engine(|engine, id| engine.endpoint.stats(id))
@@ -276,18 +278,18 @@ impl<W: World> EngineSession<W, SctpEngine> {
 }
 
 impl<W: World> EngineStream<W, SctpEngine> {
-    /// Sets the payload protocol identifier of messages written from now on. Without it, whole messages have the
-    /// configured identifier. Written bytes have the identifier that answers the peer's messages: [`PPID_HTTP`] or one of
-    /// WebRTC's (RFC 8831 §8).
+    /// Sets the payload protocol identifier of all messages written from now on. By default, whole messages have the
+    /// configured identifier. Bytes have by default the identifier that answers the peer's messages: [`PPID_HTTP`] or
+    /// one of WebRTC's (RFC 8831 §8).
     pub fn set_ppid(&mut self, ppid: u32) {
         self.marks.set = Some(ppid);
     }
 
-    /// Reads at most the rest of one user message with any identifier, and reports
-    /// where the message ends; `None` is the end of the stream.
+    /// Reads data of one user message only, whatever its identifier, and reports whether the message ends with this
+    /// data. `None` is the end of the stream.
     ///
     /// # Errors
-    /// The session ended before the stream did.
+    /// The session ended before the stream ended.
     pub fn poll_recv(
         &mut self,
         cx: &mut Context<'_>,

@@ -1,10 +1,12 @@
-//! The interface to applications: sessions and the streams in them.
+//! The interface to applications: sessions, and the streams in them.
 //!
-//! A [`Session`] is a connection or an association; a [`Stream`] is a two-way sequence of bytes in it. Streams have
-//! 64-bit numbers, which a transport assigns in one of three ways ([`Streams`](crate::Streams)). TCP has one stream,
-//! number 0. SCTP has reusable numbers, where stream *a* of one direction is paired with stream *a* of the other. QUIC
-//! has a fresh number for each exchange. All waits are polls that register a waker and change nothing while they are
-//! pending, so the async forms may be dropped at any await.
+//! A [`Session`] is a connection or an association. A [`Stream`] is a two-way sequence of bytes in a session. Streams
+//! have 64-bit numbers, which a transport assigns in one of three ways ([`Streams`](crate::Streams)). TCP has one
+//! stream, number 0. SCTP has reusable numbers, where stream *a* of one direction is paired with stream *a* of the
+//! other. QUIC has a fresh number for each exchange.
+//!
+//! All waits are polls. A poll that is pending has registered a waker and changed nothing else, so the future of an
+//! async method may be dropped at any await.
 
 use anabranch_sctp::Reliability;
 use std::fmt;
@@ -13,35 +15,34 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// Why a session ended. Every wait on a session or stream that has ended
-/// returns one of these.
+/// The reason why a session ended. Every wait on an ended session, or on a stream of it, returns this reason.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CloseReason {
     /// Both sides finished gracefully.
     #[error("closed in good order")]
     Finished,
-    /// We aborted it.
+    /// This side aborted the session.
     #[error("aborted here")]
     Aborted,
-    /// The peer aborted it (TCP RST, SCTP ABORT); the text is the reason that the peer gave.
+    /// The peer aborted the session (TCP RST, SCTP ABORT). The text is the reason that the peer gave.
     #[error("reset by the peer{}", Reason(.0))]
     Reset(String),
-    /// Nothing listens on that port.
+    /// The peer has no listener for the port.
     #[error("connection refused: nothing listens there")]
     Refused,
-    /// The peer did not answer within the engine's retransmission limits.
+    /// The peer did not answer within the retransmission limits of the engine.
     #[error("the peer stopped answering{}", Reason(.0))]
     TimedOut(String),
-    /// The peer could not prove its identity; no application data was sent.
+    /// The peer could not prove its identity. No application data was sent.
     #[error("not trusted{}", Reason(.0))]
     Untrusted(String),
-    /// The peer broke the protocol, or lacks a feature that is needed.
+    /// The peer violated the protocol, or lacks a feature that is needed.
     #[error("protocol error{}", Reason(.0))]
     Protocol(String),
-    /// The peer cancelled the exchange on this stream; the session continues.
+    /// The peer cancelled the exchange on this stream. The session continues.
     #[error("cancelled by the peer")]
     Cancelled,
-    /// The network or the host failed permanently.
+    /// The network or the host has failed permanently.
     #[error("network failure{}", Reason(.0))]
     Network(String),
 }
@@ -55,13 +56,13 @@ impl fmt::Display for Reason<'_> {
 }
 
 impl CloseReason {
-    /// Whether the session ended without loss of any data that either side had sent.
+    /// Returns whether the session ended without loss of data that either side had sent.
     #[must_use]
     pub fn is_graceful(&self) -> bool {
         *self == Self::Finished
     }
 
-    /// The standard library's error kind for this reason.
+    /// Returns the error kind of the standard library that corresponds to this reason.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         match self {
@@ -86,21 +87,21 @@ impl From<CloseReason> for io::Error {
 /// The number of a stream within its session.
 pub type StreamId = u64;
 
-/// The bit that is set in the number of one-way streams, which are counted apart from two-way streams.
+/// The bit that is set in the numbers of one-way streams. One-way streams are counted separately from two-way streams.
 pub const ONE_WAY: StreamId = 1 << 62;
 
-/// Why a stream cannot be opened.
+/// The reason why a stream cannot be opened.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The session has no stream of that number.
+    /// The session has no stream with this number.
     #[error("there is no stream {number}: the session has {streams}, counted from 0")]
     NoSuchStream {
-        /// The number asked for.
+        /// The number of the requested stream.
         number: StreamId,
-        /// The number of streams of the session.
+        /// The number of streams that the session has.
         streams: u64,
     },
-    /// Another handle holds that stream.
+    /// Another handle of the stream exists.
     #[error("stream {0} is open already")]
     AlreadyOpen(StreamId),
     /// The session has ended.
@@ -108,173 +109,174 @@ pub enum OpenError {
     Closed(#[from] CloseReason),
 }
 
-/// A connection or association. A clone is another handle of the same session; when the
-/// last handle of a session and of its streams is dropped the session is closed gracefully.
+/// A connection or an association. A clone is another handle of the same session. When the last handle of a session and
+/// of its streams is dropped, the session is closed gracefully.
 pub trait Session: Clone + 'static {
-    /// A stream of this session.
+    /// The type of the streams of this session.
     type Stream: Stream;
 
-    /// The initiator's transport port: the same at both ends, and the session's key in
-    /// the engines' traces.
+    /// Returns the transport port of the side that started the session. The number is the same at both ends, and is the
+    /// session's key in the traces of engines.
     fn id(&self) -> u64;
 
-    /// An address of the peer, if known.
+    /// Returns an address of the peer; `None` if it is not known.
     fn peer(&self) -> Option<SocketAddr> {
         None
     }
 
-    /// The application protocol that the two ends negotiated (ALPN, RFC 7301), if a layer offers that; known once
-    /// established.
+    /// Returns the application protocol that the two ends have negotiated (ALPN, RFC 7301), if a layer supports this.
+    /// The result is known once the session is established.
     fn protocol(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Ready once the handshake is done, or the session has ended.
+    /// Ready once the handshake is done, or once the session has ended.
     fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<(), CloseReason>>;
 
-    /// Whether data written before the handshake is done is sent with it (in SCTP,
-    /// DATA bundled with COOKIE ECHO). If so, a client gains by not waiting.
+    /// Returns whether data that is written before the handshake is done is sent with the handshake (in SCTP, DATA
+    /// bundled with the COOKIE ECHO). If so, a client saves time by not waiting for the handshake.
     fn early_data(&self) -> bool;
 
-    /// The number of usable stream pairs. Before the session is established, it is the number asked for in both
-    /// directions; afterwards, the number that the peer grants in both. That can be less; data written before on streams
-    /// beyond it is lost.
+    /// Returns the number of usable stream pairs. Before the session is established, this is the number requested in
+    /// both directions. Afterwards it is the number that the peer grants in both directions, which may be less. In that
+    /// case, data written before the handshake on streams with higher numbers is lost.
     fn streams(&self) -> u64;
 
-    /// Whether each exchange has a fresh stream, whose number is never reused: 0, 1, 2 and so on, as the client begins
-    /// them. Then [`streams`](Self::streams) is the number that may be open at a time.
+    /// Returns whether each exchange has a fresh stream, whose number is never used again. The numbers are 0, 1, 2 and
+    /// so on, in the order in which the client starts the streams. [`streams`](Self::streams) is then the number of
+    /// streams that may be open at the same time.
     fn fresh_streams(&self) -> bool {
         false
     }
 
-    /// Asks for `more` stream pairs, if the transport can add them to a session
-    /// (SCTP with re-configuration, RFC 6525). [`poll_grown`](Self::poll_grown)
-    /// returns the result.
+    /// Requests `more` additional stream pairs, if the transport can add them to a session (SCTP with re-configuration,
+    /// RFC 6525). [`poll_grown`](Self::poll_grown) returns the result.
     fn grow(&self, more: u64);
 
-    /// Ready with the number of stream pairs when no request to add streams is under way.
+    /// Ready when no request for additional streams is in progress; returns the number of stream pairs.
     fn poll_grown(&self, cx: &mut Context<'_>) -> Poll<u64>;
 
-    /// Opens the stream of this number.
+    /// Opens the stream with the number `number`.
     ///
     /// # Errors
-    /// [`OpenError`] when there is none, it is held already, or the session has ended.
+    /// [`OpenError`] if the session has no such stream or has ended, or if another handle of the stream exists.
     fn open(&self, number: StreamId) -> Result<Self::Stream, OpenError>;
 
-    /// Begins an unused stream, in both directions or only to the peer (`one_way`); ready when the peer's limit allows
-    /// one more. Fails in a session whose streams are not fresh ([`Streams::Fresh`](crate::Streams)).
+    /// Starts an unused stream, in both directions or, if `one_way` is set, only to the peer. Ready when the peer's
+    /// limit permits one more stream. Fails in a session whose streams are not fresh
+    /// ([`Streams::Fresh`](crate::Streams)).
     fn poll_begin(&self, cx: &mut Context<'_>, one_way: bool) -> Poll<Result<Self::Stream, OpenError>> {
         let (_, streams) = ((cx, one_way), self.streams());
         Poll::Ready(Err(OpenError::NoSuchStream { number: streams, streams }))
     }
 
-    /// Accepts the next one-way stream that the peer has begun.
+    /// Accepts the next one-way stream that the peer has started.
     fn poll_accept_one_way(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>> {
         let _ = cx;
         Poll::Pending
     }
 
-    /// Accepts the next stream on which the peer has sent something and which nobody
-    /// on this side holds. On TCP the one stream is ready as soon as the connection is.
+    /// Accepts the next stream on which the peer has sent something and of which this side has no handle. In TCP, the
+    /// only stream is ready as soon as the connection is established.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<Result<Self::Stream, CloseReason>>;
 
     /// Ready when the session has ended.
     fn poll_closed(&self, cx: &mut Context<'_>) -> Poll<CloseReason>;
 
-    /// The number of bytes that were written and that the peer's transport has not acknowledged, as far as this side
-    /// knows. While it falls, the peer is receiving data, however slowly.
+    /// Returns the number of bytes that were written and that the peer's transport has not acknowledged, as far as this
+    /// side knows. While this number falls, the peer is receiving data, however slowly.
     fn unacknowledged(&self) -> u64;
 
-    /// Closes the session gracefully: data that was written is delivered first.
-    /// Returns at once; wait with [`closed`](Self::closed).
+    /// Closes the session gracefully: data that was written is delivered first. The method returns at once; wait for
+    /// the end of the session with [`closed`](Self::closed).
     fn close(&self);
 
     /// Aborts the session.
     fn abort(&self);
 
-    /// Aborts the session with a code and a reason for the peer's application, if the transport carries them (RFC 9000
-    /// §19.19).
+    /// Aborts the session. Sends a code and a reason to the peer's application, if the transport can carry them
+    /// (RFC 9000 §19.19).
     fn close_with(&self, code: u64, reason: &str) {
         let _ = (code, reason);
         self.abort();
     }
 
-    /// Limits the data that streams accept to what the network takes next plus `bytes`, so that data written later waits
-    /// for no more than that. Does nothing if the transport cannot do so.
+    /// Limits the data that streams accept to the amount that the network can take next plus `bytes`. Data that is
+    /// written later then waits only for that amount. Does nothing if the transport has no such limit.
     fn limit_unsent(&self, bytes: u64) {
         let _ = bytes;
     }
 
-    /// Waits for the handshake.
+    /// Waits until the handshake is done.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn established(&self) -> Result<(), CloseReason> {
         poll_fn(|cx| self.poll_established(cx)).await
     }
 
-    /// Waits for the result of a request to add streams; returns the number of stream pairs.
+    /// Waits for the result of a request for additional streams, and returns the number of stream pairs.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn grown(&self) -> u64 {
         poll_fn(|cx| self.poll_grown(cx)).await
     }
 
-    /// Waits for a stream on which the peer has sent something.
+    /// Waits for a stream on which the peer has sent something, and accepts it.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn accept(&self) -> Result<Self::Stream, CloseReason> {
         poll_fn(|cx| self.poll_accept(cx)).await
     }
 
-    /// Waits for the end of the session.
+    /// Waits for the end of the session and returns the reason.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn closed(&self) -> CloseReason {
         poll_fn(|cx| self.poll_closed(cx)).await
     }
 }
 
-/// How messages are delivered, if the transport has a choice.
+/// How messages are delivered, if the transport offers a choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Delivery {
-    /// Regardless of their order in the stream (RFC 9260 §6.6).
+    /// Whether messages are delivered regardless of their order in the stream (RFC 9260 §6.6).
     pub unordered: bool,
-    /// How long, or how often, they are sent (RFC 3758, RFC 7496).
+    /// How long, or how often, a message is sent before it is abandoned (RFC 3758, RFC 7496).
     pub reliability: Reliability,
-    /// Data of other streams is sent first, if the transport's scheduler has priorities (RFC 8260 §3.4).
+    /// Whether data of other streams is sent first, if the transport's scheduler has priorities (RFC 8260 §3.4).
     pub background: bool,
 }
 
-/// Bytes in both directions, in order. Dropping a stream makes its number available
-/// again; it does not end the session while another handle lives.
+/// A sequence of bytes in each direction. Dropping a stream makes its number available again. The session continues as
+/// long as another handle exists.
 pub trait Stream: 'static {
-    /// Its number in the session, counted from 0.
+    /// Returns the number of the stream in its session, counted from 0.
     fn number(&self) -> StreamId;
 
-    /// The number of bytes read on this stream since the session began. After a
-    /// [`reset`](Self::reset) the count continues at the next multiple of 2^32 at both
-    /// ends, so neither needs to know how many bytes were cancelled in flight.
+    /// Returns the number of bytes read on this stream since the session started. After a [`reset`](Self::reset), the
+    /// count continues at the next multiple of 2^32 at both ends. So neither end needs to know how many bytes in flight
+    /// were cancelled.
     fn bytes_read(&self) -> u64;
 
-    /// The number of bytes written on this stream since the session began; after a
-    /// reset it continues at the next multiple of 2^32.
+    /// Returns the number of bytes written on this stream since the session started. After a reset, the count continues
+    /// at the next multiple of 2^32.
     fn bytes_written(&self) -> u64;
 
-    /// The unacknowledged bytes of the whole session ([`Session::unacknowledged`]), for code that holds only the stream;
-    /// 0 if unknown.
+    /// Returns the number of unacknowledged bytes in the whole session ([`Session::unacknowledged`]), for code that has
+    /// only the stream; 0 if unknown.
     fn unacknowledged(&self) -> u64 {
         0
     }
 
-    /// Reads data that has arrived, at most `into.len()` bytes; 0 is the end of the
-    /// stream (or an empty `into`).
+    /// Reads data that has arrived, at most `into.len()` bytes. A result of 0 means the end of the stream, or an empty
+    /// `into`.
     ///
     /// # Errors
-    /// The session ended before the stream did.
+    /// The session ended before the stream ended.
     fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<Result<usize, CloseReason>>;
 
-    /// As [`poll_read`](Self::poll_read), but stops at the end of a message if the transport has messages. The flag says
-    /// whether a message ends with the returned bytes. If the peer abandons a message of which a part was read, the rest
-    /// is reported as an end with no bytes.
+    /// As [`poll_read`](Self::poll_read), but stops at the end of a message if the transport has messages. The flag
+    /// says whether a message ends with the returned bytes. If the peer abandons a message of which a part has been
+    /// read, a result of 0 bytes with the flag set reports this.
     ///
     /// # Errors
-    /// The session ended before the stream did.
+    /// The session ended before the stream ended.
     fn poll_read_message(
         &mut self,
         cx: &mut Context<'_>,
@@ -283,16 +285,15 @@ pub trait Stream: 'static {
         self.poll_read(cx, into).map_ok(|read| (read, false))
     }
 
-    /// Writes at least one byte, and as many as there is room for. If the transport
-    /// has messages, the data is cut into messages of at most one packet each, so that
-    /// no write keeps other streams from sending.
+    /// Writes at least one byte, and as many as there is room for. If the transport has messages, it splits the data
+    /// into messages of at most one packet each, so that no write keeps other streams from sending.
     ///
     /// # Errors
     /// The session has ended or is ending.
     fn poll_write(&mut self, cx: &mut Context<'_>, from: &[u8]) -> Poll<Result<usize, CloseReason>>;
 
-    /// Writes several slices, one after the other; they are sent together if the
-    /// transport can do so.
+    /// Writes the data of several slices, one after the other. The data is sent together if the transport supports
+    /// this.
     ///
     /// # Errors
     /// As [`poll_write`](Self::poll_write).
@@ -310,7 +311,7 @@ pub trait Stream: 'static {
                         taken += n;
                         rest = &rest[n..];
                     }
-                    // Report the bytes that were taken first; the next call reports the error.
+                    // First report the bytes that were taken. The next call reports the error.
                     _ if taken > 0 => return Poll::Ready(Ok(taken)),
                     end => return end,
                 }
@@ -319,8 +320,8 @@ pub trait Stream: 'static {
         Poll::Ready(Ok(taken))
     }
 
-    /// Writes `message` as one user message if the transport has messages (all of it
-    /// or, when pending, none); else as [`poll_write`](Self::poll_write).
+    /// Writes `message` as one user message if the transport has messages. The result is pending until there is room
+    /// for the whole message. A transport without messages writes as [`poll_write`](Self::poll_write) does.
     ///
     /// # Errors
     /// The session has ended, or the message is larger than the transport can ever take.
@@ -330,8 +331,9 @@ pub trait Stream: 'static {
         message: &[u8],
     ) -> Poll<Result<usize, CloseReason>>;
 
-    /// Writes messages of `size` bytes each that lie back to back in `from`. Writes the first and, if the transport can,
-    /// as many of the following ones as there is room for. Else as [`poll_write_message`](Self::poll_write_message).
+    /// Writes messages of `size` bytes each, which lie back to back in `from`. Writes the first message. If the
+    /// transport supports it, also writes as many of the following messages as there is room for; otherwise this is
+    /// [`poll_write_message`](Self::poll_write_message).
     ///
     /// # Errors
     /// As `poll_write_message`.
@@ -344,72 +346,75 @@ pub trait Stream: 'static {
         self.poll_write_message(cx, &from[..size.min(from.len())])
     }
 
-    /// Sets how messages that are written from now on ([`poll_write_message`](Self::poll_write_message)) are delivered.
-    /// Does nothing if the transport has no choice (TCP): all bytes arrive, in order. A writer that lets messages be
-    /// abandoned should write whole messages that mark their own end: the reader sees no gap.
+    /// Sets the delivery of messages that are written from now on with
+    /// [`poll_write_message`](Self::poll_write_message). Does nothing if the transport offers no choice: in TCP, all
+    /// bytes arrive in order. If messages may be abandoned, the writer should write whole messages that mark their own
+    /// end, because the reader sees no gap.
     fn set_delivery(&mut self, delivery: Delivery) {
         let _ = delivery;
     }
 
-    /// Resets the stream in both directions, which cancels the exchange on it and lets
-    /// another use it. Unsent data is dropped, and the peer is asked to do the same; the
-    /// holder of the stream there reads and writes [`CloseReason::Cancelled`]. Bytes read
-    /// until [`poll_reset`](Self::poll_reset) is ready were sent before the reset and may
-    /// have gaps. Returns false, without any effect, if the transport cannot reset streams
-    /// (TCP; SCTP without re-configuration, RFC 6525).
+    /// Resets the stream in both directions. This cancels the exchange on the stream, which another exchange can then
+    /// use. Unsent data is dropped, and the peer is requested to drop its own. Reads and writes of the stream's holder
+    /// at the peer fail with [`CloseReason::Cancelled`].
+    ///
+    /// Bytes read until [`poll_reset`](Self::poll_reset) is ready were sent before the reset and may have gaps. Returns
+    /// false, without any effect, if the transport cannot reset streams (TCP; SCTP without re-configuration, RFC 6525).
     fn reset(&mut self) -> bool {
         false
     }
 
-    /// Ready when no reset is under way: true when the stream has been reset in both
-    /// directions, false when the peer has refused.
+    /// Ready when no reset of the stream is in progress. The result is true if the stream has been reset in both
+    /// directions, and false if the peer has refused.
     fn poll_reset(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = cx;
         Poll::Ready(false)
     }
 
-    /// Sets the stream's rank: data on streams of a lower rank is sent first, and streams of the same rank take turns.
-    /// Does nothing if the transport cannot order its send queue.
+    /// Sets the rank of the stream. Data on streams with a lower rank is sent first, and streams with the same rank
+    /// take turns. Does nothing if the transport cannot order its send queue.
     fn set_rank(&mut self, rank: u32) {
         let _ = rank;
     }
 
-    /// Cancels the direction we write, if the transport can cancel one direction (RFC 9000 §19.4). Unsent data is
-    /// dropped, lost data need not be sent again, and the peer reads [`CloseReason::Cancelled`].
+    /// Cancels the direction in which this side writes, if the transport can cancel a single direction
+    /// (RFC 9000 §19.4). Unsent data is dropped, lost data need not be retransmitted, and reads of the peer fail with
+    /// [`CloseReason::Cancelled`].
     fn cancel_writing(&mut self, code: u64) {
         let _ = code;
     }
 
-    /// Cancels the direction we read: the peer is asked to stop sending, if the transport can cancel one direction
-    /// (RFC 9000 §19.5).
+    /// Cancels the direction in which this side reads: requests the peer to stop sending, if the transport can cancel a
+    /// single direction (RFC 9000 §19.5).
     fn cancel_reading(&mut self, code: u64) {
         let _ = code;
     }
 
-    /// The code with which the peer has cancelled the direction we read (`reading`) or the one we write.
+    /// Returns the code with which the peer has cancelled one direction: that in which this side reads if `reading`,
+    /// otherwise that in which it writes. `None` if the peer has not cancelled it.
     fn cancel_code(&self, reading: bool) -> Option<u64> {
         let _ = reading;
         None
     }
 
-    /// Ready, with the code, when the peer has cancelled what we write (RFC 9000 §19.5). May stay pending if the
-    /// transport cannot cancel one direction, or while a read of the same stream waits.
+    /// Ready, with the code, when the peer has cancelled the direction in which this side writes (RFC 9000 §19.5). May
+    /// stay pending if the transport cannot cancel a single direction, or while a read of the same stream waits.
     fn poll_stopped(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
         let _ = cx;
         Poll::Pending
     }
 
-    /// Marks the end of what we write: the peer reads the end of the stream after the
-    /// last byte. A transport without half-close (SCTP) sends nothing for it.
+    /// Marks the end of the data that this side writes. After the last byte, the peer reads the end of the stream. A
+    /// transport without half-close (SCTP) sends nothing for this.
     fn finish(&mut self);
 
-    /// Whether each side learns where the other's data ends ([`finish`](Self::finish)) without the end of the session, as
-    /// in TCP.
+    /// Returns whether each side learns where the data of the other side ends ([`finish`](Self::finish)) while the
+    /// session continues, as in TCP.
     fn half_closes(&self) -> bool {
         false
     }
 
-    /// Reads data that has arrived; waits if there is none.
+    /// Reads data that has arrived. Waits if there is none.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn read(&mut self, into: &mut [u8]) -> Result<usize, CloseReason>
     where
@@ -418,7 +423,7 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_read(cx, into)).await
     }
 
-    /// Writes some of `from`; waits for room.
+    /// Writes some of the bytes of `from` and returns their number. Waits for room.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write(&mut self, from: &[u8]) -> Result<usize, CloseReason>
     where
@@ -427,8 +432,8 @@ pub trait Stream: 'static {
         poll_fn(|cx| self.poll_write(cx, from)).await
     }
 
-    /// Writes all of `from`. If the future is dropped early, [`bytes_written`](Self::bytes_written) says how much was
-    /// written.
+    /// Writes all of `from`. If the future is dropped before it is ready, [`bytes_written`](Self::bytes_written) tells
+    /// how much was written.
     #[expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
     async fn write_all(&mut self, mut from: &[u8]) -> Result<(), CloseReason>
     where
@@ -459,7 +464,7 @@ pub trait Stream: 'static {
 mod tests {
     use super::*;
 
-    /// After any other reason than `Finished`, data may be missing.
+    /// For all reasons except `Finished`, data may be missing.
     #[test]
     fn only_a_finished_session_has_lost_nothing() {
         assert!(CloseReason::Finished.is_graceful());

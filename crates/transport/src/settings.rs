@@ -1,4 +1,4 @@
-//! The settings (knobs) of any transport. Keys, values, help and sources are in the transport's own table.
+//! The settings (knobs) of any transport. The transport's own table has their keys, values, help and sources.
 
 pub use anabranch_base::knobs::Knob;
 
@@ -6,50 +6,50 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::io;
 
-/// The settings of a transport. A type that is `Clone`, `PartialEq` and `Debug` needs only the methods of this
-/// trait.
+/// The settings of a transport. A type that is `Clone`, `PartialEq` and `Debug` only has to implement the methods of
+/// this trait.
 pub trait Settings: SettingsObject + Debug + Send + Sync {
-    /// All knobs with their current values.
+    /// Returns all knobs with their current values.
     fn knobs(&self) -> Vec<Knob>;
 
-    /// Sets a knob.
+    /// Sets the knob `key` to `value`.
     ///
     /// # Errors
-    /// One line that lists the accepted values.
+    /// A one-line text that lists the accepted values.
     fn set(&mut self, key: &str, value: &str) -> Result<(), String>;
 
-    /// Checks that the knobs can be combined.
+    /// Checks that the values of the knobs can be combined.
     ///
     /// # Errors
-    /// One line that names the conflicting knobs.
+    /// A one-line text that names the conflicting knobs.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// The number of exchanges that a session carries at once: its stream pairs.
+    /// Returns the number of exchanges that a session carries at the same time: the number of its stream pairs.
     fn streams(&self) -> u64 {
         1
     }
 
-    /// Whether a sender with these settings detects spurious retransmissions.
+    /// Returns whether a sender with these settings detects spurious retransmissions.
     fn knows_needless(&self) -> bool {
         true
     }
 
-    /// The largest write that is taken in one piece, in bytes; `None` if writes of any size are taken in
-    /// parts.
+    /// Returns the size in bytes of the largest write that the transport takes as a whole. `None` if it takes writes of
+    /// any size in parts.
     fn largest_message(&self) -> Option<u64> {
         None
     }
 }
 
-/// What boxed settings need from the concrete type; implemented for all types that are `Clone` and
-/// `PartialEq`.
+/// The operations of a concrete settings type that boxed settings need. They are implemented for all types that are
+/// `Clone` and `PartialEq`.
 pub trait SettingsObject: Any {
-    /// Returns a copy.
+    /// Returns a copy of the settings in a box.
     fn boxed(&self) -> Box<dyn Settings>;
 
-    /// Whether the other settings have the same type and value.
+    /// Returns whether `other` has the same type and the same values.
     fn same(&self, other: &dyn Settings) -> bool;
 }
 
@@ -64,7 +64,7 @@ impl<T: Settings + Clone + PartialEq> SettingsObject for T {
 }
 
 impl dyn Settings {
-    /// Returns a copy as the transport's own type.
+    /// Returns a copy of the settings in the concrete type of the transport.
     ///
     /// # Errors
     /// The settings belong to another transport.

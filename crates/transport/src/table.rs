@@ -1,13 +1,12 @@
-//! A sorted map of sessions that caches the last lookup.
+//! A sorted map of sessions that remembers the result of the last lookup.
 //!
-//! Every packet and every read looks up the session it concerns, mostly the one
-//! that was looked up last. The index of the last result is kept, and only other
-//! sessions need a search.
+//! Every packet and every read looks up its session, and mostly this is the session that was looked up last. The map
+//! stores the index of the last result, so that only lookups of other sessions have to search.
 
-/// A sorted table that remembers the index of the last lookup.
+/// A sorted table that stores the index of the last lookup's result.
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
-    /// Values are boxed, so that an insertion moves few bytes.
+    /// The entries in the order of their keys. Values are boxed, so that an insertion moves few bytes.
     entries: Vec<(K, Box<V>)>,
     last: usize,
 }
@@ -40,7 +39,7 @@ impl<K: Ord + Copy, V> Table<K, V> {
         self.place(key).ok()
     }
 
-    /// Inserts `value`, replacing any earlier one.
+    /// Inserts `value`, replacing an earlier value with the same key.
     pub(crate) fn insert(&mut self, key: K, value: V) {
         match self.place(&key) {
             Ok(place) => *self.entries[place].1 = value,
@@ -54,7 +53,7 @@ impl<K: Ord + Copy, V> Table<K, V> {
         }
     }
 
-    /// Iterates in the order of the keys.
+    /// Returns an iterator over the entries in the order of their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.entries.iter().map(|(key, value)| (*key, &**value))
     }

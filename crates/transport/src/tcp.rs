@@ -1,9 +1,8 @@
-//! TCP bound to a world: a connection is a session with one stream, number 0.
+//! Binds TCP to a `World`: a connection is a session with one stream, number 0.
 //!
-//! One [`TcpHost`] is a host's whole TCP: one engine, one socket (IP protocol
-//! 6), one drive loop.
+//! One [`TcpHost`] is the whole TCP of a host: one engine, one socket (IP protocol 6), one drive loop.
 //!
-//! - `engine`: implements the session engine for the TCP endpoint
+//! - `engine`: implements [`SessionEngine`](crate::engine::SessionEngine) for the TCP endpoint
 
 mod engine;
 
@@ -23,7 +22,7 @@ use std::rc::Rc;
 /// The IP protocol number of TCP.
 pub const IP_PROTOCOL: u8 = 6;
 
-/// TCP as implemented by our engine.
+/// TCP as implemented by this project's engine.
 #[derive(Clone, Copy, Debug)]
 pub struct Tcp;
 
@@ -64,23 +63,23 @@ impl<W: World> Runs<W> for Tcp {
     }
 }
 
-/// A host's TCP. A clone is another handle of the same host. It lives as long as any
-/// handle of it or of its sessions.
+/// The TCP of a host. A clone is another handle of it. It runs until the last handle of it and of its sessions is
+/// dropped.
 pub type TcpHost<W> = BoundHost<W, Endpoint>;
-/// Accepts connections to one port.
+/// A listener that accepts connections to one port.
 pub type TcpListener<W> = EngineListener<W, Endpoint>;
-/// Opens connections from one host to given servers.
+/// A connector that opens connections from one host to the servers for which it was created.
 pub type TcpConnector<W> = EngineConnector<W, Endpoint>;
-/// A connection.
+/// A TCP connection, as a session.
 pub type TcpSession<W> = EngineSession<W, Endpoint>;
 /// The byte stream of a connection, in both directions.
 pub type TcpStream<W> = EngineStream<W, Endpoint>;
 
 impl<W: World> BoundHost<W, Endpoint> {
-    /// Starts TCP on this host, over all of its addresses.
+    /// Starts TCP on this host, with all of the host's addresses.
     ///
     /// # Errors
-    /// The socket cannot be opened: see [`World::bind`].
+    /// The socket cannot be opened; see [`World::bind`].
     pub async fn new(world: W, config: Config) -> io::Result<Self> {
         let socket = world.bind(Local::Ip { protocol: IP_PROTOCOL }).await?;
         let addresses: Vec<_> = socket.local().iter().map(SocketAddr::ip).collect();
@@ -91,37 +90,37 @@ impl<W: World> BoundHost<W, Endpoint> {
         Ok(Self::over(world, engine, socket, Some(usize::MAX)))
     }
 
-    /// Begins a connection to `remote`.
+    /// Starts a connection to `remote`.
     ///
     /// # Errors
-    /// [`ConnectError`] when no connection could be begun.
+    /// [`ConnectError`] if the connection could not be started.
     pub fn connect(&self, remote: SocketAddr) -> Result<TcpSession<W>, ConnectError> {
         self.connect_to(&Server::from(remote))
     }
 
-    /// Accepts connections that peers open to `port`; up to `backlog` of them may wait
-    /// to be accepted, 0 for the configured number.
+    /// Accepts connections that peers open to `port`. Up to `backlog` connections may wait to be accepted; 0 stands for
+    /// the configured number.
     ///
     /// # Errors
-    /// [`ListenError`].
+    /// [`ListenError`] if the port is in use.
     pub fn listen(&self, port: u16, backlog: u32) -> Result<TcpListener<W>, ListenError> {
         self.listen_with(port, backlog)
     }
 
-    /// Gives `look` read access to the engine: statistics, views, configuration.
+    /// Calls `look` with read access to the engine (statistics, views, configuration) and returns its result.
     pub fn inspect<R>(&self, look: impl FnOnce(&Endpoint) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
 }
 
 impl<W: World> EngineSession<W, Endpoint> {
-    /// The current state of the connection; `None` once it has ended.
+    /// Returns the current state of the connection; `None` once the connection has ended.
     #[must_use]
     pub fn info(&self) -> Option<Info> {
         self.with_engine(|engine, id| engine.info(id))
     }
 
-    /// The statistics of the connection; `None` once it has ended.
+    /// Returns the statistics of the connection; `None` once the connection has ended.
     #[must_use]
     pub fn stats(&self) -> Option<Stats> {
         self.with_engine(|engine, id| engine.stats(id))

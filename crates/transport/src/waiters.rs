@@ -2,11 +2,11 @@
 
 use std::task::{Context, Waker};
 
-/// The wakers of the tasks that wait for one event; each task is kept once.
+/// The wakers of the tasks that wait for one event. Each task is stored only once.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Most events, of which there are very many, have one waiter; it needs no
-    /// allocation.
+    /// The first waiting task, stored without an allocation. There are very many events, and most have only one waiting
+    /// task.
     first: Option<Waker>,
     others: Option<Box<Others>>,
 }
@@ -15,7 +15,7 @@ pub(crate) struct Waiters {
 struct Others(Vec<Waker>);
 
 impl Waiters {
-    /// Adds the polling task.
+    /// Adds the task that `cx` belongs to.
     pub(crate) fn add(&mut self, cx: &Context<'_>) {
         let mut all = self.first.iter().chain(self.others.iter().flat_map(|others| &others.0));
         if all.any(|waker| waker.will_wake(cx.waker())) {
@@ -27,7 +27,7 @@ impl Waiters {
         }
     }
 
-    /// Wakes and removes all waiting tasks.
+    /// Wakes all waiting tasks and removes them.
     pub(crate) fn wake(&mut self) {
         if let Some(waker) = self.first.take() {
             waker.wake();

@@ -1,8 +1,8 @@
-//! The TCP of the host's kernel, for worlds that have one.
+//! Traits for the TCP sockets of a host's kernel.
 //!
-//! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. A real host has one, and programs that must
-//! interoperate with all peers use it. This module has only what a session needs; `transport::kernel` connects it to
-//! sessions.
+//! A virtual host has no kernel: its TCP is the engine of `anabranch-tcp`. On a real host, programs that must
+//! interoperate with all peers use the kernel's TCP. The traits here have only the operations that a session needs;
+//! `transport::kernel` builds sessions on them.
 
 use crate::World;
 use anabranch_base::time::Duration;
@@ -11,26 +11,26 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// A world whose host has a TCP of its own.
+/// A `World` whose host has its own TCP, in its kernel.
 pub trait KernelTcp: World {
     /// A listening socket.
     type Listening: Listening<Connection = Self::Connection>;
     /// A connection, which may not be established yet.
     type Connection: Connection;
 
-    /// Listens at `at`. Up to `backlog` connections may wait to be accepted.
+    /// Listens at the local address `at`. Up to `backlog` connections may wait to be accepted.
     ///
     /// # Errors
-    /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable`, as reported by the host.
+    /// `AddrInUse`, `PermissionDenied` or `AddrNotAvailable`, as reported by the host.
     fn listen_tcp(&self, at: SocketAddr, backlog: u32) -> io::Result<Self::Listening>;
 
-    /// Starts to open a connection.
+    /// Starts to open a connection to `to`.
     ///
     /// # Errors
-    /// The attempt could not start: no free port, or no address of that family.
+    /// No local port is free, or the host has no address of the IP version of `to`.
     fn connect_tcp(&self, to: SocketAddr) -> io::Result<Self::Connection>;
 
-    /// Returns the same world, with `options` for kernel sockets opened from now on.
+    /// Returns a clone of this `World` that applies `options` to the kernel sockets that it opens.
     #[must_use]
     fn with_kernel(&self, options: KernelOptions) -> Self;
 }
@@ -44,10 +44,10 @@ pub struct KernelOptions {
     pub sndbuf: Option<usize>,
     /// The size of the receive buffer in bytes.
     pub rcvbuf: Option<usize>,
-    /// The number of unsent bytes that the kernel buffers for TCP (`TCP_NOTSENT_LOWAT`). By default that is the whole
-    /// send buffer, which stays full while the peer accepts nothing.
+    /// The number of unsent bytes that the kernel buffers for a TCP connection (`TCP_NOTSENT_LOWAT`). By default the
+    /// kernel buffers up to the whole send buffer, which stays full while the peer accepts no data.
     pub unsent: Option<u32>,
-    /// The kernel's name of the congestion control.
+    /// The kernel's name of the congestion control to use, for example `cubic`.
     pub congestion: Option<String>,
 }
 
@@ -64,7 +64,7 @@ pub enum KernelProtocol {
 }
 
 impl KernelProtocol {
-    /// Returns whether the protocol's sockets accept a congestion control by name.
+    /// Returns whether sockets of this protocol accept a congestion control by name.
     #[must_use]
     pub const fn has_congestion_names(self) -> bool {
         !matches!(self, Self::Sctp)
@@ -83,20 +83,21 @@ impl fmt::Display for KernelProtocol {
 
 /// A listening socket of the host.
 pub trait Listening: 'static {
-    /// The connections that it accepts.
+    /// The type of the accepted connections.
     type Connection: Connection;
 
     /// Accepts the next connection.
     ///
     /// # Errors
-    /// The error of the host. The socket may still be usable, for example after running out of file descriptors.
+    /// The host reported an error. The socket may still be usable, for example after the process ran out of file
+    /// descriptors.
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Connection>>;
 
-    /// Returns the address that it listens on.
+    /// Returns the address on which the socket listens.
     fn local(&self) -> SocketAddr;
 }
 
-/// The counters that the host keeps for a connection.
+/// Counters that the host's kernel keeps for one connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Segments retransmitted so far.
@@ -107,49 +108,51 @@ pub struct Counters {
     pub srtt: Duration,
 }
 
-/// A connection of the host. Dropping it closes it gracefully if all received data was read.
+/// A connection of the host's kernel. Dropping the connection closes it gracefully if the program has read all received
+/// data.
 pub trait Connection: 'static {
-    /// Ready once the connection is established, or has failed.
+    /// Ready once the connection is established or has failed.
     ///
     /// # Errors
-    /// The reason why it failed.
+    /// The reason why the connection failed.
     fn poll_connected(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Reads received data; 0 means the end of the stream.
+    /// Reads received data into `into` and returns the number of bytes read; 0 means the end of the stream.
     ///
     /// # Errors
     /// The connection is broken.
     fn poll_read(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>>;
 
-    /// Writes some of `from`.
+    /// Writes some of the bytes of `from` and returns the number of bytes written.
     ///
     /// # Errors
     /// The connection is broken.
     fn poll_write(&self, cx: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Writes some of the slices, one after the other.
+    /// Writes some of the bytes of the slices, one slice after the other, and returns the number of bytes written.
     ///
     /// # Errors
     /// The connection is broken.
     fn poll_write_vectored(&self, cx: &mut Context<'_>, from: &[IoSlice<'_>]) -> Poll<io::Result<usize>>;
 
-    /// Returns the number of bytes written and not acknowledged by the peer; `None` if the host does not report it.
+    /// Returns the number of bytes that were written and that the peer has not acknowledged; `None` if the host does
+    /// not report it.
     fn unacknowledged(&self) -> Option<u64>;
 
     /// Returns whether the connection uses Multipath TCP (RFC 8684). It is plain TCP if Multipath TCP was requested and
-    /// the peer does not support it. `None` if Multipath TCP was not requested or the host does not report it.
+    /// the peer does not support it. Returns `None` if Multipath TCP was not requested or the host does not report it.
     fn is_multipath(&self) -> Option<bool>;
 
-    /// Returns the host's counters of the connection; `None` if the host does not report them.
+    /// Returns the counters that the host keeps for this connection; `None` if the host does not report them.
     fn counters(&self) -> Option<Counters>;
 
-    /// Returns the host's name of the congestion control; `None` if the host does not report it.
+    /// Returns the name of the congestion control in use; `None` if the host does not report it.
     fn congestion(&self) -> Option<String>;
 
-    /// Closes the sending direction.
+    /// Closes the sending direction of the connection.
     fn finish(&self);
 
-    /// Makes a drop of the connection reset it.
+    /// Makes dropping the connection reset it instead of closing it gracefully.
     fn abort(&self);
 
     /// Returns the local address.

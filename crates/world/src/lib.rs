@@ -1,21 +1,24 @@
-//! The World interface: everything that a program may request from its environment.
+//! The `World` trait: everything that a program may request from its environment.
 //!
 //! The same client, server and experiment code runs in virtual time (`sim::SimWorld`) and on the operating system's
-//! network. A world is one thread: nothing here is `Send`, and parallelism means several worlds. This interface
-//! deliberately has no files, no name resolution and no process environment.
+//! network (`os::OsWorld`). A `World` is confined to one thread: nothing here is `Send`, and a program with several
+//! threads creates one `World` in each. The trait deliberately has no files, no name resolution and no process
+//! environment.
 //!
-//! # The world of the operating system
+//! # `OsWorld`: the operating system's network
 //!
-//! `os` (feature `os`, Linux) has one runtime thread and one timerfd for all timers. It sends and receives UDP with GSO and GRO, and uses raw
-//! sockets where permitted. It reads ICMP from the sockets' error queues, and follows addresses by netlink. It opens the kernel's TCP, MPTCP
-//! and SCTP where the kernel has them, and TUN devices. `unsafe` is in one file, `os/descriptor.rs`.
+//! The module `os` (feature `os`, Linux) has one runtime thread and one timerfd for all timers. It sends and receives
+//! UDP with GSO and GRO, and uses raw sockets where the host permits them. It reads ICMP errors from the sockets' error
+//! queues, and learns of address changes over netlink. It opens TCP, MPTCP and SCTP sockets of the kernel where the
+//! kernel has these protocols, and TUN devices. All `unsafe` code is in one file, `os/descriptor.rs`.
 //!
-//! - Several worlds may share a UDP port, or IP protocol 132 (`os/shards.rs`).
-//! - Raw sockets have no ports. Programs of one host tell each other which SCTP ports they use, by names of abstract Unix sockets
-//!   (`os/ports.rs`; `transport/sctp/ports.rs` asks).
-//! - In an exchange of small packets, a world looks once more for packets before it sleeps (`os/busy_poll.rs`).
-//! - Programs that run for long give free memory back to the host (`os/memory_trimmer.rs`). Otherwise an allocator keeps everything below
-//!   the last block in use.
+//! - Several threads, each with its own `OsWorld`, may share a UDP port, or IP protocol 132 (`os/shards.rs`).
+//! - The kernel does not track SCTP ports for raw sockets. Programs on one host therefore announce which SCTP ports
+//!   they use, by binding abstract Unix sockets (`os/ports.rs`); `transport/sctp/ports.rs` checks these names.
+//! - During an exchange of small packets, a thread polls for the next packet for a short time before it sleeps
+//!   (`os/busy_poll.rs`).
+//! - Long-running programs return free memory to the host (`os/memory_trimmer.rs`). Otherwise an allocator keeps
+//!   everything below the last block in use.
 
 #![expect(async_fn_in_trait, reason = "worlds are single-threaded: no bound on the futures is wanted")]
 
@@ -41,13 +44,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// A single-threaded environment in which programs run. Cheap to clone.
+/// A single-threaded environment in which programs run. It is cheap to clone.
 pub trait World: Clone + 'static {
     /// A bound socket.
     type Socket: Datagrams;
     /// A re-armable timer.
     type Timer: Timer;
-    /// A running task; dropping it cancels the task.
+    /// A running task; dropping this handle cancels the task.
     type Task<T: 'static>: Future<Output = T> + Detach + 'static;
 
     /// Returns the current time.
@@ -63,7 +66,8 @@ pub trait World: Clone + 'static {
         poll_fn(|cx| timer.poll(cx)).await;
     }
 
-    /// Returns the result of `wait`, or `None` if it takes longer than `span`. Without a `span` there is no limit.
+    /// Returns the result of `wait`, or `None` if `wait` takes longer than `span`. If `span` is `None`, there is no
+    /// limit.
     async fn timeout<T>(
         &self,
         span: impl Into<Option<Duration>>,
@@ -76,7 +80,7 @@ pub trait World: Clone + 'static {
                 return Poll::Ready(Some(result));
             }
             let Some(span) = span else { return Poll::Pending };
-            // Most futures are ready at once and need no timer.
+            // Most futures are ready when first polled, so create the timer only after that.
             let timer = timer.get_or_insert_with(|| {
                 let mut timer = self.timer();
                 timer.set(Some(self.now() + span));
@@ -87,138 +91,143 @@ pub trait World: Clone + 'static {
         .await
     }
 
-    /// Starts a task. The name appears in reports of what each task waits for.
+    /// Starts a task. `name` appears in reports that list what each task waits for.
     fn spawn<T: 'static>(&self, name: &'static str, task: impl Future<Output = T> + 'static)
     -> Self::Task<T>;
 
-    /// Returns a generator that depends only on the world's seed, this host and the label.
+    /// Returns a random number generator that depends only on the seed of the run, this host and `label`.
     fn rng(&self, label: &str) -> Rng;
 
-    /// Returns this host's addresses, in the order of its interfaces.
+    /// Returns the addresses of this host, in the order of its interfaces.
     fn addresses(&self) -> Vec<IpAddr>;
 
-    /// Ready once after each change of [`addresses`](Self::addresses). If the world can tell, also after a change of
-    /// routes: an unreachable address may have become reachable.
+    /// Ready once after each change of [`addresses`](Self::addresses). If the host reports changes of routes, also
+    /// ready once after each of those, because an unreachable address may have become reachable.
     fn poll_address_change(&self, cx: &mut Context<'_>) -> Poll<()>;
 
-    /// Charges the host's processor for work that is not a packet. This has an effect only on a virtual host for which
-    /// that work has a cost.
+    /// Charges the host's processor for work other than the processing of packets. This has an effect only on a virtual
+    /// host for which that work has a cost.
     fn charge(&self, work: Work) {
         let _ = work;
     }
 
-    /// Opens a socket on all of this host's addresses.
+    /// Opens a socket that receives at all addresses of this host.
     ///
     /// # Errors
-    /// `AddrInUse` if the protocol or port is in use, `PermissionDenied` if the host forbids it, `Unsupported` if the
-    /// host does not support it.
+    /// `AddrInUse` if the protocol or port is in use, `PermissionDenied` if the host forbids the bind, `Unsupported` if
+    /// the host does not support this kind of socket.
     async fn bind(&self, at: Local) -> io::Result<Self::Socket>;
 }
 
-/// Lets a task continue without its handle.
+/// Lets a task continue to run without its handle.
 pub trait Detach {
-    /// Lets the task continue after the handle is gone.
+    /// Drops the handle without cancelling the task.
     fn detach(self);
 }
 
-/// A deadline that can be moved without allocation.
+/// A timer whose deadline can be moved without allocation.
 pub trait Timer: 'static {
-    /// Sets, moves or clears the deadline.
+    /// Sets or moves the deadline, or clears it if `at` is `None`.
     fn set(&mut self, at: Option<Instant>);
 
-    /// Ready when the deadline has passed, which also clears it. Pending before that, or if no deadline is set.
+    /// Ready when the deadline has passed; the deadline is then cleared. Pending before the deadline, or if no deadline
+    /// is set.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 }
 
 /// Work for which a program may charge its host's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Work {
-    /// A connection or association was accepted.
+    /// The program accepted a connection or association.
     Connection,
-    /// Processing of a request was started.
+    /// The program started to process a request.
     Request,
 }
 
 /// The protocol or port that a socket is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Local {
-    /// Every packet of this IP protocol (6 TCP, 132 SCTP); ports in socket addresses are 0.
+    /// All packets of this IP protocol, for example 6 for TCP or 132 for SCTP. Ports in socket addresses are 0.
     Ip {
         /// The protocol number of the IP header.
         protocol: u8,
     },
-    /// A UDP port; 0 lets the world choose a free one.
+    /// A UDP port. If the port is 0, the host chooses a free one.
     Udp {
         /// The port.
         port: u16,
     },
 }
 
-/// A socket that sends and receives batches of packets, with the header fields that a transport needs.
+/// A socket that sends and receives batches of packets, together with the IP header fields that a transport needs.
 pub trait Datagrams: 'static {
-    /// Sends all packets of `batch` and empties it. A packet that the network does not accept is lost; that is not an
-    /// error.
+    /// Sends all packets of `batch` and empties it. A packet that the network does not accept counts as lost and causes
+    /// no error.
     ///
     /// # Errors
-    /// `AddrNotAvailable`, `NetworkUnreachable`, `HostUnreachable`: this host does not have the source address, or has
-    /// no route to the target at present. The batch is then unchanged; its packets are lost unless it is sent again.
-    /// After any other error the socket is unusable.
+    /// `AddrNotAvailable`: this host does not have the source address. `NetworkUnreachable`, `HostUnreachable`: at
+    /// present this host has no route to the target. After one of these errors the batch is unchanged, and its packets
+    /// are lost unless the caller sends it again. After any other error the socket is unusable.
     fn poll_send(&self, cx: &mut Context<'_>, batch: &mut SendBatch) -> Poll<io::Result<()>>;
 
-    /// Takes the content of `batch`, to send it with other packets at the next [`poll_flush`](Self::poll_flush).
-    /// Returns false if the batch was not taken; it must then be sent separately after a flush.
+    /// Takes the packets of `batch`, to send them together with other batches at the next
+    /// [`poll_flush`](Self::poll_flush). Returns false if the packets were not taken; the caller must then flush, and
+    /// send the batch with [`poll_send`](Self::poll_send).
     #[inline]
     fn queue(&self, batch: &mut SendBatch) -> bool {
         let _ = batch;
         false
     }
 
-    /// Sends the queued packets.
+    /// Sends the packets that [`queue`](Self::queue) has taken.
     ///
     /// # Errors
-    /// As [`poll_send`](Self::poll_send). The packets that could not be sent are put into `unsent`, which must be
-    /// empty; others may still be queued.
+    /// As [`poll_send`](Self::poll_send). The packets that could not be sent are moved to `unsent`, which must be empty
+    /// before the call. Other packets may still be queued.
     #[inline]
     fn poll_flush(&self, cx: &mut Context<'_>, unsent: &mut SendBatch) -> Poll<io::Result<()>> {
         let _ = (cx, unsent);
         Poll::Ready(Ok(()))
     }
 
-    /// Returns whether more packets have already been received, so that [`poll_recv`](Self::poll_recv) returns them
-    /// without a system call.
+    /// Returns whether further packets have already been read from the kernel, so that [`poll_recv`](Self::poll_recv)
+    /// returns them without a system call.
     #[inline]
     fn has_more(&self) -> bool {
         false
     }
 
-    /// Receives packets, or one ICMP report (`batch.icmp`), into `batch`.
+    /// Receives packets, or one ICMP report, into `batch`. For a report, `batch.icmp` is set.
     ///
     /// # Errors
     /// The socket is unusable.
     fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>>;
 
-    /// Returns the local addresses; a multi-homed stack has several.
+    /// Returns the local addresses of the socket; a multi-homed host has several.
     fn local(&self) -> Vec<SocketAddr>;
 
-    /// Returns the MTU of the interface of `source` in bytes, minus the overhead of layers.
+    /// Returns the MTU in bytes of the interface that has the address `source`, minus the overhead of layers such as
+    /// DTLS.
     fn mtu(&self, source: IpAddr) -> u32;
 
-    /// Returns the number of bytes that a layer such as DTLS adds to each packet; 0 if there is no such layer.
+    /// Returns the number of bytes that a layer such as DTLS adds to each packet; 0 without such a layer.
     fn overhead(&self) -> u32 {
         0
     }
 
-    /// Returns the number of packets that one call should carry, for [`SendBatch::new`] and [`RecvBatch::new`].
+    /// Returns the number of packets that one call should carry, as the argument of [`SendBatch::new`] and
+    /// [`RecvBatch::new`].
     fn max_segments(&self) -> usize;
 
-    /// Returns the next state change of a peer, in a layer with its own handshake. Call it each time after receiving.
-    /// Until a peer is ready, sending to it fails with `HostUnreachable`.
+    /// Returns the next state change of a peer, if this socket is a layer with its own handshake, such as DTLS. Call
+    /// this function after each receive. Until a peer is ready, sending to it fails with `HostUnreachable`.
     #[inline]
     fn take_peer(&self) -> Option<(SocketAddr, PeerState)> {
         None
     }
 
-    /// Returns the ports of the protocol, if other programs of this host receive the same packets; otherwise `None`.
+    /// Returns the registry of the protocol's ports, if other programs on this host receive the same packets; otherwise
+    /// `None`.
     fn ports(&self) -> Option<Arc<dyn Ports>> {
         None
     }
@@ -270,21 +279,23 @@ impl Datagrams for Box<dyn Datagrams> {
     }
 }
 
-/// The owners of the ports of an IP protocol. The owners are programs of one host whose [`Local::Ip`] sockets all
-/// receive the same packets.
+/// A registry of which program owns which port of an IP protocol. All programs of one host that have a [`Local::Ip`]
+/// socket of the protocol receive the same packets and share the registry.
 pub trait Ports: Send + Sync + fmt::Debug {
-    /// Claims a port at the addresses of the socket, or returns an existing claim of this program.
+    /// Claims `port` at the addresses of the socket, or returns this program's existing claim of `port`.
     ///
     /// # Errors
-    /// `AddrInUse`: another program has the port at one of the addresses.
+    /// `AddrInUse`: another program owns `port` at one of the addresses.
     fn listen(&self, port: u16) -> io::Result<PortClaim>;
 
-    /// Claims a port to connect from. Returns `None` if the claim fails; other programs then do not know of the use.
+    /// Claims the local `port` for outgoing connections. Returns `None` if the claim fails; other programs then do not
+    /// know that the port is in use.
     fn connect(&self, port: u16) -> Option<PortClaim>;
 
-    /// Returns whether another program has the port, at `address` or, if that is `None`, at any address of this socket.
+    /// Returns whether another program owns `port` at `address` or, if `address` is `None`, at any address of this
+    /// socket.
     fn are_anothers(&self, address: Option<IpAddr>, port: u16) -> bool;
 }
 
-/// A claim of a port, which lasts while this or a clone of it lives.
+/// A claim of a port. The claim ends when the last clone of this value is dropped.
 pub type PortClaim = Arc<dyn fmt::Debug + Send + Sync>;

@@ -1,20 +1,20 @@
-//! Host names, for worlds that can resolve them.
+//! Host name resolution, for hosts that support it.
 //!
-//! A virtual network has only addresses. A real host asks its resolver, which may take long; nothing else in the world
-//! waits for it.
+//! A virtual network has only addresses. A real host queries its resolver, which may take long; the other tasks of the
+//! program continue meanwhile.
 
 use crate::World;
 use std::io;
 use std::net::SocketAddr;
 
-/// A world whose host resolves names.
+/// A `World` whose host resolves host names.
 pub trait Names: World {
-    /// The number of names that are resolved at the same time. Further ones wait, and an unanswered name occupies its
-    /// slot for long.
+    /// The number of names that are resolved at the same time. Further lookups wait for a free slot, and a lookup
+    /// without an answer occupies its slot for a long time.
     const LOOKUPS: usize;
 
-    /// Returns the addresses that the host itself has stored for `host`, each with `port`. Empty if it has to ask a
-    /// resolver.
+    /// Returns the addresses that the host has stored locally for the name `host`, each with `port`. Empty if the host
+    /// has to query a resolver.
     fn known(&self, host: &str, port: u16) -> Vec<SocketAddr>;
 
     /// Returns all addresses of `host` (a name, or an address without brackets), each with `port`, in order of

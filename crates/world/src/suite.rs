@@ -1,8 +1,8 @@
-//! The behaviour suite: tests of what every world must do in the same way.
+//! The behaviour suite: tests of what every `World` must do in the same way.
 //!
-//! Generic programs that fail by panicking. Each world runs them in its own tests, so that a program tested in virtual
-//! time behaves the same on the operating system's network. They need two handles: of two hosts that reach each other,
-//! or twice of one host.
+//! Generic test programs, which panic on a failure. Each implementation of `World` runs them in its own tests, so that
+//! a program tested in virtual time behaves the same on the operating system's network. A test program gets the handles
+//! of two hosts that can reach each other, or two handles of one host.
 
 use crate::{Datagrams, Detach, Local, Timer, World};
 use anabranch_base::time::Duration;
@@ -20,14 +20,14 @@ use std::task::Poll;
 pub struct Pair<W> {
     /// The host on which most of the program runs.
     pub near: W,
-    /// The other host; may be the same.
+    /// The other host; may be the same host.
     pub far: W,
 }
 
-/// One case: its name, and the program to run on a new pair.
+/// One test: its name, and the program to run on a new pair of hosts.
 pub type Case<W> = (&'static str, fn(Pair<W>) -> Pin<Box<dyn Future<Output = ()>>>);
 
-/// Returns all cases.
+/// Returns all tests of the suite.
 #[must_use]
 pub fn cases<W: World>() -> Vec<Case<W>> {
     vec![
@@ -49,7 +49,7 @@ pub fn cases<W: World>() -> Vec<Case<W>> {
     ]
 }
 
-/// Sleeps end in the order of their deadlines, and not before them.
+/// Sleeps end in the order of their deadlines, and not before the deadlines.
 pub async fn sleeps_end_in_order<W: World>(world: W) {
     let begin = world.now();
     let ended = Rc::new(RefCell::new(Vec::new()));
@@ -102,7 +102,7 @@ pub async fn cancelled_sleep_never_fires<W: World>(world: W) {
     assert!(!fired.get(), "the cancelled sleep fired");
 }
 
-/// A timer fires at the deadline set last.
+/// A timer fires at the deadline that was set last.
 pub async fn timer_moves<W: World>(world: W) {
     let begin = world.now();
     let at = |millis| begin + Duration::from_millis(millis);
@@ -135,7 +135,7 @@ async fn is_ready(timer: &mut impl Timer) -> bool {
     poll_fn(|cx| Poll::Ready(timer.poll(cx).is_ready())).await
 }
 
-/// Tasks first run in the order in which they were started, and then alternate.
+/// Tasks first run in the order in which they were started, and then take turns.
 pub async fn tasks_in_order<W: World>(world: W) {
     let steps = Rc::new(RefCell::new(Vec::new()));
     let mut tasks = Vec::new();
@@ -154,7 +154,7 @@ pub async fn tasks_in_order<W: World>(world: W) {
     assert_eq!(*steps.borrow(), [("a", 0), ("b", 0), ("c", 0), ("a", 1), ("b", 1), ("c", 1)]);
 }
 
-/// Lets the other tasks run once.
+/// Lets the other runnable tasks run once.
 async fn yield_now() {
     let mut yielded = false;
     poll_fn(|cx| {
@@ -167,7 +167,7 @@ async fn yield_now() {
     .await;
 }
 
-/// Awaiting a task returns its result, whether or not it has already finished.
+/// Awaiting a task returns its result, whether or not the task has already finished.
 pub async fn task_gives_result<W: World>(world: W) {
     let quick = world.spawn("quick", async { 7 });
     let inside = world.clone();
@@ -179,7 +179,7 @@ pub async fn task_gives_result<W: World>(world: W) {
     assert_eq!(quick.await, 7);
 }
 
-/// Dropping a task drops its future soon.
+/// Dropping a task's handle drops the task's future soon.
 pub async fn dropped_task_is_cancelled<W: World>(world: W) {
     let held = Rc::new(());
     let inside = held.clone();
@@ -208,7 +208,7 @@ pub async fn detached_task_runs_on<W: World>(world: W) {
     assert!(done.get(), "the detached task did not run");
 }
 
-/// The same label gives the same random numbers, another label gives others.
+/// The same label gives the same random numbers, and another label gives other numbers.
 pub async fn randomness_by_label<W: World>(world: W) {
     let draw = |label: &str| world.rng(label).next_u64();
     assert_eq!(draw("one"), draw("one"));
@@ -225,7 +225,7 @@ pub async fn bind_twice_fails<W: World>(world: W) {
     world.bind(Local::Udp { port }).await.expect("the port is free again");
 }
 
-/// Port 0 means any free port, on every address of the host.
+/// Port 0 stands for any free port, on every address of the host.
 pub async fn port_zero_is_free<W: World>(world: W) {
     let one = world.bind(Local::Udp { port: 0 }).await.expect("a free port");
     let other = world.bind(Local::Udp { port: 0 }).await.expect("another free port");
@@ -236,7 +236,7 @@ pub async fn port_zero_is_free<W: World>(world: W) {
     assert_eq!(addresses, world.addresses());
 }
 
-/// A datagram arrives whole, shows its source, and can be answered.
+/// A datagram arrives unchanged, carries its source address, and can be answered.
 pub async fn datagram_round_trip<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let (from, to) = (here.local()[0], first_like(&there.local(), here.local()[0]));
@@ -292,7 +292,7 @@ pub async fn datagrams_wait_in_order<W: World>(pair: Pair<W>) {
     assert_eq!(numbers, (0..8).collect::<Vec<_>>());
 }
 
-/// A datagram for a closed port is lost or reported; the socket stays usable.
+/// A datagram for a closed port is lost or reported, and the sending socket stays usable.
 pub async fn nobody_at_home<W: World>(pair: Pair<W>) {
     let (here, there) = bind_pair(&pair).await;
     let to = first_like(&there.local(), here.local()[0]);

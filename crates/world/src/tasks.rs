@@ -1,4 +1,4 @@
-//! Sets of tasks that end with their owner: the sessions of a server, the streams of a session.
+//! Sets of tasks that end with their owner, for example the sessions of a server or the streams of a session.
 
 use crate::World;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
-/// A set of tasks. Finished tasks are removed; tasks that still run when the set is dropped are cancelled.
+/// A set of tasks. Finished tasks are removed; dropping the set cancels the tasks that still run.
 pub struct Tasks<W: World> {
     world: W,
     running: RefCell<BTreeMap<u64, W::Task<()>>>,
@@ -17,15 +17,16 @@ pub struct Tasks<W: World> {
     next: Cell<u64>,
 }
 
-/// Tasks that are finished and not yet removed.
+/// The ids of tasks that have finished and are still in the set.
 #[derive(Debug, Default)]
 struct Finished {
     tasks: RefCell<Vec<u64>>,
     waiting: RefCell<Option<Waker>>,
 }
 
-/// A task that reports when it has finished. The task itself is boxed for two reasons. An executor allocates tasks in
-/// steps of 128 bytes, and this fits the smallest. And without the type of the task, an executor is compiled only once.
+/// A task that reports when it has finished. The future is boxed for two reasons. An executor allocates tasks in steps
+/// of 128 bytes, and a boxed future fits the smallest step. And the executor's code is compiled only once, not once for
+/// each type of future.
 struct Noted {
     task: Pin<Box<dyn Future<Output = ()>>>,
     finished: Rc<Finished>,
@@ -46,12 +47,12 @@ impl Future for Noted {
 }
 
 impl<W: World> Tasks<W> {
-    /// Creates an empty set in `world`.
+    /// Creates an empty set, whose tasks run in `world`.
     pub fn new(world: W) -> Self {
         Self { world, running: RefCell::default(), finished: OnceCell::new(), next: Cell::new(0) }
     }
 
-    /// Starts a task of the set. The name appears in reports of what each task waits for.
+    /// Starts a task of the set. `name` appears in reports that list what each task waits for.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = ()> + 'static) {
         let id = self.next.replace(self.next.get() + 1);
         let finished = self.finished.get_or_init(Rc::default).clone();
@@ -67,7 +68,7 @@ impl<W: World> Tasks<W> {
             for done in finished.tasks.take() {
                 running.remove(&done);
             }
-            // An empty map keeps its root node, and thousands of sessions would have one each.
+            // An empty map keeps its root node. Drop the node, because thousands of sessions would keep one each.
             if running.is_empty() {
                 *running = BTreeMap::new();
             }
@@ -75,12 +76,12 @@ impl<W: World> Tasks<W> {
         running.len()
     }
 
-    /// Waits until no task runs.
+    /// Waits until no task of the set runs.
     pub async fn idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
 
-    /// Ready when no task runs. Otherwise the caller is woken when the next one finishes.
+    /// Ready when no task of the set runs. Otherwise the caller is woken when the next task finishes.
     pub fn poll_idle(&self, cx: &Context<'_>) -> Poll<()> {
         if self.count() == 0 {
             return Poll::Ready(());

@@ -1,9 +1,9 @@
-//! The waker of one task that waits for an event, kept after use.
+//! The waker of one task that waits for an event. The waker is kept after use.
 
 use std::task::{Context, Waker};
 
-/// One task that waits for an event. The waker is kept after use, so that waiting again costs only a comparison. A
-/// clone would count references twice for every packet.
+/// One task that waits for an event. The waker is kept after use, so that waiting again only compares wakers. Cloning a
+/// waker would change a reference count twice for every packet.
 #[derive(Debug, Default)]
 pub struct Waiter {
     waker: Option<Waker>,
@@ -11,7 +11,7 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Makes the next [`wake`](Self::wake) wake the polling task.
+    /// Makes the next [`wake`](Self::wake) wake the task that `cx` belongs to.
     #[inline]
     pub fn wait(&mut self, cx: &Context<'_>) {
         self.waiting = true;
@@ -35,7 +35,7 @@ impl Waiter {
         }
     }
 
-    /// Drops the waker: the task no longer waits.
+    /// Drops the waker, so that the task no longer waits.
     pub fn forget(&mut self) {
         *self = Self::default();
     }

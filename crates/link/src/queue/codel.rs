@@ -1,7 +1,7 @@
 //! CoDel: drops packets when the queueing delay stays above a target for too long.
 //!
-//! Home of RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the
-//! dequeue routine with its control law. Square roots are of integers.
+//! Home of RFC 8289: §4.3 the target, §4.4 the estimator's interval, §5.5 the dequeue routine with its control law. The
+//! control law takes square roots of integers.
 
 use super::held::{Discipline, HeldQueue};
 use super::{Limit, Occupancy, mark_ce};
@@ -11,26 +11,25 @@ use anabranch_base::Instant;
 use anabranch_base::time::{Duration, nanos};
 use std::collections::VecDeque;
 
-/// A CoDel queue with its serializer.
+/// A CoDel queue, including its serializer.
 pub type CodelQueue<P> = HeldQueue<CodelDiscipline<P>>;
 
 /// The settings of CoDel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CodelConfig {
-    /// The acceptable standing delay.
+    /// The queueing delay that is acceptable permanently.
     pub target: Duration,
-    /// How long the delay may exceed the target: the round-trip time of the slowest usual
-    /// path.
+    /// The time for which the queueing delay may exceed the target. It should be the round-trip time of the slowest
+    /// usual path.
     pub interval: Duration,
     /// Whether ECN-capable packets are marked instead of dropped.
     pub ecn: bool,
-    /// The size of the largest packet in bytes: from a queue of no more than this,
-    /// nothing is dropped.
+    /// The size of the largest packet in bytes. Nothing is dropped while the queue holds no more bytes than this.
     pub max_packet: u64,
 }
 
 impl Default for CodelConfig {
-    /// RFC 8289 §4.3, §4.4: 5 ms and 100 ms.
+    /// RFC 8289 §4.3, §4.4: a target of 5 ms and an interval of 100 ms.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(5),
@@ -41,7 +40,7 @@ impl Default for CodelConfig {
     }
 }
 
-/// Packets in order of arrival.
+/// A queue of packets in order of arrival.
 #[derive(Clone, Debug)]
 pub struct Fifo<P> {
     packets: VecDeque<(Instant, P)>,
@@ -55,7 +54,7 @@ impl<P> Default for Fifo<P> {
 }
 
 impl<P: Carried> Fifo<P> {
-    /// The packets that wait.
+    /// Returns the amount of packets in the queue.
     #[must_use]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.packets.len() as u64, bytes: self.bytes }
@@ -67,7 +66,7 @@ impl<P: Carried> Fifo<P> {
         self.packets.push_back((at, packet));
     }
 
-    /// Removes the oldest packet; also returns its time of arrival.
+    /// Removes the oldest packet and returns it with its time of arrival.
     pub fn pop(&mut self) -> Option<(Instant, P)> {
         let (at, packet) = self.packets.pop_front()?;
         self.bytes -= packet.wire_len() as u64;
@@ -75,10 +74,11 @@ impl<P: Carried> Fifo<P> {
     }
 }
 
-/// The state of the control law for one queue.
+/// The state of CoDel's control law for one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Codel {
-    /// The time at which the delay will have been above the target for an interval.
+    /// While the delay exceeds the target: the time from which packets may be dropped, one interval after the delay
+    /// first exceeded the target.
     above_from: Option<Instant>,
     dropping: bool,
     drop_next: Instant,
@@ -87,8 +87,7 @@ pub struct Codel {
 }
 
 impl Codel {
-    /// RFC 8289 §5.5: returns the next packet of `queue`, after dropping those that are
-    /// due.
+    /// RFC 8289 §5.5: drops the packets of `queue` that are due to be dropped, and returns the next packet after them.
     pub fn take<P: Carried>(
         &mut self,
         now: Instant,
@@ -121,8 +120,8 @@ impl Codel {
                 }
             }
         } else if may_drop {
-            // RFC 8289 §5.5: start near the drop rate that controlled the queue last
-            // time, if that is not long ago.
+            // RFC 8289 §5.5: start near the drop rate that controlled the queue the last time, if that was not long
+            // ago.
             let delta = self.count.saturating_sub(self.last_count);
             let recently = now.since(self.drop_next) < config.interval * 16;
             self.count = if delta > 1 && recently { delta } else { 1 };
@@ -141,8 +140,8 @@ impl Codel {
         Some(packet)
     }
 
-    /// Removes the oldest packet; also returns whether the delay has been above the
-    /// target for an interval.
+    /// Removes the oldest packet, and also returns whether the delay has been above the target for at least an
+    /// interval.
     fn next<P: Carried>(
         &mut self,
         now: Instant,
@@ -167,15 +166,15 @@ impl Codel {
     }
 }
 
-/// RFC 8289 §5.5: the next drop is later by the interval divided by the square root of
-/// the count.
+/// RFC 8289 §5.5: returns the time of the next drop, which is the interval divided by the square root of `count` after
+/// `from`.
 fn control_law(config: &CodelConfig, from: Instant, count: u64) -> Instant {
     let interval = u128::from(nanos(config.interval));
     let step = (interval * interval / u128::from(count.max(1))).isqrt();
     from.plus_nanos(u64::try_from(step).unwrap_or(u64::MAX))
 }
 
-/// One queue under CoDel.
+/// One queue with CoDel's control law.
 #[derive(Clone, Debug)]
 pub struct CodelDiscipline<P> {
     limit: Limit,
@@ -185,7 +184,7 @@ pub struct CodelDiscipline<P> {
 }
 
 impl<P> CodelDiscipline<P> {
-    /// An empty queue.
+    /// Creates an empty queue that holds at most `limit`.
     #[must_use]
     pub fn new(limit: Limit, config: CodelConfig) -> Self {
         Self { limit, config, codel: Codel::default(), queue: Fifo::default() }
@@ -222,7 +221,7 @@ mod tests {
         Instant::from_millis(millis)
     }
 
-    /// A packet of 1500 bytes takes 10 ms.
+    /// Creates a chain with a CoDel queue, in which a packet of 1500 bytes takes 10 ms.
     fn chain(ecn: bool) -> Chain<Blank> {
         let serializer = Serializer::Rate(Rate::new("1200kbit".parse().expect("a rate")));
         let config = CodelConfig { ecn, ..CodelConfig::default() };
@@ -235,17 +234,15 @@ mod tests {
         let config = CodelConfig::default();
         let step = |count| control_law(&config, Instant::ZERO, count).as_nanos();
         assert_eq!([step(1), step(4), step(100)], [100_000_000, 50_000_000, 10_000_000]);
-        // 100 ms / √2 = 70.710678118… ms.
+        // 100 ms / √2 is 70.710678118… ms, rounded down.
         assert_eq!(step(2), 70_710_678);
     }
 
-    /// 60 packets at once: one leaves every 10 ms, and each has waited 10 ms
-    /// longer than the one before.
+    /// 60 packets enter at once. One of them leaves every 10 ms, and each waits 10 ms longer than the one before it.
     ///
-    /// RFC 8289 §5.5: packet 1 is taken at 0, packet 2 at 10 ms with a delay of
-    /// 10 ms: the delay must stay above 5 ms until 110 ms. There the first drop
-    /// falls (packet 12, taken at 110 ms); the next follow 100, 70.7, 57.7 ms
-    /// later, at the first departures from 210, 280.71 and 338.45 ms on.
+    /// RFC 8289 §5.5: packet 2 is dequeued at 10 ms with a delay of 10 ms, so the delay must stay above 5 ms until 110
+    /// ms. The first drop comes then: packet 12, dequeued at 110 ms. The control law puts further drops 100, 70.7 and
+    /// 57.7 ms later. They come at the first departures from 210, 280.71 and 338.45 ms on.
     #[test]
     fn a_standing_queue_is_thinned_out_ever_faster() {
         let mut chain = chain(false);
@@ -278,8 +275,8 @@ mod tests {
                 }
             }
         }
-        // Marked when dequeued, out 10 ms later; nothing is dropped, so the numbers
-        // follow the times.
+        // A packet is marked when it is dequeued and comes out 10 ms later. No packet is dropped, so the packet numbers
+        // follow from the times.
         assert_eq!(marked, [(at(120), 12), (at(220), 22), (at(300), 30), (at(350), 35)]);
         assert_eq!(chain.meter().lost().packets, 0);
     }
@@ -289,8 +286,8 @@ mod tests {
         let mut chain = chain(false);
         let mut out = 0;
         for i in 0..200 {
-            // Packets arrive in pairs, as fast as they leave: the second waits 10 ms each
-            // time, but never more than one packet waits behind it.
+            // Packets arrive in pairs, as fast as they leave. The second packet of each pair waits 10 ms, but never
+            // more than one packet waits behind it.
             chain.push(at(20 * i), Blank::new(1500));
             chain.push(at(20 * i), Blank::new(1500));
             while chain.pop(at(20 * i)).is_some() {

@@ -1,23 +1,23 @@
-//! Drop-tail: a queue accepts packets that fit and drops the rest.
+//! Drop-tail: a queue that accepts packets while they fit, and drops all others.
 //!
-//! Defines the limit that every queue has, and the threshold above which a
-//! drop-tail queue marks ECN-capable packets (as for DCTCP, RFC 8257 §3.1).
+//! This module also defines the limit that every queue has, and the threshold above which a drop-tail queue marks
+//! ECN-capable packets (as for DCTCP, RFC 8257 §3.1).
 
 use super::{Admission, Occupancy};
 
-/// The maximum amount of waiting packets.
+/// The maximum amount of packets that may wait in a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// At most this many packets.
     Packets(u64),
     /// At most this many bytes.
     Bytes(u64),
-    /// No limit: for links whose queue does not matter.
+    /// No limit, for links whose queue does not matter.
     Unlimited,
 }
 
 impl Limit {
-    /// Whether a packet of `bytes` may join the waiting packets.
+    /// Returns whether a packet of `bytes` bytes may join the packets that already wait.
     #[must_use]
     #[inline]
     pub const fn has_room(self, waiting: Occupancy, bytes: usize) -> bool {
@@ -32,13 +32,13 @@ impl Limit {
 /// The backlog above which a drop-tail queue marks packets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Threshold(
-    /// A packet that finds no room under this limit is marked.
+    /// The limit of the unmarked backlog: a packet that would exceed this limit is marked.
     pub Limit,
 );
 
 impl Threshold {
-    /// Decides to mark a packet that would bring the queue above the threshold. A packet
-    /// that cannot be marked is accepted nevertheless.
+    /// Requests a mark for a packet that would bring the queue above the threshold. A packet that cannot be marked is
+    /// nevertheless accepted.
     #[inline]
     pub(super) const fn admit(self, waiting: Occupancy, bytes: usize) -> Admission {
         if self.0.has_room(waiting, bytes) { Admission::Take } else { Admission::MarkOrDrop }
@@ -53,7 +53,7 @@ mod tests {
     use crate::rate::{Rate, Serializer};
     use anabranch_base::{Ecn, Instant};
 
-    /// A packet of 1500 bytes takes 1 ms.
+    /// Creates a queue from which a packet of 1500 bytes takes 1 ms to send.
     fn bottleneck(limit: Limit, policy: Policy) -> Bottleneck {
         Bottleneck::new(limit, policy, Serializer::Rate(Rate::new("12mbit".parse().expect("a rate"))))
     }
@@ -67,15 +67,15 @@ mod tests {
         let mut queue = bottleneck(Limit::Packets(2), Policy::DropTail(None));
         let mut meter = Meter::default();
         let mut send = |micros| queue.pass(at(micros), &mut Blank::new(1500), &mut meter);
-        // One is on the wire, two wait, the fourth finds no room.
+        // The first packet is on the wire, two more wait, and the fourth finds no room.
         assert_eq!(send(0), Fate::Leaves(at(1000)));
         assert_eq!(send(0), Fate::Leaves(at(2000)));
         assert_eq!(send(0), Fate::Leaves(at(3000)));
         assert_eq!(send(999), Fate::Lost(Cause::Overflow));
-        // At 1 ms the second packet goes on the wire, which makes room at that instant.
+        // At 1 ms the second packet goes on the wire, which makes room for one packet at that instant.
         assert_eq!(send(1000), Fate::Leaves(at(4000)));
         assert_eq!(send(1000), Fate::Lost(Cause::Overflow));
-        // Idle from 4 ms on.
+        // The link is idle from 4 ms on.
         assert_eq!(send(5500), Fate::Leaves(at(6500)));
         assert_eq!(meter.queue_peak_packets, 2);
         assert_eq!(meter.queue_peak_bytes, 3000);
@@ -102,7 +102,7 @@ mod tests {
             assert!(matches!(queue.pass(at(0), &mut packet, &mut meter), Fate::Leaves(_)));
             marks.push(packet.ecn());
         }
-        // The first is on the wire, the second waits alone.
+        // The first packet is on the wire, and the second one alone does not exceed the threshold.
         assert_eq!(marks, [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::NotEct, Ecn::Ce]);
         assert_eq!(meter.changed.marked.packets, 1);
     }

@@ -1,9 +1,8 @@
 //! FQ-CoDel: one queue per flow, served in turn, each managed by CoDel.
 //!
-//! Home of RFC 8290: §4.1 enqueueing (classification, the new-flow list, what to drop
-//! when full), §4.2 dequeueing by deficit round robin, §5.2.1 – §5.2.4 the parameters.
-//! Flows are distinguished by a seeded hash; flows with the same hash share a queue. one
-//! queue share it.
+//! Home of RFC 8290: §4.1 enqueueing (classification, the new-flow list, drops when the queue is full), §4.2 dequeueing
+//! by deficit round robin, §5.2.1 – §5.2.4 the parameters. A seeded hash assigns flows to queues, so flows with the
+//! same hash share a queue.
 
 use super::codel::{Codel, CodelConfig, Fifo};
 use super::held::{Discipline, HeldQueue};
@@ -13,7 +12,7 @@ use crate::meter::Meter;
 use anabranch_base::{Instant, Rng};
 use std::collections::VecDeque;
 
-/// An FQ-CoDel queue with its serializer.
+/// An FQ-CoDel queue, including its serializer.
 pub type FqCodel<P> = HeldQueue<FairQueues<P>>;
 
 /// The queues of the flows, and the order in which they are served.
@@ -24,9 +23,9 @@ pub struct FairQueues<P> {
     config: CodelConfig,
     seed: u64,
     flows: Vec<Flow<P>>,
-    /// Flows that have not been served since they became active (new flows).
+    /// The indices of new flows, which have not been served since they became active.
     fresh: VecDeque<usize>,
-    /// Flows that wait for their next turn (old flows).
+    /// The indices of old flows, which wait for their next turn.
     old: VecDeque<usize>,
     waiting: Occupancy,
 }
@@ -36,13 +35,12 @@ struct Flow<P> {
     queue: Fifo<P>,
     codel: Codel,
     deficit: i64,
-    /// Whether the flow is on one of the two lists.
+    /// Whether the flow is on one of the lists `fresh` and `old`.
     listed: bool,
 }
 
 impl<P> FairQueues<P> {
-    /// Creates [`QUEUES`] empty queues that share `limit`; a flow may send `quantum`
-    /// bytes per turn.
+    /// Creates [`QUEUES`] empty queues that share the limit `limit`. A flow may send `quantum` bytes per turn.
     #[must_use]
     pub fn new(limit: Limit, quantum: u32, config: CodelConfig, mut rng: Rng) -> Self {
         let flow = || Flow { queue: Fifo::default(), codel: Codel::default(), deficit: 0, listed: false };
@@ -58,7 +56,7 @@ impl<P> FairQueues<P> {
         }
     }
 
-    /// Returns the index of a flow's queue.
+    /// Returns the index of the queue for the flow `flow`.
     fn place(&self, flow: u64) -> usize {
         let mut mixed = (flow ^ self.seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -111,8 +109,8 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
                 flow.deficit -= packet.wire_len() as i64;
                 return Some(packet);
             }
-            // RFC 8290 §4.2: an emptied new flow moves to the old list once. Otherwise a
-            // flow that always empties its queue in time would stay new.
+            // RFC 8290 §4.2: a new flow whose queue is empty moves to the old list once. Otherwise a flow that always
+            // sends its next packet just in time would stay new.
             if is_fresh {
                 self.fresh.pop_front();
                 self.old.push_back(place);
@@ -129,10 +127,10 @@ impl<P: Carried> Discipline<P> for FairQueues<P> {
 }
 
 impl<P: Carried> FairQueues<P> {
-    /// RFC 8290 §4.1: when full, drops from the head of the queue with the most bytes.
+    /// RFC 8290 §4.1: when the limit is exceeded, drops a packet from the head of the queue with the most bytes.
     fn drop_from_longest(&mut self, at: Instant, out: &mut Released<P>) {
         let active = self.fresh.iter().chain(&self.old).copied();
-        // `max_by_key` returns the last of several maxima; reversed, this is the first.
+        // `max_by_key` returns the last of several maxima. With the order reversed, this is the first of them.
         let longest = active.rev().max_by_key(|place| self.flows[*place].queue.occupancy().bytes);
         let Some((_, packet)) = longest.and_then(|place| self.flows[place].queue.pop()) else { return };
         self.waiting.packets -= 1;
@@ -151,7 +149,7 @@ mod tests {
     use crate::element::Blank;
     use crate::rate::{Rate, Serializer};
 
-    /// A packet of 1500 bytes takes 1 ms.
+    /// Creates a chain with FQ-CoDel, in which a packet of 1500 bytes takes 1 ms.
     fn chain(limit: Limit) -> Chain<Blank> {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
         let queues = FairQueues::new(limit, 1500, CodelConfig::default(), Rng::new(1));
@@ -172,7 +170,7 @@ mod tests {
         order
     }
 
-    /// RFC 8290 §4.2: flows take turns; a new flow is served first.
+    /// RFC 8290 §4.2: flows take turns, and a new flow is served first.
     #[test]
     fn flows_take_turns_and_a_new_one_comes_first() {
         let mut chain = chain(Limit::Packets(1000));
@@ -182,8 +180,8 @@ mod tests {
         for number in 1..=2 {
             chain.push(Instant::ZERO, packet(9, number, 1500));
         }
-        // 7/1 leaves at once and uses up its quantum. Then the new flow 9 is served; then
-        // they take turns.
+        // Packet 1 of flow 7 leaves at once and uses up the quantum of flow 7. Then the new flow 9 is served, and after
+        // that both flows take turns.
         let expected = [(7, 1), (9, 1), (7, 2), (9, 2), (7, 3), (7, 4)];
         assert_eq!(drain(&mut chain), expected);
     }
@@ -201,7 +199,7 @@ mod tests {
         assert_eq!(drain(&mut chain), expected);
     }
 
-    /// RFC 8290 §4.1: when full, packets are dropped from the head of the longest queue.
+    /// RFC 8290 §4.1: when the limit is exceeded, packets are dropped from the head of the longest queue.
     #[test]
     fn when_full_the_longest_queue_pays() {
         let mut chain = chain(Limit::Packets(5));

@@ -1,6 +1,6 @@
-//! A queue that decides when a packet is dequeued, and its serializer.
+//! A queue that decides about a packet when it is dequeued, with the serializer that the queue feeds.
 //!
-//! Whenever the serializer is free, the discipline is asked for the next packet.
+//! Whenever the serializer is free, it gets the next packet from the queueing discipline.
 
 use super::Occupancy;
 use crate::element::{Carried, Holding, Released};
@@ -8,36 +8,36 @@ use crate::meter::Meter;
 use crate::rate::Serializer;
 use anabranch_base::Instant;
 
-/// A queueing discipline: orders and drops waiting packets.
+/// A queueing discipline: it orders waiting packets and drops some of them.
 pub trait Discipline<P> {
-    /// Adds a packet. It, or another packet instead, may be dropped to make room.
+    /// Adds a packet. The discipline may drop this packet, or another one to make room.
     fn join(&mut self, at: Instant, packet: P, out: &mut Released<P>);
 
-    /// Returns the next packet for the wire, after dropping those that are due.
+    /// Returns the next packet to send, after dropping the packets that are due to be dropped.
     fn take(&mut self, at: Instant, out: &mut Released<P>, meter: &mut Meter) -> Option<P>;
 
-    /// The packets that wait.
+    /// Returns the amount of packets that wait.
     fn waiting(&self) -> Occupancy;
 }
 
-/// A queueing discipline in front of a serializer. It must be first in a chain,
-/// where packets enter at the instant at which they are pushed.
+/// A queueing discipline with its serializer. It must be the first element of a chain, where packets enter at the
+/// instant at which they are pushed.
 #[derive(Clone, Debug)]
 pub struct HeldQueue<D> {
     discipline: D,
     serializer: Serializer,
-    /// The time at which the last packet was added: none is dequeued earlier.
+    /// The time at which the last packet was added. No packet is dequeued before that time.
     joined: Instant,
 }
 
 impl<D> HeldQueue<D> {
-    /// Creates an empty queue.
+    /// Creates an empty queue in front of `serializer`.
     #[must_use]
     pub const fn new(discipline: D, serializer: Serializer) -> Self {
         Self { discipline, serializer, joined: Instant::ZERO }
     }
 
-    /// The packets that wait.
+    /// Returns the amount of packets that wait in the queue.
     #[must_use]
     pub fn occupancy<P>(&self) -> Occupancy
     where
@@ -65,7 +65,7 @@ impl<P: Carried, D: Discipline<P>> Holding<P> for HeldQueue<D> {
 
     fn advance(&mut self, now: Instant, out: &mut Released<P>, meter: &mut Meter) {
         while let Some(at) = self.deadline().filter(|at| *at <= now) {
-            // A discipline may drop all waiting packets; then the loop ends.
+            // If the discipline drops all waiting packets, the deadline becomes `None` and the loop ends.
             if let Some(packet) = self.discipline.take(at, out, meter) {
                 let transmission = self.serializer.transmit(at, packet.wire_len());
                 out.leaves(transmission.end, packet);

@@ -1,13 +1,11 @@
 //! Queues in front of a serializer.
 //!
-//! A queue that decides on arrival (drop-tail, RED, PIE) stores no packets: the
-//! serializer schedules each packet's departure at once. The packets that still wait at a
-//! later instant follow from the schedule ([`Backlog`]). [`Bottleneck`] is such a queue
-//! with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`]) decide when a packet is
-//! dequeued, and hold packets.
+//! A queue that decides on arrival (drop-tail, RED, PIE) stores no packets, because the serializer schedules each
+//! packet's departure at once. The packets that still wait at a later instant are computed from this schedule
+//! ([`Backlog`]). [`Bottleneck`] is a queue of this kind with its serializer. CoDel ([`codel`]) and FQ-CoDel ([`fq`])
+//! decide when a packet is dequeued, and hold packets.
 //!
-//! A packet counts as waiting until its first bit is on the wire, as in ns-2 and in
-//! the queue of a network interface.
+//! A packet counts as waiting until its first bit is on the wire, as in ns-2 and in the queue of a network interface.
 
 pub mod codel;
 pub mod droptail;
@@ -36,18 +34,18 @@ pub struct Occupancy {
     pub bytes: u64,
 }
 
-/// The waiting packets, derived from the scheduled starts of their serialization.
+/// The waiting packets, derived from the scheduled start of each packet's serialization.
 #[derive(Clone, Debug, Default)]
 pub struct Backlog {
-    /// The start time and size of each packet that may still wait, in order.
+    /// The scheduled start and the size of each packet that may still wait, in order.
     starts: VecDeque<(Instant, u32)>,
     bytes: u64,
-    /// The start of the last packet's serialization.
+    /// The scheduled start of the last packet's serialization.
     last_start: Instant,
 }
 
 impl Backlog {
-    /// Removes the packets that no longer wait at `at`.
+    /// Removes the packets whose serialization has started by `at`.
     #[inline(always)]
     pub fn settle(&mut self, at: Instant) {
         while let Some(&(start, bytes)) = self.starts.front() {
@@ -59,7 +57,7 @@ impl Backlog {
         }
     }
 
-    /// Adds a packet of `bytes` that waits until `start`.
+    /// Adds a packet of `bytes` bytes that waits until `start`.
     #[inline]
     pub fn add(&mut self, start: Instant, bytes: usize) {
         self.last_start = start;
@@ -67,15 +65,15 @@ impl Backlog {
         self.starts.push_back((start, bytes as u32));
     }
 
-    /// The packets that wait, as of the last [`settle`](Self::settle).
+    /// Returns the amount of packets that wait, as of the last [`settle`](Self::settle).
     #[must_use]
     #[inline]
     pub fn occupancy(&self) -> Occupancy {
         Occupancy { packets: self.starts.len() as u64, bytes: self.bytes }
     }
 
-    /// The packets that wait at `at`, which may be any instant since the last call of
-    /// `settle`.
+    /// Returns the amount of packets that wait at `at`, which may be any instant since the last call of
+    /// [`settle`](Self::settle).
     #[must_use]
     pub fn occupancy_at(&self, at: Instant) -> Occupancy {
         let gone = self.starts.partition_point(|(start, _)| *start <= at);
@@ -83,43 +81,43 @@ impl Backlog {
         Occupancy { packets: (self.starts.len() - gone) as u64, bytes: self.bytes - gone_bytes }
     }
 
-    /// How long the last packet in the queue still has to wait at `at`, in nanoseconds.
+    /// Returns the time in nanoseconds that the last packet in the queue still has to wait at `at`.
     #[must_use]
     pub fn delay_at(&self, at: Instant) -> u64 {
         self.last_start.as_nanos().saturating_sub(at.as_nanos())
     }
 
-    /// The time at which the queue becomes empty, or last became empty.
+    /// Returns the time at which the queue becomes empty or, if it is empty, last became empty.
     #[must_use]
     pub const fn empty_from(&self) -> Instant {
         self.last_start
     }
 }
 
-/// A queue's decision about a packet that arrives.
+/// A queue's decision about an arriving packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
-    /// The packet may wait.
+    /// The packet may join the queue.
     Take,
-    /// The packet may wait if it can be marked CE; otherwise an AQM drops it (a drop-tail
-    /// queue with a threshold accepts it).
+    /// The packet joins the queue if it can be marked CE. Otherwise an AQM drops the packet, but a drop-tail queue with
+    /// a threshold accepts it unmarked.
     MarkOrDrop,
     /// The packet is dropped.
     Drop,
 }
 
-/// How a queue decides on arrival, if it is not full.
+/// The policy by which a queue decides about an arriving packet while the queue is not full.
 #[derive(Clone, Debug)]
 pub enum Policy {
-    /// Accepts all packets that fit; with a threshold it marks packets above it.
+    /// Accepts all packets that fit. If there is a threshold, packets above it are marked.
     DropTail(Option<Threshold>),
     /// Random early detection.
     Red(Box<Red>),
-    /// Proportional integral controller, enhanced.
+    /// Proportional integral controller enhanced (PIE).
     Pie(Box<Pie>),
 }
 
-/// A queue that decides on arrival, and its serializer.
+/// A queue that decides about packets on arrival, with its serializer.
 #[derive(Clone, Debug)]
 pub struct Bottleneck {
     limit: Limit,
@@ -129,26 +127,26 @@ pub struct Bottleneck {
 }
 
 impl Bottleneck {
-    /// Creates a queue of at most `limit` in front of `serializer`.
+    /// Creates a queue that holds at most `limit`, in front of `serializer`.
     #[must_use]
     pub fn new(limit: Limit, policy: Policy, serializer: Serializer) -> Self {
         Self { limit, policy, serializer, backlog: Backlog::default() }
     }
 
-    /// The packets that wait at `now`.
+    /// Returns the amount of packets that wait at `now`.
     #[must_use]
     pub fn occupancy(&self, now: Instant) -> Occupancy {
         self.backlog.occupancy_at(now)
     }
 
-    /// Applies limit and policy; marks the packet if they say so. Returns the cause if it
-    /// is dropped.
+    /// Applies the limit and the policy to an arriving packet, and marks the packet if the policy requires it. Returns
+    /// the cause if the packet is dropped.
     #[inline(always)]
     fn admit<P: Carried>(&mut self, at: Instant, packet: &mut P, meter: &mut Meter) -> Option<Cause> {
         if let Policy::Red(red) = &mut self.policy {
             red.observe(at, &self.backlog);
         }
-        // A packet for an idle link never waits, so the limit does not apply.
+        // A packet for an idle link never waits, so the limit does not apply to it.
         if !self.limit.has_room(self.backlog.occupancy(), packet.wire_len()) && self.serializer.free() > at {
             return Some(Cause::Overflow);
         }
@@ -182,7 +180,7 @@ impl Bottleneck {
     }
 }
 
-/// Marks an ECN-capable packet; returns false if it is not ECN-capable (RFC 3168 §5).
+/// Marks an ECN-capable packet. Returns false if the packet is not ECN-capable (RFC 3168 §5).
 pub(crate) fn mark_ce<P: Carried>(packet: &mut P, meter: &mut Meter) -> bool {
     match packet.ecn() {
         Ecn::NotEct => false,

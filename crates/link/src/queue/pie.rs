@@ -1,9 +1,9 @@
-//! PIE: drops packets at random on arrival to hold the queueing delay at a target.
+//! PIE: drops arriving packets at random, to hold the queueing delay at a target.
 //!
-//! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency
-//! (known exactly here, as §4.3's timestamps would give it), §4.4 burst tolerance, §5.1
-//! ECN, §5.4 derandomisation, §5.5 the cap on its growth. The probability is a fixed-point
-//! number in units of 10⁻¹², so that a delay of 1 ns counts as 1000 units (10⁻⁹ s).
+//! Home of RFC 8033: §4.1 random dropping, §4.2 the drop probability, §4.3 the latency (known exactly here, as §4.3's
+//! timestamps would give it), §4.4 burst tolerance, §5.1 ECN, §5.4 derandomisation, §5.5 the cap on the probability's
+//! growth. The probability is a fixed-point number in units of 10⁻¹². A delay in seconds is added to it, so a delay of
+//! 1 ns (10⁻⁹ s) counts as 1000 units.
 
 use super::{Admission, Backlog};
 use anabranch_base::time::{Duration, nanos};
@@ -12,20 +12,20 @@ use anabranch_base::{Instant, Ratio, Rng};
 /// The settings of PIE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PieConfig {
-    /// The delay to hold (QDELAY_REF).
+    /// The queueing delay at which PIE holds the queue (QDELAY_REF).
     pub target: Duration,
-    /// The interval between updates of the probability (T_UPDATE).
+    /// The interval between updates of the drop probability (T_UPDATE).
     pub update: Duration,
-    /// Bursts of up to this duration pass without drops (MAX_BURST).
+    /// The duration of bursts that pass without drops (MAX_BURST).
     pub burst: Duration,
     /// Whether ECN-capable packets are marked instead of dropped, up to a probability of 10 %.
     pub ecn: bool,
-    /// The size of a full packet, in bytes.
+    /// The size of a full packet in bytes. Nothing is dropped while the queue holds at most two of them.
     pub mean_packet: u64,
 }
 
 impl Default for PieConfig {
-    /// The values of RFC 8033 §4.
+    /// The default values of RFC 8033 §4.
     fn default() -> Self {
         Self {
             target: Duration::from_millis(15),
@@ -42,11 +42,11 @@ impl Default for PieConfig {
 pub struct Pie {
     config: PieConfig,
     target: u64,
-    /// The drop probability, in parts of [`ONE`].
+    /// The drop probability in units of 1/[`ONE`].
     probability: u64,
-    /// The sum of the probabilities since the last drop.
+    /// The sum of the probabilities of all packets since the last drop.
     accumulated: u64,
-    /// The delay at the last update, in nanoseconds.
+    /// The queueing delay at the last update, in nanoseconds.
     old_delay: u64,
     /// The remaining burst allowance, in nanoseconds.
     burst_left: u64,
@@ -55,7 +55,7 @@ pub struct Pie {
 }
 
 impl Pie {
-    /// Creates PIE for an empty queue.
+    /// Creates the state of PIE for an empty queue.
     #[must_use]
     pub fn new(config: PieConfig, rng: Rng) -> Self {
         Self {
@@ -70,13 +70,13 @@ impl Pie {
         }
     }
 
-    /// Whether the queue marks packets instead of dropping them.
+    /// Returns whether the queue marks ECN-capable packets instead of dropping them.
     #[must_use]
     pub const fn ecn(&self) -> bool {
         self.config.ecn
     }
 
-    /// The current drop probability.
+    /// Returns the current drop probability.
     #[must_use]
     pub fn probability(&self) -> Ratio {
         Ratio::new(self.probability, ONE).unwrap_or(Ratio::ONE)
@@ -85,11 +85,11 @@ impl Pie {
     /// Decides about a packet that arrives at `at`.
     pub fn admit(&mut self, at: Instant, backlog: &Backlog) -> Admission {
         self.catch_up(at, backlog);
-        // RFC 8033 §4.4: within the burst allowance every packet is accepted.
+        // RFC 8033 §4.4: accept every packet while the burst allowance lasts.
         if self.burst_left > 0 {
             return Admission::Take;
         }
-        // RFC 8033 §4.1: drop nothing if the queue is short in time or in bytes.
+        // RFC 8033 §4.1: drop nothing if the queue is short, in time or in bytes.
         let short = self.old_delay < self.target / 2 && self.probability < ONE / 5;
         if short || backlog.occupancy().bytes <= 2 * self.config.mean_packet {
             return Admission::Take;
@@ -97,11 +97,12 @@ impl Pie {
         if !self.draw() {
             return Admission::Take;
         }
-        // RFC 8033 §5.1: above 10 % even ECN-capable packets are dropped.
+        // RFC 8033 §5.1: if the probability exceeds 10 %, drop even ECN-capable packets.
         if self.probability <= ONE / 10 { Admission::MarkOrDrop } else { Admission::Drop }
     }
 
-    /// RFC 8033 §5.4: decides at random, but avoids drops that are too close together or too far apart.
+    /// RFC 8033 §5.4: decides at random whether to drop a packet, but avoids drops that are too close together or too
+    /// far apart.
     fn draw(&mut self) -> bool {
         if self.probability == 0 {
             self.accumulated = 0;
@@ -117,7 +118,7 @@ impl Pie {
         hit
     }
 
-    /// Makes up for the updates that were due since the last packet.
+    /// Performs the updates of the probability that were due since the last packet.
     fn catch_up(&mut self, at: Instant, backlog: &Backlog) {
         while self.next_update <= at {
             let delay = backlog.delay_at(self.next_update);
@@ -128,7 +129,7 @@ impl Pie {
                 && delay == 0
                 && self.burst_left == nanos(self.config.burst);
             if at_rest && self.next_update <= at {
-                // Nothing changes until the next packet: skip the updates before it.
+                // No update changes the state before the next packet, so skip the updates until then.
                 let update = nanos(self.config.update).max(1);
                 let missed = (at.as_nanos() - self.next_update.as_nanos()) / update;
                 self.next_update = self.next_update.plus_nanos((missed + 1).saturating_mul(update));
@@ -136,14 +137,14 @@ impl Pie {
         }
     }
 
-    /// RFC 8033 §4.2: the proportional integral controller.
+    /// RFC 8033 §4.2: updates the drop probability by a proportional integral controller.
     fn update(&mut self, delay: u64) {
         let target = self.target as i128;
-        // alpha 1/8 and beta 1 1/4 per second, in eighths; 1 ns is 1000 parts.
+        // The gains are alpha = 1/8 and beta = 1 1/4 per second. Both are counted in eighths, and 1 ns is 1000 units.
         let error = (delay as i128 - target) * 1000;
         let change = (delay as i128 - self.old_delay as i128) * 1000;
         let mut step = (error + 10 * change) / 8;
-        // RFC 8033 §4.2: smaller steps while the probability is small.
+        // RFC 8033 §4.2: take smaller steps while the probability is small.
         let scale = [
             (ONE / 1_000_000, 2048),
             (ONE / 100_000, 512),
@@ -155,12 +156,12 @@ impl Pie {
         if let Some((_, divisor)) = scale.iter().find(|(below, _)| self.probability < *below) {
             step /= divisor;
         }
-        // RFC 8033 §5.5: above 10 %, the probability grows by at most 2 % per update.
+        // RFC 8033 §5.5: if the probability exceeds 10 %, it grows by at most 2 % per update.
         if self.probability >= ONE / 10 {
             step = step.min((ONE / 50) as i128);
         }
         let mut probability = (self.probability as i128 + step).clamp(0, ONE as i128) as u64;
-        // RFC 8033 §4.2: decay while there is no congestion.
+        // RFC 8033 §4.2: let the probability decay while there is no congestion.
         if delay == 0 && self.old_delay == 0 {
             probability -= probability.div_ceil(64);
         }
@@ -169,8 +170,7 @@ impl Pie {
         self.old_delay = delay;
     }
 
-    /// RFC 8033 §4.4: the burst allowance decreases with time and is renewed when the
-    /// queue is short.
+    /// RFC 8033 §4.4: decreases the burst allowance with time, and renews it when the queue is short.
     fn update_burst(&mut self, delay: u64) {
         self.burst_left = self.burst_left.saturating_sub(nanos(self.config.update));
         let calm = delay < self.target / 2 && self.old_delay < self.target / 2;
@@ -180,7 +180,7 @@ impl Pie {
     }
 }
 
-/// The probability 1.
+/// The probability 1 in fixed-point units.
 const ONE: u64 = Ratio::ONE.parts();
 
 #[cfg(test)]
@@ -195,30 +195,30 @@ mod tests {
         Pie::new(PieConfig::default(), Rng::new(1))
     }
 
-    /// RFC 8033 §4.2: alpha (delay − target) + beta (delay − old delay), scaled
-    /// down while the probability is small.
+    /// RFC 8033 §4.2: the step is alpha (delay − target) + beta (delay − old delay), scaled down while the probability
+    /// is small.
     #[test]
     fn the_controller_steps_as_computed_by_hand() {
         let mut pie = pie();
-        // 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, which is 0.025625, divided by 2048.
+        // The step is 0.125 · 5 ms + 1.25 · 20 ms = 25.625 ms, a probability of 0.025625, divided by 2048.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048);
-        // The probability is now above one millionth (12.5 millionths). The step is 0.125 · 5 ms,
-        // with the divisor 128 for the range 10⁻⁵ – 10⁻⁴.
+        // The probability is now above one millionth (12.5 millionths). The next step is 0.125 · 5 ms, with the divisor
+        // 128 for the range 10⁻⁵ – 10⁻⁴.
         pie.update(20_000_000);
         assert_eq!(pie.probability, 25_625_000_000 / 2048 + 625_000_000 / 128);
-        // RFC 8033 §5.5: above 10 %, no more than 2 % per update.
+        // RFC 8033 §5.5: above 10 %, the probability grows by no more than 2 % per update.
         pie.probability = ONE / 5;
         pie.update(200_000_000);
         assert_eq!(pie.probability, ONE / 5 + ONE / 50);
-        // Two updates with an empty queue: the controller reduces the probability, then it decays by 1/64.
+        // After two updates with an empty queue, the controller reduces the probability, and then it decays by 1/64.
         (pie.old_delay, pie.probability) = (0, ONE / 2);
         pie.update(0);
         let down = ONE / 2 - 1_875_000_000;
         assert_eq!(pie.probability, down - down.div_ceil(64));
     }
 
-    /// RFC 8033 §4.4: a burst of up to 150 ms passes, even a deep one.
+    /// RFC 8033 §4.4: a burst of up to 150 ms passes without drops, even if it fills the queue deeply.
     #[test]
     fn a_burst_passes_and_an_overload_is_held_near_the_target() {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));
@@ -228,7 +228,7 @@ mod tests {
             let fate = queue.pass(Instant::from_millis(1), &mut Blank::new(1500), &mut meter);
             assert!(matches!(fate, Fate::Leaves(_)));
         }
-        // Then 110 % of the rate for a minute, from a sender that does not react.
+        // Then a sender that does not react to losses sends at 110 % of the rate for a minute.
         let (mut early, mut delay, mut counted) = (0, 0_u64, 0);
         for i in 0..66_000_u64 {
             let at = Instant::from_nanos(1_000_000 + i * 909_091);
@@ -251,7 +251,7 @@ mod tests {
         let mut pie = pie();
         pie.probability = ONE / 2;
         let backlog = Backlog::default();
-        // After 100 days, the loop must not run 576 million updates.
+        // After 100 days without a packet, the loop must not run 576 million updates.
         pie.catch_up(Instant::from_millis(8_640_000_000), &backlog);
         assert_eq!(pie.probability, 0);
         assert!(pie.next_update > Instant::from_millis(8_640_000_000));

@@ -1,9 +1,8 @@
 //! RED: random early detection, with or without the gentle slope.
 //!
-//! Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance",
-//! 1993; the gentle variant is Floyd's of 2000, which ns-2 uses by default. Queue
-//! lengths are measured in packets. The average queue length and all probabilities
-//! are fixed-point numbers: no decision uses floating point.
+//! The algorithm is that of Floyd and Jacobson, "Random Early Detection Gateways for Congestion Avoidance", 1993. The
+//! gentle variant is Floyd's of 2000, which ns-2 uses by default. Queue lengths are measured in packets. The average
+//! queue length and all probabilities are fixed-point numbers, so no decision depends on floating point.
 
 use super::{Admission, Backlog};
 use anabranch_base::{Instant, Ratio, Rng};
@@ -11,22 +10,23 @@ use anabranch_base::{Instant, Ratio, Rng};
 /// The settings of RED.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RedConfig {
-    /// The average queue length in packets below which nothing is dropped.
+    /// The average queue length in packets below which no packet is dropped.
     pub min: u64,
-    /// The average queue length in packets at which the probability reaches `max_probability`.
+    /// The average queue length in packets at which the drop probability reaches `max_probability`.
     pub max: u64,
-    /// The probability at `max`.
+    /// The drop probability at an average queue length of `max`.
     pub max_probability: Ratio,
-    /// The weight of one sample in the average.
+    /// The weight of one sample of the queue length in the average.
     pub weight: Ratio,
-    /// Whether the probability rises from `max` to 1 at twice `max`; otherwise it is 1 from `max` on (1993).
+    /// Whether the probability rises gently to 1 between `max` and twice `max`. Otherwise it is 1 from `max` on, as in
+    /// 1993.
     pub gentle: bool,
-    /// Whether ECN-capable packets are marked instead of dropped (below `max`).
+    /// Whether ECN-capable packets are marked instead of dropped while the average is below `max`.
     pub ecn: bool,
 }
 
 impl Default for RedConfig {
-    /// Floyd's recommendation and ns-2's default: 5, 15, 10 %, about 0.002 (1/512).
+    /// The defaults that Floyd recommends and ns-2 uses: `min` 5, `max` 15, 10 %, weight about 0.002 (1/512).
     fn default() -> Self {
         let share = |parts, of| Ratio::new(parts, of).unwrap_or(Ratio::ONE);
         Self {
@@ -44,11 +44,11 @@ impl Default for RedConfig {
 #[derive(Clone, Debug)]
 pub struct Red {
     config: RedConfig,
-    /// The weight of one sample, in parts of [`ONE`].
+    /// The weight of one sample, in units of 1/[`ONE`].
     weight: u64,
     /// The average queue length in packets, as a fixed-point number with 32 fractional bits.
     average: u64,
-    /// The number of packets since the last one that was marked or dropped.
+    /// The number of packets since the last one that RED marked or dropped.
     count: u64,
     /// The serialization time of the last packet, in nanoseconds.
     service: u64,
@@ -57,7 +57,7 @@ pub struct Red {
 }
 
 impl Red {
-    /// Creates RED for an empty queue.
+    /// Creates the state of RED for an empty queue.
     #[must_use]
     pub fn new(config: RedConfig, rng: Rng) -> Self {
         Self {
@@ -71,19 +71,19 @@ impl Red {
         }
     }
 
-    /// Whether the queue marks packets instead of dropping them.
+    /// Returns whether the queue marks ECN-capable packets instead of dropping them.
     #[must_use]
     pub const fn ecn(&self) -> bool {
         self.config.ecn
     }
 
-    /// The average queue length in packets, rounded down.
+    /// Returns the average queue length in packets, rounded down.
     #[must_use]
     pub const fn average_packets(&self) -> u64 {
         self.average >> POINT
     }
 
-    /// Decides about a packet that has arrived, after [`observe`](Self::observe).
+    /// Decides about a packet that has arrived. Call this after [`observe`](Self::observe).
     pub fn admit(&mut self) -> Admission {
         let probability = self.probability();
         if probability == 0 {
@@ -91,19 +91,20 @@ impl Red {
             return Admission::Take;
         }
         self.count += 1;
-        // Distribute the drops evenly: pa = pb / (1 − count·pb).
+        // Distribute the drops evenly. For the base probability pb, the packet is dropped with pa = pb / (1 −
+        // count·pb).
         let spread = (self.count - 1).saturating_mul(probability);
         let hit = probability >= ONE || spread >= ONE || self.rng.below(ONE - spread) < probability;
         if !hit {
             return Admission::Take;
         }
         self.count = 0;
-        // Above the upper threshold even ECN-capable packets are dropped.
+        // If the average is at least `max`, drop even ECN-capable packets.
         if self.average >> POINT >= self.config.max { Admission::Drop } else { Admission::MarkOrDrop }
     }
 
-    /// Updates the average with the current queue length. An idle time counts as one
-    /// sample of an empty queue per packet that could have been sent in it.
+    /// Updates the average with the current queue length. An idle time counts as one sample of an empty queue for each
+    /// packet that the link could have sent in that time.
     pub fn observe(&mut self, at: Instant, backlog: &Backlog) {
         let waiting = backlog.occupancy().packets;
         if waiting == 0 {
@@ -122,12 +123,12 @@ impl Red {
         self.last_at = at;
     }
 
-    /// Sets the serialization time of the last packet, from which idle samples are computed.
+    /// Sets the serialization time of the last packet, from which the number of samples of an idle time is computed.
     pub(super) fn served_in(&mut self, nanos: u64) {
         self.service = nanos;
     }
 
-    /// The probability before it is distributed over packets, in parts of [`ONE`].
+    /// Returns the base probability, before it is distributed over packets, in units of 1/[`ONE`].
     fn probability(&self) -> u64 {
         let min = self.config.min << POINT;
         let max = self.config.max << POINT;
@@ -144,17 +145,17 @@ impl Red {
     }
 }
 
-/// `height · part / whole`.
+/// Returns `height · part / whole`.
 fn slope(part: u64, whole: u64, height: u64) -> u64 {
     (u128::from(part) * u128::from(height) / u128::from(whole.max(1))) as u64
 }
 
-/// `value · weight`.
+/// Returns `value · weight`, where `weight` is a fixed-point number.
 fn weighed(value: u64, weight: u64) -> u64 {
     ((u128::from(value) * u128::from(weight)) >> POINT) as u64
 }
 
-/// `average · (1 − weight)^samples`, by repeated squaring.
+/// Returns `average · (1 − weight)^samples`, computed by repeated squaring.
 fn decay(average: u64, weight: u64, mut samples: u64) -> u64 {
     let mut base = u128::from(ONE - weight);
     let mut factor = u128::from(ONE);
@@ -172,10 +173,10 @@ fn ratio_to_fixed(ratio: Ratio) -> u64 {
     slope(ratio.parts(), Ratio::ONE.parts(), ONE)
 }
 
-/// The number of fractional bits.
+/// The number of fractional bits of fixed-point numbers.
 const POINT: u32 = 32;
 
-/// The number 1, as a probability or a packet.
+/// The number 1 as a fixed-point probability or queue length.
 const ONE: u64 = 1 << POINT;
 
 #[cfg(test)]
@@ -195,7 +196,7 @@ mod tests {
         }
         let at_once = decay(start, ONE >> 9, 700);
         assert!(stepwise.abs_diff(at_once) < 1 << 12, "{stepwise} {at_once}");
-        // (1 − 1/512)^700 = 0.2545: 5.09 packets remain.
+        // (1 − 1/512)^700 = 0.2545, so 5.09 of 20 packets remain.
         assert_eq!((at_once * 100) >> POINT, 508);
         assert_eq!(decay(start, ONE >> 9, u64::MAX), 0);
     }
@@ -207,12 +208,13 @@ mod tests {
             red.average = packets << POINT;
             (red.probability() as u128 * 1000 / u128::from(ONE)) as u64
         };
-        // From 5 to 15: up to 10 %; from 15 to 30: up to 100 %. In thousandths, rounded down.
+        // The probability rises to 10 % from 5 to 15 packets, and to 100 % from 15 to 30. The results are in
+        // thousandths, rounded down.
         let found: Vec<u64> = [4, 5, 10, 15, 20, 25, 30, 40].into_iter().map(&mut percent).collect();
         assert_eq!(found, [0, 0, 49, 99, 399, 699, 1000, 1000]);
     }
 
-    /// Without the gentle slope the probability is 1 from `max` on, as in 1993.
+    /// Without the gentle slope, the probability is 1 from `max` on, as in 1993.
     #[test]
     fn the_probability_jumps_to_certainty_without_the_gentle_slope() {
         let config = RedConfig { gentle: false, ..RedConfig::default() };
@@ -225,8 +227,8 @@ mod tests {
         assert_eq!(found, [0, 0, 49, 89, 1000, 1000, 1000]);
     }
 
-    /// The average for a queue of ten after n samples is 10 · (1 − (1 − w)^n). The weight w = 1/512 is an exact shift by
-    /// nine; 0.2 % is the value of Floyd and Jacobson.
+    /// For a queue of ten packets, the average after n samples is 10 · (1 − (1 − w)^n) with the weight w. A weight of
+    /// 1/512 is an exact shift by nine bits; 0.2 % is the value of Floyd and Jacobson.
     #[test]
     fn the_average_follows_the_queue_by_its_weight() {
         let mut backlog = Backlog::default();
@@ -243,8 +245,8 @@ mod tests {
         assert_eq!(average("2%".parse().expect("a share"), 100), 8673);
     }
 
-    /// At 110 % of the rate without a reaction of the sender, RED drops the excess tenth
-    /// early and keeps the average between its thresholds.
+    /// A sender that does not react to losses sends at 110 % of the rate. RED drops the excess tenth early and keeps
+    /// the average between its thresholds.
     #[test]
     fn an_overload_is_shed_early() {
         let serializer = Serializer::Rate(Rate::new("12mbit".parse().expect("a rate")));

@@ -1,6 +1,6 @@
-//! Creates the element of a queue from its settings.
+//! Creates the queue element of a chain from the settings of a link.
 //!
-//! Three keys define one element: `queue` the limit, `aqm` the policy, `ecn` the marking.
+//! Three keys define the element together: `queue` sets its limit, `aqm` its policy and `ecn` the marking.
 
 use super::codel::{CodelConfig, CodelDiscipline, CodelQueue};
 use super::fq::{FairQueues, FqCodel};
@@ -51,7 +51,7 @@ impl Impairment<EcnSpec> for Threshold {
     }
 }
 
-/// Creates the queue of a direction in front of its serializer.
+/// Creates the queue of one direction, in front of its serializer.
 fn behind<P: Carried>(side: &Side<'_>, serializer: Serializer) -> Stage<P> {
     let spec = side.spec;
     let limit = spec.queue_limit(side.rtt);
@@ -91,7 +91,7 @@ fn behind<P: Carried>(side: &Side<'_>, serializer: Serializer) -> Stage<P> {
 }
 
 impl DirectionSpec {
-    /// The queue's limit on a link with this round-trip time.
+    /// Returns the queue's limit on a link with the round-trip time `rtt`.
     #[must_use]
     pub fn queue_limit(&self, rtt: Duration) -> Limit {
         match self.queue {
@@ -102,14 +102,14 @@ impl DirectionSpec {
                 let Some(rate) = self.mean_rate() else { return Limit::Unlimited };
                 let product =
                     u128::from(rate.bits_per_second()) * u128::from(nanos(rtt)) * u128::from(thousandths);
-                // The divisors are 8 bits, 10⁹ ns and 10³ thousandths.
+                // The divisors are 8 bits per byte, 10⁹ ns per second and 10³ thousandths.
                 let packets = product.div_ceil(8_000_000_000_000 * u128::from(self.mtu));
                 Limit::Packets(u64::try_from(packets).unwrap_or(u64::MAX).max(10))
             }
         }
     }
 
-    /// Rejects contradictory combinations of rate, trace, queue and medium.
+    /// Rejects contradictory settings of rate, trace, queue and medium.
     pub(crate) fn check_queue(&self, half_duplex: HalfDuplex) -> Result<(), String> {
         let decides_late = matches!(self.aqm, AqmSpec::Codel { .. } | AqmSpec::FqCodel { .. });
         let endless = self.rate.is_unlimited() && self.trace.is_none();

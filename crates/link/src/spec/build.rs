@@ -1,4 +1,4 @@
-//! Builds chains from settings.
+//! Builds chains from the settings of a link.
 
 use super::{LinkSpec, LossSpec, SpecError};
 use crate::DirectionSpec;
@@ -14,12 +14,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 impl LinkSpec {
-    /// Builds the chains of both directions, up first. `seed` is the run's (it chooses
-    /// the first packet of `nth`). `rng` is this link's own: every element draws from a
-    /// fork of it, so the random events of one element do not depend on another.
+    /// Builds the chains of both directions and returns the up direction first. `seed` is the seed of the run, and
+    /// chooses the first packet that the loss model `nth` loses. `rng` belongs to this link. Every element draws from
+    /// its own fork of `rng`, so the random events of one element do not depend on another.
     ///
     /// # Errors
-    /// Contradictions (see [`check`](Self::check)), or a trace that is not loaded.
+    /// The settings contradict each other (see [`check`](Self::check)), or a trace is not loaded.
     pub fn build<P: Carried>(&self, seed: u64, rng: &Rng) -> Result<(Chain<P>, Chain<P>), SpecError> {
         self.check()?;
         let medium = (self.half_duplex == HalfDuplex::InTurn).then(Medium::shared);

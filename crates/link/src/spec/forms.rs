@@ -1,6 +1,6 @@
-//! Parses values of more than a number: rate, loss, queue, aqm, ecn, fail.
+//! Parses the settings whose values are more than a number: rate, loss, queue, aqm, ecn, fail.
 //!
-//! The parts of a value are separated by `/`. Every error shows the accepted forms.
+//! A `/` separates the fields of a value. Every error shows the accepted forms.
 
 use super::SpecError;
 use crate::queue::Limit;
@@ -14,13 +14,12 @@ use anabranch_base::{BitRate, Bytes, Ratio};
 use std::fmt;
 use std::str::FromStr;
 
-/// A rate: `10mbit`; with changes at given times: `10mbit/5s:2mbit/8s:10mbit`; or
-/// `unlimited`.
+/// A rate, for example `10mbit`, `10mbit/5s:2mbit/8s:10mbit` (with changes at 5 s and 8 s) or `unlimited`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RateSpec {
-    /// The initial rate; `None` for unlimited.
+    /// The initial rate; `None` if the rate is unlimited.
     rate: Option<BitRate>,
-    /// Later rates, in order of time.
+    /// The rates after the initial one, each with its start time, in order of time.
     changes: Vec<(Instant, BitRate)>,
 }
 
@@ -31,7 +30,7 @@ impl RateSpec {
         None => panic!("10 million is not 0"),
     });
 
-    /// An unlimited rate: packets take no time.
+    /// An unlimited rate, at which the serialization of packets takes no time.
     pub const UNLIMITED: Self = Self { rate: None, changes: Vec::new() };
 
     /// Creates a rate that never changes.
@@ -40,19 +39,19 @@ impl RateSpec {
         Self { rate: Some(rate), changes: Vec::new() }
     }
 
-    /// Whether packets take no time.
+    /// Returns whether the rate is unlimited, so that the serialization of packets takes no time.
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
         self.rate.is_none()
     }
 
-    /// The initial rate; `None` for unlimited.
+    /// Returns the initial rate; `None` if the rate is unlimited.
     #[must_use]
     pub const fn first(&self) -> Option<BitRate> {
         self.rate
     }
 
-    /// The later rates, in order of time.
+    /// Returns the rates after the initial one, each with its start time, in order of time.
     #[must_use]
     pub fn changes(&self) -> &[(Instant, BitRate)] {
         &self.changes
@@ -94,7 +93,7 @@ impl fmt::Display for RateSpec {
     }
 }
 
-/// A loss model: `1%`, `nth:10/first=3/shared`, `ge:1%/30%`, `list:3/17`.
+/// A loss model, for example `1%`, `nth:10/first=3/shared`, `ge:1%/30%` or `list:3/17`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LossSpec {
     /// No loss.
@@ -105,23 +104,23 @@ pub enum LossSpec {
     Nth {
         /// The period n.
         every: u64,
-        /// The first lost packet, counted from 1; `None` for 1 + seed mod n.
+        /// The first lost packet, counted from 1; `None` means packet 1 + seed mod n.
         first: Option<u64>,
-        /// Whether both directions share one counter.
+        /// Whether both directions share one packet counter.
         shared: bool,
     },
     /// The two-state model of Gilbert and Elliott.
     GilbertElliott {
-        /// The probability per packet to change from good to bad.
+        /// The probability per packet of a change from the good to the bad state.
         to_bad: Ratio,
-        /// The probability per packet to change from bad to good.
+        /// The probability per packet of a change from the bad to the good state.
         to_good: Ratio,
         /// The loss probability in the bad state.
         bad_loss: Ratio,
         /// The loss probability in the good state.
         good_loss: Ratio,
     },
-    /// The packets with these numbers, counted from 1, sorted.
+    /// The packets with these numbers, counted from 1, are lost. The numbers are sorted.
     List(Vec<u64>),
     /// Each packet is lost with the probability recorded in a trace.
     Recorded(Series<Ratio>),
@@ -202,16 +201,16 @@ impl fmt::Display for LossSpec {
     }
 }
 
-/// A queue's limit: `50p`, `100kB`, `1bdp`, `unlimited`.
+/// A queue's limit, for example `50p`, `100kB`, `1bdp` or `unlimited`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum QueueSpec {
     /// At most this many packets.
     Packets(u64),
     /// At most this many bytes.
     Bytes(Bytes),
-    /// A multiple of the bandwidth-delay product, in packets of the MTU, at least 10.
+    /// A multiple of the bandwidth-delay product, converted to packets of the size of the MTU; at least 10 packets.
     Bdp {
-        /// The multiple, in thousandths.
+        /// The multiple in thousandths; 1000 is one bandwidth-delay product.
         thousandths: u64,
     },
     /// No limit.
@@ -219,7 +218,7 @@ pub enum QueueSpec {
 }
 
 impl QueueSpec {
-    /// One bandwidth-delay product.
+    /// A limit of one bandwidth-delay product.
     pub const ONE_BDP: Self = Self::Bdp { thousandths: 1000 };
 }
 
@@ -242,7 +241,7 @@ impl FromStr for QueueSpec {
             Ok(Bytes(0)) => Err(wrong("a queue of nothing")),
             Ok(bytes) => Ok(Self::Bytes(bytes)),
             Err(error) => {
-                // Suggest a correction for units such as "packets".
+                // Suggest a correction for units such as "packets", for example `50p` for `50packets`.
                 let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
                 let (number, word) = text.split_at(split);
                 let packets = counted(number).filter(|_| word.trim_start().starts_with('p'));
@@ -268,8 +267,8 @@ impl fmt::Display for QueueSpec {
     }
 }
 
-/// Queue management: `droptail`, `codel`, `fq-codel`, `pie`, `red`, with
-/// parameters as in `codel:target=5ms/interval=100ms`.
+/// Queue management, for example `droptail`, `codel`, `fq-codel`, `pie` or `red`. Parameters follow a colon, for
+/// example `codel:target=5ms/interval=100ms`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are RFC 8289's, RFC 8033's and RED's own")]
 pub enum AqmSpec {
@@ -354,15 +353,15 @@ impl fmt::Display for AqmSpec {
     }
 }
 
-/// Whether a queue marks ECN-capable packets: `no`, `yes` (an AQM marks where it
-/// would drop), or the backlog from which a drop-tail queue marks, as `20p` or `30kB`.
+/// Whether a queue marks ECN-capable packets: `no`, `yes` (an AQM marks where it would drop), or the backlog from which
+/// a drop-tail queue marks, for example `20p` or `30kB`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EcnSpec {
-    /// The queue drops.
+    /// The queue drops packets and never marks them.
     No,
-    /// The queue marks instead of dropping.
+    /// The queue marks ECN-capable packets instead of dropping them.
     Yes,
-    /// A drop-tail queue marks packets that would bring the queue above this.
+    /// A drop-tail queue marks packets that would bring the queue above this limit.
     Above(Limit),
 }
 
@@ -400,14 +399,14 @@ pub(crate) fn yes_or_no(text: &str) -> Result<bool, SpecError> {
     }
 }
 
-/// An outage of a path: `path=1,at=10s,for=5s`; permanent without `for`.
+/// An outage of a path, for example `path=1,at=10s,for=5s`. Without `for` it is permanent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fail {
-    /// The path, counted from 1.
+    /// The number of the path, counted from 1.
     pub path: usize,
-    /// The time at which it begins.
+    /// The time at which the outage begins.
     pub at: Duration,
-    /// The duration; `None` for a permanent outage.
+    /// The duration of the outage; `None` if it is permanent.
     pub span: Option<Duration>,
 }
 
@@ -450,13 +449,13 @@ fn unit(error: anabranch_base::units::UnitError) -> SpecError {
     SpecError(error.to_string())
 }
 
-/// Parses an integer of at least 1.
+/// Parses an integer that is at least 1.
 fn counted(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|number| digits && *number > 0)
 }
 
-/// Parses a decimal number with up to three decimals; the result is in thousandths.
+/// Parses a number with up to three decimals, and returns it in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -472,6 +471,5 @@ const QUEUE_FORMS: &str = "50p (packets), 100kB, 1bdp or unlimited";
 const AQM_FORMS: &str = "droptail, codel, fq-codel (:target=5ms/interval=100ms), pie (:target=15ms) or \
                          red (:min=5p/max=15p/p=10%/weight=0.2%/gentle=no)";
 
-/// The upper limit for RED's values, which prevents an overflow of the fixed-point
-/// average.
+/// The maximum of RED's thresholds in packets, which prevents an overflow of the fixed-point average.
 const MAX_RED: u64 = 1_000_000;

@@ -1,8 +1,7 @@
-//! The text forms of a link, and their values.
+//! The settings of a link and their text forms.
 //!
-//! Defines the meaning of the table's keys ([`ROWS`]) for either direction, and
-//! which keys contradict each other. [`forms`] parses values of more than a number,
-//! [`build`](LinkSpec::build) creates the two chains.
+//! This module defines the meaning of the keys in [`ROWS`] for one or both directions, and which keys contradict each
+//! other. [`forms`] parses values that are more than a number, and [`build`](LinkSpec::build) creates the two chains.
 
 mod build;
 mod forms;
@@ -21,7 +20,7 @@ pub use crate::DirectionSpec;
 pub use crate::reorder::ReorderSpec;
 pub use forms::{AqmSpec, EcnSpec, Fail, LossSpec, QueueSpec, RateSpec};
 
-/// Why a text does not describe a link: one line that names the place and the accepted forms.
+/// The reason why a text does not describe a link: one line that names the setting and shows the accepted forms.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SpecError(String);
@@ -33,51 +32,50 @@ impl SpecError {
         Self(message.into())
     }
 
-    /// An error in the value of a key.
+    /// Creates an error about the value of the key `key`.
     fn of(key: &str, message: impl fmt::Display) -> Self {
         Self(format!("{key}: {message}"))
     }
 }
 
-/// A trace file, with its content once the caller has loaded it.
+/// A trace file and, once the caller has loaded it, its content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TraceSpec {
-    /// The file's name as given.
+    /// The name of the file, as the user gave it.
     pub file: String,
-    /// The file's content (see [`LinkSpec::load_traces`]).
+    /// The content of the file; `None` until [`LinkSpec::load_traces`] has loaded it.
     pub trace: Option<Trace>,
 }
 
-/// Both directions of a link. The default is the network of the bare race:
-/// 10 Mbit/s, 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
+/// The settings of both directions of a link. The default is the network of a race without flags: 10 Mbit/s, a
+/// round-trip time of 80 ms, a queue of one bandwidth-delay product, MTU 1500, no loss.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LinkSpec {
-    /// Client to server.
+    /// The direction from client to server.
     pub up: DirectionSpec,
-    /// Server to client.
+    /// The direction from server to client.
     pub down: DirectionSpec,
-    /// Whether both directions share one medium, and how.
+    /// Whether both directions share one medium, and by which rules.
     pub half_duplex: HalfDuplex,
-    /// The keys that were set explicitly, to find contradictions.
+    /// The keys that the user has set explicitly. They are needed to find contradictions.
     given: Vec<String>,
 }
 
 /// A direction of a link.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub enum Direction {
-    /// Client to server.
+    /// From client to server.
     Up,
-    /// Server to client.
+    /// From server to client.
     Down,
 }
 
 impl LinkSpec {
-    /// Parses `key=value` pairs separated by commas, as in `--path
-    /// 'rate=10mbit,rtt=80ms,loss=ge:1%/30%'`. Keys that are not named keep their
-    /// defaults; a `preset` is applied first wherever it stands.
+    /// Parses `key=value` pairs separated by commas, as in `--path 'rate=10mbit,rtt=80ms,loss=ge:1%/30%'`. Keys that do
+    /// not occur keep their defaults. A `preset` is applied first, wherever it stands in the text.
     ///
     /// # Errors
-    /// The first unknown key, bad value or contradiction.
+    /// The first unknown key, invalid value or contradiction.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         let mut pairs = Vec::new();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -97,11 +95,11 @@ impl LinkSpec {
         Ok(link)
     }
 
-    /// Sets one key: one of [`ROWS`] for both directions, or with the prefix `up-` or
-    /// `down-` for one. [`check`](Self::check) finds contradictions between keys.
+    /// Sets the value of one key. A key of [`ROWS`] applies to both directions. With the prefix `up-` or `down-` it
+    /// applies only to that direction. [`check`](Self::check) finds contradictions between keys.
     ///
     /// # Errors
-    /// An unknown key, an invalid value, or a key that was set before.
+    /// The key is unknown or was set before, or the value is invalid.
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), SpecError> {
         if self.given.iter().any(|given| given == key) {
             return Err(SpecError::of(key, "is given twice"));
@@ -124,7 +122,7 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Removes a preset's recorded trace from each direction whose rate is set explicitly by the key `rate`.
+    /// Removes a preset's recorded trace from each direction whose rate the key `rate` sets explicitly.
     fn drop_traces_beneath(&mut self, rate: &str) {
         let given = &self.given;
         let by_hand = |key: &str| given.iter().any(|given| given == key);
@@ -136,7 +134,7 @@ impl LinkSpec {
         }
     }
 
-    /// Takes the settings of `other`, except those that were set explicitly.
+    /// Takes the settings of `other`, except for keys that the user has set explicitly.
     pub(crate) fn set_beneath(&mut self, other: Self) {
         let given = std::mem::take(&mut self.given);
         let by_hand = std::mem::replace(self, Self { given: Vec::new(), ..other });
@@ -153,7 +151,7 @@ impl LinkSpec {
         self.given = given;
     }
 
-    /// Copies the setting of `key` from `other`.
+    /// Copies the setting of the key `key` from `other`.
     fn take(&mut self, key: &str, other: &Self) {
         let Ok((row, side)) = find(key) else { return };
         match &row.scope {
@@ -168,8 +166,8 @@ impl LinkSpec {
         }
     }
 
-    /// A link that leaves packets unchanged: no rate, no delay, no loss. Its queue has room for 1000 packets in case a
-    /// rate is set: an unlimited queue could use unlimited memory.
+    /// Returns a link that leaves packets unchanged: no rate, no delay, no loss. Its queue has room for 1000 packets in
+    /// case a rate is set later, because an unlimited queue could use unlimited memory.
     #[must_use]
     pub fn transparent() -> Self {
         let side = DirectionSpec {
@@ -181,7 +179,7 @@ impl LinkSpec {
         Self { up: side.clone(), down: side, ..Self::default() }
     }
 
-    /// Whether the link's effect on packets depends on a seed.
+    /// Returns whether the link's effect on packets depends on a seed.
     #[must_use]
     pub fn has_chance(&self) -> bool {
         let collides = matches!(self.half_duplex, HalfDuplex::Contention(_));
@@ -192,7 +190,7 @@ impl LinkSpec {
                     LossSpec::Nth { first, .. } => first.is_none(),
                     LossSpec::Bernoulli(_) | LossSpec::GilbertElliott { .. } | LossSpec::Recorded(_) => true,
                 };
-                // Fair queueing hashes flows with the seed; the other disciplines drop at random.
+                // Fair queueing hashes flows with the seed, and PIE and RED drop at random.
                 let queue =
                     matches!(side.aqm, AqmSpec::FqCodel { .. } | AqmSpec::Pie { .. } | AqmSpec::Red { .. });
                 let other = [side.duplicate, side.corrupt].into_iter().any(|share| share != Ratio::ZERO);
@@ -200,13 +198,13 @@ impl LinkSpec {
             })
     }
 
-    /// The round-trip time without queueing.
+    /// Returns the round-trip time without queueing.
     #[must_use]
     pub fn rtt(&self) -> Duration {
         self.up.delay + self.down.delay
     }
 
-    /// Returns one of the directions.
+    /// Returns the settings of one direction.
     #[must_use]
     pub fn direction(&self, direction: Direction) -> &DirectionSpec {
         match direction {
@@ -229,11 +227,11 @@ impl LinkSpec {
         self.down.outages.push(down);
     }
 
-    /// Loads the contents of the trace files, which `read` fetches by name. Recorded round-trip times and losses replace
-    /// the delay and the loss; the delay is then the shortest recorded one.
+    /// Loads the content of the trace files, which `read` fetches by file name. Recorded round-trip times replace the
+    /// setting `delay`, which becomes the shortest recorded delay. Recorded losses replace the setting `loss`.
     ///
     /// # Errors
-    /// An error of `read`, an invalid file, or a setting that contradicts a recorded column.
+    /// `read` failed, a file is invalid, or a setting contradicts a recorded column.
     pub fn load_traces(
         &mut self,
         mut read: impl FnMut(&str) -> Result<Trace, String>,
@@ -275,10 +273,10 @@ impl LinkSpec {
         Ok(())
     }
 
-    /// Checks for contradictory settings.
+    /// Checks that no two settings contradict each other.
     ///
     /// # Errors
-    /// The first contradiction.
+    /// The first contradiction found.
     pub fn check(&self) -> Result<(), SpecError> {
         let given = |key: &str| self.given.iter().any(|given| given == key);
         if given("rtt") && ["delay", "up-delay", "down-delay"].iter().any(|key| given(key)) {
@@ -302,7 +300,7 @@ impl LinkSpec {
     }
 }
 
-/// Finds the row of a key, and the direction that the key names.
+/// Returns the row of a key, and the direction that the key names with a prefix.
 fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     let (side, bare) = match key.split_once('-') {
         Some(("up", bare)) => (Some(Direction::Up), bare),
@@ -319,7 +317,7 @@ fn find(key: &str) -> Result<(&'static Row, Option<Direction>), SpecError> {
     }
 }
 
-/// The error for a key without directions that was given one, such as `up-rtt`.
+/// Returns the error for a prefix on a key that applies to the whole link, for example `up-rtt`.
 fn no_direction(row: &Row) -> SpecError {
     match row.key {
         "rtt" => SpecError::of("rtt", "a round trip has no direction; write down-delay or up-delay"),
@@ -327,7 +325,7 @@ fn no_direction(row: &Row) -> SpecError {
     }
 }
 
-/// The round-trip time, which sets the delay of each direction to half of it.
+/// The key `rtt`, a round-trip time. It sets the delay of each direction to half of it.
 pub(crate) struct RoundTrip;
 
 impl OfLink for RoundTrip {
@@ -354,8 +352,8 @@ impl DirectionSpec {
         checked.and_then(|()| self.check_queue(half_duplex)).map_err(|message| SpecError::of(side, message))
     }
 
-    /// The rate, or the mean rate of the trace; `None` if unlimited or if the trace is
-    /// not loaded.
+    /// Returns the initial rate, or the mean rate of the trace. `None` if the rate is unlimited or the trace is not
+    /// loaded.
     #[must_use]
     pub fn mean_rate(&self) -> Option<BitRate> {
         match &self.trace {
@@ -366,8 +364,8 @@ impl DirectionSpec {
 }
 
 impl fmt::Display for LinkSpec {
-    /// Writes every setting in the form that [`LinkSpec::parse`] reads, except outages,
-    /// which have a flag of their own.
+    /// Writes every setting in the form that [`LinkSpec::parse`] reads. Outages are not written, because they have a
+    /// flag of their own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut settings = Vec::new();
         for row in ROWS {
@@ -375,7 +373,7 @@ impl fmt::Display for LinkSpec {
                 settings.push((row.key, show(&self.up), show(&self.down)));
             }
         }
-        // A trace replaces the rate, so it is written in its position.
+        // A trace replaces the rate, so write it in the position of the rate.
         settings.sort_by_key(|(key, ..)| !["rate", "trace"].contains(key));
         let mut first = true;
         let mut item = |f: &mut fmt::Formatter<'_>, side: &str, key: &str, value: &str| {

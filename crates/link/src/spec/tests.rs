@@ -1,4 +1,4 @@
-//! Tests of parsing, printing, error messages and building.
+//! Tests that parse, print and build links, and check error messages.
 
 use super::*;
 use crate::element::Blank;
@@ -19,7 +19,7 @@ fn the_default_is_the_bare_race() {
     let link = LinkSpec::default();
     assert_eq!(link.to_string(), "rate=10mbit,delay=40ms,queue=1bdp,mtu=1500");
     assert_eq!(link.rtt(), Duration::from_millis(80));
-    // 10 Mbit/s · 80 ms = 100,000 bytes = 66.7 packets.
+    // The bandwidth-delay product is 10 Mbit/s · 80 ms = 100,000 bytes = 66.7 packets.
     assert_eq!(link.down.queue_limit(link.rtt()), Limit::Packets(67));
 }
 
@@ -61,7 +61,7 @@ fn a_preset_comes_first_wherever_it_stands() {
     assert_eq!(link.up.rate.to_string(), "8mbit");
     for preset in PRESETS {
         let mut link = parse(preset.settings);
-        // Recorded traces are loaded by the caller.
+        // The caller loads recorded traces, so remove them for this test.
         (link.up.trace, link.down.trace) = (None, None);
         link.build::<Blank>(1, &Rng::new(1)).expect(preset.name);
     }
@@ -163,7 +163,7 @@ fn a_trace_is_read_by_the_caller() {
     assert_eq!(error, "trace 'walk': no such file");
     let read = |_: &str| Trace::parse("1\n2\n").map_err(|error| error.to_string());
     link.load_traces(read).expect("it is right");
-    // 12 Mbit/s · 80 ms / 1500 bytes.
+    // The bandwidth-delay product is 12 Mbit/s · 80 ms / 1500 bytes = 80 packets.
     assert_eq!(link.down.queue_limit(link.rtt()), Limit::Packets(80));
     let (_, mut down) = link.build::<Blank>(1, &Rng::new(1)).expect("it is loaded");
     down.push(Instant::ZERO, Blank::new(1500));
@@ -174,8 +174,8 @@ fn a_trace_is_read_by_the_caller() {
     }
 }
 
-/// Sends packets of 1500 bytes at these times in milliseconds. Returns when each comes out, in milliseconds, and how
-/// many are lost.
+/// Sends packets of 1500 bytes at the times `at_ms`, in milliseconds. Returns the time at which each packet comes out,
+/// in milliseconds, and the number of lost packets.
 fn passed(link: &LinkSpec, at_ms: &[u64]) -> (Vec<f64>, u64) {
     let (mut up, _) = link.build::<Blank>(1, &Rng::new(1)).expect("it is right");
     let mut out = Vec::new();
@@ -202,8 +202,8 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     link.load_traces(read).expect("it is right");
     assert_eq!(link.rtt(), Duration::from_millis(40), "the shortest");
     assert!(link.has_chance());
-    // 1 ms at 12 Mbit/s and 20 ms; the packet at 1.5 s is lost; nothing passes from 3 s to 4 s, and then the trace
-    // repeats.
+    // A packet takes 1 ms at 12 Mbit/s and 20 ms of delay. The packet at 1.5 s is lost. Nothing passes from 3 s to 4 s,
+    // and then the trace repeats.
     assert_eq!(passed(&link, &[0, 1500, 2500, 3500, 4500]), (vec![21.0, 2521.0, 4021.0, 4521.0], 1));
     assert_eq!(link.to_string().split(',').next(), Some("trace=walk"));
     assert!(!link.to_string().contains("loss") && !link.to_string().contains("delay"), "{link}");
@@ -226,7 +226,7 @@ fn a_trace_in_columns_has_its_own_delay_and_loss() {
     ] {
         assert_eq!(parse(text).load_traces(read).expect_err(text).to_string(), told);
     }
-    // The other direction keeps its own settings.
+    // The direction without a trace keeps its own settings.
     let mut half = parse("up-trace=walk,down-loss=1%,down-delay=7ms");
     half.load_traces(read).expect("it is right");
     assert_eq!(half.rtt(), Duration::from_millis(27));

@@ -1,9 +1,12 @@
-//! Parses traces in columns: each line has a time and a rate, perhaps a round-trip time and a loss rate.
+//! Parses traces in columns. Each line has a time and a rate, and perhaps a round-trip time and a loss rate.
 //!
-//! Without a header there are two columns, seconds and bits per second. A header names columns in any order, with their
-//! units: `time_s,rate_mbps,rtt_ms,loss_percent`. Columns are separated by commas, semicolons, tabs or blanks. Times
-//! count from the first line and never decrease; of several lines with the same time, the last one counts. The values of
-//! a line hold until the next line. The last line holds as long as the one before it; then the trace repeats.
+//! Without a header, the two columns are seconds and bits per second. A header names the columns and their units in any
+//! order, for example `time_s,rate_mbps,rtt_ms,loss_percent`. Columns are separated by commas, semicolons, tabs or
+//! blanks. Times count from the first line and never decrease. Of several lines with the same time, the last one
+//! counts.
+//!
+//! The values of a line hold until the time of the next line. The last line holds as long as the one before it, and
+//! then the trace repeats.
 
 use super::Trace;
 use super::series::Series;
@@ -12,7 +15,7 @@ use anabranch_base::time::nanos;
 use anabranch_base::units::parse_span;
 use anabranch_base::{BitRate, Ratio};
 
-/// The content of a column.
+/// The quantity that a column contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Time,
@@ -21,14 +24,15 @@ enum Kind {
     Loss,
 }
 
-/// A column, and the power of ten that converts its unit to ours: nanoseconds, bits per second, parts in 10¹².
+/// A column, and the power of ten that converts its unit to the unit used here: nanoseconds, bits per second, or parts
+/// in 10¹².
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Column {
     kind: Kind,
     exponent: i32,
 }
 
-/// A line, in our units.
+/// The values of one line, converted to the units used here.
 #[derive(Clone, Copy)]
 struct Row {
     time: i128,
@@ -38,10 +42,10 @@ struct Row {
     loss: Ratio,
 }
 
-/// Parses a trace in columns.
+/// Parses the text of a trace in columns.
 ///
 /// # Errors
-/// Names the invalid line and what to write there.
+/// The error names the invalid line and says what to write there.
 pub(super) fn parse(text: &str) -> Result<Trace, SpecError> {
     let mut columns: Option<Vec<Column>> = None;
     let mut has_header = false;
@@ -58,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Trace, SpecError> {
         }
         let cells = cells(line, *separator.get_or_insert_with(|| Separator::of(line)));
         let Some(known) = &columns else {
-            // A line with `#` is the header if all of it parses as one; otherwise it is a comment.
+            // A line with `#` is the header if all of its cells are column names. Otherwise it is a comment.
             if is_comment {
                 separator = None;
                 if let Ok(found) = header(&cells) {
@@ -95,12 +99,12 @@ pub(super) fn parse(text: &str) -> Result<Trace, SpecError> {
     assemble(rows, &columns)
 }
 
-/// Creates the trace from rows in order of time.
+/// Creates the trace from rows that are in order of time.
 fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> {
     let Some(first) = rows.first().map(|row| row.time) else {
         return Err(SpecError::new("the trace has no lines; write a time and a rate in each"));
     };
-    // Of several lines with the same time, the last one counts.
+    // Of several rows with the same time, keep the last one.
     rows.reverse();
     rows.dedup_by_key(|row| row.time);
     rows.reverse();
@@ -129,7 +133,7 @@ fn assemble(mut rows: Vec<Row>, columns: &[Column]) -> Result<Trace, SpecError> 
     ))
 }
 
-/// The separator between columns.
+/// The separator between the columns of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Separator {
     Mark(char),
@@ -142,7 +146,7 @@ impl Separator {
     }
 }
 
-/// Whether a line has several columns.
+/// Returns whether a line has several columns.
 pub(super) fn has_columns(line: &str) -> bool {
     line.contains([';', ',']) || line.split_whitespace().nth(1).is_some()
 }
@@ -158,7 +162,7 @@ fn cells(line: &str, separator: Separator) -> Vec<&str> {
     }
 }
 
-/// The columns of a file without a header.
+/// Returns the columns of a file without a header: seconds and bits per second.
 fn headless(cells: &[&str]) -> Result<Vec<Column>, String> {
     match cells {
         [_, _] => {
@@ -171,7 +175,7 @@ fn headless(cells: &[&str]) -> Result<Vec<Column>, String> {
     }
 }
 
-/// Parses the columns that a header names.
+/// Parses a header into the columns that it names.
 fn header(cells: &[&str]) -> Result<Vec<Column>, String> {
     let columns = cells.iter().map(|cell| column(cell)).collect::<Result<Vec<_>, _>>()?;
     for (kind, name) in
@@ -187,7 +191,7 @@ fn header(cells: &[&str]) -> Result<Vec<Column>, String> {
     Ok(columns)
 }
 
-/// Parses a column name such as `time_s`, `rate (Mbit/s)` or `loss_%`.
+/// Parses a column name, for example `time_s`, `rate (Mbit/s)` or `loss_%`.
 fn column(cell: &str) -> Result<Column, String> {
     let wrong = |why: &str| format!("column '{cell}': {why}; write {HEADER}");
     if cell.contains("Bps") || cell.contains("B/s") || cell.to_ascii_lowercase().contains("byte") {
@@ -239,7 +243,7 @@ fn column(cell: &str) -> Result<Column, String> {
     Ok(Column { kind, exponent })
 }
 
-/// Parses a line of values.
+/// Parses a line of values into a row.
 fn row(cells: &[&str], columns: &[Column]) -> Result<Row, String> {
     if cells.len() != columns.len() {
         let (got, wanted) = (cells.len(), columns.len());
@@ -290,7 +294,8 @@ fn begins_number(cell: &str) -> bool {
     cell.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'))
 }
 
-/// Returns `text` times 10^`exponent`, rounded towards 0; `None` if it is not a decimal number or is too large.
+/// Returns `text` times 10^`exponent`, rounded towards 0. Returns `None` if `text` is not a decimal number or the
+/// result is too large.
 fn decimal(text: &str, exponent: i32) -> Option<i128> {
     let (mantissa, power) = match text.split_once(['e', 'E']) {
         Some((mantissa, power)) => (mantissa, power.parse::<i32>().ok().filter(|power| power.abs() <= 60)?),
@@ -305,7 +310,7 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
     if whole.len() + fraction.len() == 0 || !all().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    // Digits after the significant ones are ignored, so there can be any number of them.
+    // Digits that do not affect the result are ignored, so `text` may have any number of them.
     let places = i64::from(exponent) + i64::from(power);
     let wanted = whole.len() as i64 + places;
     let mut value = 0_i128;
@@ -317,17 +322,18 @@ fn decimal(text: &str, exponent: i32) -> Option<i128> {
     (wanted <= 40 || value == 0).then_some(sign * value)
 }
 
-/// An example of a header, for error messages.
+/// An example of a header, for use in error messages.
 const HEADER: &str = "time_s,rate_mbps, and perhaps rtt_ms and loss";
-/// The maximum number of lines: 57 days at one per second.
+/// The maximum number of lines in a trace: 57 days with one line per second.
 const MAX_ROWS: usize = 5_000_000;
 /// The maximum rate, in bits per second.
 const MAX_RATE: u64 = 1_000_000_000_000_000;
 /// The maximum round-trip time: 60 s.
 const MAX_TRIP_NS: u64 = 60_000_000_000;
-/// The maximum duration of a trace: a year.
+/// The maximum duration of a trace in nanoseconds: a year.
 const MAX_SPAN_NS: u64 = 366 * 86_400 * 1_000_000_000;
-/// The minimum of the highest rate without a header, in bits per second: a lower value means that the unit is another.
+/// Without a header, the highest rate in bits per second must be at least this. A lower value means that the file uses
+/// another unit.
 const LEAST_WITHOUT_HEADER: u64 = 1000;
 
 #[cfg(test)]

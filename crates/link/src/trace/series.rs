@@ -1,7 +1,7 @@
-//! Values over time: constant between steps, and repeated after the end.
+//! Values over time: each value is constant until the next one, and the sequence repeats after its end.
 //!
-//! Holds the rates, delays and losses of a trace in columns, and the elements that play them: [`RatePlayer`] for
-//! the capacity, [`TraceDelay`] for the propagation delay.
+//! This module holds the rates, delays and losses of a trace in columns, and the elements that play them:
+//! [`RatePlayer`] for the capacity and [`TraceDelay`] for the propagation delay.
 
 use crate::element::{Fate, Passing};
 use crate::meter::Meter;
@@ -9,18 +9,19 @@ use crate::rate::Transmission;
 use anabranch_base::{Instant, Ratio};
 use std::sync::Arc;
 
-/// A value that changes at known times. Cheap to clone.
+/// A value that changes at known times. It is cheap to clone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Series<T> {
-    /// The start time of each step in nanoseconds, and its value; the first is at 0, and the times increase.
+    /// The start time of each step in nanoseconds, and the value from then on. The first step starts at 0, and the
+    /// times increase.
     steps: Arc<[(u64, T)]>,
-    /// The time at which the series repeats; `None` if it is constant.
+    /// The time in nanoseconds after which the series repeats; `None` if it has only one value.
     period: Option<u64>,
 }
 
 impl<T: Copy> Series<T> {
-    /// Creates a series of these steps, which begin at 0 and increase; `period` is after the last. `None` without
-    /// steps.
+    /// Creates a series. The first of `steps` starts at 0, the times increase, and `period` is later than the last
+    /// step. Returns `None` if there are no steps.
     pub(super) fn new(steps: Vec<(u64, T)>, period: Option<u64>) -> Option<Self> {
         debug_assert!(steps.windows(2).all(|pair| pair[0].0 < pair[1].0), "steps ascend");
         debug_assert!(
@@ -30,38 +31,38 @@ impl<T: Copy> Series<T> {
         (!steps.is_empty()).then(|| Self { steps: steps.into(), period })
     }
 
-    /// The start time of each step in nanoseconds, and its value.
+    /// Returns the start time of each step in nanoseconds, and the value from then on.
     #[must_use]
     pub fn steps(&self) -> &[(u64, T)] {
         &self.steps
     }
 
-    /// The period in nanoseconds after which the series repeats; `None` if it is constant.
+    /// Returns the period in nanoseconds after which the series repeats; `None` if it is constant.
     #[must_use]
     pub const fn period(&self) -> Option<u64> {
         self.period
     }
 
-    /// The value at `at`.
+    /// Returns the value at the instant `at`.
     #[must_use]
     pub fn at(&self, at: Instant) -> T {
         self.steps[self.index(at.as_nanos())].1
     }
 
-    /// The index of the step at nanosecond `at`.
+    /// Returns the index of the step to which nanosecond `at` belongs.
     fn index(&self, at: u64) -> usize {
         let within = self.period.map_or(at, |period| at % period);
         self.steps.partition_point(|(step, _)| *step <= within).saturating_sub(1)
     }
 
-    /// The end of step `index`, which contains nanosecond `at`.
+    /// Returns the end of the step `index`, to which nanosecond `at` belongs.
     fn end(&self, index: usize, at: u64) -> u64 {
         let Some(period) = self.period else { return u64::MAX };
         let end = self.steps.get(index + 1).map_or(period, |(step, _)| *step);
         (at - at % period).saturating_add(end)
     }
 
-    /// The duration of each step in nanoseconds, and its value; a constant series counts as a step of 1 ns.
+    /// Returns the duration of each step in nanoseconds, and its value. A constant series counts as a step of 1 ns.
     pub(super) fn spans(&self) -> impl Iterator<Item = (u64, T)> {
         let ends = self.steps.iter().skip(1).map(|(at, _)| *at);
         let ends = ends.chain([self.period.unwrap_or(1)]);
@@ -70,7 +71,7 @@ impl<T: Copy> Series<T> {
 }
 
 impl Series<Ratio> {
-    /// The average over time.
+    /// Returns the average of the value over time.
     #[must_use]
     pub fn mean(&self) -> f64 {
         let whole: u64 = self.spans().map(|(span, _)| span).sum();
@@ -78,44 +79,44 @@ impl Series<Ratio> {
     }
 }
 
-/// Serializes packets at the rates of a trace.
+/// A serializer that sends packets at the rates of a trace.
 #[derive(Clone, Debug)]
 pub struct RatePlayer {
-    /// Bits per second; not 0 everywhere.
+    /// The rates in bits per second. At least one of them is above 0.
     rates: Series<u64>,
-    /// The capacity of one period, in bits × 10⁹.
+    /// The capacity of one period of the trace, in bits × 10⁹.
     capacity: u128,
-    /// The end of the last transmission.
+    /// The time at which the last transmission ends.
     free: Instant,
 }
 
 impl RatePlayer {
-    /// Plays `rates` from their beginning at [`Instant::ZERO`].
+    /// Creates a serializer that plays `rates` from their beginning at [`Instant::ZERO`].
     #[must_use]
     pub fn new(rates: Series<u64>) -> Self {
         let capacity = rates.spans().map(|(span, rate)| u128::from(span) * u128::from(rate)).sum();
         Self { rates, capacity, free: Instant::ZERO }
     }
 
-    /// See [`Serializer::transmit`](crate::rate::Serializer::transmit).
+    /// Schedules a packet; see [`Serializer::transmit`](crate::rate::Serializer::transmit).
     pub fn transmit(&mut self, at: Instant, bytes: usize) -> Transmission {
         let start = self.moving(self.free.max(at).as_nanos());
-        // In bits × 10⁹, in which rate × nanoseconds is a whole number.
+        // The size of the packet in bits × 10⁹, a unit in which rate × nanoseconds is a whole number.
         let end = self.end(start, bytes as u128 * 8_000_000_000);
         self.free = Instant::from_nanos(end);
         Transmission { start: Instant::from_nanos(start), end: self.free }
     }
 
-    /// The end of the last transmission.
+    /// Returns the time at which the last transmission ends.
     #[must_use]
     pub const fn free(&self) -> Instant {
         self.free
     }
 
-    /// Returns the first nanosecond from `at` on at which the rate is above 0.
+    /// Returns the first nanosecond at or after `at` at which the rate is above 0.
     fn moving(&self, mut at: u64) -> u64 {
         let mut index = self.rates.index(at);
-        // Each step is visited at most once: some rate is above 0.
+        // Each step is visited at most once, because at least one rate is above 0.
         for _ in 0..=self.rates.steps.len() {
             if self.rates.steps[index].1 > 0 {
                 break;
@@ -126,9 +127,9 @@ impl RatePlayer {
         at
     }
 
-    /// Returns the time at which `need` bits × 10⁹ have passed, beginning at `at`.
+    /// Returns the time at which `need` bits × 10⁹ have been sent, if sending begins at `at`.
     fn end(&self, mut at: u64, mut need: u128) -> u64 {
-        // Skip whole periods at once: a large packet at a low rate may take many.
+        // Skip whole periods at once, because a large packet at a low rate may take many of them.
         if let Some(period) = self.rates.period
             && need > self.capacity
         {
@@ -154,17 +155,17 @@ impl RatePlayer {
     }
 }
 
-/// A propagation delay that follows a trace: the delay of a packet is that of the instant at which it enters. No
-/// packet overtakes the one before it.
+/// A propagation delay that follows a trace. The delay of a packet is the one recorded for the instant at which the
+/// packet enters. No packet overtakes the one before it.
 #[derive(Clone, Debug)]
 pub struct TraceDelay {
-    /// The one-way delay, in nanoseconds.
+    /// The one-way delays in nanoseconds.
     delays: Series<u64>,
     last: Instant,
 }
 
 impl TraceDelay {
-    /// Creates a delay that follows this series of one-way delays in nanoseconds.
+    /// Creates an element that delays packets by the one-way delays `delays`, in nanoseconds.
     #[must_use]
     pub const fn new(delays: Series<u64>) -> Self {
         Self { delays, last: Instant::ZERO }
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn packets_take_the_rate_of_the_moment_and_the_trace_repeats() {
-        // 12 Mbit/s for 10 ms, nothing for 10 ms, 1.2 Mbit/s for 10 ms.
+        // The rate is 12 Mbit/s for 10 ms, 0 for 10 ms, and 1.2 Mbit/s for 10 ms.
         let mut link = RatePlayer::new(series(&[(0, 12_000_000), (10, 0), (20, 1_200_000)], 30));
         let mut sent = |at, bytes| {
             let sent = link.transmit(ms(at), bytes);
@@ -202,10 +203,10 @@ mod tests {
         };
         assert_eq!(sent(0, 1500), (ms(0), ms(1)));
         assert_eq!(sent(0, 1500), (ms(1), ms(2)));
-        // One half is sent before the gap, the other half at a tenth of the rate.
+        // One half of the packet is sent before the gap, and the other half at a tenth of the rate.
         assert_eq!(sent(9, 3000), (ms(9), ms(30)));
-        // The packet waits during the gap, and is sent across the start of the next period: 10,800 bits in 9 ms,
-        // then 1200.
+        // The packet waits during the gap, and is sent across the start of the next period: 10,800 bits in 9 ms, then
+        // 1200 bits.
         assert_eq!(sent(41, 1500), (ms(50), ms(60)));
         assert_eq!(sent(81, 1500), (ms(81), Instant::from_nanos(90_100_000)));
         assert_eq!(link.transmit(ms(1_000_000_000), 1500).end.as_nanos() / 1_000_000_000, 1_000_000);
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_large_packet_at_a_low_rate_takes_whole_periods_at_once() {
-        // One bit per second.
+        // The rate is one bit per second on average: 1000 bit/s for 1 ms in each second.
         let mut link = RatePlayer::new(series(&[(0, 1000), (1, 0)], 1000));
         assert_eq!(link.transmit(ms(0), 1500).end, ms(11_999 * 1000 + 1));
         let mut constant = RatePlayer::new(Series::new(vec![(0, 8)], None).expect("a step"));

@@ -1,4 +1,5 @@
-//! An engine's host in a world: starting, listening, connecting and closing.
+//! A transport that runs on a host: an engine, its socket and its drive loop. This module starts the transport, opens
+//! and accepts sessions, and closes them.
 
 use super::SessionEngine;
 use super::host::EngineHost;
@@ -17,8 +18,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A host's transport: one engine, one socket, one drive loop. A clone is another handle of the same host. It lives as
-/// long as any handle of it or of its sessions.
+/// A transport that runs on a host: one engine, one socket, one drive loop. A clone is another handle of the same
+/// transport. The transport runs until the last handle of it and of its sessions is dropped.
 pub struct BoundHost<W: World, E: SessionEngine> {
     pub(crate) inner: Rc<Inner<W, E>>,
 }
@@ -26,7 +27,7 @@ pub struct BoundHost<W: World, E: SessionEngine> {
 pub(crate) struct Inner<W: World, E: SessionEngine> {
     pub(crate) world: W,
     pub(crate) shared: Rc<RefCell<EngineHost<E>>>,
-    /// The task that runs the drive loop; it ends when this is dropped.
+    /// The task that runs the drive loop; dropping this handle ends the task.
     _driver: W::Task<()>,
     /// The task that notifies the engine of changed addresses and routes.
     _follower: Option<W::Task<()>>,
@@ -45,8 +46,9 @@ impl<W: World, E: SessionEngine> Clone for BoundHost<W, E> {
 }
 
 impl<W: World, E: SessionEngine> BoundHost<W, E> {
-    /// Drives `engine` over `socket`: a world's own, or a layer around one. With `follow`, the engine is notified of
-    /// changed routes and gets at most this number of the host's addresses; with 0 it is notified of routes only.
+    /// Drives `engine` over `socket`, which is the socket of a `World` or a layer around it. With `follow`, the engine
+    /// is notified of changed routes, and gets at most `follow` of the host's addresses whenever they change. With
+    /// `follow` 0 it is notified of routes only.
     pub fn over(world: W, engine: E, socket: impl Datagrams, follow: Option<usize>) -> Self {
         let shared = Rc::new(RefCell::new(EngineHost::new(engine)));
         let task = drive(world.clone(), socket, shared.clone());
@@ -56,10 +58,10 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Self { inner: Rc::new(Inner { world, shared, _driver: driver, _follower: follower }) }
     }
 
-    /// Begins a session with a server.
+    /// Starts a session with a server.
     ///
     /// # Errors
-    /// [`ConnectError`] when no session could be begun.
+    /// [`ConnectError`] if the session could not be started.
     pub fn connect_to(&self, server: &Server) -> Result<EngineSession<W, E>, ConnectError> {
         let mut shared = self.inner.shared.borrow_mut();
         if let Some(reason) = &shared.failure {
@@ -71,16 +73,16 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineSession::new(self.inner.clone(), id, key))
     }
 
-    /// Gives `look` read access to the engine.
+    /// Calls `look` with read access to the engine and returns its result.
     pub fn engine<R>(&self, look: impl FnOnce(&E) -> R) -> R {
         look(&self.inner.shared.borrow().engine)
     }
 
-    /// Accepts sessions that peers open to `port`; up to `backlog` of them may wait to
-    /// be accepted, 0 for the engine's own number.
+    /// Accepts sessions that peers open to `port`. Up to `backlog` sessions may wait to be accepted; 0 stands for the
+    /// engine's default.
     ///
     /// # Errors
-    /// [`ListenError`].
+    /// [`ListenError`] if the engine cannot listen on `port`.
     pub fn listen_with(&self, port: u16, backlog: u32) -> Result<EngineListener<W, E>, ListenError> {
         let mut shared = self.inner.shared.borrow_mut();
         shared.engine.listen(port, backlog)?;
@@ -89,24 +91,24 @@ impl<W: World, E: SessionEngine> BoundHost<W, E> {
         Ok(EngineListener { inner: self.inner.clone(), port })
     }
 
-    /// Starts or stops keeping a trace.
+    /// Starts or stops the recording of a trace.
     pub fn set_tracing(&self, on: bool) {
         self.inner.shared.borrow_mut().engine.set_tracing(on);
     }
 
-    /// Takes the trace kept since the last call.
+    /// Returns the part of the trace that was recorded since the last call.
     #[must_use]
     pub fn take_trace(&self) -> Vec<TraceRecord> {
         self.inner.shared.borrow_mut().engine.take_trace()
     }
 
-    /// Closes all sessions gracefully and waits until they are gone.
+    /// Closes all sessions gracefully and waits until they have ended.
     pub async fn close(&self) {
         Host::close(self);
         self.idle().await;
     }
 
-    /// Waits until no session is alive.
+    /// Waits until all sessions have ended.
     pub async fn idle(&self) {
         poll_fn(|cx| self.poll_idle(cx)).await;
     }
@@ -160,8 +162,8 @@ impl<W: World, E: SessionEngine> Host for BoundHost<W, E> {
     }
 }
 
-/// Gives the engine the first `most` of the host's addresses whenever they change; with 0 the engine's addresses stay as
-/// they are.
+/// Gives the engine the first `most` of the host's addresses whenever they change, and notifies it of changed routes.
+/// With `most` 0, the engine keeps the addresses that it started with.
 async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineHost<E>>>, most: usize) {
     loop {
         poll_fn(|cx| world.poll_address_change(cx)).await;
@@ -171,13 +173,13 @@ async fn follow<W: World, E: SessionEngine>(world: W, shared: Rc<RefCell<EngineH
             present.truncate(most);
             shared.engine.follow_addresses(world.now(), &present);
         }
-        // Destinations without a route may have one now.
+        // Destinations that had no route may have one now.
         shared.engine.handle_routes(world.now());
         shared.wake_loop();
     }
 }
 
-/// Accepts sessions to one port.
+/// Accepts the sessions that peers open to one port.
 pub struct EngineListener<W: World, E: SessionEngine> {
     inner: Rc<Inner<W, E>>,
     port: u16,
@@ -211,7 +213,7 @@ impl<W: World, E: SessionEngine> Drop for EngineListener<W, E> {
     }
 }
 
-/// Opens sessions from one host to given servers.
+/// Opens sessions from one host to the servers for which it was created.
 #[derive(Debug)]
 pub struct EngineConnector<W: World, E: SessionEngine> {
     host: BoundHost<W, E>,
@@ -225,7 +227,7 @@ impl<W: World, E: SessionEngine> Clone for EngineConnector<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineConnector<W, E> {
-    /// Creates a connector from `host` to `servers`, which are numbered in this order.
+    /// Creates a connector from `host` to `servers`. The servers are numbered in this order.
     #[must_use]
     pub fn new(host: BoundHost<W, E>, servers: Vec<impl Into<Server>>) -> Self {
         Self { host, servers: servers.into_iter().map(Into::into).collect() }

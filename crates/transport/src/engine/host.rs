@@ -1,4 +1,5 @@
-//! The engine and the tasks that wait for it: sessions, backlogs, idle waits, failure.
+//! The engine and the tasks that wait for it: sessions, backlogs of sessions, waits for idleness, failure of the
+//! socket.
 
 use super::SessionEngine;
 use crate::drive::{EngineOwner, Notify};
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::task::{Context, Poll};
 
-/// The state that the drive loop and all handles of a host share.
+/// The state that the drive loop and all handles of a transport share.
 #[derive(Debug)]
 pub struct EngineHost<E: SessionEngine> {
     /// The engine.
@@ -19,71 +20,75 @@ pub struct EngineHost<E: SessionEngine> {
     pub(super) notify: Notify,
     pub(super) sessions: Table<E::Id, SessionState>,
     listeners: BTreeMap<u16, Backlog<E::Id>>,
-    /// Set when the socket has failed.
+    /// Set when the socket has failed; the reason is given to all sessions.
     pub(super) failure: Option<CloseReason>,
     idle: Waiters,
 }
 
-/// Established sessions that the application has not accepted yet.
+/// Established sessions of one port that the application has not accepted yet.
 #[derive(Debug)]
 struct Backlog<I> {
-    /// The maximum number of waiting sessions.
+    /// The maximum number of sessions that may wait.
     limit: usize,
     waiting: VecDeque<I>,
     acceptor: Waiter,
 }
 
-/// The state of a session that the engine does not keep.
+/// The part of a session's state that is not in the engine.
 #[derive(Debug)]
 pub(super) struct SessionState {
     key: u64,
-    /// Stream pairs that exist in both directions; until the session is established, the number asked for.
+    /// The number of stream pairs that exist in both directions. Until the session is established, it is the number
+    /// requested.
     pub(super) streams: u64,
     pub(super) established: bool,
-    /// Whether the peer began the session.
+    /// Whether the peer started the session.
     accepted: bool,
-    /// Additional streams that were asked for and not answered yet: outgoing, incoming.
+    /// The numbers of additional streams that were requested and not answered yet: outgoing, incoming.
     pub(super) growing: (u64, u64),
-    /// Whether the peer sends no more data.
+    /// Whether the peer has announced that it will send no more data.
     peer_finished: bool,
     pub(super) closed: Option<CloseReason>,
-    /// Whether an application holds the session, or may still accept it from a backlog.
+    /// Whether an application has a handle of the session, or may still accept the session from a backlog.
     held: bool,
-    /// Tasks that wait for the handshake or the end of the session.
+    /// Tasks that wait for the handshake or for the end of the session.
     pub(super) state_waiters: Waiters,
     pub(super) acceptors: Waiters,
-    /// Streams that the peer has begun and nobody holds: two-way streams, then one-way streams.
+    /// Streams that the peer has started and for which no handle exists: two-way streams, then one-way streams.
     pub(super) begun: [VecDeque<StreamId>; 2],
-    /// Stream states, indexed by number; those beyond the first ones are in `others`.
+    /// The states of the first streams, indexed by stream number. The states of streams with higher numbers are in
+    /// `others`.
     pub(super) stream_states: Vec<StreamState>,
     pub(super) others: BTreeMap<StreamId, Box<StreamState>>,
-    /// Streams that wait for room in the send buffer, in the order of their turns.
+    /// Streams that wait for room in the send buffer, by rank and then by turn.
     writers: BTreeMap<(u32, u64), StreamId>,
     next_turn: u64,
 }
 
-/// The state of one stream, both directions.
+/// The state of one stream, in both directions.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
     pub(super) open: bool,
     /// Whether the stream is in `begun`.
     pub(super) announced: bool,
-    /// Whether this is the session's only stream and it has been held: dropping it then closes the session.
+    /// Whether this is the session's only stream and a handle of it has existed. Dropping that handle closes the
+    /// session.
     taken: bool,
     pub(super) reader: Waiter,
     pub(super) writer: Waiter,
-    /// Its key in `writers`, and whether it has written since it was queued.
+    /// The key of the stream in `writers`, if it is there. `had_its_turn` is set if the stream has written since it was
+    /// queued.
     turn: Option<(u32, u64)>,
     had_its_turn: bool,
-    /// Writers of a lower rank get room first.
+    /// The rank of the stream: streams with a lower rank get room in the send buffer first.
     pub(super) rank: u32,
-    /// Whether all data has been read and none has arrived since.
+    /// Whether all data has been read and no data has arrived since then.
     pub(super) dry: bool,
     pub(super) read: u64,
     pub(super) written: u64,
-    /// Whether the peer has cancelled the current exchange.
+    /// Whether the peer has cancelled the current exchange on the stream.
     pub(super) cancelled: bool,
-    /// The results of a reset that we asked for, outgoing and incoming, while it is under way.
+    /// While a reset requested by this side is in progress: its results for the outgoing and the incoming direction.
     pub(super) resetting: Option<[Option<bool>; 2]>,
 }
 
@@ -104,7 +109,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Adds a session that this side began. Returns its trace key.
+    /// Adds a session that this side has started, and returns the session's key in traces.
     pub(super) fn opened(&mut self, id: E::Id) -> u64 {
         let key = self.engine.trace_key(id);
         self.sessions.insert(id, SessionState::new(key, self.engine.streams()));
@@ -113,14 +118,14 @@ impl<E: SessionEngine> EngineHost<E> {
         key
     }
 
-    /// Adds the backlog of a port that the engine listens on.
+    /// Adds the backlog for a port on which the engine listens.
     pub(super) fn listening(&mut self, port: u16, backlog: u32) {
         let limit = if backlog == 0 { MAX_BACKLOG } else { MAX_BACKLOG.min(backlog as usize) };
         let backlog = Backlog { limit, waiting: VecDeque::new(), acceptor: Waiter::default() };
         self.listeners.insert(port, backlog);
     }
 
-    /// Iterates over the sessions that have not ended.
+    /// Returns an iterator over the sessions that have not ended.
     pub(super) fn live(&self) -> impl Iterator<Item = E::Id> {
         self.sessions.iter().filter(|(_, session)| session.closed.is_none()).map(|(id, _)| id)
     }
@@ -161,7 +166,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Closes a session gracefully after its last handle has been dropped.
+    /// Closes a session gracefully after the last handle of it has been dropped.
     pub(super) fn let_go(&mut self, now: Instant, id: E::Id) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.held = false;
@@ -174,7 +179,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Releases a fresh stream that nobody holds any more.
+    /// Releases a fresh stream after the last handle of it has been dropped.
     pub(super) fn let_go_of_stream(&mut self, now: Instant, id: E::Id, stream: StreamId) {
         self.engine.let_go(now, id, stream);
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -184,7 +189,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Records that the handshake of a session that we began is done; `streams` can be used by both ends.
+    /// Records that the handshake of a session started by this side is done. Both ends can use `streams` stream pairs.
     pub fn established(&mut self, id: E::Id, streams: u64) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.streams = streams;
@@ -194,7 +199,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Adds a session that a peer began with `port` and whose handshake is done.
+    /// Adds a session that a peer has started to `port` and whose handshake is done. Aborts the session if the backlog
+    /// is full.
     pub fn accepted(&mut self, now: Instant, id: E::Id, port: u16, streams: u64) {
         let Some(backlog) = self.listeners.get_mut(&port).filter(|b| b.waiting.len() < b.limit) else {
             self.engine.abort(now, id);
@@ -207,12 +213,12 @@ impl<E: SessionEngine> EngineHost<E> {
         self.engine.accepted(id, port);
         self.sessions.insert(id, session);
         backlog.waiting.push_back(id);
-        // An engine may drop the last packet of a handshake if the queue is full; the peer tries again.
+        // If the queue is full, an engine may drop the last packet of a handshake, and the peer retransmits it later.
         self.engine.set_accept_queue(port, backlog.waiting.len() as u32);
         backlog.acceptor.wake();
     }
 
-    /// Records that data or the end of a stream can be read.
+    /// Records that the stream has data, or its end, to be read.
     #[inline]
     pub fn readable(&mut self, id: E::Id, stream: StreamId) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -220,7 +226,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that there is room to write again.
+    /// Records that the session has room for writes again.
     #[inline]
     pub fn writable(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
@@ -228,14 +234,14 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the peer may allow us to begin more streams.
+    /// Records that the peer may permit more streams to be started.
     pub fn streams_available(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.state_waiters.wake();
         }
     }
 
-    /// Records that the peer sends no new data in the whole session.
+    /// Records that the peer will send no new data in the whole session.
     pub fn peer_finished(&mut self, id: E::Id) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.peer_finished = true;
@@ -243,8 +249,8 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that this number of the requested streams has been added, or will not be. `streams` is the new number
-    /// of stream pairs, if known.
+    /// Records that `outgoing` and `incoming` of the requested streams have been added, or have been refused. `streams`
+    /// is the new number of stream pairs, if known.
     pub fn grown(&mut self, id: E::Id, (outgoing, incoming): (u64, u64), streams: Option<u64>) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.growing.0 = session.growing.0.saturating_sub(outgoing);
@@ -257,7 +263,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Records that the session has ended.
+    /// Records that the session has ended for `reason`.
     pub fn closed(&mut self, now: Instant, id: E::Id, reason: CloseReason) {
         if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) {
             session.closed = Some(reason);
@@ -272,7 +278,7 @@ impl<E: SessionEngine> EngineHost<E> {
         }
     }
 
-    /// Returns whether the handshake of a session is done, and whether the peer began it.
+    /// Returns whether the handshake of a session is done, and whether the peer started the session.
     #[must_use]
     pub fn progress(&self, id: E::Id) -> (bool, bool) {
         self.sessions.get(&id).map_or((false, false), |session| (session.established, session.accepted))
@@ -334,7 +340,8 @@ impl SessionState {
         }
     }
 
-    /// Announces the only stream of a session as soon as the session is established.
+    /// Lets the application accept the only stream of a session, as soon as the session is established. Does nothing if
+    /// the engine has several streams per session.
     fn begin<E: SessionEngine>(&mut self) {
         if E::ONE_STREAM {
             let state = self.stream_state(0);
@@ -345,7 +352,7 @@ impl SessionState {
         }
     }
 
-    /// Returns the state of the stream pair of this number.
+    /// Returns the state of the stream with this number, creating it if necessary.
     #[inline]
     pub(super) fn stream_state(&mut self, stream: StreamId) -> &mut StreamState {
         if stream < self.stream_states.len() as u64 {
@@ -362,14 +369,15 @@ impl SessionState {
         }
         let index = stream as usize;
         if index < 4 {
-            // Thousands of sessions may never use more streams than these.
+            // Reserve no more than is needed, because thousands of sessions may never use streams with higher numbers.
             self.stream_states.reserve_exact(index + 1 - self.stream_states.len());
         }
         self.stream_states.resize_with(index + 1, StreamState::default);
         &mut self.stream_states[index]
     }
 
-    /// The result of a read or accept that finds nothing more; `None` if it has to wait.
+    /// Returns the result of a read or an accept for which nothing has arrived: the reason for the end of the session.
+    /// Returns `None` if more may arrive, so that the caller has to wait.
     #[inline]
     pub(super) fn end(&self) -> Option<CloseReason> {
         if self.closed.is_some() || self.peer_finished { Some(self.reason()) } else { None }
@@ -385,8 +393,8 @@ impl SessionState {
         self.stream_state(stream).reader.wait(cx);
     }
 
-    /// Queues a stream for room in the send buffer. A stream that has written since it was
-    /// last queued goes to the end; one that has not keeps its position.
+    /// Queues a stream for room in the send buffer. A stream that has written since it was last queued moves to the
+    /// end. A stream that has not written keeps its position.
     pub(super) fn wait_to_write(&mut self, stream: StreamId, cx: &Context<'_>) {
         let turn = self.next_turn;
         let state = self.stream_state(stream);
@@ -404,14 +412,14 @@ impl SessionState {
         self.next_turn += 1;
     }
 
-    /// Records that the stream has written `bytes` bytes.
+    /// Records that `bytes` bytes were written on the stream.
     pub(super) fn wrote(&mut self, stream: StreamId, bytes: u64) {
         let state = self.stream_state(stream);
         state.written += bytes;
         state.had_its_turn = true;
     }
 
-    /// Clears the state of a stream that nobody holds any more.
+    /// Clears the state of a stream after the last handle of it has been dropped.
     pub(super) fn give_back(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
         state.open = false;
@@ -425,14 +433,14 @@ impl SessionState {
         }
     }
 
-    /// Removes and returns the first stream in the queue of those that the peer has begun.
+    /// Removes the first stream from the queue of streams that the peer has started, and returns its number.
     pub(super) fn take_begun(&mut self, one_way: bool) -> Option<StreamId> {
         let stream = self.begun[usize::from(one_way)].pop_front()?;
         self.stream_state(stream).announced = false;
         Some(stream)
     }
 
-    /// Marks the stream as held.
+    /// Records that a handle of the stream exists.
     pub(super) fn hold<E: SessionEngine>(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
         state.open = true;
@@ -442,12 +450,13 @@ impl SessionState {
         }
     }
 
-    /// Returns the queue of begun streams for the kind of `stream`: two-way or one-way.
+    /// Returns the queue of streams started by the peer to which `stream` belongs: that of two-way or of one-way
+    /// streams.
     pub(super) fn begun_like(&mut self, stream: StreamId) -> &mut VecDeque<StreamId> {
         &mut self.begun[usize::from(stream & ONE_WAY != 0)]
     }
 
-    /// Wakes the reader of the stream, or announces the stream if nobody holds it.
+    /// Wakes the reader of the stream. If there is no handle of the stream, lets the application accept the stream.
     #[inline]
     pub(super) fn readable(&mut self, stream: StreamId) {
         let state = self.stream_state(stream);
@@ -487,17 +496,17 @@ impl SessionState {
     }
 }
 
-/// Streams below this number are stored in one vector. One packet of a peer may name the highest number, which must
-/// not grow the vector.
+/// Streams below this number are stored in a vector. A single packet of a peer may contain the highest stream number,
+/// and must not make the vector large.
 const NEAR: StreamId = 256;
-/// The maximum number of sessions that may wait to be accepted, per port.
+/// The maximum number of sessions per port that may wait to be accepted.
 const MAX_BACKLOG: usize = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// One byte on the last of 65,535 streams takes the memory of one stream.
+    /// One byte on the last of 65,535 streams allocates memory only for that stream.
     #[test]
     fn a_stream_far_out_costs_what_one_costs() {
         let mut session = SessionState::new(1, u64::from(u16::MAX));

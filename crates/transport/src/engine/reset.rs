@@ -1,10 +1,9 @@
 //! Stream resets, which cancel one exchange while the session continues.
 //!
-//! The side that cancels asks for a reset in both directions. At the peer, either half of
-//! the reset cancels the exchange of the stream's holder, whichever comes first: unsent data
-//! is dropped and unread data is discarded. The side that asked sends nothing new on the
-//! stream before both resets are done. So data that is unread when its own half is done
-//! belongs to the cancelled exchange.
+//! The side that cancels an exchange requests a reset of the stream in both directions. At the peer, the reset of
+//! either direction cancels the exchange, whichever comes first: unsent data is dropped and unread data is discarded.
+//! The requesting side sends no new data on the stream until both directions have been reset. At the peer, data that is
+//! unread when its incoming direction has been reset therefore belongs to the cancelled exchange.
 //!
 //! This is the application's part of RFC 6525 §5.2.2 and §5.2.3.
 
@@ -14,17 +13,17 @@ use crate::session::StreamId;
 use anabranch_base::time::Instant;
 use std::task::{Context, Poll};
 
-/// The directions of a stream that a reset concerns.
+/// The directions of a stream that a reset covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ResetDirections {
-    /// The direction in which we send.
+    /// The direction in which this side sends.
     pub outgoing: bool,
     /// The direction in which the peer sends.
     pub incoming: bool,
 }
 
 impl<E: SessionEngine> EngineHost<E> {
-    /// Cancels the exchange on a stream; returns false when that is not possible.
+    /// Cancels the exchange on a stream. Returns false if the transport or the session does not allow it.
     pub(super) fn reset(&mut self, now: Instant, id: E::Id, stream: StreamId) -> bool {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| session.closed.is_none()) else {
             return false;
@@ -41,8 +40,8 @@ impl<E: SessionEngine> EngineHost<E> {
         true
     }
 
-    /// Handles a reset of `streams` (empty: all); `idle` is true if the peer's direction
-    /// carried no data.
+    /// Handles the completed reset of `streams`; an empty list stands for all streams. `idle` says that the peer's
+    /// direction has carried no data.
     pub fn streams_reset(
         &mut self,
         now: Instant,
@@ -77,8 +76,8 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Handles the peer's request to reset our streams (empty: all): it no longer wants the
-    /// data on them.
+    /// Handles the peer's request to reset the outgoing direction of `streams`; an empty list stands for all streams.
+    /// The peer no longer wants the data on them, so their exchanges are cancelled.
     pub fn reset_requested(&mut self, now: Instant, id: E::Id, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
@@ -95,7 +94,7 @@ impl<E: SessionEngine> EngineHost<E> {
         self.notify.notify();
     }
 
-    /// Handles the peer's refusal to reset `streams` (empty: all).
+    /// Handles the peer's refusal to reset `streams`; an empty list stands for all streams.
     pub fn reset_failed(&mut self, id: E::Id, directions: ResetDirections, streams: &[StreamId]) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         for stream in session.in_use(streams) {
@@ -111,7 +110,7 @@ impl<E: SessionEngine> EngineHost<E> {
 }
 
 impl SessionState {
-    /// Returns those of `streams` (empty: all) that are in use on this side.
+    /// Returns those of `streams` that this side uses; an empty list stands for all streams.
     pub(super) fn in_use(&self, streams: &[StreamId]) -> Vec<StreamId> {
         let near = self.stream_states.len() as u64;
         let used = |stream: &StreamId| *stream < near || self.others.contains_key(stream);
@@ -122,14 +121,14 @@ impl SessionState {
         }
     }
 
-    /// Removes a stream from the queue of streams that the peer has begun.
+    /// Removes a stream from the queue of streams that the peer has started.
     fn nothing_begun(&mut self, stream: StreamId) {
         if std::mem::take(&mut self.stream_state(stream).announced) {
             self.begun_like(stream).retain(|&begun| begun != stream);
         }
     }
 
-    /// Ready when the reset of a stream is over; true if it was done in both directions.
+    /// Ready when no reset of the stream is in progress. The result is true if both directions have been reset.
     pub(super) fn poll_reset(&mut self, stream: StreamId, cx: &Context<'_>) -> Poll<bool> {
         let closed = self.closed.is_some();
         let state = self.stream_state(stream);
@@ -149,7 +148,7 @@ impl SessionState {
 }
 
 impl StreamState {
-    /// Records the result of our reset for one direction.
+    /// Records the result of a reset requested by this side, for one direction.
     fn settle(&mut self, which: usize, done: bool) {
         if let Some(resetting) = &mut self.resetting {
             resetting[which] = Some(done);
@@ -157,7 +156,7 @@ impl StreamState {
         }
     }
 
-    /// Tells the holder of the stream that the peer has cancelled the exchange.
+    /// Notifies the holder of the stream that the peer has cancelled the exchange.
     fn cancel(&mut self) {
         self.cancelled = true;
         self.reader.wake();

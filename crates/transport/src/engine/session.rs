@@ -1,4 +1,4 @@
-//! The handles that an application holds: a session and its streams.
+//! The handles that an application has: a session and its streams.
 
 use super::bound::Inner;
 use super::host::{EngineHost, SessionState, StreamState};
@@ -10,12 +10,12 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A session of an engine.
+/// A handle of a session of an engine.
 pub struct EngineSession<W: World, E: SessionEngine> {
     pub(crate) held: Rc<SessionHandle<W, E>>,
 }
 
-/// The state shared by all handles of a session; closes the session when the last handle is dropped.
+/// The state that all handles of a session share. The session is closed when the last handle is dropped.
 pub(crate) struct SessionHandle<W: World, E: SessionEngine> {
     pub(crate) host: Rc<Inner<W, E>>,
     pub(crate) id: E::Id,
@@ -45,7 +45,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         Self { held: Rc::new(SessionHandle { host, id, key }) }
     }
 
-    /// Gives `look` access to the engine and the session's identifier in it.
+    /// Calls `look` with the engine and the session's identifier in it, and returns the result.
     pub fn with_engine<R>(&self, look: impl FnOnce(&mut E, E::Id) -> R) -> R {
         look(&mut self.held.host.shared.borrow_mut().engine, self.held.id)
     }
@@ -61,7 +61,7 @@ impl<W: World, E: SessionEngine> EngineSession<W, E> {
         shared.notify.notify();
     }
 
-    /// Accepts a stream that the peer has begun.
+    /// Accepts a stream that the peer has started.
     fn poll_begun(
         &self,
         cx: &mut Context<'_>,
@@ -134,7 +134,7 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
         let mut shared = self.held.host.shared.borrow_mut();
         let EngineHost { engine, sessions, notify, .. } = &mut *shared;
         let Some(session) = sessions.get_mut(&self.held.id) else { return };
-        // If the engine refuses, no request is under way, so `poll_grown` is ready at once.
+        // If the engine refuses, no request is in progress, and `poll_grown` is ready at once.
         if session.growing == (0, 0) && engine.add_streams(now, self.held.id, more) {
             session.growing = (more, more);
             notify.notify();
@@ -241,14 +241,14 @@ impl<W: World, E: SessionEngine> Session for EngineSession<W, E> {
     }
 }
 
-/// A stream of a session, as a two-way sequence of bytes.
+/// A handle of a stream of a session: a two-way sequence of bytes.
 pub struct EngineStream<W: World, E: SessionEngine> {
     pub(crate) held: Rc<SessionHandle<W, E>>,
     pub(crate) number: StreamId,
     finished: bool,
-    /// How whole messages are delivered.
+    /// How whole messages on this stream are delivered.
     delivery: Delivery,
-    /// Attributes that the engine attaches to written data.
+    /// The attributes that the engine attaches to data written on this stream.
     pub(crate) marks: E::Marks,
 }
 
@@ -278,7 +278,8 @@ impl<W: World, E: SessionEngine> Drop for EngineStream<W, E> {
 }
 
 impl<W: World, E: SessionEngine> EngineStream<W, E> {
-    /// Reads with `read`, which returns the data (`None`: there was none) and whether nothing more can be read now.
+    /// Reads with `read`, which returns the data (`None` if there was none) and whether no more data can be read now.
+    /// At the end of the stream, returns the result of `end`.
     #[inline]
     pub(crate) fn read_by<R>(
         &mut self,
@@ -296,11 +297,12 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         if state.cancelled {
             return Poll::Ready(Err(CloseReason::Cancelled));
         }
-        // Most reads take all the data there is, so the next one need not ask the engine.
+        // If the last read took all available data, there is none now, and the engine need not be called.
         if !state.dry {
             let (got, dry) = read(engine, id, stream);
             state.dry = dry;
-            // The engine may want to announce more room in the receive buffer or for streams; mostly it does not.
+            // After a read, the engine may want to announce more room in the receive buffer or more streams. Mostly it
+            // does not.
             if engine.has_output() {
                 notify.notify();
             }
@@ -310,7 +312,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             }
         }
         match session.end() {
-            // RFC 9000 §2.4: a fresh stream ends with its own last byte. The end of the session does not end it properly.
+            // RFC 9000 §2.4: a fresh stream ends with its own last byte. If only the session ends, the stream is
+            // incomplete.
             Some(CloseReason::Finished) if !E::FRESH_STREAMS || engine.is_finished(id, stream) => {
                 Poll::Ready(Ok(end()))
             }
@@ -326,7 +329,7 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
         }
     }
 
-    /// Writes messages of `message` bytes each, or bytes that the engine may cut anywhere (`None`).
+    /// Writes messages of `message` bytes each or, if `message` is `None`, bytes that the engine may split anywhere.
     fn write(
         &mut self,
         cx: &Context<'_>,
@@ -358,7 +361,8 @@ impl<W: World, E: SessionEngine> EngineStream<W, E> {
             Err(Refusal::Failed(reason)) => return Poll::Ready(Err(reason)),
         };
         if taken == 0 {
-            // An engine may report only that there is no room. After the end of the session there will never be any.
+            // An engine may report only that there is no room. After the end of the session there will never be room,
+            // so return the reason for the end.
             if let Some(reason) = &session.closed {
                 return Poll::Ready(Err(reason.clone()));
             }

@@ -1,4 +1,4 @@
-//! The kernel's protocols as transports: their description and how they start.
+//! The kernel's protocols as transports: their descriptions, and how they are started.
 
 use super::{KernelConnector, KernelListener};
 use crate::capabilities::{Capabilities, Carriers};
@@ -12,19 +12,19 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// A protocol of the kernel, for worlds that have a kernel.
+/// A protocol of the kernel as a transport, for hosts that have a kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel(pub KernelProtocol);
 
 /// The settings of a kernel protocol.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct KernelSettings {
-    /// The kernel's name of the congestion control, if the protocol takes one.
+    /// The kernel's name of the congestion control, if the protocol accepts one.
     pub congestion: Option<String>,
 }
 
 impl KernelSettings {
-    /// Whether this can be the name of a congestion control in the kernel.
+    /// Returns whether `name` can be the name of a congestion control in the kernel.
     #[must_use]
     pub fn may_have(name: &str) -> bool {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -32,7 +32,7 @@ impl KernelSettings {
     }
 }
 
-/// The kernel's limit for the name of a congestion control, in bytes, with the final NUL.
+/// The kernel's limit for the name of a congestion control, in bytes including the final NUL.
 const LONGEST_NAME: usize = 16;
 
 impl Settings for KernelSettings {
@@ -108,7 +108,8 @@ impl Protocol for Kernel {
     }
 
     fn kernel(&self, settings: &dyn Settings, congestion: Option<&str>) -> Option<KernelOptions> {
-        // The kernel has the same congestion controls as our engine, under the same names, and others.
+        // The kernel has the congestion controls of this project's engine under the same names, and others. So the
+        // engine's setting is also valid for the kernel.
         let own = || settings.knobs().into_iter().find(|knob| knob.key == "cc").map(|knob| knob.value);
         let congestion = congestion.map(str::to_owned).or_else(own);
         Some(KernelOptions { protocol: self.0, congestion, ..KernelOptions::default() })
@@ -122,19 +123,19 @@ impl<W: KernelTcp> Runs<W> for Kernel {
     }
 }
 
-/// The kernel's transport on a host. It exports no traces and no counters.
+/// A kernel protocol that runs on a host. It records no traces and has no counters.
 struct KernelHost<W> {
     world: W,
 }
 
 impl<W: KernelTcp> Host for KernelHost<W> {
     fn connector(&self, servers: Vec<Server>) -> AnyConnector {
-        // A multipath protocol finds the server's other addresses itself.
+        // The kernel finds the other addresses of a server itself, if the protocol is a multipath protocol.
         let first = servers.iter().filter_map(Server::first).collect();
         AnyConnector::new(KernelConnector::new(self.world.clone(), first))
     }
 
-    /// Listens on every address: peers of a multipath protocol connect to all of them.
+    /// Listens on every address, because peers of a multipath protocol connect to all of them.
     fn listen(&self, port: u16, backlog: u32) -> Result<AnyListener, ListenError> {
         let at = SocketAddr::new(Ipv4Addr::UNSPECIFIED.into(), port);
         KernelListener::new(self.world.clone(), at, backlog).map(AnyListener::new)
@@ -154,7 +155,7 @@ impl<W: KernelTcp> Host for KernelHost<W> {
         Totals::default()
     }
 
-    /// Always ready: connections belong to the kernel and outlive ours. The kernel's own tables show
+    /// Always ready, because connections belong to the kernel and outlive the sessions. The kernel's own tables show
     /// them.
     fn poll_idle(&self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())

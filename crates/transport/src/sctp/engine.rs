@@ -1,7 +1,7 @@
-//! Implements the session engine for the SCTP endpoint: an association is a session, a stream pair is a stream.
+//! Implements [`SessionEngine`] for the SCTP endpoint: an association is a session, and a stream pair is a stream.
 //!
-//! Besides the endpoint it owns the endpoint's links to the rest of the host. These are the ports that other programs
-//! must not use, and the directory of several endpoints behind one port.
+//! [`SctpEngine`] consists of the endpoint and its links to the rest of the host. These links are the claims of ports
+//! that other programs must not use, and the directory of several endpoints behind one port.
 
 use super::ports::PortClaims;
 use super::shards::Member;
@@ -24,38 +24,39 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 
-/// An SCTP endpoint and its links to the other endpoints of its host.
+/// An SCTP endpoint, and its links to the other endpoints on its host.
 #[derive(Debug)]
 pub struct SctpEngine {
     pub(super) endpoint: Endpoint,
-    /// The UDP encapsulation port of this host's addresses, or 0.
+    /// The UDP encapsulation port of this host's addresses; 0 without UDP.
     port: u16,
-    /// The number of streams that a new association asks for.
+    /// The number of streams that a new association requests.
     streams: u16,
-    /// Whether DATA is bundled with COOKIE ECHO.
+    /// Whether DATA chunks are bundled with the COOKIE ECHO.
     early_data: bool,
-    /// The application's payload protocol identifier, or 0.
+    /// The payload protocol identifier that the application has configured; 0 if none.
     ppid: u32,
-    /// The identifier with which to answer the bytes last read.
+    /// The payload protocol identifier with which to answer the bytes that were last read.
     heard: Option<u32>,
-    /// Identifies this endpoint among several behind one port.
+    /// The identity of this endpoint among several behind one port, if there are several.
     pub(super) member: Option<Member>,
-    /// The function that receives path events.
+    /// The function that is called with each path event.
     pub(super) on_path_event: Option<PathListener>,
     /// The ports that this endpoint has claimed on the host.
     pub(super) ports: PortClaims,
-    /// The layer below the endpoint, which knows why a peer was lost.
+    /// The layer below the endpoint, which knows the reason why a peer was lost.
     pub(super) layer: Option<Rc<dyn Layer>>,
-    /// The peers of associations that we began over the layer.
+    /// The peers of the associations that this side has started over the layer.
     peers: BTreeMap<AssociationId, SocketAddr>,
 }
 
 impl SctpEngine {
     pub(super) fn new(mut endpoint: Endpoint, ports: PortClaims) -> Self {
-        // A restart loses part of the data. A byte stream cannot survive that, so a server gets a new session.
+        // A restart of the peer loses part of the data. A byte stream cannot survive that, so a server gets a new
+        // session.
         endpoint.replace_restarted(true);
         let config = endpoint.config();
-        // Answers use the streams of their requests, so a stream must exist in both directions.
+        // An answer uses the stream with the number of its request's stream, so a stream must exist in both directions.
         let streams = config.streams.min(config.inbound_streams());
         let (early_data, ppid) = (config.cookie_data, config.ppid);
         Self {
@@ -73,7 +74,7 @@ impl SctpEngine {
         }
     }
 
-    /// Reads at most the rest of one user message.
+    /// Reads data of one user message only; `None` if no data has arrived.
     pub(super) fn recv_message(
         &mut self,
         now: Instant,
@@ -85,7 +86,7 @@ impl SctpEngine {
     }
 }
 
-/// A function that receives path events.
+/// A function that is called with each path event.
 pub(super) struct PathListener(pub(super) Box<dyn Fn(PathEvent)>);
 
 impl fmt::Debug for PathListener {
@@ -95,14 +96,14 @@ impl fmt::Debug for PathListener {
 }
 
 impl SctpEngine {
-    /// Passes on a path event of an association that has several paths.
+    /// Reports a path event of an association, if the association has several paths.
     fn tell_of(&self, id: AssociationId, event: PathEvent) {
         if let Some(told) = self.on_path_event.as_ref().filter(|_| self.is_multihomed(id)) {
             (told.0)(event);
         }
     }
 
-    /// Whether the association has more than one path.
+    /// Returns whether the association has more than one path.
     fn is_multihomed(&self, id: AssociationId) -> bool {
         self.endpoint.info(id).is_some_and(|info| info.paths.iter().filter(|path| !path.removed).count() > 1)
     }
@@ -296,14 +297,15 @@ impl SessionEngine for SctpEngine {
             let fragment = self.endpoint.fragment_size(id).max(MIN_PIECE);
             match self.endpoint.interleaves(id) {
                 false => fragment,
-                // RFC 8260 §2: a message does not block other streams, so a write is one message if there is room for it.
+                // RFC 8260 §2: a message does not block other streams, so a write becomes one message if there is room
+                // for it.
                 true => self.endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
             }
         });
-        // Whole messages are the application's own; data that is cut here is a byte stream of HTTP.
+        // Whole messages come from the application. Data that is split here is a byte stream of HTTP.
         let default = if whole { self.ppid } else { write.marks.heard.unwrap_or(PPID_HTTP) };
         let ppid = write.marks.set.unwrap_or(default);
-        // A byte stream must be complete and in order.
+        // A byte stream must arrive completely and in order, so its messages use the default delivery.
         let Delivery { unordered, reliability, .. } =
             if whole { write.delivery } else { Delivery::default() };
         let stream = number(write.stream);
@@ -317,13 +319,14 @@ impl SessionEngine for SctpEngine {
     }
 
     fn set_delivery(&mut self, now: Instant, id: AssociationId, stream: StreamId, delivery: Delivery) {
-        // Nothing else sets stream values in this session; streams begin with 0, which goes first. An error means that
-        // the association has ended, so it is ignored.
+        // A stream starts with the scheduling value 0. A background stream gets the value 1, so that its data is sent
+        // after that of the others. An error means that the association has ended, so the error is ignored.
         let _ = self.endpoint.set_stream_value(now, id, number(stream), u16::from(delivery.background));
     }
 
     fn set_rank(&mut self, now: Instant, id: AssociationId, stream: StreamId, rank: u32) {
-        // RFC 8260 §3.4: the lowest value goes first. Other schedulers use the value differently, or not at all.
+        // RFC 8260 §3.4: the stream with the lowest value is served first. Other schedulers use the value differently,
+        // or not at all.
         if self.endpoint.config().scheduler == SchedulerKind::Priority {
             let value = u16::try_from(rank).unwrap_or(u16::MAX);
             let _ = self.endpoint.set_stream_value(now, id, number(stream), value);
@@ -371,7 +374,7 @@ impl SessionEngine for SctpEngine {
         position_after_reset(position)
     }
 
-    /// Tells the other endpoints behind our port which associations this endpoint has.
+    /// Informs the other endpoints behind this endpoint's port of the associations that this endpoint has.
     fn publish(&mut self) {
         let Some(Member { shard, directory }) = &self.member else { return };
         while let Some(claim) = self.endpoint.poll_claim() {
@@ -389,7 +392,7 @@ impl SessionEngine for SctpEngine {
 
     fn settings(&self) -> Box<dyn Settings> {
         let mut config = self.endpoint.config().clone();
-        // The layer's overhead belongs to the carrier and is not a setting.
+        // The overhead of a layer belongs to the carrier and is not a setting.
         config.layer_overhead = 0;
         Box::new(config)
     }
@@ -426,18 +429,19 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// The smaller number of the two directions.
+    /// Returns the number of stream pairs: the smaller number of the two directions.
     fn streams(&self) -> u64 {
         self.streams.min(self.inbound_streams()).into()
     }
 
-    /// RFC 9260 §11.1.5 lets the send buffer decide: a message is taken whole or not at all.
+    /// RFC 9260 §11.1.5 lets the send buffer decide whether a message fits: the engine takes it as a whole or not at
+    /// all.
     fn largest_message(&self) -> Option<u64> {
         Some(self.sndbuf)
     }
 }
 
-/// Handles all events that do not concern data.
+/// Handles all events except those about data.
 #[cold]
 fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
     host.engine.publish();
@@ -449,7 +453,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         Event::Accepted { id, port, outbound_streams, inbound_streams, .. } => {
             host.accepted(now, id, port, outbound_streams.min(inbound_streams).into());
         }
-        // A session does not depend on which path carries it.
+        // A session does not depend on which of its paths is usable.
         Event::PathUp { .. } => {}
         Event::PathRestored { id, address } => host.engine.tell_change(now, id, address, PathState::Active),
         Event::PathPotentiallyFailed { id, address, .. } => {
@@ -477,7 +481,7 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let streams = info.map(|info| info.outbound_streams.min(info.inbound_streams).into());
             host.grown(id, (outgoing.into(), incoming.into()), streams);
         }
-        // Sessions do not ask for these events.
+        // Sessions do not request the reports of abandoned and failed messages.
         Event::Abandoned { .. } | Event::SendFailed { .. } => {}
         Event::StreamsReset { id, direction, streams, idle } => {
             host.streams_reset(now, id, reset_directions(direction), &numbers(&streams), idle);
@@ -494,13 +498,13 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
         | Event::Adaptation { .. }
         | Event::PeerError { .. }
         | Event::AbortReason { .. } => {}
-        // Sessions do not use the addresses of paths, either.
+        // Sessions do not use the addresses of paths.
         Event::PathAdded { .. }
         | Event::PathRemoved { .. }
         | Event::PrimaryChanged { .. }
         | Event::LocalAddress { .. } => {}
         Event::Restarted { id } => {
-            // The peer has restarted, and nothing listens on the port: the session ends, and no new one begins.
+            // The peer has restarted, and no listener exists for the port. The session ends, and no new one begins.
             host.engine.endpoint.abort(now, id);
             host.wake_loop();
             host.closed(now, id, CloseReason::Reset(RESTARTED.to_owned()));
@@ -513,28 +517,28 @@ fn handle_rare(host: &mut EngineHost<SctpEngine>, now: Instant, event: Event) {
             let reason = fault.unwrap_or_else(|| to_close_reason(reason, established, accepted));
             host.closed(now, id, reason);
         }
-        // The event type is non-exhaustive: sessions ignore events that are added later.
+        // The event type is non-exhaustive: sessions ignore events that are added to it later.
         _ => {}
     }
 }
 
-/// The payload protocol identifiers of a stream.
+/// The payload protocol identifiers for writes on a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Ppids {
-    /// The identifier that the application has set.
+    /// The identifier that the application has set for this stream.
     pub(super) set: Option<u32>,
-    /// The identifier that answers the message last read.
+    /// The identifier that answers the message that was last read.
     heard: Option<u32>,
 }
 
-/// Returns the identifier that answers messages with `ppid` in a byte stream. `None`: such messages belong to other
-/// applications and are not part of the byte stream. The empty messages of WebRTC (56, 57) hold one meaningless byte
-/// (RFC 8831 §6.6).
+/// Returns the identifier with which a byte stream answers messages with the identifier `ppid`; `own` is the one that
+/// the application has configured. `None` means that messages with `ppid` belong to other applications and are not part
+/// of the byte stream. The empty messages of WebRTC (56, 57) contain one meaningless byte (RFC 8831 §6.6).
 fn answered_with(ppid: u32, own: u32) -> Option<u32> {
     match ppid {
         0 | PPID_HTTP => Some(PPID_HTTP),
         _ if ppid == own => Some(PPID_HTTP),
-        // The application has set an identifier for its messages.
+        // The application has configured an identifier for its messages, so all other messages are not its own.
         _ if own != 0 => None,
         // RFC 8831 §8: parts of a message may have the Partial identifiers, which are deprecated.
         WEBRTC_STRING | WEBRTC_STRING_PARTIAL => Some(WEBRTC_STRING),
@@ -543,13 +547,13 @@ fn answered_with(ppid: u32, own: u32) -> Option<u32> {
     }
 }
 
-/// RFC 8831 §8: the messages of data channels.
+/// RFC 8831 §8: the identifiers of the messages of data channels.
 const WEBRTC_STRING: u32 = 51;
 const WEBRTC_BINARY_PARTIAL: u32 = 52;
 const WEBRTC_BINARY: u32 = 53;
 const WEBRTC_STRING_PARTIAL: u32 = 54;
 
-/// Converts a stream number to SCTP's; sessions have no higher ones.
+/// Converts the stream number of a session to SCTP's. No session has higher stream numbers than SCTP.
 fn number(stream: StreamId) -> u16 {
     u16::try_from(stream).unwrap_or(u16::MAX)
 }
@@ -562,26 +566,26 @@ fn reset_directions(direction: Direction) -> ResetDirections {
     ResetDirections { outgoing: direction.is_outgoing(), incoming: direction.is_incoming() }
 }
 
-/// Changes the endpoint's addresses to those `present`, with this UDP port, or 0 without UDP.
+/// Changes the endpoint's addresses to those in `present`, with the UDP port `port`; 0 means without UDP.
 pub fn follow_addresses(endpoint: &mut Endpoint, now: Instant, port: u16, present: &[IpAddr]) {
     let before: Vec<SocketAddr> = endpoint.addresses().to_vec();
     for gone in before.iter().filter(|old| !present.contains(&old.ip())) {
         endpoint.remove_address(now, gone.ip());
     }
     for &new in present.iter().filter(|new| !before.iter().any(|old| old.ip() == **new)) {
-        // The MTU of the new interface is not known here; RFC 8899 probes and ICMP find it.
+        // The MTU of the new interface is not known here. RFC 8899 probes and ICMP find it.
         endpoint.add_address(now, SocketAddr::new(new, port), 1500);
     }
 }
 
-/// Converts the engine's close reason to the application's. `established`: the handshake was done; `accepted`: the peer
-/// began the association.
+/// Converts the engine's reason for the end of an association to the application's. `established` says that the
+/// handshake was done, and `accepted` that the peer had started the association.
 #[must_use]
 pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) -> CloseReason {
     match reason {
         EngineReason::Shutdown => CloseReason::Finished,
         EngineReason::Local => CloseReason::Aborted,
-        // RFC 9260 §8.4: a host on which nobody listens answers an INIT with ABORT.
+        // RFC 9260 §8.4: a host without a listener for the port answers an INIT with an ABORT.
         EngineReason::Aborted(_) if !established => CloseReason::Refused,
         EngineReason::NotListening if !established => CloseReason::Refused,
         EngineReason::NotListening => CloseReason::Reset("nothing listens there any more".to_owned()),
@@ -601,12 +605,12 @@ pub fn to_close_reason(reason: EngineReason, established: bool, accepted: bool) 
 /// The reason for the end of a session whose peer has restarted (RFC 9260 §5.2.4 A).
 const RESTARTED: &str = "the peer has restarted";
 
-/// Describes the cause of the peer's ABORT (RFC 9260 §3.3.10).
+/// Describes the cause of an ABORT that the peer has sent (RFC 9260 §3.3.10).
 fn abort_cause(cause: u16, accepted: bool) -> String {
     let means = match (cause, accepted) {
         (4, _) => "it is out of resources",
-        // Our server sends this when it is full, and to all peers when it is stopped. Other programs may have their own
-        // reasons.
+        // This project's server sends this cause if it is full, and sends it to all peers when it is stopped. Other
+        // programs may have other reasons for it.
         (12, false) => "its program ended it, as a server does that is full or is ended itself",
         (12, true) => "its program ended it",
         (13, _) => "it says that we broke the protocol",
@@ -615,8 +619,9 @@ fn abort_cause(cause: u16, accepted: bool) -> String {
     format!("{means} (ABORT with cause {cause})")
 }
 
-/// The minimum size of a piece in bytes, used while the engine does not know how much fits in a packet.
+/// The minimum size in bytes of the messages of a byte stream. It is used while the engine does not know how much fits
+/// in a packet.
 const MIN_PIECE: usize = 512;
 
-/// The maximum size in bytes of the message that one write becomes, if messages can be interleaved.
+/// The maximum size in bytes of the message that one write of a byte stream becomes, if messages can be interleaved.
 const MAX_PIECE: usize = 64 * 1024;

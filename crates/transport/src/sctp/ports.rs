@@ -1,7 +1,7 @@
-//! Coordinates SCTP ports between the programs of a host.
+//! Coordinates the use of SCTP ports between the programs of a host.
 //!
-//! On IP, every SCTP implementation of the host receives every packet. Packets to
-//! a port are answered only by its owner (RFC 9260 §8.4 speaks of the host).
+//! On IP, every SCTP stack on the host receives every SCTP packet. Only the owner of a port answers packets to that
+//! port (the rules of RFC 9260 §8.4 are about the host as a whole).
 
 use super::shards::Directory;
 use crate::connector::ListenError;
@@ -12,12 +12,12 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// The other SCTP endpoints of a host, which an endpoint consults before it answers a packet out of the blue.
+/// The other SCTP endpoints of a host. An endpoint consults them before it answers a packet as out of the blue.
 #[derive(Debug)]
 pub(super) struct Others {
-    /// The endpoints of this program behind the same port.
+    /// The endpoints of this program that share the port of this endpoint.
     pub(super) directory: Option<Arc<Directory>>,
-    /// The ports of other programs.
+    /// The ports that other programs own.
     pub(super) ports: Option<Arc<dyn Ports>>,
 }
 
@@ -32,10 +32,11 @@ impl Neighbours for Others {
     }
 }
 
-/// The ports that an endpoint has claimed: those it listens on, and those of its associations. Each is held while in use.
+/// The ports that an endpoint has claimed: those on which it listens, and those of its associations. Each claim lasts
+/// while the port is in use.
 #[derive(Debug, Default)]
 pub struct PortClaims {
-    /// `None` if no other program receives the same packets.
+    /// The registry of the ports of all programs; `None` if no other program receives the same packets.
     ports: Option<Arc<dyn Ports>>,
     listening: BTreeMap<u16, PortClaim>,
     associations: BTreeMap<AssociationId, PortClaim>,
@@ -46,10 +47,10 @@ impl PortClaims {
         Self { ports, ..Self::default() }
     }
 
-    /// Makes the endpoint accept associations on `port` and claims the port, so that no other program gets it.
+    /// Makes the endpoint accept associations on `port`, and claims the port, so that no other program can use it.
     ///
     /// # Errors
-    /// [`ListenError`]: the port is in use, here or in another program.
+    /// [`ListenError`]: this program or another one already uses the port.
     pub fn listen(&mut self, endpoint: &mut Endpoint, port: u16) -> Result<(), ListenError> {
         endpoint.listen(port).map_err(|error| match error {
             EngineListenError::InUse => ListenError::PortInUse(port),
@@ -75,7 +76,7 @@ impl PortClaims {
         self.listening.remove(&port);
     }
 
-    /// Claims the local port of an association that we began.
+    /// Claims the local port of an association that this side has started.
     pub fn connected(&mut self, endpoint: &Endpoint, id: AssociationId) {
         if let Some(ports) = &self.ports {
             let claim = endpoint.info(id).and_then(|info| ports.connect(info.local_port));
@@ -83,7 +84,7 @@ impl PortClaims {
         }
     }
 
-    /// Claims the port for an association that a peer began with a port we listen on.
+    /// Keeps the claim of a listening port as long as an association lasts that a peer has started to this port.
     pub fn accepted(&mut self, id: AssociationId, port: u16) {
         self.associations.extend(self.listening.get(&port).map(|claim| (id, claim.clone())));
     }
@@ -99,7 +100,8 @@ mod tests {
     use super::*;
     use anabranch_sctp::Claim;
 
-    /// RFC 9260 §8.4: a packet that another endpoint of the port knows is not answered as out of the blue.
+    /// RFC 9260 §8.4: a packet of an association that another endpoint behind the port has is not answered as out of
+    /// the blue.
     #[test]
     fn the_other_endpoints_of_a_port_are_asked() {
         let peer = IpAddr::from([192, 0, 2, 7]);

@@ -1,15 +1,15 @@
-//! Several hosts behind one port, one thread each, and the directory that assigns packets to them.
+//! Several [`SctpHost`](super::SctpHost)s behind one port, one per thread, and the directory that assigns packets to
+//! them.
 //!
-//! Most packets carry a verification tag of ours, which names the host. All other
-//! packets are assigned by the peer's address and both ports, with a directory
-//! that all hosts keep up to date:
+//! Most packets have a verification tag that one of these hosts has chosen, and the tag identifies the host. All other
+//! packets are assigned by the peer's address and both ports. For this, all hosts keep a common directory up to date:
 //!
-//! - an INIT, which alone has tag 0: if the peer has an association (it restarts, or both sides begin at
-//!   once), that host gets the INIT (RFC 9260 §5.2). Otherwise its random initiate tag chooses the host
-//! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's tag (§8.5.1)
-//! - ICMP, which quotes a packet with the peer's tag (§10)
-//! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and
-//!   not answered as out of the blue
+//! - an INIT, the only chunk in packets with tag 0: if the peer already has an association (because it restarts, or
+//!   because both sides start one at once), its host gets the INIT (RFC 9260 §5.2). Otherwise the random initiate tag
+//!   chooses the host
+//! - an ABORT or a SHUTDOWN COMPLETE that reflects the peer's own tag (§8.5.1)
+//! - an ICMP report, which quotes a packet with the peer's tag (§10)
+//! - a packet with an unknown tag from a known peer: it is discarded (§8.5) and not answered as out of the blue
 
 use anabranch_base::Icmp;
 use anabranch_sctp::{Claim, Neighbours, Shard};
@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The peer's address, the peer's port, our port.
+/// The key of an association: the peer's address, the peer's port, the local port.
 type Key = (IpAddr, u16, u16);
 
-/// Records which host has which association.
+/// Records which of several hosts behind a port has which association.
 #[derive(Debug)]
 pub struct Directory {
     count: u32,
@@ -37,13 +37,13 @@ pub struct Member {
 }
 
 impl Directory {
-    /// Creates a directory for `count` hosts; `None` if there are none or too many.
+    /// Creates a directory for `count` hosts; `None` if `count` is 0 or too large.
     #[must_use]
     pub fn new(count: u32) -> Option<Arc<Self>> {
         Shard::new(0, count).map(|_| Arc::new(Self { count, held: Mutex::default() }))
     }
 
-    /// Returns the identity of host `index`, counted from 0.
+    /// Returns the identity of the host `index`, counted from 0.
     #[must_use]
     pub fn member(self: &Arc<Self>, index: u32) -> Option<Member> {
         Shard::new(index, self.count).map(|shard| Member { shard, directory: self.clone() })
@@ -53,20 +53,20 @@ impl Directory {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds the host that has an association of these ports with one of these addresses.
+    /// Returns the host that has an association with these ports and one of the peer's addresses `peers`.
     fn find(&self, peers: impl IntoIterator<Item = IpAddr>, peer_port: u16, local_port: u16) -> Option<u32> {
         let held = self.lock();
         peers.into_iter().find_map(|peer| held.get(&(peer, peer_port, local_port)).copied())
     }
 
-    /// Records a change that a host reports.
+    /// Records a new or an ended association that a host reports.
     pub(super) fn record(&self, shard: Shard, claim: Claim) {
         let Claim { peer, peer_port, local_port, held } = claim;
         let (key, mut directory) = ((peer, peer_port, local_port), self.lock());
         if held {
             directory.insert(key, shard.index());
         } else if directory.get(&key) == Some(&shard.index()) {
-            // Remove it only if no other host has taken it over.
+            // Remove the entry only if no other host has taken it over.
             directory.remove(&key);
         }
     }
@@ -79,12 +79,12 @@ impl Steering for Directory {
         let Header { source_port, target_port, tag } = header;
         if tag == 0 {
             let initiate: [u8; 4] = packet.get(INITIATE_TAG..INITIATE_TAG + 4)?.try_into().ok()?;
-            // Several packets may have arrived as one train, which the network has delivered to the owner
-            // of the first.
+            // Several packets may have been joined to one train, which the network has delivered to the owner of the
+            // first packet.
             let new = Shard::of_tag(u32::from_be_bytes(initiate), self.count);
             return self.find(addresses(source, packet), source_port, target_port).or(Some(new));
         }
-        // RFC 9260 §3.3.7, §3.3.13: with T the tag is the peer's.
+        // RFC 9260 §3.3.7, §3.3.13: with the T bit, the tag is the peer's own.
         if [Abort::KIND, ShutdownComplete::KIND].contains(&kind)
             && flags & 1 == 1
             && let Some(owner) = self.find([source], source_port, target_port)
@@ -95,7 +95,7 @@ impl Steering for Directory {
     }
 
     fn owner_of_report(&self, icmp: &Icmp, quoted: &[u8]) -> Option<u32> {
-        // The quoted packet is one of ours, so its ports are swapped.
+        // This host has sent the quoted packet, so its source port is the local port.
         let header = Header::parse(quoted)?;
         self.find([icmp.target], header.target_port, header.source_port)
     }
@@ -107,7 +107,7 @@ impl Neighbours for Directory {
     }
 }
 
-/// RFC 9260 §5.1.2: the source address of an INIT, and the addresses that it lists.
+/// RFC 9260 §5.1.2: returns the source address of an INIT and the addresses that the INIT lists.
 fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
     let mut addresses = vec![source];
     let chunk = PacketView::parse_unverified(packet).ok().and_then(|view| view.chunks().next()?.ok());
@@ -118,11 +118,11 @@ fn addresses(source: IpAddr, packet: &[u8]) -> Vec<IpAddr> {
     addresses
 }
 
-/// The offset of the first chunk (RFC 9260 §3.1).
+/// The offset in bytes of the first chunk of a packet (RFC 9260 §3.1).
 const FIRST_CHUNK: usize = 12;
-/// The offset of the initiate tag of an INIT that is the first chunk (RFC 9260 §3.3.2).
+/// The offset in bytes of the initiate tag in a packet whose first chunk is an INIT (RFC 9260 §3.3.2).
 const INITIATE_TAG: usize = 16;
-/// The maximum number of listed addresses; the engine has the same limit.
+/// The maximum number of listed addresses that are used; the engine has the same limit.
 const MAX_LISTED: usize = 16;
 
 #[cfg(test)]
@@ -143,7 +143,7 @@ mod tests {
         bytes
     }
 
-    /// A directory of three hosts, of which the last has an association with 192.0.2.7.
+    /// Creates a directory of three hosts, of which the last one has an association with 192.0.2.7.
     fn directory() -> Arc<Directory> {
         let directory = Directory::new(3).expect("three");
         let claim = Claim { peer: ip(7), peer_port: 5000, local_port: 80, held: true };
@@ -151,7 +151,8 @@ mod tests {
         directory
     }
 
-    /// RFC 9260 §5.2.2, §8.5.1, §10.
+    /// RFC 9260 §5.2.2, §8.5.1, §10: packets without a tag of these hosts are assigned by the peer's address and the
+    /// ports.
     #[test]
     fn what_has_no_tag_of_ours_is_found_by_address_and_ports() {
         let directory = directory();

@@ -1,5 +1,4 @@
-//! Implements the session engine for the TCP endpoint: a connection is a session, its byte stream
-//! is stream 0.
+//! Implements [`SessionEngine`] for the TCP endpoint: a connection is a session, and its byte stream is stream 0.
 
 use crate::connector::{ConnectError, ListenError};
 use crate::engine::{EngineHost, Refusal, SessionEngine, Write};
@@ -84,7 +83,7 @@ impl SessionEngine for Endpoint {
         Self::send(self, now, id, from).map_err(|(SendError::Closed | SendError::Finished)| Refusal::Closed)
     }
 
-    /// Data that only waits for acknowledgements needs no turn of the drive loop.
+    /// Data that only waits for acknowledgements does not need the drive loop to run.
     fn has_work(&self) -> bool {
         self.has_output()
     }
@@ -114,7 +113,7 @@ impl SessionEngine for Endpoint {
     }
 
     fn totals(&self) -> Totals {
-        // A connection has only one path, whose changes are the connection's own.
+        // A connection has only one path, so there are no path changes to report.
         Totals { timeouts: Self::totals(self).timeouts, ..Totals::default() }
     }
 }
@@ -132,13 +131,14 @@ impl Settings for Config {
         Self::check(self).map_err(|error| error.to_string())
     }
 
-    /// Detected by timestamp echoes (RFC 3522) or by duplicate SACK reports (RFC 3708).
+    /// Returns whether timestamp echoes (RFC 3522) or duplicate SACK reports (RFC 3708) reveal spurious
+    /// retransmissions.
     fn knows_needless(&self) -> bool {
         self.timestamps || self.sack && self.dsack
     }
 }
 
-/// Converts the engine's close reason to the application's.
+/// Converts the engine's reason for the end of a connection to the application's.
 fn to_close_reason(reason: EngineReason) -> CloseReason {
     match reason {
         EngineReason::Finished => CloseReason::Finished,

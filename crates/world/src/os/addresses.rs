@@ -1,4 +1,4 @@
-//! The host's addresses, the MTUs of their interfaces, and notifications of changes.
+//! The host's addresses, the MTUs of their interfaces, and notifications of address changes.
 
 use super::LARGEST_PACKET;
 use nix::ifaddrs::getifaddrs;
@@ -12,21 +12,21 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::task::{Context, Poll};
 use tokio::io::unix::AsyncFd;
 
-/// The addresses of a world.
+/// The addresses of the host that an `OsWorld` uses.
 #[derive(Debug)]
 pub(super) struct Addresses {
-    /// The addresses that the world is limited to; empty means all.
+    /// The only addresses that may be used; empty means all addresses of the host.
     fixed: Vec<IpAddr>,
     present: RefCell<Vec<Present>>,
-    /// The number of times that [`present`](Self::present) has changed.
+    /// The number of changes of [`present`](Self::present), or of routes, so far.
     changes: Cell<u64>,
-    /// The number of those changes that were reported to the program.
+    /// The value of `changes` that was last reported to the program.
     reported: Cell<u64>,
-    /// A netlink socket, opened when a program first asks for changes.
+    /// A netlink socket, opened when the program first waits for an address change.
     news: RefCell<Option<AsyncFd<OwnedFd>>>,
 }
 
-/// An address and the MTU of its interface.
+/// An address of the host, and the MTU of its interface in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Present {
     ip: IpAddr,
@@ -45,12 +45,13 @@ impl Addresses {
         })
     }
 
-    /// Returns the addresses in the order of the interfaces, loopback addresses last; or in the order configured.
+    /// Returns the addresses in the configured order or, if none are configured, in the order of the interfaces with
+    /// loopback addresses last.
     pub(super) fn list(&self) -> Vec<IpAddr> {
         self.present.borrow().iter().map(|present| present.ip).collect()
     }
 
-    /// Returns the addresses that the world is limited to; empty means all.
+    /// Returns the only addresses that may be used; empty means all addresses of the host.
     pub(super) fn fixed(&self) -> &[IpAddr] {
         &self.fixed
     }
@@ -59,7 +60,8 @@ impl Addresses {
         self.present.borrow().iter().any(|present| present.ip == ip)
     }
 
-    /// Returns the first address that can be the source of a packet to `target`.
+    /// Returns the first address that can be the source of a packet to `target`: of the same IP version and, if
+    /// possible, a loopback address exactly if `target` is one.
     pub(super) fn first_for(&self, target: IpAddr) -> Option<IpAddr> {
         let present = self.present.borrow();
         let mut fits = present.iter().map(|present| present.ip).filter(|ip| ip.is_ipv4() == target.is_ipv4());
@@ -73,7 +75,7 @@ impl Addresses {
         found.map_or(USUAL_MTU, |present| present.mtu)
     }
 
-    /// Reads the addresses again. Returns whether they have changed.
+    /// Reads the host's addresses again and returns whether they have changed.
     pub(super) fn refresh(&self) -> bool {
         let Ok(present) = read(&self.fixed) else { return false };
         if *self.present.borrow() == present {
@@ -90,7 +92,7 @@ impl Addresses {
         }
         let mut news = self.news.borrow_mut();
         if news.is_none() {
-            // If the socket cannot be opened, changes are not noticed.
+            // If the netlink socket cannot be opened, address changes are not noticed.
             let Ok(opened) = listen_to_changes() else { return Poll::Pending };
             *news = Some(opened);
             self.refresh();
@@ -104,8 +106,8 @@ impl Addresses {
             match socket.poll_read_ready(cx) {
                 Poll::Pending | Poll::Ready(Err(_)) => return Poll::Pending,
                 Poll::Ready(Ok(mut ready)) => {
-                    // The messages are only classified: the address list is read again, once for each burst of
-                    // messages, unless all of them are about routes.
+                    // The content of the netlink messages is not used, except whether they are about routes. Unless all
+                    // of them are, the address list is read again, once for each burst of messages.
                     let mut buffer = [0; 8192];
                     let mut routes_only = true;
                     loop {
@@ -119,7 +121,8 @@ impl Addresses {
                     }
                     ready.clear_ready();
                     if routes_only || !self.refresh() {
-                        // The kernel reports a change, so an address or a route that was not usable may be usable now.
+                        // The list of addresses is unchanged, but the kernel reported a change. An address or a route
+                        // that was not usable may be usable now, so report a change to the program.
                         self.changes.set(self.changes.get() + 1);
                     }
                 }
@@ -128,7 +131,7 @@ impl Addresses {
     }
 }
 
-/// Opens a netlink socket that receives changes of addresses and routes.
+/// Opens a netlink socket that receives notifications of changed addresses and routes.
 fn listen_to_changes() -> io::Result<AsyncFd<OwnedFd>> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let descriptor = socket(AddressFamily::Netlink, SockType::Raw, flags, SockProtocol::NetlinkRoute)?;
@@ -139,13 +142,15 @@ fn listen_to_changes() -> io::Result<AsyncFd<OwnedFd>> {
     super::descriptor::watch(descriptor)
 }
 
-/// Returns whether the first message of netlink(7) in `bytes` is about a route. Messages in one read are of one type.
+/// Returns whether the first netlink(7) message in `bytes` is about a route. All messages of one read have the same
+/// type.
 fn is_of_routes(bytes: &[u8]) -> bool {
     let kind = bytes.get(4..6).and_then(|bytes| <[u8; 2]>::try_from(bytes).ok()).map(u16::from_ne_bytes);
     kind.is_some_and(|kind| matches!(kind, RTM_NEWROUTE | RTM_DELROUTE))
 }
 
-/// Reads the host's addresses: those of `fixed` that exist, or if it is empty, all except link-local ones.
+/// Reads the host's addresses. If `fixed` is empty, returns all except link-local ones; otherwise those of `fixed` that
+/// exist.
 fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     let mut found: Vec<Present> = Vec::new();
     for interface in getifaddrs()? {
@@ -159,10 +164,10 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
         };
         let up = interface.flags.contains(InterfaceFlags::IFF_UP);
         let common = fixed.is_empty() && !is_link_local(ip);
-        // Any address of 127.0.0.0/8 exists if one of them does.
+        // An address is listed once, even if several interfaces have it.
         if up && (common || fixed.contains(&ip)) && !found.iter().any(|present| present.ip == ip) {
-            // Peers of a non-loopback address on the loopback interface are reached over another interface. Assume the
-            // usual MTU.
+            // A non-loopback address on the loopback interface is reached by peers through another interface. Assume
+            // that interface's MTU to be that of Ethernet.
             let aside = interface.flags.contains(InterfaceFlags::IFF_LOOPBACK) && !ip.is_loopback();
             let mtu = if aside { USUAL_MTU } else { mtu_of(&interface.interface_name) };
             found.push(Present { ip, mtu });
@@ -172,6 +177,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
         found.sort_by_key(|present| present.ip.is_loopback());
         return Ok(found);
     }
+    // Every address of 127.0.0.0/8 exists without being listed.
     let given = fixed.iter().filter_map(|&ip| {
         let known = found.iter().find(|present| present.ip == ip).copied();
         known.or_else(|| ip.is_loopback().then(|| Present { ip, mtu: mtu_of("lo") }))
@@ -179,7 +185,7 @@ fn read(fixed: &[IpAddr]) -> io::Result<Vec<Present>> {
     Ok(given.collect())
 }
 
-/// Returns whether an address is link-local, and so is ambiguous without the name of an interface.
+/// Returns whether an address is link-local, so that it is ambiguous without the name of an interface.
 fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => v4.is_link_local(),
@@ -195,11 +201,11 @@ fn mtu_of(interface: &str) -> u32 {
 
 /// The MTU of Ethernet.
 const USUAL_MTU: u32 = 1500;
-// The groups of rtnetlink(7).
+// The multicast groups of rtnetlink(7) for changes of links and addresses.
 const RTMGRP_LINK: u32 = 0x1;
 const RTMGRP_IPV4_IFADDR: u32 = 0x10;
 const RTMGRP_IPV6_IFADDR: u32 = 0x100;
-/// The route groups of IPv4 and IPv6.
+/// The rtnetlink groups for changes of IPv4 and IPv6 routes.
 const RTMGRP_ROUTES: u32 = 0x40 | 0x400;
 const RTM_NEWROUTE: u16 = 24;
 const RTM_DELROUTE: u16 = 25;

@@ -1,15 +1,16 @@
-//! Binds UDP sockets: one for each given address, or one for each IP version.
+//! Binds UDP sockets: one for each given address, or one for each IP version if no address is given.
 
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Binds a socket for each of the addresses, or for each IP version if there are none. Returns the port and the
-/// sockets.
+/// Binds a UDP socket to `port` at each of `addresses` or, if there are none, one socket for each IP version. Returns
+/// the port and the sockets.
 pub(super) fn all(addresses: &[IpAddr], port: u16) -> io::Result<(u16, Vec<(IpAddr, Socket)>)> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    // A port that is free at one address may be in use at another.
+    // If `port` is 0, the kernel chooses a port at the first address, which may be in use at another address. Then try
+    // again.
     for _ in 0..if port == 0 { 16 } else { 1 } {
         match try_all(addresses, port) {
             Ok(bound) => return Ok(bound),
@@ -30,7 +31,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
                 port = socket.local_addr()?.as_socket().map_or(port, |local| local.port());
                 sockets.push((ip, socket));
             }
-            // The host has no IPv6 or no IPv4.
+            // Ignore the error if the host does not support this IP version and no address was given.
             Err(error) if optional && !sockets.is_empty() && lacks_family(&error) => {}
             Err(error) if optional && ip.is_ipv4() && lacks_family(&error) => {}
             Err(error) => return Err(error),
@@ -39,7 +40,7 @@ fn try_all(addresses: &[IpAddr], mut port: u16) -> io::Result<(u16, Vec<(IpAddr,
     if sockets.is_empty() { Err(io::ErrorKind::AddrNotAvailable.into()) } else { Ok((port, sockets)) }
 }
 
-/// Binds one socket. If `shared`, other sockets may use the same address and port.
+/// Binds one UDP socket. If `shared`, other sockets may be bound to the same address and port.
 pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(at), Type::DGRAM, Some(Protocol::UDP))?;
     if at.is_ipv6() {
@@ -49,7 +50,7 @@ pub(super) fn one(at: SocketAddr, shared: bool) -> io::Result<Socket> {
         setsockopt(&socket, sockopt::ReusePort, &true)?;
     }
     socket.set_nonblocking(true)?;
-    // As large as the host allows.
+    // The kernel limits the buffers to the maximum that the host allows.
     let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     let _ = socket.set_send_buffer_size(SOCKET_BUFFER);
     socket.bind(&at.into())?;
@@ -62,5 +63,5 @@ fn lacks_family(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| missing.contains(&Errno::from_raw(code)))
 }
 
-/// Large enough for a burst of a large window.
+/// The size in bytes of a socket's buffers: large enough for a burst of a large congestion window.
 const SOCKET_BUFFER: usize = 4 << 20;

@@ -1,39 +1,40 @@
 //! Polls for packets for a short time before the thread sleeps.
 //!
 //! In a request-response exchange, the next packet often arrives before a sleeping processor could wake up. A virtual
-//! processor takes even longer, because it leaves its host processor while it sleeps. A world therefore polls for a
-//! moment if its last pauses were all short and it transferred little data between them. After one longer pause it
-//! sleeps at once again. So does a world that transfers much data, for which pauses do not matter, and one that
-//! competes with others for the processor. An idle world never polls.
+//! processor takes even longer, because it leaves its host processor while it sleeps. The thread therefore polls for a
+//! moment if its last pauses were all short and it transferred little data between them. After one longer pause, the
+//! thread sleeps at once again. A thread that transfers much data also sleeps at once, because pauses do not slow it
+//! down. So does a thread that competes with others for the processor. An idle thread never polls.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// The state from which a world decides whether to poll or to sleep.
+/// The state from which the event loop decides whether to poll or to sleep.
 #[derive(Debug, Default)]
 pub(super) struct BusyPoll {
-    /// Wakes the event loop for another iteration.
+    /// Makes the event loop run another iteration instead of sleeping.
     waker: OnceLock<Waker>,
     state: Mutex<PauseState>,
 }
 
 #[derive(Debug, Default)]
 struct PauseState {
-    /// The start of the current pause, if there is one.
+    /// The start of the current pause, if the thread is in one.
     since: Option<Instant>,
-    /// Whether the thread sleeps for the rest of this pause.
+    /// Whether the thread sleeps for the rest of the current pause.
     sleeps: bool,
     /// Bytes sent and received since the last pause.
     moved: usize,
-    /// The number of consecutive short pauses.
+    /// The number of consecutive pauses that were short.
     short: u32,
-    /// Other threads need the processor: no polling until then. The next such period is twice as long.
+    /// Other threads needed the processor, so this thread does not poll before this instant. The next such period is
+    /// twice as long.
     yields_until: Option<Instant>,
     yields_for: Duration,
 }
 
-/// The action when there is nothing to do.
+/// How the event loop continues when no task can run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Next {
     Sleep,
@@ -45,36 +46,36 @@ impl BusyPoll {
         Arc::default()
     }
 
-    /// From now on, `waker` can be used to run the event loop again.
+    /// Stores `waker`, which makes the event loop run another iteration. Polling is disabled before this call.
     pub(super) fn begin(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
 
     fn state(&self) -> MutexGuard<'_, PauseState> {
-        // No thread panics while it holds the lock.
+        // No thread panics while it holds the lock, so the lock is never poisoned with inconsistent state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records `bytes` received by one call.
+    /// Records that one call received `bytes` bytes.
     pub(super) fn received(&self, bytes: usize) {
         if self.waker.get().is_some() {
             self.state().received(now(), bytes);
         }
     }
 
-    /// Records `bytes` sent by one call.
+    /// Records that one call sent `bytes` bytes.
     pub(super) fn sent(&self, bytes: usize) {
         if self.waker.get().is_some() {
             self.state().moved += bytes;
         }
     }
 
-    /// Called when the event loop is about to sleep, because there is nothing to do.
+    /// Called when the event loop is about to sleep because no task can run.
     pub(super) fn about_to_sleep(&self) {
         let Some(waker) = self.waker.get() else { return };
         let before = now();
         if self.state().next(before) == Next::Look {
-            // The program that will send the next packet may need this processor.
+            // The program that will send the next packet may need this processor, so yield to it.
             rustix::thread::sched_yield();
             let after = now();
             self.state().yielded(after, after.duration_since(before));
@@ -90,7 +91,7 @@ impl PauseState {
             self.short = if short { self.short.saturating_add(1) } else { 0 };
             self.moved = 0;
             if self.short >= MANY {
-                // The competing threads are gone.
+                // After so many short pauses in a row, the competing threads are gone.
                 self.yields_for = Duration::ZERO;
             }
         }
@@ -110,7 +111,7 @@ impl PauseState {
         if self.sleeps { Next::Sleep } else { Next::Look }
     }
 
-    /// Records that other threads ran for `span` during a yield.
+    /// Records that a yield to other threads took `span`.
     fn yielded(&mut self, now: Instant, span: Duration) {
         if span > BRIEF {
             self.sleeps = true;
@@ -132,21 +133,23 @@ fn now() -> Instant {
 const LONGEST: Duration = Duration::from_micros(100);
 /// The number of consecutive short pauses after which polling starts.
 const ENOUGH: u32 = 8;
-/// The bytes per pause of an answer and its acknowledgement. Bulk transfers move more, and gain nothing from polling.
+/// The maximum number of bytes per pause for which polling pays: an answer and its acknowledgement. Bulk transfers move
+/// more bytes, and gain nothing from polling.
 const LITTLE: usize = 1024;
-/// The time in which a peer on the same processor answers.
+/// A yield that takes at most this long is the answer of a peer on the same processor, and no sign of competing
+/// threads.
 const BRIEF: Duration = Duration::from_micros(50);
 const FIRST_YIELD: Duration = Duration::from_millis(10);
 const LAST_YIELD: Duration = Duration::from_secs(1);
-/// The number of consecutive short pauses after which earlier competition is forgotten.
+/// The number of consecutive short pauses after which earlier competition for the processor is forgotten.
 const MANY: u32 = 4096;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Runs pauses of these lengths, polled every 5 us, with `bytes` received after each. Returns the time spent
-    /// polling in each.
+    /// Runs pauses of the lengths `pauses`, with `bytes` received after each, and polls every 5 us. Returns the time
+    /// spent polling in each pause.
     fn looked(pauses: &[Duration], bytes: usize) -> Vec<Duration> {
         let (mut state, mut now, step) = (PauseState::default(), super::now(), Duration::from_micros(5));
         let mut all = Vec::new();
@@ -190,14 +193,14 @@ mod tests {
         for _ in 0..10_000 {
             if state.next(now) == Next::Look {
                 looks += 1;
-                // Another thread has used its time slice.
+                // Another thread ran for its whole time slice during the yield.
                 now += Duration::from_millis(3);
                 state.yielded(now, Duration::from_millis(3));
             }
             now += Duration::from_micros(20);
             state.received(now, 100);
         }
-        // 0.2 s: polls after 10, 30, 70 and 150 ms.
+        // In 0.2 s, the thread polls after 10, 30, 70 and 150 ms.
         assert!((1..=5).contains(&looks), "{looks}");
     }
 }

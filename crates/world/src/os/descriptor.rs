@@ -1,6 +1,7 @@
-//! System calls that no crate in use wraps safely: watching file descriptors, ioctls, and returning memory to the host.
+//! System calls that no crate in use wraps safely: watching file descriptors, ioctls, socket options, and returning
+//! memory to the host.
 //!
-//! The only module of the workspace with `unsafe`.
+//! This is the only module of the workspace with `unsafe` code.
 
 use crate::kernel::Counters;
 use anabranch_base::time::Duration;
@@ -11,7 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Registers `descriptor` with the event loop.
+/// Registers `descriptor` with the event loop of the calling thread.
 pub(super) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     let interest = Interest::READABLE | Interest::WRITABLE | Interest::ERROR;
     // SAFETY: the descriptor must be open and unchanged for as long as the `AsyncFd` lives. An `OwnedFd` is open until
@@ -21,7 +22,7 @@ pub(super) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     watched.map_err(Into::into)
 }
 
-/// Turns an open `/dev/net/tun` into the TUN device `name`, whose packets have no additional header.
+/// Turns an open `/dev/net/tun` into the TUN device `name`. Packets read from it start with their IP header.
 pub(super) fn become_tun(opened: &OwnedFd, name: &str) -> io::Result<()> {
     let mut request = InterfaceRequest { name: [0; 16], flags: IFF_TUN | IFF_NO_PI, rest: [0; 22] };
     // The last byte stays zero and terminates the name.
@@ -47,8 +48,8 @@ pub(super) fn unsent(connection: impl AsFd) -> io::Result<u64> {
     Ok(u64::try_from(count).unwrap_or(0))
 }
 
-/// Disables Nagle's algorithm on a kernel SCTP socket: small messages do not wait for outstanding acknowledgements
-/// (RFC 6458 §8.1.5).
+/// Disables Nagle's algorithm on a kernel SCTP socket, so that small messages do not wait for outstanding
+/// acknowledgements (RFC 6458 §8.1.5).
 pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
     let on: std::ffi::c_int = 1;
     let (level, option) = (nix::libc::IPPROTO_SCTP, nix::libc::SCTP_NODELAY);
@@ -66,9 +67,9 @@ pub(super) fn send_at_once(socket: impl AsFd) -> io::Result<()> {
 /// (RFC 8684 §3.7).
 ///
 /// # Errors
-/// The kernel does not report it: Linux before 5.16.
+/// The kernel does not support the query: Linux before 5.16.
 pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
-    // The part of `struct mptcp_info` that is used: six numbers of one byte, two bytes of padding, the flags.
+    // The part of `struct mptcp_info` that is used here: six one-byte numbers, two bytes of padding, then the flags.
     let mut info = [0_u8; 12];
     let mut size = size_of_val(&info) as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
@@ -88,7 +89,7 @@ pub(super) fn fell_back(socket: impl AsFd) -> io::Result<bool> {
 
 /// Returns the kernel's counters of a TCP connection (TCP_INFO, see tcp(7)).
 pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
-    // Fields that an older kernel does not know stay zero.
+    // The fields of `struct tcp_info` that an older kernel does not know stay zero.
     let mut info = [0_u8; size_of::<nix::libc::tcp_info>()];
     let mut size = size_of_val(&info) as nix::libc::socklen_t;
     let descriptor = socket.as_fd().as_raw_fd();
@@ -116,8 +117,8 @@ pub(super) fn tcp_counters(socket: impl AsFd) -> io::Result<Counters> {
     })
 }
 
-/// Returns freed memory to the host. Without this, the allocator keeps all free memory below any block that is still in
-/// use: a server would keep the memory of its busiest moment for ever.
+/// Returns freed memory to the host. Without this call, the allocator keeps all free memory below any block that is
+/// still in use. A server would keep the memory of its busiest moment for ever.
 pub(super) fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     {
@@ -127,7 +128,7 @@ pub(super) fn give_back_memory() {
     }
 }
 
-/// `struct ifreq`; the driver reads only name and flags.
+/// `struct ifreq`, of which the driver reads only `name` and `flags`.
 #[repr(C)]
 struct InterfaceRequest {
     name: [u8; 16],
@@ -135,8 +136,8 @@ struct InterfaceRequest {
     rest: [u8; 22],
 }
 
-/// Heap bytes at the end of the heap that stay free after trimming; glibc's default. Only the busiest moments use
-/// memory there. Keeping more free would look like a leak in RSS.
+/// The number of free bytes that stay at the end of the heap after trimming; glibc's default. A process uses memory
+/// there only in its busiest moments. Keeping more free would look like a leak in RSS.
 #[cfg(target_env = "gnu")]
 const MEMORY_KEPT: usize = 128 << 10;
 const TUNSETIFF: rustix::ioctl::Opcode = rustix::ioctl::opcode::write::<std::ffi::c_int>(b'T', 202);

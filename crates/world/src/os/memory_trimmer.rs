@@ -1,22 +1,22 @@
-//! Decides when a long-running program returns memory to the host after a busy time.
+//! Decides when a long-running program returns free memory to the host.
 
 use super::{OsTimer, OsWorld, descriptor};
 use crate::{Timer, World};
 use anabranch_base::time::Duration;
 use std::task::Context;
 
-/// Returns the process's free memory to the host from time to time. Only one thread of the process needs it.
+/// Returns the process's free memory to the host from time to time. One trimmer per process is enough.
 #[derive(Debug)]
 pub struct MemoryTrimmer {
     timer: OsTimer,
 }
 
-/// The minimum interval, so that memory in repeated use is not returned and requested again each time. It is not a
-/// round number: periodic work with a period of one or two seconds would otherwise be met at the same phase for
-/// minutes.
+/// The minimum time between two trims, so that memory in repeated use is not returned and requested again each time.
+/// The period is not a round number. Otherwise trims would coincide for minutes with other work that has a period of
+/// one or two seconds.
 const PERIOD: Duration = Duration::from_millis(730);
-/// Trimming may take 1/`SHARE` of the time. The allocator walks all its free memory, which is large after a million
-/// associations.
+/// Trimming may take 1/`SHARE` of the time. The allocator walks all its free memory, of which there is much after a
+/// million associations.
 const SHARE: u32 = 1000;
 
 impl MemoryTrimmer {
@@ -27,7 +27,7 @@ impl MemoryTrimmer {
         Self { timer }
     }
 
-    /// Trims if it is due, and wakes the task when it is due again.
+    /// Trims if a trim is due, and wakes the task when the next one is due.
     pub fn poll(&mut self, cx: &mut Context<'_>, world: &OsWorld) {
         while self.timer.poll(cx).is_ready() {
             let begun = world.now();

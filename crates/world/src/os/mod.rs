@@ -1,20 +1,21 @@
-//! The world of the operating system, on Linux (feature `os`).
+//! `OsWorld`: the `World` of the operating system, on Linux (feature `os`).
 //!
-//! A world is a current-thread runtime with a `LocalSet`: nothing is `Send`, and tasks run in FIFO order. Time is the
-//! monotonic clock since the world began; timers have the precision of a timerfd. Only raw sockets need a privilege.
+//! An `OsWorld` is a current-thread runtime with a `LocalSet`: nothing is `Send`, and tasks run in FIFO order. Its time
+//! is the monotonic clock since its start; timers have the precision of a timerfd. Only raw sockets need a privilege.
 //!
-//! - `timers`: one timerfd for all timers of the world
-//! - `busy_poll`: polling for packets before the thread sleeps
+//! - `timers`: one timerfd for all timers of the thread
+//! - `busy_poll`: polls for packets before the thread sleeps
 //! - `addresses`: the host's addresses and their changes
-//! - `udp`, `raw`: sockets; `bind`: binds UDP sockets; `outbox`: packets that are sent together
+//! - `udp`, `raw`: sockets; `bind`: binds UDP sockets; `outbox`: queues packets to send them together
 //! - `ports`: ownership of the ports of raw sockets
-//! - `shards`: several worlds behind one UDP port or IP protocol; `steer`: the kernel's filters for them
+//! - `shards`: several threads behind one UDP port or IP protocol; `steer`: kernel filters that choose the thread for a
+//!   packet
 //! - `descriptor`: file descriptors in the event loop
 //! - `reports`: ICMP reports from the sockets' error queues
-//! - `tcp`: the host's own TCP
-//! - `names`: the resolver
+//! - `tcp`: the TCP of the host's kernel
+//! - `names`: the host's resolver
 //! - `signals`: requests to end or to reload settings; `usage`: processor time, open files
-//! - `tun`, `packet`: whole packets of a device that is ours, where permitted
+//! - `tun`, `packet`: whole packets of a TUN device or of an interface, where the host permits it
 
 mod addresses;
 mod bind;
@@ -43,7 +44,7 @@ pub use packet::PacketSocket;
 /// Returns the addresses of this host, in the order of its interfaces, loopback addresses last.
 ///
 /// # Errors
-/// The addresses cannot be read.
+/// The operating system cannot list the addresses.
 pub fn addresses() -> std::io::Result<Vec<std::net::IpAddr>> {
     Ok(addresses::Addresses::new(Vec::new())?.list())
 }
@@ -70,20 +71,20 @@ use std::task::{Context, Poll};
 use timers::Timers;
 use tokio::task::{JoinHandle, LocalSet};
 
-/// The settings of a world.
+/// The settings of an [`OsWorld`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
-    /// The addresses to use. Empty means all addresses of the host, as they come and go, except link-local ones.
+    /// The addresses to use. Empty means all current addresses of the host except link-local ones.
     pub addresses: Vec<IpAddr>,
     /// The seed of all randomness; `None` means randomness from the operating system.
     pub seed: Option<u64>,
-    /// Whether to sleep as soon as there is nothing to do. Otherwise, a world that receives small packets one by one,
-    /// each within 100 us of the last, polls that long for the next one. This avoids wake-ups, but occupies a processor
-    /// meanwhile.
+    /// Whether the thread sleeps as soon as no task can run. Otherwise, a thread that receives small packets one by
+    /// one, each within 100 us of the last, polls up to 100 us for the next packet. This avoids wake-ups, but occupies
+    /// a processor meanwhile.
     pub sleep_at_once: bool,
 }
 
-/// The operating system as programs see it. Exists only inside [`run`].
+/// A program's handle to the operating system. Exists only inside [`run`].
 #[derive(Clone, Debug)]
 pub struct OsWorld {
     inner: Rc<Inner>,
@@ -93,7 +94,7 @@ pub struct OsWorld {
 struct Inner {
     timers: Rc<Timers>,
     rng: Rng,
-    /// The number of generators created, if there is no seed. Each one is then different.
+    /// The number of random generators created so far, if there is no seed. It makes each generator different.
     drawn: Option<Cell<u64>>,
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
@@ -102,10 +103,10 @@ struct Inner {
     kernel: KernelOptions,
 }
 
-/// Runs `program` in a new world until it ends. The tasks that it has spawned then end too.
+/// Runs `program` with a new [`OsWorld`] until `program` ends. The tasks that it has spawned are then cancelled.
 ///
 /// # Errors
-/// The operating system provides no event queue or no timer, or the addresses cannot be read.
+/// The operating system provides no event queue or no timer, or cannot list the addresses.
 pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::Result<T> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
     builder.enable_io().max_blocking_threads(RESOLVERS);
@@ -124,11 +125,11 @@ pub fn run<T>(options: Options, program: impl AsyncFnOnce(OsWorld) -> T) -> io::
         let world = OsWorld::begin(options, busy_poll)?;
         Ok(program(world).await)
     });
-    // Tasks are dropped while the runtime exists, because they deregister their sockets.
+    // Drop the tasks while the runtime exists, because tasks deregister their sockets from it.
     let inside = runtime.enter();
     drop(tasks);
     drop(inside);
-    // A pending name lookup does not delay the end.
+    // Do not wait for a pending name lookup.
     runtime.shutdown_background();
     ended
 }
@@ -137,8 +138,8 @@ impl OsWorld {
     fn begin(options: Options, busy_poll: Arc<BusyPoll>) -> io::Result<Self> {
         let (rng, drawn) = match options.seed {
             Some(seed) => (Rng::new(seed), None),
-            // Verification tags, cookie keys and nonces are drawn from it. They are the only protection against an
-            // off-path attacker (RFC 9260 §12.2.4.2).
+            // Verification tags, cookie keys and nonces are drawn from this generator. They are the only protection
+            // against an off-path attacker (RFC 9260 §12.2.4.2).
             None => (Rng::from_os()?, Some(Cell::new(0))),
         };
         let timers = Timers::begin()?;
@@ -148,47 +149,47 @@ impl OsWorld {
         Ok(Self { inner: Rc::new(inner) })
     }
 
-    /// Returns a view of the same world and clock that uses other addresses of the host (see [`Options::addresses`]).
+    /// Returns a handle with the same clock that uses only `addresses` of the host (see [`Options::addresses`]).
     ///
     /// # Errors
-    /// The host's addresses cannot be read.
+    /// The operating system cannot list the addresses.
     pub fn at(&self, addresses: Vec<IpAddr>) -> io::Result<Self> {
         let inner = self.new_view();
         Ok(Self { inner: Rc::new(Inner { addresses: Rc::new(Addresses::new(addresses)?), ..inner }) })
     }
 
-    /// Returns the clock of this world, which other threads may read.
+    /// Returns this handle's clock, which other threads may read.
     #[must_use]
     pub fn clock(&self) -> OsClock {
         self.inner.timers.clock()
     }
 
-    /// Returns a view of this world whose UDP packets are sent and received one by one. The kernel neither splits (GSO)
-    /// nor joins (GRO) them, as on a host without these offloads.
+    /// Returns a handle whose UDP packets are sent and received one by one. The kernel neither splits packets (GSO) nor
+    /// joins them (GRO), as on a host without these offloads.
     #[must_use]
     pub fn packet_by_packet(&self) -> Self {
         Self { inner: Rc::new(Inner { single_packets: true, ..self.new_view() }) }
     }
 
-    /// Returns a view of this world whose raw packets carry a mark (`SO_MARK`) that the host's routing rules can match.
-    /// Needs CAP_NET_ADMIN.
+    /// Returns a handle whose raw packets carry the mark `mark` (`SO_MARK`), which the host's routing rules can match.
+    /// Sending them needs CAP_NET_ADMIN.
     #[must_use]
     pub fn marked(&self, mark: u32) -> Self {
         Self { inner: Rc::new(Inner { mark: Some(mark), ..self.new_view() }) }
     }
 
-    /// Returns a view of this world with these options for kernel connections.
+    /// Returns a handle that applies `options` to the kernel connections that it opens.
     #[must_use]
     pub fn with_kernel(&self, options: KernelOptions) -> Self {
         Self { inner: Rc::new(Inner { kernel: options, ..self.new_view() }) }
     }
 
-    /// Returns the state of a new view of this world: the same clock, but its own randomness.
+    /// Returns the state for a new handle: the same clock, but its own randomness unless there is a seed.
     fn new_view(&self) -> Inner {
         let inner = &*self.inner;
         Inner {
             timers: inner.timers.clone(),
-            // The endpoints of the views must not draw the same numbers.
+            // Without a seed, the endpoints of the two handles must not draw the same random numbers.
             rng: if inner.drawn.is_some() { self.rng("world") } else { inner.rng.clone() },
             drawn: inner.drawn.clone(),
             addresses: inner.addresses.clone(),
@@ -218,7 +219,8 @@ impl World for OsWorld {
     }
 
     fn spawn<T: 'static>(&self, _name: &'static str, task: impl Future<Output = T> + 'static) -> OsTask<T> {
-        // Boxed without the task's type, so that tokio is compiled once per result type and not once per task.
+        // The task is boxed without its type, so that tokio's code is compiled once per result type and not once per
+        // task.
         let task: Pin<Box<dyn Future<Output = T>>> = Box::pin(task);
         OsTask { handle: Some(tokio::task::spawn_local(task)) }
     }
@@ -252,14 +254,14 @@ impl World for OsWorld {
     }
 }
 
-/// A socket of the operating system, or several that act as one.
+/// A socket of the operating system, or several kernel sockets that act as one.
 #[derive(Debug)]
 pub enum OsSocket {
     /// UDP.
     Udp(Box<udp::Udp>),
-    /// Raw IP, of one protocol.
+    /// Raw IP sockets of one protocol.
     Raw(Box<raw::Raw>),
-    /// Either, as the share of one of several worlds.
+    /// A UDP or raw socket that shares its port or protocol with the sockets of other threads.
     Shared(Box<shards::Shared>),
 }
 
@@ -337,7 +339,7 @@ impl Datagrams for OsSocket {
     }
 }
 
-/// A running task; dropping it cancels the task.
+/// A running task; dropping this handle cancels the task.
 #[derive(Debug)]
 pub struct OsTask<T> {
     handle: Option<JoinHandle<T>>,
@@ -351,7 +353,7 @@ impl<T> Future for OsTask<T> {
         match Pin::new(handle).poll(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Ok(result)) => Poll::Ready(result),
-            // The world is one program: a panic in a task ends it.
+            // A panic in a task ends the whole program.
             Poll::Ready(Err(error)) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
                 Err(_) => Poll::Pending,
@@ -376,5 +378,5 @@ impl<T> Drop for OsTask<T> {
 
 /// The number of names that are resolved at the same time.
 const RESOLVERS: usize = 16;
-/// The largest IP packet, whatever its interface allows.
+/// The size in bytes of the largest possible IP packet, whatever the MTU of its interface.
 const LARGEST_PACKET: u32 = 65_535;

@@ -1,4 +1,4 @@
-//! The host's resolver, and the names that the host itself stores (hosts(5)).
+//! The host's resolver, and the names in the host's hosts(5) file.
 
 use super::{OsWorld, RESOLVERS};
 use crate::names::Names;
@@ -32,7 +32,7 @@ impl Names for OsWorld {
     }
 }
 
-/// Returns the addresses of `host` in `text`, which has the form of hosts(5).
+/// Returns the addresses that `text`, the content of a hosts(5) file, has for the name `host`.
 fn written<'a>(text: &'a str, host: &'a str) -> impl Iterator<Item = IpAddr> + 'a {
     text.lines().filter_map(move |line| {
         let mut words = line.split('#').next().unwrap_or_default().split_ascii_whitespace();
@@ -41,7 +41,7 @@ fn written<'a>(text: &'a str, host: &'a str) -> impl Iterator<Item = IpAddr> + '
     })
 }
 
-/// The number of bytes of hosts(5) that are read.
+/// At most this many bytes of the hosts(5) file are read.
 const MAX_HOSTS: u64 = 1 << 20;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Packets that wait to be sent together.
+//! Queues packets, to send several of them in one call.
 //!
 //! An endpoint with many associations has one or two packets of each to send at a time. Packets with the same source,
-//! target, mark and size are joined to a train that one call sends (GSO). The remaining single packets are sent
+//! target, ECN mark and size are joined to a *train*, which one call sends (GSO). The remaining single packets are sent
 //! together by one `sendmmsg`. Packets of one lane ([`SendBatch::lane`]) keep their order.
 
 use anabranch_base::{Ecn, SendBatch};
@@ -15,16 +15,16 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     trains: Vec<Train>,
-    /// The number of trains at the front that have been sent.
+    /// The number of trains at the front of `trains` that have been sent.
     left: usize,
     packets: usize,
-    /// For each lane, by its low bits: the index after the train that holds its last packet.
+    /// For each lane, by its low bits: one more than the index of the train that holds the lane's last packet.
     latest: [u8; LANES],
-    /// Buffers of trains that have been sent.
+    /// Buffers of sent trains, to be used again.
     spare: Vec<Vec<u8>>,
 }
 
-/// Packets with one source, one target, one mark and one size; the last may be shorter.
+/// Packets with the same source, target, ECN mark and size, for one GSO call. The last packet may be shorter.
 #[derive(Debug)]
 pub(super) struct Train {
     pub(super) source: IpAddr,
@@ -35,12 +35,12 @@ pub(super) struct Train {
 }
 
 impl Outbox {
-    /// Returns whether `batch` is worth copying; a large batch fills a call by itself.
+    /// Returns whether copying `batch` into the queue is worthwhile. A large batch fills a call by itself.
     pub(super) fn wants(batch: &SendBatch) -> bool {
         !batch.may_fragment && batch.bytes().len() <= MAX_KEPT
     }
 
-    /// Returns whether there is no room for another batch.
+    /// Returns whether the queue has no room for another batch.
     pub(super) fn is_full(&self) -> bool {
         self.packets >= MAX_PACKETS || self.trains.len() >= MAX_TRAINS
     }
@@ -50,7 +50,7 @@ impl Outbox {
         let (bytes, stride) = (batch.bytes(), batch.stride());
         self.packets += batch.len();
         let lane = batch.lane as usize % LANES;
-        // Not before earlier packets of its lane, nor into a train that has been sent.
+        // Use no train in front of the one that holds the lane's last packet, and none that has been sent.
         let from = usize::from(self.latest[lane]).saturating_sub(1).max(self.left);
         let fits = |train: &Train| {
             train.stride == stride
@@ -71,12 +71,13 @@ impl Outbox {
         self.latest[lane] = (place + 1) as u8;
     }
 
-    /// Returns the trains that have not been sent.
+    /// Returns the trains that have not been sent yet.
     pub(super) fn waiting(&self) -> &[Train] {
         &self.trains[self.left..]
     }
 
-    /// Removes the first `count` waiting trains, which were sent or lost. Starts afresh after the last one.
+    /// Removes the first `count` waiting trains, which were sent or lost. When none is left, their buffers are kept for
+    /// later trains.
     pub(super) fn leave(&mut self, count: usize) {
         self.left += count;
         if self.left < self.trains.len() {
@@ -91,7 +92,8 @@ impl Outbox {
     }
 }
 
-/// Sends packets with one source and one mark, each with its own target, in one call. Returns the number sent.
+/// Sends packets with the same source and ECN mark, each to its own target, in one call. Returns the number of packets
+/// sent.
 pub(super) fn send_many(
     socket: BorrowedFd<'_>,
     source: Option<IpAddr>,
@@ -102,7 +104,7 @@ pub(super) fn send_many(
     let parts: Vec<_> = packets.iter().map(|(packet, _)| [IoSlice::new(packet)]).collect();
     let to: Vec<_> = packets.iter().map(|(_, target)| Some(SockaddrStorage::from(*target))).collect();
     let (mark, class) = (ecn as u8, i32::from(ecn as u8));
-    // The kernel rejects a control buffer that is larger than its content.
+    // The kernel rejects a buffer for control messages that is larger than its content.
     let send = |controls: &[ControlMessage<'_>], room: Vec<u8>| {
         let mut headers = MultiHeaders::preallocate(packets.len(), Some(room));
         let sent = sendmmsg(socket.as_raw_fd(), &mut headers, &parts, &to, controls, MsgFlags::MSG_DONTWAIT)?;
@@ -129,13 +131,13 @@ pub(super) fn send_many(
     }
 }
 
-/// Batches up to this size in bytes are queued: copying one costs less than a call.
+/// The size in bytes up to which a batch is queued: copying it costs less than a call of its own.
 const MAX_KEPT: usize = 4096;
 const MAX_PACKETS: usize = 256;
-/// The largest index that fits `latest`.
+/// The maximum number of trains; their indices must fit in `latest`.
 const MAX_TRAINS: usize = 64;
 const LANES: usize = 32;
-/// One call carries at most the payload of one UDP packet.
+/// The maximum number of bytes of a train: one call carries at most the payload of one UDP packet.
 const LONGEST: usize = 65_535 - 48;
 
 #[cfg(test)]
@@ -164,13 +166,13 @@ mod tests {
         outbox.put(&batch(2, 7, &[b"bb"]), 64);
         outbox.put(&batch(2, 8, &[b"bbb"]), 64);
         outbox.put(&batch(3, 7, &[b"cc", b"c"]), 64);
-        // Nothing can follow a short packet in a train.
+        // The last packet of that train is short, so no packet can be appended to the train.
         outbox.put(&batch(4, 7, &[b"dd"]), 64);
         let expected: [(u16, &[u8]); 4] = [(7, b"aabbccc"), (7, b"aaa"), (8, b"bbb"), (7, b"dd")];
         assert!(trains(&outbox).iter().map(|(port, bytes)| (*port, &bytes[..])).eq(expected));
         outbox.leave(1);
         assert_eq!(outbox.waiting().len(), 3);
-        // The first train was sent without it.
+        // The packet `ee` cannot join the first train, which has been sent.
         outbox.put(&batch(9, 7, &[b"ee"]), 64);
         assert_eq!(trains(&outbox)[2], (7, b"ddee".to_vec()));
         outbox.leave(3);
@@ -185,7 +187,7 @@ mod tests {
         }
         let in_order: Vec<u8> = trains(&outbox).into_iter().flat_map(|(_, bytes)| bytes).collect();
         assert_eq!(in_order, b"112223344555");
-        // A train has a maximum length.
+        // With at most two packets in a train, five packets need three trains.
         outbox.leave(4);
         for lane in 0..5 {
             outbox.put(&batch(lane, 7, &[b"zz"]), 2);

@@ -1,14 +1,14 @@
-//! Packet sockets: the frames of one interface, bypassing the kernel's IP (packet(7)).
+//! Packet sockets, which read and write the frames of one interface and bypass the kernel's IP (packet(7)).
 //!
-//! For hosts without TUN. Every frame that the interface receives is read with its Ethernet header, and frames are sent
-//! unchanged.
+//! These sockets serve hosts without TUN. Every frame that the interface receives is read with its Ethernet header, and
+//! frames are sent unchanged.
 
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType, bind, socket};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-/// A socket for all frames of one interface.
+/// A socket that receives all frames of one interface.
 #[derive(Debug)]
 pub struct PacketSocket {
     descriptor: OwnedFd,
@@ -28,26 +28,27 @@ impl PacketSocket {
         };
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let descriptor = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
-        // An address without a protocol keeps the socket's own protocol.
+        // The interface's address has no protocol, so the socket keeps its own protocol (all).
         bind(descriptor.as_raw_fd(), &address)?;
-        // As large as the host allows: these buffers are the queue in front of the link.
+        // Request large buffers, because they are the queue in front of the link. The kernel limits them to the host's
+        // maximum.
         let _ = socket2::SockRef::from(&descriptor).set_recv_buffer_size(SOCKET_BUFFER);
         let _ = socket2::SockRef::from(&descriptor).set_send_buffer_size(SOCKET_BUFFER);
         Ok(Self { descriptor })
     }
 
-    /// Reads the next frame and returns its length.
+    /// Reads the next frame into `into` and returns the frame's length in bytes.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none; otherwise the error of the interface (it is down).
+    /// `WouldBlock` if no frame has arrived; otherwise the error of the interface, for example because it is down.
     pub fn read(&self, into: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::io::read(&self.descriptor, into)?)
     }
 
-    /// Sends a frame.
+    /// Sends one frame, which starts with its Ethernet header.
     ///
     /// # Errors
-    /// `WouldBlock` if there is no room; otherwise the error of the interface.
+    /// `WouldBlock` if the socket's buffer is full; otherwise the error of the interface.
     pub fn write(&self, frame: &[u8]) -> io::Result<()> {
         rustix::io::write(&self.descriptor, frame)?;
         Ok(())

@@ -1,8 +1,9 @@
 //! Records which program of this host uses which port of an IP protocol.
 //!
-//! Every raw socket of a protocol receives every packet, and the kernel does not track ports for them. The programs of
-//! this project therefore coordinate among themselves: each port in use is an abstract Unix socket of that name. The
-//! name belongs to the network namespace, needs no privilege, and vanishes with the program.
+//! Every raw socket of a protocol receives every packet, and the kernel does not track ports for raw sockets. The
+//! programs of this project therefore coordinate among themselves: for each port in use, the owner binds an abstract
+//! Unix socket with a name that stands for the port. The name belongs to the network namespace, needs no privilege, and
+//! vanishes with the program.
 
 use super::addresses::Addresses;
 use super::usage::open_files;
@@ -14,14 +15,14 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// The ports of one socket of this program, or of several that share them, one per thread.
+/// The ports of one raw socket of this program, or of several that share the packets of a protocol, one per thread.
 #[derive(Debug)]
 pub(super) struct Kept {
     protocol: u8,
     addresses: Vec<IpAddr>,
-    /// Whether `addresses` stands for all addresses that the host has, now and later.
+    /// Whether `addresses` stands for all present and future addresses of the host.
     all: bool,
-    /// The socket that probes whether a name is in use.
+    /// The socket that probes whether another program has bound a name.
     asks: UnixDatagram,
     claims: Arc<Claims>,
 }
@@ -30,7 +31,7 @@ pub(super) struct Kept {
 #[derive(Debug, Default)]
 struct Claims(Mutex<BTreeMap<u16, Weak<Claim>>>);
 
-/// A port that is claimed while this lives.
+/// A claim of a port, which ends when this value is dropped.
 #[derive(Debug)]
 struct Claim {
     port: u16,
@@ -68,7 +69,7 @@ impl Kept {
         Ok(Self { protocol, addresses: addresses.list(), all, asks, claims: Arc::default() })
     }
 
-    /// Returns the name that stands for a port at an address, or at all addresses.
+    /// Returns the socket name that stands for `port` at `address`, or at all addresses if `address` is `None`.
     fn name(&self, address: Option<IpAddr>, port: u16) -> io::Result<SocketAddr> {
         let address = address.map_or_else(|| "*".to_owned(), |address| address.to_string());
         SocketAddr::from_abstract_name(format!("anabranch/ip-{}/{address}/{port}", self.protocol))
@@ -76,7 +77,7 @@ impl Kept {
 
     fn take(&self, address: Option<IpAddr>, port: u16) -> io::Result<UnixDatagram> {
         let name = UnixDatagram::bind_addr(&self.name(address, port)?)?;
-        // Data sent to the name is never read.
+        // Data sent to the socket is never read, so reject it.
         name.shutdown(Shutdown::Both)?;
         Ok(name)
     }
@@ -100,7 +101,8 @@ impl Kept {
 
 impl Ports for Kept {
     fn listen(&self, port: u16) -> io::Result<PortClaim> {
-        // Hold the lock until the claim is recorded: another thread that asks meanwhile would find the names in use.
+        // Hold the lock until the claim is recorded. Otherwise another thread that claims the port meanwhile would find
+        // the names in use.
         let mut claims = self.claims.lock();
         if let Some(claim) = find(&claims, port) {
             return Ok(claim);
@@ -119,7 +121,7 @@ impl Ports for Kept {
         if let Some(claim) = find(&claims, port) {
             return Some(claim);
         }
-        // Each claim takes a file descriptor; leave half of them for other uses.
+        // Each claim takes a file descriptor. Leave half of the descriptors for other uses.
         if claims.len() as u64 >= open_files() / 2 {
             return None;
         }
@@ -144,7 +146,7 @@ impl Ports for Kept {
 mod tests {
     use super::*;
 
-    /// Ports of a protocol that no other program uses.
+    /// Creates a registry for a protocol that no other program uses.
     fn kept(addresses: &[[u8; 4]]) -> Kept {
         let given = Addresses::new(vec![[127, 0, 0, 1].into()]).expect("loopback");
         let mut kept = Kept::new(&given, 253).expect("a socket");

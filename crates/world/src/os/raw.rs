@@ -1,9 +1,9 @@
-//! Raw sockets: IP packets of one protocol, where the host permits it.
+//! Raw sockets, which send and receive IP packets of one protocol where the host permits it.
 //!
-//! One socket for each IP version. The kernel writes the IP headers, with Don't Fragment set. An IPv4 packet arrives
-//! with its header, an IPv6 packet without. Such a socket is not exclusive: every socket of the protocol receives every
-//! packet, and `ports` records who owns which port. If the worlds of one program share the sockets (`shards`), each
-//! socket has a filter that passes its own packets.
+//! There is one socket for each IP version. The kernel writes the IP headers, with Don't Fragment set. An IPv4 packet
+//! is received with its header, an IPv6 packet without. Every raw socket of a protocol receives every packet of that
+//! protocol, so the module `ports` records which program owns which port. If several threads of one program share a
+//! protocol (module `shards`), a filter on each socket passes only the packets of its thread.
 
 use super::LARGEST_PACKET;
 use super::addresses::Addresses;
@@ -31,7 +31,7 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A socket for all packets of an IP protocol at the addresses of a world.
+/// A socket for all packets of an IP protocol at the addresses of an `OsWorld`.
 #[derive(Debug)]
 pub struct Raw {
     addresses: Rc<Addresses>,
@@ -47,7 +47,7 @@ pub struct Raw {
 struct Version {
     v4: bool,
     socket: Rc<AsyncFd<OwnedFd>>,
-    /// Ready when the error queue is not empty.
+    /// Ready when the socket's error queue is not empty.
     trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -64,7 +64,7 @@ impl Raw {
         Self::over(addresses, protocol, mark, opened)
     }
 
-    /// Builds on open sockets of this protocol, each marked as IPv4 or not.
+    /// Creates a `Raw` from open sockets of `protocol`. Each socket comes with a flag, which is true for IPv4.
     pub(super) fn over(
         addresses: Rc<Addresses>,
         protocol: u8,
@@ -99,7 +99,7 @@ impl Raw {
         self.addresses.mtu(source)
     }
 
-    /// Returns `None` if the host provides no Unix socket.
+    /// Returns a registry of the protocol's ports; `None` if the host provides no Unix sockets.
     pub(super) fn ports(&self) -> Option<Arc<dyn Ports>> {
         let kept = Kept::new(&self.addresses, self.protocol).ok()?;
         Some(Arc::new(kept))
@@ -110,7 +110,7 @@ impl Raw {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // The batch stays unchanged on an error, so that the caller learns what could not be sent.
+        // The batch stays unchanged on an error, so that the caller knows which packets could not be sent.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -136,11 +136,12 @@ impl Raw {
                 Poll::Ready(Err(error)) if error.raw_os_error() == Some(libc::ENETUNREACH) => {
                     return Poll::Ready(Err(error));
                 }
-                // The error belongs to the first packet: had one been sent before, the call would have succeeded.
+                // The error belongs to the first packet: if the call had sent that packet, it would have succeeded.
                 Poll::Ready(Err(error)) => {
                     if error.raw_os_error() == Some(libc::EMSGSIZE) {
                         let mut reports = self.reports.borrow_mut();
-                        // The route may lead through another interface than that of the source.
+                        // If the kernel has not queued a report with the MTU, use the MTU of the source's interface.
+                        // The kernel's value comes first, because the route may lead through another interface.
                         let takes = reports::drain(version.socket.as_fd(), &mut reports);
                         let kind = IcmpKind::TooBig(takes.unwrap_or_else(|| self.mtu(source)));
                         let quoted = first[..first.len().min(64)].to_vec();
@@ -185,7 +186,8 @@ impl Raw {
 
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some(report) = self.reports.borrow_mut().pop_front() else { return false };
-        // The kernel does not report the source address of the packet.
+        // The kernel does not report the source address of the quoted packet, so use the first address that fits the
+        // target.
         let Some(source) = self.addresses.first_for(report.target.ip()) else { return false };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
@@ -195,7 +197,7 @@ impl Raw {
     }
 }
 
-/// The result of reading a socket.
+/// The result of reading from a socket.
 enum Got {
     Nothing,
     /// The error queue may contain a report.
@@ -203,14 +205,14 @@ enum Got {
     Packets,
 }
 
-/// Packets that one call has read and that have not been passed on yet.
+/// Packets that one call has read and that the receiver has not taken yet.
 #[derive(Debug, Default)]
 struct Arrived {
     buffers: Vec<Vec<u8>>,
     waiting: VecDeque<Waiting>,
 }
 
-/// The position of a packet in the buffers, and the fields of its header.
+/// A received packet: its position in the buffers, and the fields of its IP header.
 #[derive(Debug)]
 struct Waiting {
     source: IpAddr,
@@ -221,8 +223,8 @@ struct Waiting {
 }
 
 impl Arrived {
-    /// Fills `batch` with the next packet for this host, and with those behind it that can join it: same addresses and
-    /// mark, equal size.
+    /// Fills `batch` with the next packet for this host. Following packets join it while they have the same addresses,
+    /// ECN mark and size.
     fn take(&mut self, addresses: &Addresses, batch: &mut RecvBatch) -> bool {
         while self.waiting.front().is_some_and(|first| !addresses.has(first.target)) {
             self.waiting.pop_front();
@@ -245,7 +247,7 @@ impl Arrived {
     }
 }
 
-/// Returns the IP versions of these addresses: true for IPv4, false for IPv6.
+/// Returns the IP versions that `addresses` have: true for IPv4, false for IPv6.
 fn versions(addresses: &Addresses) -> impl Iterator<Item = bool> + use<> {
     let list = addresses.list();
     [true, false].into_iter().filter(move |v4| list.iter().any(|ip| ip.is_ipv4() == *v4))
@@ -255,8 +257,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     let domain = if v4 { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::RAW, Some(Protocol::from(i32::from(protocol))))?;
     socket.set_nonblocking(true)?;
-    // The kernel reports Protocol Unreachable if a raw socket has no room, so exceed the host's limit where that is
-    // permitted.
+    // If a raw socket's buffer is full, the kernel answers with ICMP Protocol Unreachable. So exceed the host's limit
+    // on the buffer size where the host permits it.
     if setsockopt(&socket, sockopt::RcvBufForce, &SOCKET_BUFFER).is_err() {
         let _ = socket.set_recv_buffer_size(SOCKET_BUFFER);
     }
@@ -274,7 +276,8 @@ fn open(v4: bool, protocol: u8) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Opens sockets for `count` worlds at these addresses, each of which receives only its share of the packets.
+/// Opens the raw sockets of `count` threads at `addresses`. Each thread's sockets receive only its share of the
+/// packets.
 pub(super) fn share(
     addresses: &Addresses,
     protocol: u8,
@@ -285,7 +288,8 @@ pub(super) fn share(
         let mut sockets = Vec::new();
         for v4 in versions(addresses) {
             let socket = open(v4, protocol)?;
-            // An open socket receives all packets, including those for others. Block them until the share is set.
+            // An open raw socket receives all packets of its protocol, including those for the other threads. Block all
+            // packets until the filter for the share is set.
             steer::by_nothing(&socket)?;
             sockets.push((v4, socket));
         }
@@ -299,10 +303,11 @@ pub(super) fn share(
     Ok(each)
 }
 
-/// Makes a blocked socket receive its share from now on, and discards earlier packets.
+/// Replaces the filter that rejects all packets by one that accepts the socket's share. Discards packets that arrived
+/// before.
 fn take_share(socket: &Socket, v4: bool, index: u32, count: u32) -> io::Result<()> {
     for _ in 0..MAX_FORGOTTEN {
-        // Other errors are reports; packets may follow them.
+        // Other errors are ICMP reports, which packets may follow.
         let taken = rustix::net::recv(socket, &mut [0_u8; 1], rustix::net::RecvFlags::DONTWAIT);
         if taken.is_err_and(|error| error == rustix::io::Errno::AGAIN) {
             break;
@@ -318,7 +323,7 @@ impl Version {
         Ok(Self { v4, socket, trouble })
     }
 
-    /// Sends some of `packets` and returns how many were sent.
+    /// Sends some of `packets` and returns the number of packets sent.
     fn send(&self, cx: &mut Context<'_>, batch: &SendBatch, packets: &[&[u8]]) -> Poll<io::Result<usize>> {
         loop {
             let mut ready = match self.socket.poll_write_ready(cx) {
@@ -341,7 +346,7 @@ impl Version {
     fn send_now(&self, socket: &OwnedFd, batch: &SendBatch, packets: &[&[u8]]) -> io::Result<usize> {
         let packets = &packets[..packets.len().min(MAX_SEGMENTS)];
         let parts: Vec<_> = packets.iter().map(|packet| [IoSlice::new(packet)]).collect();
-        // A raw IPv6 socket takes no port.
+        // The port in the target address of a raw IPv6 socket must be 0.
         let to = SockaddrStorage::from(SocketAddr::new(batch.target.ip(), 0));
         let to = vec![Some(to); packets.len()];
         let (mark, class) = (batch.ecn as u8, i32::from(batch.ecn as u8));
@@ -383,7 +388,7 @@ impl Version {
         }
     }
 
-    /// Returns whether the error queue may contain a report. If not, the next report wakes the task.
+    /// Returns whether the error queue may contain a report. If it does not, the next report wakes the task.
     fn has_trouble(&self, cx: &mut Context<'_>) -> bool {
         let mut waiting = self.trouble.borrow_mut();
         if waiting.as_mut().poll(cx).is_pending() {
@@ -406,7 +411,7 @@ impl Version {
                 Err(_) => {}
                 Ok(Ok(())) => return Ok(Got::Packets),
                 Ok(Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
-                // A report first appears as an error of the next call.
+                // An ICMP report is first returned as an error of the next call on the socket.
                 Ok(Err(_)) => return Ok(Got::Trouble),
             }
         }
@@ -452,8 +457,8 @@ impl Version {
     }
 }
 
-/// Returns source, target, traffic class and header length of an IPv4 packet. The kernel has verified the header; only
-/// its length needs care.
+/// Returns the source, target, traffic class and header length of an IPv4 packet. The kernel has verified the header,
+/// so only the packet's length is checked.
 fn from_header(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, usize)> {
     let header = packet.first_chunk::<20>()?;
     let address =
@@ -471,17 +476,17 @@ fn trouble(socket: Rc<AsyncFd<OwnedFd>>) -> Pin<Box<dyn Future<Output = ()>>> {
     })
 }
 
-/// The number of packets in one call (`sendmmsg`, `recvmmsg`).
+/// The maximum number of packets in one call of `sendmmsg` or `recvmmsg`.
 pub(super) const MAX_SEGMENTS: usize = 16;
 const SOCKET_BUFFER: usize = 4 << 20;
-/// More packets than the buffer of a socket can hold.
+/// The maximum number of early packets to discard; more than a socket's buffer can hold.
 const MAX_FORGOTTEN: usize = 1 << 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A raw socket receives packets as soon as it is open, before its filter can be set.
+    /// A raw socket receives packets as soon as it is open, before its filter can be set. These packets are discarded.
     #[test]
     fn what_came_before_a_share_was_taken_is_forgotten() {
         let (socket, sender) = match (open(true, 247), open(true, 247)) {

@@ -1,7 +1,8 @@
-//! ICMP reports, read from the error queues of sockets.
+//! ICMP reports, which are read from the error queues of sockets.
 //!
-//! The kernel keeps each report for the socket: the beginning of the packet, its target, and the content of the message
-//! (`IP_RECVERR`, `IPV6_RECVERR`). This needs no privilege, and covers only packets of this socket.
+//! For each ICMP message about a packet of a socket, the kernel queues a report: the beginning of the packet, the
+//! packet's target, and the content of the message (`IP_RECVERR`, `IPV6_RECVERR`). Reading the reports needs no
+//! privilege.
 
 use super::LARGEST_PACKET;
 use anabranch_base::{Icmp, IcmpKind};
@@ -12,7 +13,7 @@ use std::io::IoSliceMut;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// One report: its content, the target of the packet, and the beginning of the packet.
+/// One ICMP report: its content, the target of the packet that it is about, and the beginning of that packet.
 #[derive(Clone, Debug)]
 pub(super) struct Report {
     pub(super) kind: IcmpKind,
@@ -21,14 +22,14 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Returns the report in the form in which an engine receives it, for a packet sent from `source`.
+    /// Converts the report to the form in which an engine receives it, for a packet that was sent from `source`.
     pub(super) fn icmp(&self, source: IpAddr) -> Icmp {
         Icmp { kind: self.kind, source, target: self.target.ip() }
     }
 }
 
-/// Moves reports from the error queue of `socket` to `reports`. Reports beyond the bound are dropped, as ICMP may be.
-/// Returns the MTU, if this host refused to send a packet because of its size.
+/// Moves the reports in the error queue of `socket` to `reports`. Reports beyond a limit are dropped; ICMP is
+/// unreliable anyway. Returns the MTU if this host refused to send a packet because of its size.
 pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> Option<u32> {
     let mut takes = None;
     for _ in 0..MOST {
@@ -66,16 +67,16 @@ pub(super) fn drain(socket: BorrowedFd<'_>, reports: &mut VecDeque<Report>) -> O
     takes
 }
 
-/// Converts a socket address of the kernel to that of the standard library.
+/// Converts a socket address of the kernel to a standard library address.
 pub(super) fn address(storage: &SockaddrStorage) -> Option<SocketAddr> {
     let v4 = storage.as_sockaddr_in().map(|v4| SocketAddr::new(v4.ip().into(), v4.port()));
     v4.or_else(|| storage.as_sockaddr_in6().map(|v6| SocketAddr::new(v6.ip().into(), v6.port())))
 }
 
-/// Returns the MTU that a packet exceeded, if this host refused to send it.
+/// Returns the MTU that a packet exceeded, if this host refused to send the packet.
 fn local(error: &libc::sock_extended_err) -> Option<u32> {
     let too_large = error.ee_origin == libc::SO_EE_ORIGIN_LOCAL && error.ee_errno == libc::EMSGSIZE as u32;
-    // The loopback interface's MTU exceeds the largest IP packet.
+    // The loopback interface's MTU is larger than the largest IP packet.
     too_large.then_some(error.ee_info.min(LARGEST_PACKET))
 }
 
@@ -102,9 +103,9 @@ fn v6(error: &libc::sock_extended_err) -> Option<IcmpKind> {
     }
 }
 
-/// The number of reports that may wait.
+/// The maximum number of reports that wait to be taken.
 const MOST: usize = 64;
-/// The number of quoted bytes; enough for any engine.
+/// The number of bytes of a packet that a report quotes; enough for any engine.
 const QUOTE: usize = 576;
 
 #[cfg(test)]
@@ -125,7 +126,7 @@ mod tests {
         let (icmp, icmp6) = (libc::SO_EE_ORIGIN_ICMP, libc::SO_EE_ORIGIN_ICMP6);
         assert_eq!(v4(&error(icmp, 3, 2)), Some(IcmpKind::Unreachable(2)));
         assert_eq!(v6(&error(icmp6, 4, 1)), Some(IcmpKind::UnknownNextHeader));
-        // Other parameters, the numbers of the other IP version, and errors of the kernel itself.
+        // These are other parameter problems, error numbers of the other IP version, and errors of the kernel itself.
         for (origin, kind, code) in
             [(icmp6, 4, 0), (icmp6, 4, 2), (icmp, 4, 1), (libc::SO_EE_ORIGIN_LOCAL, 4, 1)]
         {

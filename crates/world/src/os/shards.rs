@@ -1,13 +1,15 @@
-//! Several worlds behind one UDP port or one IP protocol: the sockets that share it, and packets passed from one world
-//! to another.
+//! Several threads ("shards") behind one UDP port or one IP protocol: the sockets that share it, and packets passed
+//! from one shard to another.
 //!
-//! The kernel delivers each packet to the socket of its world (`steer`). Packets that reach another world are passed
+//! Each shard has its own `OsWorld` and socket. The kernel delivers each packet to the socket of the shard that owns
+//! the packet's association or connection (module `steer`). A shard that receives a packet of another shard passes it
 //! on. There are three such cases:
 //! - packets of several associations that were joined into one train (GRO)
 //! - packets whose owner is found by address (see [`Steering`])
 //! - ICMP reports, which the kernel delivers to any socket of a UDP port
 //!
-//! For raw sockets the kernel delivers ICMP reports to all worlds. Each handles its own and passes on none.
+//! For raw sockets, the kernel delivers each ICMP report to all shards. Each shard handles only its own reports and
+//! passes on none.
 
 use super::addresses::Addresses;
 use super::ports::Kept;
@@ -27,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-/// The sockets of one of several worlds behind a port or a protocol, to be moved to its thread.
+/// The sockets of one shard behind a UDP port or an IP protocol, to be moved to the shard's thread.
 #[derive(Debug)]
 pub struct Seat {
     index: usize,
@@ -35,7 +37,7 @@ pub struct Seat {
     group: Arc<Group>,
 }
 
-/// The sockets of a world, by type.
+/// The sockets of a shard, by type.
 #[derive(Debug)]
 enum Sockets {
     /// A UDP port, with one socket for each address.
@@ -44,12 +46,13 @@ enum Sockets {
     Raw { protocol: u8, opened: Vec<(bool, Socket)> },
 }
 
-/// The state shared by the worlds behind one port.
+/// The state that all shards behind one port or protocol share.
 #[derive(Debug)]
 pub struct Group {
     steering: Arc<dyn Steering>,
     inboxes: Vec<Inbox>,
-    /// One set of claims for all worlds, which would otherwise block each other.
+    /// One registry of claimed ports for all shards. With separate registries, one shard's claim would block the
+    /// others.
     ports: Option<Arc<dyn Ports>>,
     handed: AtomicU64,
     lost: AtomicU64,
@@ -61,24 +64,25 @@ impl Group {
         Arc::new(Self { steering, inboxes, ports, handed: AtomicU64::new(0), lost: AtomicU64::new(0) })
     }
 
-    /// Returns the number of packets and reports passed from one world to another.
+    /// Returns the number of packets and ICMP reports that were passed from one shard to another.
     #[must_use]
     pub fn handed(&self) -> u64 {
         self.handed.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of packets and reports dropped because the other world had no room.
+    /// Returns the number of packets and ICMP reports that were dropped because the inbox of another shard was full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
-/// Binds a UDP port for `count` worlds, in their order: on these addresses, or on all addresses of the host if there
-/// are none. For port 0, the host chooses a free port.
+/// Binds a UDP port for `count` shards, at `addresses` or, if there are none, at all addresses of the host. The result
+/// has one entry per shard, in order. For port 0, the host chooses a free port.
 ///
 /// # Errors
-/// As [`World::bind`](crate::World::bind): a port that any other program uses, shared or not, is in use.
+/// As [`World::bind`](crate::World::bind). `AddrInUse` is also returned if the other program that uses the port shares
+/// it.
 pub fn share_udp(
     addresses: &[IpAddr],
     port: u16,
@@ -90,8 +94,8 @@ pub fn share_udp(
     Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
-/// Like [`share_udp`], for packets that do not identify their world. The kernel delivers all packets from one address
-/// and port to the same socket.
+/// Like [`share_udp`], for packets whose content does not identify their shard. The kernel delivers all packets from
+/// one address and port to the same socket.
 ///
 /// # Errors
 /// As [`share_udp`].
@@ -101,7 +105,7 @@ pub fn share_udp_by_address(addresses: &[IpAddr], port: u16, count: usize) -> io
     Ok(seats(each.into_iter().map(|bound| Sockets::Udp { port, bound }), &group))
 }
 
-/// No steering: the shard whose socket received the packet handles it.
+/// No steering: the shard whose socket received a packet handles it.
 #[derive(Debug)]
 struct Unread;
 
@@ -115,18 +119,18 @@ impl Steering for Unread {
     }
 }
 
-/// The sockets of a world behind a UDP port, each with its address.
+/// The sockets of one shard behind a UDP port, each with its address.
 type Bound = Vec<(IpAddr, Socket)>;
 
-/// Opens the sockets of `count` worlds behind a UDP port; returns the port, too. The kernel steers by `mark`, or
-/// without one by addresses.
+/// Opens the sockets of `count` shards behind a UDP port, and returns them with the port. The kernel chooses the shard
+/// of a packet by `mark`, or by the packet's addresses if `mark` is `None`.
 fn open_udp(
     addresses: &[IpAddr],
     port: u16,
     count: usize,
     mark: Option<Mark>,
 ) -> io::Result<(u16, Vec<Bound>)> {
-    // The first sockets are bound without sharing, so that a port in use is detected.
+    // The first sockets are bound without `SO_REUSEPORT`, so that the bind fails if the port is in use.
     let (port, first) = bind::all(addresses, port)?;
     let mut each: Vec<Vec<_>> = std::iter::repeat_with(Vec::new).take(count).collect();
     for (ip, socket) in first {
@@ -148,9 +152,9 @@ fn open_udp(
     Ok((port, each))
 }
 
-/// Opens raw sockets of an IP protocol, whose packets start with SCTP's common header, for `count` worlds in their
-/// order. They receive at these addresses, or at all addresses of the host if there are none. Each gets its share of
-/// the packets.
+/// Opens raw sockets of an IP protocol for `count` shards, and returns one entry per shard, in order. The packets must
+/// start with SCTP's common header. The sockets receive at `addresses` or, if there are none, at all addresses of the
+/// host. Each shard gets its share of the packets.
 ///
 /// # Errors
 /// As [`World::bind`](crate::World::bind).
@@ -182,13 +186,13 @@ impl Seat {
         }
     }
 
-    /// Returns the index of the world that it is for, from 0.
+    /// Returns the index of the shard that these sockets are for, counted from 0.
     #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Returns the state shared with the other worlds.
+    /// Returns the state that all shards share.
     #[must_use]
     pub fn group(&self) -> Arc<Group> {
         self.group.clone()
@@ -196,11 +200,11 @@ impl Seat {
 }
 
 impl OsWorld {
-    /// Returns the socket of this world among those behind a port or a protocol. The world's addresses must be those
-    /// for which they were opened.
+    /// Creates this thread's socket from the sockets that were opened for it. The addresses of this `OsWorld` must be
+    /// those for which they were opened.
     ///
     /// # Errors
-    /// The host provides no offloads or no event queue.
+    /// The host provides no UDP offloads or no event queue.
     pub fn take_seat(&self, seat: Seat) -> io::Result<OsSocket> {
         let Seat { index, sockets, group } = seat;
         let own = match sockets {
@@ -215,16 +219,16 @@ impl OsWorld {
     }
 }
 
-/// The socket of one of several worlds.
+/// The socket of one shard, which shares a port or a protocol with the others.
 #[derive(Debug)]
 pub struct Shared {
-    /// The world's own socket.
+    /// The socket from which this shard reads.
     pub(super) own: OsSocket,
     index: usize,
     group: Arc<Group>,
-    /// The last batch was passed on by another world.
+    /// Whether the last batch was passed on by another shard.
     from_others: Cell<bool>,
-    /// The packets of a train, by the world that they are for.
+    /// A buffer for each shard, to sort the packets of a train by shard.
     sorted: RefCell<Vec<Vec<u8>>>,
 }
 
@@ -232,7 +236,7 @@ impl Shared {
     pub(super) fn poll_recv(&self, cx: &mut Context<'_>, batch: &mut RecvBatch) -> Poll<io::Result<()>> {
         let inbox = &self.group.inboxes[self.index];
         loop {
-            // Alternate between the inbox and the socket, so that neither starves the other.
+            // Alternate between the inbox and the socket, so that neither delays the other for ever.
             if !self.from_others.replace(false) && inbox.take(batch) {
                 self.from_others.set(true);
                 return Poll::Ready(Ok(()));
@@ -259,7 +263,7 @@ impl Shared {
         self.group.ports.clone()
     }
 
-    /// Leaves only this world's packets in `batch`, and passes the others on.
+    /// Leaves only this shard's packets in `batch`, and passes the other packets to their shards.
     fn hand_on(&self, batch: &mut RecvBatch) {
         let Group { steering, inboxes, .. } = &*self.group;
         let within = |owner: Option<u32>| {
@@ -268,7 +272,7 @@ impl Shared {
         let source = batch.source.ip();
         if let Some(icmp) = batch.icmp {
             let owner = steering.owner_of_report(&icmp, batch.segments().next().unwrap_or_default());
-            // All worlds have received the report; the first one handles reports without an owner.
+            // For raw sockets, all shards have received the report. The first shard handles reports without an owner.
             let told_all = matches!(self.own, OsSocket::Raw(_));
             let owner = within(if told_all { owner.or(Some(0)) } else { owner });
             if owner != self.index {
@@ -305,7 +309,7 @@ impl Shared {
         }
     }
 
-    /// Passes packets, or a report, to another world. Returns a buffer for further ones.
+    /// Passes packets, or an ICMP report, to the shard `owner`. Returns an empty buffer for further packets.
     fn give(&self, owner: usize, like: &RecvBatch, bytes: Vec<u8>, count: usize) -> Vec<u8> {
         let RecvBatch { source, target, ecn, icmp, .. } = *like;
         let parcel = Parcel { source, target, ecn, icmp, stride: like.stride(), bytes };
@@ -323,10 +327,10 @@ impl Shared {
     }
 }
 
-/// The packets that other worlds have passed to a world.
+/// Packets and ICMP reports that the other shards have passed to one shard.
 #[derive(Debug, Default)]
 struct Inbox {
-    /// The inbox is not empty. Checked before taking the lock.
+    /// Whether the inbox is not empty. Checked without taking the lock.
     filled: AtomicBool,
     inside: Mutex<Inside>,
 }
@@ -335,12 +339,12 @@ struct Inbox {
 struct Inside {
     parcels: VecDeque<Parcel>,
     bytes: usize,
-    /// Buffers for further packets.
+    /// Empty buffers for further packets.
     spare: Vec<Vec<u8>>,
     waiting: Option<Waker>,
 }
 
-/// Packets with one source, one target and one mark; or a report.
+/// Packets with the same source, target and ECN mark; or one ICMP report.
 #[derive(Debug)]
 struct Parcel {
     source: SocketAddr,
@@ -356,7 +360,8 @@ impl Inbox {
         self.inside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a parcel and wakes the receiver. Returns an empty buffer, or the bytes if there is no room.
+    /// Adds a parcel and wakes the receiving shard. Returns an empty buffer, or the bytes of the parcel if there is no
+    /// room.
     fn put(&self, parcel: Parcel) -> Result<Vec<u8>, Vec<u8>> {
         let mut inside = self.lock();
         if inside.bytes + parcel.bytes.len() > MAX_BYTES || inside.parcels.len() >= MAX_PARCELS {
@@ -373,7 +378,7 @@ impl Inbox {
         Ok(spare)
     }
 
-    /// Moves the oldest parcel to `batch`.
+    /// Moves the oldest parcel to `batch`. Returns false if the inbox is empty.
     fn take(&self, batch: &mut RecvBatch) -> bool {
         if !self.filled.load(Ordering::Acquire) {
             return false;
@@ -394,7 +399,7 @@ impl Inbox {
         true
     }
 
-    /// Makes the next parcel wake the task. Returns false if there is already one.
+    /// Makes the next parcel wake the task. Returns false if the inbox already has a parcel.
     fn wait(&self, cx: &Context<'_>) -> bool {
         let mut inside = self.lock();
         let empty = inside.parcels.is_empty();
@@ -405,7 +410,7 @@ impl Inbox {
     }
 }
 
-/// The limit on waiting data for a world in bytes, as in the buffer of a socket.
+/// The maximum number of bytes that wait in the inbox of a shard, the same as in the buffer of a socket.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_PARCELS: usize = 16_384;
 const MAX_SPARE: usize = 64;

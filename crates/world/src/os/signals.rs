@@ -1,4 +1,4 @@
-//! Signals that ask a process to end or to reload its settings; and a watchdog for a process that does not end.
+//! Signals that ask a process to end or to reload its settings, and a watchdog for a process that does not end.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,26 +8,27 @@ use std::thread;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Receives SIGHUP, which asks a server to reload its settings. From now on SIGHUP does not end the process.
+/// Receives SIGHUP, which asks a server to reload its settings. After the first call of [`new`](Self::new), SIGHUP no
+/// longer ends the process.
 #[derive(Debug)]
 pub struct Hangups(Signal);
 
 impl Hangups {
-    /// Starts to receive the signal.
+    /// Starts to receive SIGHUP.
     ///
     /// # Errors
-    /// The operating system does not allow it.
+    /// The operating system does not allow the process to catch the signal.
     pub fn new() -> io::Result<Self> {
         signal(SignalKind::hangup()).map(Self)
     }
 
-    /// Ready once for each signal.
+    /// Ready once for each SIGHUP.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.poll_recv(cx).map(|_| ())
     }
 }
 
-/// Receives SIGINT and SIGTERM. From now on they do not end the process.
+/// Receives SIGINT and SIGTERM. After the first call of [`new`](Self::new), these signals no longer end the process.
 #[derive(Debug)]
 pub struct Signals {
     interrupt: Signal,
@@ -35,15 +36,15 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Starts to receive the signals.
+    /// Starts to receive SIGINT and SIGTERM.
     ///
     /// # Errors
-    /// The operating system does not allow it.
+    /// The operating system does not allow the process to catch the signals.
     pub fn new() -> io::Result<Self> {
         Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ready once for each signal.
+    /// Ready once for each SIGINT or SIGTERM.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self.interrupt.poll_recv(cx) {
             Poll::Ready(_) => Poll::Ready(()),
@@ -53,9 +54,9 @@ impl Signals {
 }
 
 /// Calls `end` on a separate thread if the process still runs some time after SIGINT or SIGTERM. That time is `grace`
-/// plus half a second after the first signal, or half a second after the second. This does not depend on the executors
-/// of the process: a task may be stuck in a loop, or in a write to a pipe that is not read. The threads that this
-/// starts call `begin` first. From now on these signals do not end the process by themselves.
+/// plus half a second after the first signal, or half a second after the second. The watchdog does not depend on the
+/// executors of the process, because a task may be stuck in a loop or in a write to a blocked pipe. The threads that
+/// this function starts call `begin` first. From now on these signals do not end the process by themselves.
 ///
 /// # Errors
 /// The operating system does not provide signals or threads.
@@ -64,13 +65,13 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     small_thread("signals", move || {
         begin();
         let (caught, signals) = channel();
-        // The watchdog inherits the state of this thread, without what `begin` gave up.
+        // The watchdog thread inherits the state of this thread, without the privileges that `begin` gave up.
         let watchdog = small_thread("watchdog", move || {
             if wait_for_end(&signals, grace) {
                 end();
             }
         });
-        // This fails only before any signal is caught.
+        // An error is possible only before any signal has been caught.
         if let Err(error) = watchdog.and_then(|()| forward_signals(&ready, &caught)) {
             let _ = ready.send(Err(error));
         }
@@ -78,19 +79,20 @@ pub fn watch_end(grace: Duration, begin: fn(), end: impl FnOnce() + Send + 'stat
     registered.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
 }
 
-/// Waits until a process that was asked to end should have ended. Returns false if it can no longer be asked.
+/// Waits for a signal, and then until the process should have ended. Returns false if no signal can arrive any more.
 fn wait_for_end(signals: &Receiver<()>, grace: Duration) -> bool {
     if signals.recv().is_err() {
         return false;
     }
-    // Until a second signal, or until the grace period is over.
+    // Wait until a second signal arrives, or until the grace period is over.
     let _ = signals.recv_timeout(grace);
-    // The executor may be about to end the process.
+    // The executor may be about to end the process, so give it a moment.
     pause(MARGIN);
     true
 }
 
-/// Runs its own event queue, because that of another thread may be stuck.
+/// Sends a message to `caught` for each signal. It runs an event loop of its own, because other threads' event loops
+/// may be stuck.
 fn forward_signals(ready: &Sender<io::Result<()>>, caught: &Sender<()>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
     runtime.block_on(async {
@@ -117,7 +119,7 @@ fn pause(span: Duration) {
     thread::sleep(span);
 }
 
-/// The time after the grace period in which a process may still end by itself.
+/// The time after the grace period in which the process may still end by itself.
 const MARGIN: Duration = Duration::from_millis(500);
 /// The stack size in bytes of a thread that does almost nothing.
 const STACK: usize = 256 * 1024;

@@ -1,4 +1,4 @@
-//! The kernel's TCP; also its MPTCP and SCTP, if it has them, used like TCP.
+//! TCP sockets of the kernel; also its MPTCP and SCTP sockets, used like TCP sockets.
 //!
 //! A one-to-one style SCTP socket (RFC 6458 §4) is used like a TCP socket: all data goes on stream 0, and message
 //! boundaries are ignored.
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 
-/// A listening socket.
+/// A listening socket of the kernel.
 #[derive(Debug)]
 pub struct OsListening {
     listener: TcpListener,
@@ -20,7 +20,7 @@ pub struct OsListening {
     protocol: KernelProtocol,
 }
 
-/// A connection.
+/// A connection of the kernel.
 #[derive(Debug)]
 pub struct OsConnection {
     stream: TcpStream,
@@ -30,11 +30,11 @@ pub struct OsConnection {
 }
 
 impl KernelOptions {
-    /// Checks whether the kernel provides such a socket for an address of this family, in the calling thread's
-    /// namespace.
+    /// Checks whether the kernel provides a socket with these options for the IP version of `at`, in the network
+    /// namespace of the calling thread.
     ///
     /// # Errors
-    /// One line that says what the kernel does not provide, and why.
+    /// A one-line text that says which kind of socket the kernel does not provide, and why.
     pub fn possible(&self, at: SocketAddr) -> Result<(), String> {
         socket(at, self).map(drop).map_err(|why| {
             let set = self.congestion.as_ref().map_or_else(String::new, |name| format!(" (cc={name})"));
@@ -63,7 +63,7 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     if let Some(bytes) = options.unsent {
         socket.set_tcp_notsent_lowat(bytes)?;
     }
-    // Like TCP_NODELAY below; accepted connections inherit it from the listening socket.
+    // The SCTP option that corresponds to TCP_NODELAY. Accepted connections inherit it from the listening socket.
     if options.protocol == KernelProtocol::Sctp {
         super::descriptor::send_at_once(&socket)?;
     }
@@ -73,16 +73,17 @@ fn socket(at: SocketAddr, options: &KernelOptions) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Returns whether the kernel's SCTP is loaded. It is loaded with the first SCTP socket that any program opens. From
-/// then on it handles all packets of protocol 132, and answers those for unknown sockets with an ABORT (RFC 9260 §8.4).
+/// Returns whether the kernel's SCTP module is loaded. The kernel loads it when any program opens the first SCTP
+/// socket. From then on the kernel handles all packets of protocol 132, and answers those that match no kernel socket
+/// with an ABORT (RFC 9260 §8.4).
 #[must_use]
 pub fn kernel_has_sctp() -> bool {
     let protocols = std::fs::read_to_string("/proc/net/protocols").unwrap_or_default();
     protocols.lines().any(|line| line.split_whitespace().next() == Some("SCTP"))
 }
 
-/// Listens at `at`, for a world to take the socket. Each of several worlds may take a clone and accept connections from
-/// it.
+/// Listens at `at` and returns the socket, for [`OsWorld::take_listener`]. Several threads may each take a clone of it
+/// and accept connections.
 ///
 /// # Errors
 /// As [`KernelTcp::listen_tcp`].
@@ -92,7 +93,7 @@ pub fn listen_tcp(
     options: &KernelOptions,
 ) -> io::Result<std::net::TcpListener> {
     let socket = socket(at, options)?;
-    // Allows the bind while connections of an earlier run are in TIME-WAIT.
+    // Allow the bind while connections of an earlier process are in TIME-WAIT.
     socket.set_reuse_address(true)?;
     socket.bind(&at.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
@@ -100,10 +101,10 @@ pub fn listen_tcp(
 }
 
 impl OsWorld {
-    /// Makes this world accept connections from a listening socket.
+    /// Makes this `OsWorld` accept connections from the socket `listening`.
     ///
     /// # Errors
-    /// The event loop cannot watch it.
+    /// The event loop cannot watch the socket.
     pub fn take_listener(&self, listening: std::net::TcpListener) -> io::Result<OsListening> {
         let listener = TcpListener::from_std(listening)?;
         let local = listener.local_addr()?;
@@ -136,7 +137,7 @@ impl KernelTcp for OsWorld {
 
 impl OsConnection {
     fn new(stream: TcpStream, remote: SocketAddr, protocol: KernelProtocol) -> io::Result<Self> {
-        // Requests and answers are written whole; none should wait for an acknowledgement of another.
+        // Requests and answers are written as a whole, so none should wait for the acknowledgement of an earlier one.
         let _ = stream.set_nodelay(true);
         let local = stream.local_addr()?;
         Ok(Self { stream, local, remote, protocol })
@@ -198,8 +199,9 @@ impl Connection for OsConnection {
             match self.stream.try_read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => {
-                    // A short read has drained the socket: clear the readiness to save a read that would find nothing.
-                    // New data, or the end, sets it again. SCTP is different: it returns one message per read.
+                    // A read that returns less than it could has drained the socket. Clear the readiness to save
+                    // another read that would find nothing; new data or the end of the stream sets it again. SCTP
+                    // differs, because it returns one message per read.
                     let drains = self.protocol != KernelProtocol::Sctp;
                     if drains && read.as_ref().is_ok_and(|&read| 0 < read && read < into.len()) {
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
@@ -230,14 +232,15 @@ impl Connection for OsConnection {
         if let Ok(fell_back) = super::descriptor::fell_back(&self.stream) {
             return Some(!fell_back);
         }
-        // A connection that fell back to TCP does not know the option; neither does an old kernel.
+        // A connection that fell back to TCP does not support the query, and neither does an old kernel. Query a new
+        // MPTCP socket to tell these cases apart.
         let options = KernelOptions { protocol: KernelProtocol::Mptcp, ..KernelOptions::default() };
         let new = socket(self.remote, &options).ok()?;
         super::descriptor::fell_back(&new).ok().map(|_| false)
     }
 
     fn counters(&self) -> Option<Counters> {
-        // For MPTCP the kernel reports one of the paths and not the connection.
+        // For MPTCP, the kernel reports the counters of one subflow and not those of the connection.
         let is_tcp = self.protocol == KernelProtocol::Tcp;
         is_tcp.then(|| super::descriptor::tcp_counters(&self.stream).ok()).flatten()
     }
@@ -248,12 +251,12 @@ impl Connection for OsConnection {
     }
 
     fn finish(&self) {
-        // A connection that has already ended needs no shutdown.
+        // An error means that the connection has already ended, and then no shutdown is needed.
         let _ = SockRef::from(&self.stream).shutdown(std::net::Shutdown::Write);
     }
 
     fn abort(&self) {
-        // Unsent data is dropped with the socket, and a RST is sent.
+        // With a linger time of zero, dropping the socket discards unsent data and sends a RST.
         let _ = SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO));
     }
 

@@ -1,7 +1,7 @@
-//! Timers: an ordered list, and one timerfd set to its first entry.
+//! Timers of an `OsWorld`: an ordered list, and one timerfd that is set to the first deadline.
 //!
-//! The runtime's own timers have a resolution of 1 ms; retransmission and pacing need a finer one. Timers with the same
-//! deadline fire in the order in which they were set.
+//! The runtime's own timers have a resolution of 1 ms, which is too coarse for retransmission and pacing. Timers with
+//! the same deadline fire in the order in which they were set.
 
 use crate::Timer;
 use anabranch_base::Instant;
@@ -16,28 +16,28 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::io::unix::AsyncFd;
 
-/// The key of an entry: its deadline, then the order of setting.
+/// The key of a timer in the list: its deadline, then the order in which timers were set.
 type TimerKey = (Instant, u64);
 
-/// All timers of a world.
+/// All timers of an `OsWorld`.
 #[derive(Debug)]
 pub(super) struct Timers {
     begin: std::time::Instant,
     waiting: RefCell<BTreeMap<TimerKey, Waker>>,
     next: Cell<u64>,
-    /// The deadline that the timerfd is set to.
+    /// The deadline to which the timerfd is set.
     armed: Cell<Option<Instant>>,
     descriptor: AsyncFd<OwnedFd>,
 }
 
-/// The clock of a world, for other threads.
+/// A clock that returns the time of an `OsWorld` and that other threads can read.
 #[derive(Clone, Copy, Debug)]
 pub struct OsClock {
     begin: std::time::Instant,
 }
 
 impl OsClock {
-    /// Returns the time since the world began.
+    /// Returns the time since the `OsWorld` was created.
     #[must_use]
     pub fn now(&self) -> Instant {
         Instant::from_nanos(anabranch_base::time::nanos(self.begin.elapsed()))
@@ -45,7 +45,7 @@ impl OsClock {
 }
 
 impl Timers {
-    /// Creates the timers; the world's time starts now.
+    /// Creates an empty list of timers. The time of the `OsWorld` starts now.
     pub(super) fn begin() -> io::Result<Rc<Self>> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let descriptor = timerfd_create(TimerfdClockId::Monotonic, flags)?;
@@ -62,17 +62,17 @@ impl Timers {
         Ok(timers)
     }
 
-    /// Returns the time since the world began.
+    /// Returns the time since the `OsWorld` was created.
     pub(super) fn now(&self) -> Instant {
         self.clock().now()
     }
 
-    /// Returns the clock that gives this time.
+    /// Returns the clock of the `OsWorld`.
     pub(super) fn clock(&self) -> OsClock {
         OsClock { begin: self.begin }
     }
 
-    /// Wakes all timers that are due.
+    /// Wakes the tasks whose timers are due.
     fn fire(&self) {
         let now = self.now();
         loop {
@@ -96,7 +96,7 @@ impl Timers {
         }
     }
 
-    /// Sets the timerfd to fire at `at` or earlier.
+    /// Makes the timerfd fire at `at`, unless it already fires earlier.
     fn arm(&self, at: Instant) {
         if self.armed.get().is_some_and(|armed| armed <= at) {
             return;
@@ -104,14 +104,14 @@ impl Timers {
         let span = at.since(self.now()).max(SHORTEST);
         let it_value = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
         let once = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value };
-        // Fails only for values out of range, which nanoseconds in a u64 never are.
+        // The call fails only for values out of range, and nanoseconds in a u64 never are.
         let set = timerfd_settime(&self.descriptor, TimerfdTimerFlags::empty(), &once);
         assert!(set.is_ok(), "a timerfd refused {span:?}");
         self.armed.set(Some(at));
     }
 }
 
-/// Fires the timers of a world for as long as it lives.
+/// Fires the timers of an `OsWorld` whenever the timerfd fires, until the timers are dropped.
 async fn watch(timers: Weak<Timers>) {
     loop {
         let fired = std::future::poll_fn(|cx| {
@@ -121,7 +121,7 @@ async fn watch(timers: Weak<Timers>) {
                 Poll::Ready(Err(_)) => Poll::Ready(false),
                 Poll::Ready(Ok(mut ready)) => {
                     let mut count = [0; 8];
-                    // If the timerfd was set again meanwhile, there is nothing to read, which is harmless.
+                    // If the timerfd was set again after it fired, the read fails, which is harmless.
                     let _ = rustix::io::read(&timers.descriptor, &mut count);
                     ready.clear_ready();
                     Poll::Ready(true)
@@ -134,7 +134,7 @@ async fn watch(timers: Weak<Timers>) {
     }
 }
 
-/// A timer of the operating system's world.
+/// A timer of an [`OsWorld`](super::OsWorld).
 #[derive(Debug)]
 pub struct OsTimer {
     timers: Rc<Timers>,
@@ -194,5 +194,5 @@ impl Drop for OsTimer {
     }
 }
 
-/// Setting a timerfd to zero would disarm it.
+/// The shortest time to which the timerfd is set, because zero would disarm it.
 const SHORTEST: Duration = Duration::from_nanos(1);

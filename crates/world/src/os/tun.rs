@@ -1,7 +1,8 @@
-//! A TUN device: whole IP packets to and from the kernel's network stack.
+//! TUN devices, over which a program exchanges whole IP packets with the kernel's network stack.
 //!
-//! Packets that the kernel routes to the device are read here. Packets written here arrive at the kernel as if from a
-//! network. This needs `/dev/net/tun` and CAP_NET_ADMIN. The device is deleted when this is dropped.
+//! A program reads the packets that the kernel routes to the device. Packets that a program writes reach the kernel as
+//! if they came from a network. A TUN device needs `/dev/net/tun` and CAP_NET_ADMIN. The kernel deletes the device when
+//! its [`Tun`] is dropped.
 
 use super::descriptor;
 use rustix::fs::{Mode, OFlags};
@@ -10,7 +11,7 @@ use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 use tokio::io::unix::AsyncFd;
 
-/// A TUN device.
+/// A TUN device of this program.
 #[derive(Debug)]
 pub struct Tun {
     name: String,
@@ -18,25 +19,25 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Creates the device `name`, or opens an existing one that no program holds. It has no address yet and is down.
-    /// Must be called inside [`run`](super::run).
+    /// Creates the TUN device `name`, or opens an existing one that no program has open. A new device has no address
+    /// and is down. Must be called inside [`run`](super::run).
     ///
     /// # Errors
-    /// There is no `/dev/net/tun`, the host does not permit it, or the name is in use or invalid.
+    /// There is no `/dev/net/tun`, the host does not permit the use of it, or `name` is in use or invalid.
     pub fn open(name: &str) -> io::Result<Self> {
         Ok(Self { name: name.to_owned(), descriptor: descriptor::watch(open_tun(name)?)? })
     }
 
-    /// Returns its name.
+    /// Returns the name of the device.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads one IP packet; bytes that do not fit in `into` are lost.
+    /// Reads one IP packet into `into` and returns its length. Bytes that do not fit are lost.
     ///
     /// # Errors
-    /// The device is down (`EIO`, if it was up before) or deleted.
+    /// The device is deleted, or down (`EIO`, if it was up before).
     pub fn poll_recv(&self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
             let mut guard = ready!(self.descriptor.poll_read_ready(cx))?;
@@ -61,7 +62,7 @@ impl Tun {
 }
 
 /// Like [`Tun::open`], but returns the bare descriptor, for callers with their own event loop. Each read or write
-/// transfers one packet and does not block. The device is in the network namespace of the calling thread.
+/// transfers one packet and does not block. The device belongs to the network namespace of the calling thread.
 ///
 /// # Errors
 /// As [`Tun::open`].

@@ -1,10 +1,10 @@
-//! UDP sockets: one for each given address, or one for each IP version if all addresses are meant.
+//! UDP sockets: one for each configured address, or one for each IP version if all addresses are used.
 //!
-//! `quinn-udp` lets one call carry up to 64 KB of equal segments in either direction (GSO, GRO), with ECN marks and
-//! local addresses. Packets are sent whole, with Don't Fragment set. They are limited by the interface's MTU and not by
-//! the kernel's estimate of the path MTU, because path MTU discovery belongs to the engine.
+//! With `quinn-udp`, one call carries up to 64 KB of equally sized packets in either direction (GSO, GRO), with ECN
+//! marks and local addresses. Packets have Don't Fragment set. Their size is limited by the interface's MTU and not by
+//! the kernel's estimate of the path MTU, because the engine does its own path MTU discovery.
 //!
-//! Home of RFC 6951 §5.2 and §5.3 as far as sockets go.
+//! Home of RFC 6951 §5.2 and §5.3 as far as sockets are concerned.
 
 use super::addresses::Addresses;
 use super::bind;
@@ -27,14 +27,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 
-/// A UDP port on the addresses of a world.
+/// A UDP port on the addresses of an `OsWorld`.
 #[derive(Debug)]
 pub struct Udp {
     port: u16,
     addresses: Rc<Addresses>,
     busy_poll: Arc<BusyPoll>,
     sockets: Vec<UdpSocket>,
-    /// The index of the socket that is read first next time.
+    /// The index of the socket that the next receive reads first.
     turn: Cell<usize>,
     received: RefCell<Received>,
     reports: RefCell<VecDeque<(usize, Report)>>,
@@ -44,7 +44,7 @@ pub struct Udp {
     sent: Cell<usize>,
 }
 
-/// Packets to send, with one source, target, mark and size; the last may be shorter.
+/// Packets to send, with the same source, target, ECN mark and size; the last may be shorter.
 #[derive(Clone, Copy)]
 struct Packets<'a> {
     source: IpAddr,
@@ -55,14 +55,15 @@ struct Packets<'a> {
     bytes: &'a [u8],
 }
 
-/// Datagrams that one call has read and that have not been taken yet.
+/// Datagrams that one call has read and that the receiver has not taken yet.
 #[derive(Debug)]
 struct Received {
-    /// Memory for many small datagrams, which are copied out of it.
+    /// Memory for many small datagrams. They are copied from here to the receiver's batch.
     storage: Vec<u8>,
-    /// Buffers for trains, which are taken by exchange. Each train starts after the headroom of a batch.
+    /// Buffers for trains. The receiver's batch exchanges its own buffer for one of these. Each train starts after the
+    /// headroom of a batch.
     trains: [Vec<u8>; TRAINS],
-    /// Whether the received datagrams are trains.
+    /// Whether the datagrams were received as trains, into `trains`.
     long: bool,
     metas: [RecvMeta; BUFFERS],
     socket: usize,
@@ -76,7 +77,7 @@ impl Udp {
         Self::over(world, port, sockets)
     }
 
-    /// Builds on sockets that are bound to `port` and these addresses.
+    /// Creates a `Udp` from sockets that are bound to `port` at the given addresses.
     pub(super) fn over(world: &OsWorld, port: u16, sockets: Vec<(IpAddr, Socket)>) -> io::Result<Self> {
         let Inner { addresses, busy_poll, single_packets, .. } = &*world.inner;
         let single_packets = *single_packets;
@@ -113,7 +114,7 @@ impl Udp {
 
     pub(super) fn max_segments(&self) -> usize {
         let segments = self.sockets.iter().map(|bound| match bound.segments() {
-            // This takes many calls, but only one iteration of the loop.
+            // Without GSO, sending this many packets takes many calls, but only one iteration of the engine's loop.
             1 => MAX_MESSAGES,
             segments => segments,
         });
@@ -125,7 +126,7 @@ impl Udp {
         if sent.is_ready() {
             self.sent.set(0);
         }
-        // The batch stays unchanged on an error, so that the caller learns what could not be sent.
+        // The batch stays unchanged on an error, so that the caller knows which packets could not be sent.
         if matches!(sent, Poll::Ready(Ok(()))) {
             batch.clear();
         }
@@ -134,7 +135,7 @@ impl Udp {
 
     pub(super) fn queue(&self, batch: &mut SendBatch) -> bool {
         let mut outbox = self.outbox.borrow_mut();
-        // A batch that has been sent in part is not queued.
+        // A batch of which `poll_send` has already sent a part cannot be queued.
         let under_way = self.sent.get() > 0 && outbox.waiting().is_empty();
         if under_way || outbox.is_full() || !Outbox::wants(batch) {
             return false;
@@ -182,7 +183,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the source address that must be passed to the kernel, if any.
+    /// Returns the source address that the kernel must be given; `None` if the socket's own address is the source.
     fn source(&self, bound: &UdpSocket, source: IpAddr) -> Option<IpAddr> {
         Some(source).filter(|source| bound.ip.is_unspecified() && !source.is_unspecified())
     }
@@ -206,8 +207,8 @@ impl Udp {
         while self.sent.get() < bytes.len() {
             let at = self.sent.get();
             let headers = if target.is_ipv4() { 28 } else { 48 };
-            // The kernel does not split a train into packets that it cannot send, and treats an unsplit one as one IP
-            // packet.
+            // The kernel does not split a train into packets larger than the MTU, and treats an unsplit train as one IP
+            // packet. So send packets that may be fragmented, or that are too large, one by one.
             let whole = may_fragment || stride + headers > largest;
             let most = if whole { 1 } else { bound.segments().min(LARGEST_PIECE / stride).max(1) };
             if most == 1 && !whole && bytes.len() - at > stride && refusals == 0 {
@@ -218,7 +219,7 @@ impl Udp {
                     self.busy_poll.sent(gone * stride);
                     continue;
                 }
-                // The error is determined by sending only the first of them.
+                // No packet was sent. Send only the first one, to find out which error belongs to it.
             }
             let end = bytes.len().min(at + most * stride);
             let transmit = Transmit {
@@ -235,26 +236,29 @@ impl Udp {
                     self.busy_poll.sent(end - at);
                 }
                 Poll::Ready(Err(error)) => match Refusal::of(&error) {
-                    // The error belongs to a waiting report, not to this packet.
+                    // The error comes from a queued report about an earlier packet and not from this packet, so try
+                    // again.
                     Refusal::Earlier if refusals < MAX_REFUSALS => refusals += 1,
                     Refusal::TooLarge => {
                         let quoted = bytes[at..end.min(at + 64)].to_vec();
-                        // The route may lead through another interface than that of the source.
+                        // If the kernel has not queued a report with the MTU, use the MTU of the source's interface.
+                        // The kernel's value comes first, because the route may lead through another interface.
                         let takes = self.drain(number).unwrap_or_else(|| self.mtu(source));
                         let report = Report { kind: IcmpKind::TooBig(takes), target, quoted };
                         self.report(number, report);
-                        // The report is returned at the next receive.
+                        // The next receive returns the report, so wake the task.
                         cx.waker().wake_by_ref();
                         self.sent.set(end);
                     }
                     Refusal::Invalid => {
                         self.addresses.refresh();
-                        // A missing source address must not cost the socket its offloads.
+                        // The error was caused by a missing source address and not by an offload, so keep the offloads.
                         if !self.addresses.has(source) {
                             bound.reset_offloads()?;
                             return Poll::Ready(Err(io::ErrorKind::AddrNotAvailable.into()));
                         }
-                        // Sending many at once may be what was refused; then send them singly from now on.
+                        // The kernel may have refused to send several packets at once. `quinn-udp` then sends single
+                        // packets from now on, so try again.
                         if refusals >= MAX_REFUSALS || transmit.segment_size.is_none() {
                             self.sent.set(end);
                         }
@@ -265,7 +269,7 @@ impl Udp {
                         return Poll::Ready(Err(error));
                     }
                     Refusal::NoWay => return Poll::Ready(Err(error)),
-                    // The network does not accept it.
+                    // The network does not accept the packet, so it counts as lost.
                     Refusal::Earlier | Refusal::Lost => self.sent.set(end),
                 },
             }
@@ -273,7 +277,7 @@ impl Udp {
         Poll::Ready(Ok(()))
     }
 
-    /// Returns the socket that sends from `source`.
+    /// Returns the index of the socket that sends from `source` to `target`, and the socket.
     fn from(&self, source: IpAddr, target: IpAddr) -> Option<(usize, &UdpSocket)> {
         let like = if source.is_unspecified() { target } else { source };
         let found = self.sockets.iter().enumerate().find(|(_, bound)| {
@@ -317,7 +321,8 @@ impl Udp {
         }
     }
 
-    /// Reads the datagrams that wait in a socket. Returns false if there are none; the next one then wakes the task.
+    /// Reads the datagrams that wait in a socket. Returns false if there are none; the next datagram then wakes the
+    /// task.
     fn receive(&self, cx: &mut Context<'_>, number: usize) -> io::Result<bool> {
         let bound = &self.sockets[number];
         let mut received = self.received.borrow_mut();
@@ -343,8 +348,9 @@ impl Udp {
                     (*socket, *next, *count) = (number, 0, got);
                     self.busy_poll.received(metas[..got].iter().map(|meta| meta.len).sum());
                     if got < most {
-                        // That drained the socket, as another call would show. New datagrams cause an event that the
-                        // loop has not seen yet.
+                        // The call returned less than it could, so the socket is drained and another call would find
+                        // nothing. New datagrams cause an event that the event loop has not seen yet, so clearing the
+                        // readiness loses none.
                         let nothing = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
                         let _ = bound.socket.try_io(Interest::READABLE, nothing);
                     }
@@ -354,25 +360,25 @@ impl Udp {
                     Refusal::Invalid | Refusal::TooLarge if error.kind() != io::ErrorKind::WouldBlock => {
                         return Err(error);
                     }
-                    // Nothing has arrived, or the error is a report, which is also in the error queue.
+                    // No datagram has arrived, or the error is an ICMP report, which is also in the error queue.
                     _ => {}
                 },
             }
         }
     }
 
-    /// Reads the error queue of a socket, if it may contain a report.
+    /// Reads the error queue of a socket if it may contain a report. Returns whether it did.
     fn look_for_trouble(&self, cx: &mut Context<'_>, number: usize) -> bool {
         let bound = &self.sockets[number];
         if bound.poll_trouble(cx).is_pending() {
             return false;
         }
         self.drain(number);
-        // The caller must poll again at once, because the new future needs our waker.
+        // The caller must poll again at once, to register its waker with the new future.
         true
     }
 
-    /// Reads all reports of a socket. Returns the MTU, if a packet was too large to be sent.
+    /// Reads all ICMP reports of a socket. Returns the MTU if a packet was too large to be sent.
     fn drain(&self, number: usize) -> Option<u32> {
         let mut found = VecDeque::new();
         let takes = reports::drain(self.sockets[number].socket.as_fd(), &mut found);
@@ -385,13 +391,14 @@ impl Udp {
     fn take_report(&self, batch: &mut RecvBatch) -> bool {
         let Some((number, report)) = self.reports.borrow_mut().pop_front() else { return false };
         let ip = self.sockets[number].ip;
-        // The kernel does not report the source address of the packet.
+        // The kernel does not report the source address of the quoted packet. If the socket is not bound to an address,
+        // use the first one that fits the target.
         let source =
             if ip.is_unspecified() { self.addresses.first_for(report.target.ip()).unwrap_or(ip) } else { ip };
         batch.clear();
         batch.put_segments(&report.quoted, report.quoted.len());
         batch.icmp = Some(report.icmp(source));
-        // The source is the peer that the report is about.
+        // The source of the batch is the peer that the report is about.
         (batch.source, batch.target) = (report.target, SocketAddr::new(source, self.port));
         true
     }
@@ -430,7 +437,8 @@ impl Udp {
 }
 
 impl Received {
-    /// Resizes `train` for a train of any length. Bytes left from the last one are not cleared again.
+    /// Resizes `train` so that any train fits, and returns the room for it. Bytes left from the previous train are not
+    /// cleared again.
     fn whole(train: &mut Vec<u8>) -> &mut [u8] {
         train.resize(HEADROOM + BUFFER_BYTES, 0);
         &mut train[HEADROOM..]
@@ -455,19 +463,19 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// The largest number of datagrams, or trains of them, per call: the maximum of `quinn-udp`.
+/// The maximum number of datagrams, or of trains of them, per receive call; the maximum of `quinn-udp`.
 const BUFFERS: usize = 32;
-/// The largest number of trains per call, so that they and the data made from them fit the inner caches.
+/// The maximum number of trains per receive call. So few trains, and the data made from them, fit the inner CPU caches.
 const TRAINS: usize = 4;
-/// Reads of this many bytes count as trains: below it, copying is faster than clearing the buffer.
+/// Reads of this many bytes count as trains. For fewer bytes, copying is faster than clearing a buffer.
 const LONG: usize = 32 * 1024;
-/// The number of packets per call if they are not joined.
+/// The number of packets per call if the kernel does not join packets.
 const MAX_MESSAGES: usize = 64;
-/// GRO joins at most one UDP payload, in bytes.
+/// The size in bytes of a receive buffer: GRO joins packets to at most one UDP payload.
 const BUFFER_BYTES: usize = 65_536;
-/// The largest number of bytes per call: the payload of the largest UDP packet over IPv6 and IPv4.
+/// The maximum number of bytes per send call: the payload of the largest UDP packet over IPv6 and IPv4.
 const LARGEST_PIECE: usize = LARGEST_PACKET as usize - 48;
-/// The number of reports that may wait.
+/// The maximum number of ICMP reports that wait to be taken.
 const MAX_REPORTS: usize = 64;
-/// The number of times that a packet is tried again.
+/// The maximum number of times that sending a packet is tried again.
 const MAX_REFUSALS: usize = 3;

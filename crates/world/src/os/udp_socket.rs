@@ -18,13 +18,13 @@ use tokio::net;
 
 /// One socket of a [`Udp`](super::udp::Udp).
 pub(super) struct UdpSocket {
-    /// Its address; unspecified if it stands for all addresses of an IP version.
+    /// The local address; unspecified if the socket stands for all addresses of an IP version.
     pub(super) ip: IpAddr,
     pub(super) socket: Rc<net::UdpSocket>,
     pub(super) state: RefCell<UdpSocketState>,
-    /// The kernel neither splits nor joins packets on this socket.
+    /// Whether the kernel neither splits nor joins packets on this socket (no GSO, no GRO).
     single_packets: bool,
-    /// Ready when the error queue is not empty.
+    /// Ready when the socket's error queue is not empty.
     trouble: RefCell<Pin<Box<dyn Future<Output = ()>>>>,
 }
 
@@ -42,25 +42,26 @@ impl UdpSocket {
         Ok(Self { ip, socket, state, single_packets, trouble })
     }
 
-    /// Makes the kernel's offloads available again, after a call that failed for another reason.
+    /// Makes the kernel's offloads available again. `quinn-udp` disables them after a failed call, even if the call
+    /// failed for another reason.
     pub(super) fn reset_offloads(&self) -> io::Result<()> {
         *self.state.borrow_mut() = state_of(&self.socket, self.single_packets)?;
         Ok(())
     }
 
-    /// Ready when the error queue should be read; then starts to wait for the next time.
+    /// Ready when the error queue should be read. Each call after that waits for the next report.
     pub(super) fn poll_trouble(&self, cx: &mut Context<'_>) -> Poll<()> {
         ready!(self.trouble.borrow_mut().as_mut().poll(cx));
         *self.trouble.borrow_mut() = trouble(self.socket.clone());
         Poll::Ready(())
     }
 
-    /// Returns the number of packets that the kernel takes in one train.
+    /// Returns the maximum number of packets that the kernel sends in one call with GSO; 1 without GSO.
     pub(super) fn segments(&self) -> usize {
         if self.single_packets { 1 } else { self.state.borrow().max_gso_segments() }
     }
 
-    /// Sends some of `packets` and returns how many were sent.
+    /// Sends some of `packets` and returns the number of packets sent.
     pub(super) fn send_many(
         &self,
         cx: &mut Context<'_>,
@@ -109,8 +110,8 @@ impl UdpSocket {
         }
     }
 
-    /// Sets whether the next packet may be fragmented. If the host refuses, packets are still sent with Don't Fragment
-    /// set.
+    /// Sets whether the next packet may be fragmented. If the host refuses the setting, packets are still sent with
+    /// Don't Fragment set.
     #[cold]
     fn allow_fragments(&self, allow: bool) {
         let socket = &*self.socket;
@@ -125,15 +126,15 @@ impl UdpSocket {
     }
 }
 
-/// Prepares a socket for `quinn-udp`.
+/// Prepares a socket for use with `quinn-udp`.
 fn state_of(socket: &net::UdpSocket, single_packets: bool) -> io::Result<UdpSocketState> {
     let state = UdpSocketState::new(socket.into())?;
     if single_packets {
         nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::UdpGroSegment, &false)?;
     }
-    // quinn-udp 0.6 requests arrival times, which leave no room for the ECN mark of packets joined by GRO.
+    // quinn-udp 0.6 requests arrival times, which leave no room for the ECN mark of packets that GRO has joined.
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::ReceiveTimestampns, &false)?;
-    // Without reports, timeouts give the same information later.
+    // Ignore a failure. Without ICMP reports, timeouts give the same information later.
     let _ = state.enable_transport_errors(socket.into());
     Ok(state)
 }
@@ -144,22 +145,22 @@ fn trouble(socket: Rc<net::UdpSocket>) -> Pin<Box<dyn Future<Output = ()>>> {
         if socket.ready(Interest::ERROR).await.is_err() {
             return std::future::pending().await;
         }
-        // Clear the readiness; later reports set it again.
+        // Clear the readiness; the next report sets it again.
         let _ = socket.try_io(Interest::ERROR, || Err::<(), _>(io::ErrorKind::WouldBlock.into()));
     })
 }
 
 /// The reason why the kernel did not send or receive a packet.
 pub(super) enum Refusal {
-    /// A report about an earlier packet, not this one.
+    /// The error is a report about an earlier packet, not about this one.
     Earlier,
     /// The packet exceeds the MTU of the interface.
     TooLarge,
-    /// The call is invalid: the source address is gone, or an offload is not supported.
+    /// The call is invalid: the host no longer has the source address, or does not support an offload.
     Invalid,
-    /// There is no route at present.
+    /// The host has no route to the target at present.
     NoWay,
-    /// There is no room or no permission, so the packet is lost.
+    /// The host has no buffer space for the packet or does not permit it, so the packet is lost.
     Lost,
 }
 

@@ -5,7 +5,8 @@ use nix::sys::time::TimeValLike;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::time::Duration;
 
-/// Returns the processor time of this process in user mode and in the kernel; zero if the host does not report it.
+/// Returns the processor time that this process has spent in user mode and in the kernel; zero if the host does not
+/// report it.
 #[must_use]
 pub fn processor_time() -> (Duration, Duration) {
     let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) else { return Default::default() };
@@ -13,11 +14,11 @@ pub fn processor_time() -> (Duration, Duration) {
     (span(usage.user_time().num_microseconds()), span(usage.system_time().num_microseconds()))
 }
 
-/// Raises the limit on open files of this process to the maximum that the host allows. Returns the limit now in effect,
-/// if known. Each TCP connection takes one file. Child processes inherit the limit.
+/// Raises this process's limit on open files to the maximum that the host allows. Returns the limit now in effect. Each
+/// TCP connection takes one file. Child processes inherit the limit.
 pub fn raise_open_files() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // `None` means no limit.
+    // A limit of `None` means that the number of files is not limited.
     let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let raised = Rlimit { current: maximum, maximum };
     if soft < hard && setrlimit(Resource::Nofile, raised).is_err() {
@@ -26,7 +27,7 @@ pub fn raise_open_files() -> Option<u64> {
     Some(hard)
 }
 
-/// Returns the number of files that this process may have open at present.
+/// Returns the current limit on the number of open files of this process.
 pub(super) fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }

@@ -89,7 +89,7 @@ impl fmt::Debug for Ends {
 }
 
 impl Ends {
-    /// Creates the ends with these settings and this source of randomness and time.
+    /// Prepares the settings for both roles of a host. `surroundings` is the source of randomness and time.
     ///
     /// # Errors
     /// [`EndsError`], whose message has one line.
@@ -193,8 +193,8 @@ impl Ends {
         })
     }
 
-    /// Returns dimpl's configuration for a connection. In a simulation each connection has its own configuration, because
-    /// randomness that need not be secret (for hellos and timers) comes from a seed in it.
+    /// Returns dimpl's configuration for a connection. In a simulation each connection has its own configuration, which
+    /// contains a seed. Randomness that need not be secret, for example for hellos and timers, comes from this seed.
     fn config(&self, mtu: usize) -> Result<Arc<Config>, EndsError> {
         if let Some(config) = self.configs.borrow().get(&mtu) {
             return Ok(config.clone());

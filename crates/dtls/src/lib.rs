@@ -32,8 +32,8 @@
 //! with one key; the module comment of `records` gives the reason. The server keeps no state for a hello without a cookie,
 //! except for at most 64 hellos that cannot be answered otherwise. At most 512 handshakes are under way.
 //!
-//! This is a separate crate, because only this crate may use `dimpl` and its cryptography. Identities and trust come from
-//! the `tls` crate.
+//! DTLS has a crate of its own, so that no other crate depends on `dimpl` and its cryptography. Identities and trust come
+//! from the `tls` crate.
 
 mod connection;
 mod cookie;

@@ -186,7 +186,8 @@ impl Network {
         if bits > most {
             return Err(format!("an address of that kind has {most} bits"));
         }
-        // A shorter prefix would contain more than IPv4 addresses, but addresses that embed IPv4 are treated as IPv4.
+        // Refuse a prefix that ends before the embedded IPv4 address begins. It would match more than IPv4 addresses, but
+        // addresses that embed IPv4 are compared as IPv4.
         if ip.is_ipv6() && plain(ip).is_ipv4() && bits < MAPPED_BITS {
             return Err(format!("IPv4 within IPv6 begins after {MAPPED_BITS} bits"));
         }
@@ -247,8 +248,8 @@ fn plain(ip: IpAddr) -> IpAddr {
 /// The number of bits in front of an embedded IPv4 address.
 const MAPPED_BITS: u8 = 96;
 
-/// Returns whether the address is on the gateway's own host or link, is not a unicast address, or belongs to a metadata
-/// service of a cloud.
+/// Returns whether an address counts as near: it is on the own host or link of the gateway, is not a unicast address, or
+/// belongs to a metadata service of a cloud.
 fn is_near(ip: IpAddr) -> bool {
     if SECRETS.iter().any(|secret| secret.contains(ip)) {
         return true;

@@ -17,10 +17,10 @@
 //! - `exchange`, `tunnel`: forwarding between the two sides
 //! - `watch`: ends exchanges that stall or block others
 //!
-//! The `http` crate has the code that the gateway shares with the server: limits on sessions and memory, the framing of
-//! bodies, and the closing of sessions. The pools of connections and associations also serve `get --page`. The TLS client
-//! for `https` origins is created when it is first needed. The gateway uses HTTP/1.1 on both sides, because it forwards
-//! bodies as they arrive. It does not support HTTP/2.
+//! The gateway and the server share code in the `http` crate: limits on sessions and memory, the framing of bodies, and the
+//! closing of sessions. The pools of connections and associations also serve `get --page`. The TLS client for `https`
+//! origins is created when it is first needed. The gateway uses HTTP/1.1 on both sides, because it forwards bodies as they
+//! arrive. It does not support HTTP/2.
 
 pub mod allow;
 mod associations;

@@ -27,7 +27,7 @@ pub struct Origins<W: KernelTcp + Names> {
     _sweeper: W::Task<()>,
 }
 
-/// Creates the TLS client, or returns the reason why no server can be authenticated.
+/// A function that creates the TLS client, or returns the reason why no server can be authenticated.
 pub type MakeClient = Box<dyn Fn() -> Result<Client, String>>;
 
 /// An idle connection, and the time since when it has been idle.
@@ -51,8 +51,8 @@ struct Pool<W: KernelTcp + Names> {
 }
 
 impl<W: KernelTcp + Names> Origins<W> {
-    /// Allows `configured`, and the targets that `rules` allow. A target that does not answer within `timeout` is given up.
-    /// `begin_tls` creates the TLS client for `https` origins.
+    /// Creates a pool of connections to `configured`, and to the targets that `rules` allow. A target that does not answer
+    /// within `timeout` is given up. `begin_tls` creates the TLS client for `https` origins.
     #[must_use]
     pub fn new(
         world: &W,

@@ -27,7 +27,7 @@ pub enum Scheduler {
     Fcfs,
 }
 
-/// When a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
+/// Decides when a server makes clients validate their addresses before it keeps state for them (RFC 9000 §8.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Retry {
     /// Clients validate their addresses only while many handshakes are under way.

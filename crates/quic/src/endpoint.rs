@@ -7,7 +7,7 @@
 //! - `connections`: beginning and ending connections, and handling their events
 //! - `entrance`: limits the handshakes that a server has under way
 //! - `packets`: sending and receiving packets, and deadlines
-//! - `proof`: limits what is sent to addresses that are not validated yet
+//! - `proof`: limits the bytes sent to addresses that are not validated yet
 //! - `queue`: clients that wait for their handshake to begin
 //! - `streams`: reading and writing streams
 //! - `transport`: quinn's settings for a connection

@@ -54,7 +54,7 @@ impl fmt::Debug for Options {
 /// Starts QUIC on a UDP port; with port 0, on any free port.
 ///
 /// # Errors
-/// The port cannot be bound, or the certificates cannot be used.
+/// If the port cannot be bound, or if the certificates cannot be used.
 pub async fn start<W: World>(
     world: W,
     port: u16,
@@ -69,7 +69,7 @@ pub async fn start<W: World>(
 /// Starts QUIC over a socket of the `World`, which may be one of several sockets that share a port.
 ///
 /// # Errors
-/// The certificates cannot be used.
+/// If the certificates cannot be used.
 pub fn start_over<W: World>(
     world: W,
     socket: W::Socket,

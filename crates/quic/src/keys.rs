@@ -186,9 +186,9 @@ fn grants(params: &TransportParameters, side: Side) -> Grants {
     let mut bytes = Vec::new();
     params.write(&mut bytes);
     let stream = match side {
-        // initial_max_stream_data_bidi_remote, because the client begins the streams and they are remote to the server.
+        // The ID of initial_max_stream_data_bidi_remote: the client begins the streams, so they are remote to the server.
         Side::Client => 0x06,
-        // initial_max_stream_data_bidi_local, because the client limits the streams that it begins itself.
+        // The ID of initial_max_stream_data_bidi_local: the client begins the streams itself, so they are local to it.
         Side::Server => 0x05,
     };
     let mut grants = Grants::default();

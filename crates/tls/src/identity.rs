@@ -33,7 +33,7 @@ impl Clone for Identity {
     }
 }
 
-/// Why an identity could not be loaded or created.
+/// The reason why an identity could not be loaded or created.
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// A file cannot be read, or contains no usable certificate or key. The fields are the file and the reason.
@@ -98,9 +98,10 @@ impl Identity {
         (chain, armour("PRIVATE KEY", self.key.secret_der()))
     }
 
-    /// Creates the certificates of a simulation for the server `name`. Returns the chain, which is the server's certificate
-    /// and an intermediate one, and the authority's certificate, which the client has to trust. The keys are fixed, so equal
-    /// arguments give equal bytes. The chain is padded to `bytes` bytes, unless it is longer without padding.
+    /// Creates the certificates of a simulation for the server `name`. Returns the identity of the server, whose chain has
+    /// its own certificate and an intermediate one. Also returns the authority's certificate, which the client has to trust.
+    /// The keys are fixed, so equal arguments give equal bytes. The chain is padded to `bytes` bytes, unless it is longer
+    /// without padding.
     ///
     /// # Errors
     /// [`IdentityError::Made`], if certificates cannot contain the name.

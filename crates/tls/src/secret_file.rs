@@ -1,6 +1,6 @@
 //! Reads files that hold secrets, after a check of their permissions.
 //!
-//! The same rule applies to private keys of certificates and to shared keys: only the owner may write the file, and only the
+//! The same rule applies to private keys of certificates and to shared keys. Only the owner may write the file, and only the
 //! owner and the group may read it.
 
 use std::fs::{File, Metadata};

@@ -116,7 +116,7 @@ struct Inner<S: Session> {
     held: bool,
     /// Whether an accept has returned the stream.
     accepted: bool,
-    /// Whether the program writes no more data.
+    /// Whether the program has ended its data, so that it writes nothing more.
     finishing: bool,
     finished: bool,
     closing: bool,

@@ -30,7 +30,7 @@ pub enum Trust {
     Anybody,
 }
 
-/// Why a set of trusted certificates cannot be used.
+/// The reason why a set of trusted certificates cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrustError {
     /// A file cannot be read, or contains no certificate. The fields are the file and the reason.

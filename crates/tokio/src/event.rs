@@ -40,7 +40,7 @@ pub enum Event {
         /// The peer's address on the path that carried the first data after the interruption.
         to: IpAddr,
     },
-    /// This address of the peer is the primary destination from now on, as requested by this side or by the peer
+    /// This address of the peer is the primary destination from now on. This side or the peer has requested the change
     /// (RFC 6458 §6.1.2, RFC 5061 §5.4).
     PrimaryChanged(IpAddr),
     /// The peer has added this address (RFC 5061).

@@ -10,7 +10,7 @@ use anabranch_world::World;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Sends requests one after the other, while others do the same on the same connection.
+/// Sends requests one after the other. Several of these may share a connection.
 pub(super) struct Asker<W: World> {
     world: W,
     requests: Requests,

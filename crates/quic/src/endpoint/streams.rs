@@ -51,7 +51,7 @@ impl Endpoint {
                 }
             }
         }
-        // Reading may free so much flow control credit that the peer should be told at once.
+        // Reading has freed flow control credit. If quinn wants to announce it to the peer now, settle the connection.
         if chunks.finalize().should_transmit() {
             self.settle(now, id);
         }
@@ -79,7 +79,7 @@ impl Endpoint {
     /// further stream.
     ///
     /// # Errors
-    /// The connection has ended, or a server tries to begin a two-way stream, which is not supported.
+    /// If the connection has ended, or if a server tries to begin a two-way stream, which is not supported.
     pub fn begin_stream(&mut self, id: Id, one_way: bool) -> Result<Option<u64>, Refusal> {
         let held = self.connections.get_mut(&id).ok_or(Refusal::Closed)?;
         let connection = &mut held.connection;
@@ -137,7 +137,7 @@ impl Endpoint {
     /// Writes as many bytes to a stream as there is room for, and returns their number.
     ///
     /// # Errors
-    /// The connection accepts no more data, or the peer has cancelled the stream.
+    /// If the connection accepts no more data, or if the peer has cancelled the stream.
     pub fn send(&mut self, now: Instant, id: Id, stream: u64, from: &[u8]) -> Result<usize, Refusal> {
         let held = self.connections.get_mut(&id).filter(|held| !held.closing).ok_or(Refusal::Closed)?;
         while stream & ONE_WAY == 0 && held.connection.side().is_client() && held.opened <= stream {

@@ -33,7 +33,8 @@ impl Endpoint {
             .send_fairness(config.scheduler == Scheduler::RoundRobin)
             .ack_frequency_config(config.ack_frequency.then(AckFrequencyConfig::default))
             .enable_segmentation_offload(self.segments > 1);
-        // RFC 9002 §7.3.1: slow start grows by all acknowledged bytes, so the limit per acknowledgement is out of reach.
+        // RFC 9002 §7.3.1: slow start grows by all acknowledged bytes. The limit per acknowledgement is so high that it is
+        // never reached.
         let counting = reno::Counting::Bytes { limit: 1 << 20 };
         let kind = match config.cc {
             Cc::Cubic => Some(Kind::Cubic(cubic::Config { counting, ..cubic::Config::default() })),

@@ -34,7 +34,7 @@ impl Secret {
             return false;
         }
         let right = self.at(made, place, order(cookie), hello);
-        // Compare in constant time, so that an attacker cannot find the code byte by byte.
+        // Compare in constant time, so that an attacker cannot find the authentication code byte by byte.
         right.iter().zip(cookie).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 

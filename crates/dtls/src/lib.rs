@@ -25,8 +25,8 @@
 //! `Engine::handle_peer` reports that the handshake is done. Therefore the answer to the INIT measures the round-trip time
 //! of SCTP alone, and the trace shows the end of the DTLS handshake (`TraceEvent::Secured`).
 //!
-//! The engine learns through the same call that a peer is lost or not trusted. An association over DTLS has one path, and
-//! the addresses of its ends do not change.
+//! `Engine::handle_peer` also reports that a peer is lost or not trusted. An association over DTLS has one path, and the
+//! addresses of its ends do not change.
 //!
 //! dimpl's state is dropped as soon as the handshake is done, and `records` does everything after it. No nonce is used twice
 //! with one key; the module comment of `records` gives the reason. The server keeps no state for a hello without a cookie,

@@ -3,8 +3,8 @@
 //! The streams of an association share its receive window, so a stream that is not read blocks the others (see `watch`). An
 //! association with such a stream gets no new exchanges as long as another association can be used or set up.
 //!
-//! A stream on which an exchange ended early is reset (RFC 6525), and is then used again. If the peer does not support that,
-//! the association gets no new exchanges, and ends after its last exchange.
+//! A stream on which an exchange ended early is reset (RFC 6525), and is then used again. If the peer does not support
+//! resets, the association gets no new exchanges, and ends after its last exchange.
 
 use super::allow::Rules;
 use anabranch_base::time::Duration;

@@ -4,10 +4,10 @@
 //! SYNs. The SYNs are retransmitted after 1 s, 3 s, 7 s and 15 s. If a client asks for thousands of connections at once, all
 //! other clients would have to wait that long.
 //!
-//! Therefore the number of new connections is limited to the usual size of such a queue. A client may have at most as many
-//! new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998). The client with the fewest
-//! new connections is served next. A connection counts as new until the origin has sent data on it, or has had time to
-//! accept it.
+//! The gateway limits the number of new connections to an origin to the usual size of a server's queue. A client may have at
+//! most as many new connections as are still available (the dynamic threshold of Choudhury and Hahne, 1998). The client with
+//! the fewest new connections is served next. A connection counts as new until the origin has sent data on it, or has had
+//! time to accept it.
 
 use anabranch_http::authority::Authority;
 use anabranch_http::limits::Client;

@@ -38,8 +38,8 @@ pub struct Plan {
     pub sessions: u16,
     /// The time for which data is sent, unless [`bytes`](Self::bytes) is given.
     pub span: Duration,
-    /// The number of bytes to send in each direction over all sessions together, rounded up to whole messages; `None` sends
-    /// for the time `span`.
+    /// The number of bytes to send in each direction over all sessions together, rounded up to whole messages. With `None`,
+    /// data is sent for the time `span`.
     pub bytes: Option<u64>,
     /// The length of the intervals that are reported.
     pub interval: Duration,

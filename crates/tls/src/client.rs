@@ -117,7 +117,7 @@ impl Client {
         self.config.clone()
     }
 
-    /// The place where the client stores its reason for refusing a server's certificate, for a transport with built-in TLS.
+    /// The holder of the client's reason for refusing a server's certificate, for a transport with built-in TLS.
     #[must_use]
     pub fn distrust(&self) -> Distrust {
         self.distrust.clone()

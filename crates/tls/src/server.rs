@@ -132,7 +132,7 @@ impl Server {
             // tickets cannot be used, because their keys come from the operating system's randomness.
             config.session_storage = ServerSessionMemoryCache::new(REMEMBERED);
         } else {
-            // Use stateless tickets: the server remembers no sessions, and every thread can resume them.
+            // Use stateless tickets, so that the server keeps no state of sessions, and every thread can resume a session.
             config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(|error| fault::line(&error))?;
         }
         if settings.early_data && settings.resumes {

@@ -511,7 +511,7 @@ impl<S: Session> Future for Duty<S> {
                 if inner.stage == Stage::Handshake {
                     inner.fail(reason);
                 }
-                // Wake all waiting tasks: data that has arrived before the end can still be read.
+                // Wake all waiting tasks. Their reads still return data that arrived before the end.
                 wake(&mut inner.waiting);
                 wake(&mut inner.readers);
                 wake(&mut inner.writers);

@@ -65,7 +65,7 @@
 //!
 //! [`Association::send`] and [`Association::recv`] handle messages of any stream, so one task can serve all streams. With
 //! [`Association::open_bi`] and [`Association::accept_bi`], each task holds a stream of its own. Each received message goes
-//! to the first task that asks for it, so a program should read by only one of the two ways.
+//! to the first task that asks for it, so a program should read in only one of these two ways.
 //!
 //! # Inside
 //!

@@ -98,7 +98,7 @@ struct Sender<N: Session, O> {
     session: N,
     observer: Rc<O>,
     streams: BTreeMap<u64, N::Stream>,
-    /// The number of messages of this connection that have been begun.
+    /// The number of messages that this connection has begun to send.
     next: u32,
     /// The number of bytes of the bulk transfer that have been put into frames.
     bulk_at: u64,

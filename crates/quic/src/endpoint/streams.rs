@@ -61,7 +61,7 @@ impl Endpoint {
     /// Whether the peer has sent its last byte on the stream and all data has been read.
     #[must_use]
     pub fn is_finished(&self, id: Id, stream: u64) -> bool {
-        // If the connection has been removed, nobody knows whether data is missing, so the stream does not count as
+        // If the connection has been removed, it is unknown whether data is missing, so the stream does not count as
         // finished.
         let Some(held) = self.connections.get(&id) else { return false };
         held.name(stream, true).is_none() || held.open.get(&stream).is_some_and(|open| open.ended)

@@ -218,7 +218,7 @@ fn both_ends_say_goodbye() {
         let (sent, ended) = hear(&mut server, &goodbye);
         assert_eq!((sent.len(), ended), (1, Some(Ended::Closed)), "{suite:?}");
         assert_eq!(hear(&mut client, &sent[0]).1, Some(Ended::Closed), "{suite:?}");
-        // dimpl's closure alert has the same effect.
+        // A closure alert that dimpl sends ends the connection, too.
         let Met { ends: [mut client, mut server], .. } = met(suite, NEVER, NEVER);
         client.library.close().expect("closed");
         let (sent, _) = client.library(None);

@@ -107,7 +107,7 @@ impl Connection {
     }
 
     /// Creates a server's connection for a client that has returned a cookie. dimpl first processes the client's first hello
-    /// `first`. Its answer must equal `asked`, which was sent before without keeping state.
+    /// `first`. dimpl's answer must equal `asked`, which was sent before without keeping state.
     pub fn enter(
         ends: &Ends,
         mtu: usize,

@@ -166,7 +166,7 @@ impl<W, U> Service<W, U> {
 struct Activity {
     /// The number of streams that are being served.
     active: Cell<u32>,
-    /// The time at which the last of these streams ended.
+    /// The time at which a stream of the session last ended.
     since: Cell<Instant>,
     /// The number of requests in progress.
     under_way: Cell<u32>,
@@ -488,8 +488,8 @@ async fn next_request<W: World, U, T: Stream>(
 
 /// The maximum number of exchanges of a session, as a multiple of the number of exchanges that are still available.
 const TIMES_LEFT: usize = 8;
-/// The same multiple for all sessions of a client together. It is greater than [`TIMES_LEFT`], so that clients behind one
-/// address do not lock each other out.
+/// The maximum number of exchanges of all sessions of a client together, as a multiple of the number of exchanges that are
+/// still available. It is greater than [`TIMES_LEFT`], so that clients behind one address do not lock each other out.
 const TIMES_LEFT_OF_ALL: usize = 31;
 /// The interval between two checks whether the client has acknowledged the written data.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);

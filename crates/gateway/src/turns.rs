@@ -165,7 +165,7 @@ mod tests {
             let first = greedy.remove(0);
             assert!(first.place.granted.get(), "{} wait", greedy.len());
         }
-        // Clients without turns and waiting connections are removed.
+        // A client is removed when it has neither turns nor waiting connections.
         drop((modest, second));
         assert!(turns.origins.borrow().is_empty());
     }

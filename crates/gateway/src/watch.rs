@@ -77,8 +77,8 @@ pub(super) async fn watched<W: World, U, T>(
                 }
             }
             if down.blocked.get() {
-                // A falling number of unacknowledged bytes counts as progress. A slow client reads, although there is only
-                // rarely room for another write.
+                // A falling number of unacknowledged bytes counts as progress. A slow client may still be
+                // reading, although there is only rarely room for another write.
                 let left = left().1;
                 if left < std::mem::replace(&mut untaken, left) {
                     moved.now();

@@ -104,7 +104,7 @@ pub(crate) struct Qlog {
     /// The output; `None` once a write has failed.
     out: Option<Box<dyn Write + Send>>,
     since: Instant,
-    /// The metrics that the log contains last.
+    /// The metrics that were written to the log last.
     metrics: Metrics,
     /// The record that is being composed.
     text: String,

@@ -260,7 +260,7 @@ impl Watch {
         let mut events = Vec::new();
         let mut locked = None;
         for frame in Frames(payload) {
-            // Skip frames that are only of interest to the trace. Most packets have no others.
+            // Skip frames that are only of interest to the trace. Most packets have no other frames.
             if !tracing && matches!(frame, Frame::Stream { .. } | Frame::Padding | Frame::Ping) {
                 continue;
             }

@@ -94,8 +94,8 @@ impl State {
         self.entry(id).map(|entry| &mut entry.events)
     }
 
-    /// Returns the reason of the end for an association that is not kept here any more: the failure of the endpoint, or its
-    /// end.
+    /// Returns the reason to report for an association whose state has been removed: the failure of the endpoint, if it has
+    /// failed, or else that it has ended.
     pub(crate) fn end(&self) -> CloseReason {
         self.failure.clone().unwrap_or_else(|| CloseReason::Network("the endpoint has ended".to_owned()))
     }
@@ -419,7 +419,7 @@ impl State {
         self.endpoint.handle_routes(now);
     }
 
-    /// Remembers that a task waits until the buffered amount of one of this association's streams is lower.
+    /// Remembers that a task waits until the buffered amount of one of this association's streams has fallen to a threshold.
     pub(crate) fn watch(&mut self, id: AssociationId) {
         if !self.draining.contains(&id) {
             self.draining.push(id);

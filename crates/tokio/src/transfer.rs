@@ -59,8 +59,8 @@ impl State {
         let fragment = endpoint.fragment_size(id).max(MIN_PIECE);
         let piece = match endpoint.interleaves(id) {
             false => fragment,
-            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. Then a write becomes
-            // one message, as far as there is room.
+            // RFC 8260 §2: if messages are interleaved, a large message does not block other streams. All bytes
+            // for which there is room then become one message.
             true => endpoint.writable_bytes(id).clamp(fragment, MAX_PIECE.max(fragment)),
         };
         match endpoint.send_pieces(now, id, options.message(stream, PPID_HTTP), bytes, piece) {

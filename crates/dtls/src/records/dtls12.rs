@@ -131,8 +131,8 @@ impl Records {
                 continue;
             }
             let Some(content) = self.receiving.open(&self.window, header, record) else {
-                // RFC 6347 §4.1.2.7: discard the record silently. The number of such records is limited, as in
-                // RFC 9147 §4.5.3.
+                // RFC 6347 §4.1.2.7: discard a record that is not authentic silently. The number of such records is limited,
+                // as in RFC 9147 §4.5.3.
                 self.forged += 1;
                 if self.forged >= MAX_FORGED {
                     return Some(Ended::UsedUp);

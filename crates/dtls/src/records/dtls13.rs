@@ -196,7 +196,8 @@ impl Records {
                 }
                 Some(_) => {}
                 None => {
-                    // RFC 9147 §4.5.2: discard the record silently. The number of such records is limited (§4.5.3).
+                    // RFC 9147 §4.5.2: discard a record that is not authentic silently. The number of such records is
+                    // limited (§4.5.3).
                     self.forged += 1;
                     if self.forged >= MAX_FORGED {
                         return Some(Ended::UsedUp);
@@ -273,7 +274,7 @@ impl Records {
         }
     }
 
-    /// Handles a handshake message that follows the handshake.
+    /// Handles a message of type handshake that arrives after the handshake is done, for example a KeyUpdate.
     fn take_message(
         &mut self,
         now: Instant,

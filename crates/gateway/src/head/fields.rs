@@ -83,7 +83,7 @@ pub(super) fn is_hop_by_hop(field: &Field, options: &[&[u8]]) -> bool {
 }
 
 pub(super) fn write_fields(out: &mut Vec<u8>, fields: &[Field], own: impl Fn(&Field) -> bool) {
-    // This cannot fail, because a head with too many options was refused when it was parsed.
+    // Parsing the options cannot fail, because a head with too many options was refused when it was parsed.
     let options = connection_options(fields).unwrap_or_default();
     for field in fields.iter().filter(|field| !own(field) && !is_hop_by_hop(field, &options)) {
         write_field(out, &field.name, &field.value);

@@ -123,7 +123,7 @@ impl Response {
             write_field(&mut out, "Date", date.as_bytes());
         }
         match framing {
-            // This is the length of the content that a response to HEAD or a 304 response omits.
+            // The `Content-Length` of a response to HEAD or of a 304 response is the length of the omitted content.
             Framing::Empty if self.status >= 200 && self.status != 204 => {
                 if let Some(length) = self.length {
                     write_field(&mut out, "Content-Length", length.to_string().as_bytes());
@@ -198,7 +198,8 @@ mod tests {
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
             assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
         }
-        // If these paths were relative references, browsers would read them as `//evil.example`, which is another host.
+        // A browser would read these paths as `//evil.example`, which is another host, if they were sent without the
+        // origin's host.
         for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
             let whole = format!("http://o:81{path}");
             assert_eq!(back(&whole), Some(whole));

@@ -155,7 +155,7 @@ pub fn text(plan: &Plan, tally: &Tally, framing: &Framing) -> String {
     out
 }
 
-/// Returns the explanation from which time latency is measured.
+/// Returns the text that says from which time latency is measured.
 fn counted_from(plan: &Plan) -> &'static str {
     match plan.pace {
         Pace::Open { .. } => "from the planned time of the session (coordinated omission is counted)",

@@ -389,7 +389,7 @@ async fn ask<W: World, C: Connector>(
         });
     }
     tasks.idle().await;
-    // The connection ends when its last user is dropped.
+    // Dropping the last handle of the requests ends the connection.
     drop(requests);
     if !open.work.failed.get() {
         let _ = world.timeout(CLOSING, talking).await;

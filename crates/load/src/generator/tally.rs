@@ -36,7 +36,7 @@ pub struct Tally {
     pub connect: Histogram,
     /// The number of requests that were written.
     pub requests: u64,
-    /// The number of bytes of these requests.
+    /// The number of bytes of all requests that were written.
     pub request_bytes: u64,
     /// The number of complete replies.
     pub replies: u64,

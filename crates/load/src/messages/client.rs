@@ -142,7 +142,7 @@ async fn read_stream<W: World, N: Session, O: Observer>(
                 return Ok(());
             }
             Ok(read) => read,
-            // The session reports the reason of its end elsewhere.
+            // Ignore the error, because the session itself reports the reason of its end.
             Err(_) => return Ok(()),
         };
         let mut rest = &buffer[..read];

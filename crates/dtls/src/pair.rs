@@ -17,7 +17,7 @@ impl Pair {
     /// The server's name in its certificate.
     pub const NAME: &'static str = "server.test";
 
-    /// Creates a pair. The server's certificate has `bytes` bytes, or more if it is longer without padding.
+    /// Creates a pair. The server's certificate is padded to `bytes` bytes, unless it is longer without padding.
     ///
     /// # Errors
     /// One line that says why the certificate could not be created.

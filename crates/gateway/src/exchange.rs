@@ -374,7 +374,7 @@ async fn receive<W: World, U: Upstream, D: Stream>(
         moved.now();
         let response = Response::parse(&head, &request.method, service.upstream.half_close());
         let head_bytes = head.len();
-        // Drop the head now. Otherwise it would stay in memory until the whole body has been forwarded.
+        // Drop the head now. Otherwise the head would stay in memory until the whole body has been forwarded.
         drop(head);
         let response = response.map_err(Failed::Answer)?;
         if response.status == 101 {

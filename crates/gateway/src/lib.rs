@@ -134,7 +134,8 @@ pub struct Options {
     pub log: Option<Log>,
     /// Receives a line whenever an origin cannot be authenticated.
     pub faults: Option<Faults>,
-    /// Stops the gateway. It then accepts no more sessions and requests, finishes the exchanges in flight, and ends.
+    /// Stops the gateway. After a stop, the gateway accepts no more sessions and requests, finishes the exchanges in flight,
+    /// and ends.
     pub stop: Stop,
 }
 

@@ -152,7 +152,7 @@ mod tests {
         };
         let mut greedy = enter(80, 1, 5000);
         assert_eq!(granted(&greedy), MAX_NEW / 2);
-        // The next client does not wait, and other origins are not affected.
+        // The connections of the next client begin immediately, and so do connections to other origins.
         let modest = enter(80, 2, 10);
         assert_eq!((granted(&modest), granted(&enter(81, 3, 10))), (10, 10));
         let second = enter(80, 3, 5000);

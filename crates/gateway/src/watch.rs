@@ -1,4 +1,4 @@
-//! Watches an exchange or a tunnel, and ends it if it stalls for too long or blocks others for too long.
+//! Watches an exchange or a tunnel. Ends the exchange or tunnel if it stalls for too long or blocks others for too long.
 //!
 //! The streams of an association share its receive window. A stream whose bytes are not read fills that window, so no data
 //! arrives on any other stream: the stream *blocks* the others. An exchange that waits for a blocked window is *trapped*. It

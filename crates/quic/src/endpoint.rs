@@ -351,8 +351,8 @@ impl Endpoint {
         self.listening = port;
     }
 
-    /// Sets the number of connections that wait for the application to accept them. If it is large, no further handshake
-    /// begins.
+    /// Sets the number of connections that wait for the application to accept them. While too many connections wait, no
+    /// further handshake begins.
     pub fn set_accept_queue(&mut self, waiting: usize) {
         self.entrance.waiting = waiting;
     }

@@ -92,7 +92,8 @@ impl Frames<'_> {
         (0..count).try_for_each(|_| self.number().map(|_| ()))
     }
 
-    /// Reads the next transport parameter (RFC 9000 §18). Returns its ID, and its value if it is a number, else any number.
+    /// Reads the next transport parameter (RFC 9000 §18), and returns its ID and its value. The value is meaningful only if
+    /// the parameter is a number.
     pub(crate) fn parameter(&mut self) -> Option<(u64, u64)> {
         let (key, length) = (self.number()?, self.number()?);
         let rest = self.0;

@@ -50,7 +50,8 @@ impl ConnectionIdGenerator for Identifiers {
 }
 
 /// Returns the key for stateless resets (RFC 9000 §10.3.2). If there is a secret that outlives the endpoint, the key is
-/// derived from it. Peers of an earlier endpoint then learn that their connection is gone.
+/// derived from the secret. The endpoint can then tell peers of an earlier endpoint with this secret that their connections
+/// are gone.
 pub(crate) fn reset_key(rng: &mut Rng, secret: Option<[u8; 32]>) -> Arc<hmac::Key> {
     let mut key = [0; 64];
     rng.fill(&mut key);

@@ -305,8 +305,7 @@ impl Watch {
         events.into_iter().for_each(|event| self.note(event));
     }
 
-    /// Records that a packet was acknowledged that was sent at `sent`. If that was after the start of the recovery, the
-    /// recovery ends.
+    /// Records that a packet was acknowledged. If the packet was `sent` after the start of the recovery, the recovery ends.
     pub(crate) fn acknowledged_of(&self, sent: std::time::Instant) {
         self.answered.store(true, Ordering::Relaxed);
         if !self.is_recovering() {

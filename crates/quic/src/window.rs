@@ -1,8 +1,8 @@
 //! Adapts anabranch's congestion controllers to quinn's interface, and reports the input of every controller to the `Watch`.
 //!
-//! The congestion window follows the same algorithms as in anabranch's TCP and SCTP. Loss detection (RFC 9002 §6), the
-//! pacer, and the decision whether the application limits the sender remain quinn's. A window reduction for a spurious loss
-//! is not undone.
+//! The congestion window follows the same algorithms as in anabranch's TCP and SCTP. quinn still does the loss
+//! detection (RFC 9002 §6) and the pacing, and decides whether the application limits the sender. A window reduction for a
+//! spurious loss is not undone.
 //!
 //! Home of RFC 9002 §7 as far as the congestion window is concerned.
 

@@ -156,7 +156,7 @@ pub struct SendFailed {
     pub sent: bool,
     /// The length of the message in bytes.
     pub length: u32,
-    /// The message itself; `None` if the peer has acknowledged a part of it.
+    /// The message itself; `None` if the peer has acknowledged a part of the message.
     pub message: Option<Bytes>,
 }
 

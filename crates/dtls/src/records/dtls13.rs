@@ -111,7 +111,8 @@ impl Records {
         })
     }
 
-    /// Continues the record numbers after those of a datagram that dimpl sends, and keeps a client's Finished message in it.
+    /// Continues the record numbers after those in `datagram`, which dimpl sends. Also keeps the client's Finished message
+    /// if `datagram` contains one.
     pub fn adopt(&mut self, datagram: &[u8], now: Instant) {
         let mut rest = datagram;
         while let Some(end) = Header::read(rest).map(|header| header.end).or_else(|| clear(rest)) {

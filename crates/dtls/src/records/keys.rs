@@ -48,8 +48,8 @@ pub(super) struct Header {
 }
 
 impl Header {
-    /// Parses the header at the start of `bytes`. Returns `None` if `bytes` does not begin with an encrypted record. Records
-    /// after it cannot be found then.
+    /// Parses the header at the start of `bytes`. Returns `None` if `bytes` does not begin with an encrypted record. Further
+    /// records in `bytes` cannot be found in that case.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let first = *bytes.first()?;
@@ -73,7 +73,7 @@ impl Header {
 
 impl Keys13 {
     /// Derives the keys from a traffic secret (RFC 8446 §7.3, RFC 9147 §4.2.3). Returns `None` if the cipher does not accept
-    /// them.
+    /// the derived keys.
     pub fn new(aead: Aead, secret: &TrafficSecret) -> Option<Self> {
         let length = aead.algorithm.key_len();
         let [key, numbers] =
@@ -162,8 +162,8 @@ pub(super) struct Header12 {
 }
 
 impl Header12 {
-    /// Parses the header at the start of `bytes`. Returns `None` if there is no valid header. Records after it cannot be
-    /// found then.
+    /// Parses the header at the start of `bytes`. Returns `None` if there is no valid header. Further records in
+    /// `bytes` cannot be found in that case.
     #[inline]
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let head = bytes.first_chunk::<HEADER_12>()?;

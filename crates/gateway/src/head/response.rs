@@ -31,7 +31,8 @@ pub(crate) fn begins_answer(bytes: &[u8]) -> Result<(), Refusal> {
     const LINE: &[u8] = b"HTTP/1.V SDD";
     let fits = |(&byte, &wanted): (&u8, &u8)| match wanted {
         b'V' => matches!(byte, b'0' | b'1'),
-        // RFC 9110 §15: the first digit is the class of the status. Recipients treat classes from 6 on like server errors.
+        // RFC 9110 §15: the first digit is the class of the status. Recipients treat a status of class 6 or higher like a
+        // server error.
         b'S' => matches!(byte, b'1'..=b'9'),
         b'D' => byte.is_ascii_digit(),
         _ => byte == wanted,
@@ -198,8 +199,8 @@ mod tests {
         for path in ["/", "/there?a", "/%09/evil.example", "/./evil.example", "/a//b"] {
             assert_eq!(back(&format!("http://O:81{path}")).as_deref(), Some(path));
         }
-        // A browser would read these paths as `//evil.example`, which is another host, if they were sent without the
-        // origin's host.
+        // If one of these paths were sent without the origin's host, a browser would read it as `//evil.example`, which is
+        // another host.
         for path in ["//evil.example/x", "/\\evil.example/x", "/\t/evil.example/x", "/a\\..\\..\\x"] {
             let whole = format!("http://o:81{path}");
             assert_eq!(back(&whole), Some(whole));

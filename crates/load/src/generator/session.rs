@@ -213,7 +213,7 @@ impl Work {
         tally.ended(self.last.get().since(self.begun), self.replies.get(), broken);
     }
 
-    /// Adds a session to the tally that is still open. It counts as broken only if a request has failed.
+    /// Adds this session, which is still open, to the tally. The session counts as broken only if a request has failed.
     pub(super) fn interrupted(&self, tally: &mut Tally) {
         self.ended(tally, self.failed.get());
     }

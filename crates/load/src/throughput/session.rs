@@ -45,7 +45,7 @@ pub(super) struct End<W: World, N: Session> {
     wanted: Cell<u16>,
     /// The streams that the client has begun while an earlier stream is still missing, by number.
     early: RefCell<BTreeMap<u64, N::Stream>>,
-    /// The test that begins when all streams exist, and whether this end sends data in it.
+    /// The test that begins when all streams exist, and whether this end sends data in the test.
     ready: Cell<Option<(Hello, bool)>>,
     /// The read buffer that all streams share. One buffer per stream would need a gigabyte for 65,535 streams.
     buffer: RefCell<Vec<u8>>,
@@ -539,8 +539,8 @@ const REPORTING: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 * 1024;
 /// The maximum number of bytes of messages that are written in one call, unless a single message is larger.
 const MAX_AT_ONCE: usize = 4096;
-/// The maximum number of bytes that one call reads from a stream other than the first. It is lower, because there may be
-/// many streams.
+/// The maximum number of bytes that one call reads from a stream other than the first. The maximum is lower than for
+/// the first stream, because there may be many other streams.
 const STREAM_READ_BYTES: usize = 16 * 1024;
 
 const _: () = assert!(HEADER <= STREAM_READ_BYTES && STREAM_READ_BYTES <= READ_BYTES);

@@ -372,8 +372,8 @@ fn is_orderly(reason: &ConnectionError) -> bool {
 /// The application error code of an abort. RFC 9000 §20.2 leaves application error codes to the application protocol.
 pub(super) const ABORTED: VarInt = VarInt::from_u32(1);
 
-/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols share no
-/// such code. The peer may also send 0, which is not an error in any of them.
+/// The application error code of a graceful close, which is that of HTTP/3 (RFC 9114 §8.1). Application protocols have no
+/// common code for a graceful close. The peer may also send 0, which is not an error in any application protocol.
 const FINISHED: VarInt = VarInt::from_u32(0x100);
 
 /// The memory of a connection without its data in bytes: 34 kB, as measured by `benches/src/bin/quic.rs`.

@@ -119,7 +119,8 @@ impl Endpoint {
         let _ = held.connection.send_stream(name).set_priority(-i32::try_from(rank).unwrap_or(i32::MAX));
     }
 
-    /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the one we read if `reading`, else the one we write.
+    /// Cancels one direction of a stream (RFC 9000 §19.4, §19.5): the receiving direction if `reading`, else
+    /// the sending direction.
     pub fn cancel(&mut self, now: Instant, id: Id, stream: u64, reading: bool, code: u64) {
         let Some(held) = self.connections.get_mut(&id) else { return };
         let Some(name) = held.name(stream, reading) else { return };

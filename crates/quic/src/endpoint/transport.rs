@@ -14,7 +14,8 @@ impl Endpoint {
     /// have open.
     pub(super) fn transport(&self, watch: Arc<Watch>, streams: u64) -> Result<TransportConfig, String> {
         let config = &self.config;
-        // The shared memory's floor already reserves room for unread data, so unread data needs no account.
+        // The memory that is reserved for each connection (the floor) already covers unread data, so unread data needs no
+        // account.
         let room =
             config.memory.as_ref().map_or(u64::MAX, |memory| (memory.floor() / SHARES).max(MIN_WINDOW));
         let number = |value: u64| VarInt::from_u64(value).map_err(|error| error.to_string());
